@@ -1,0 +1,63 @@
+# `make` alone lists what there is. PYTHON chooses the interpreter that .venv is made from.
+PYTHON ?= python3
+
+BIN := .venv/bin
+STAMP := .venv/.made
+RUN := $(BIN)/python
+
+MAKEFLAGS += --no-builtin-rules
+.DELETE_ON_ERROR:
+.DEFAULT_GOAL := help
+.PHONY: help venv try test lint fix bench fuzz soak docs map lock clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-7s %s\n", $$1, $$2 }' Makefile
+
+venv: $(STAMP) ## make .venv with everything needed to work on metier
+
+$(STAMP): requirements/base.txt requirements/dev.txt pyproject.toml
+	@PYTHON='$(PYTHON)' sh scripts/venv.sh make
+	@touch $@
+
+# Without PYTHONDONTWRITEBYTECODE, so that the second run starts as fast as an installed metier does.
+try: $(STAMP) ## show metier at work on the example workspace
+	@env -u PYTHONDONTWRITEBYTECODE $(RUN) -m metier.faces.cli.door --root examples/workspace/.agents/skills list
+
+test: lint ## run every check, then the tests
+	$(RUN) -m pytest -n auto
+
+lint: $(STAMP) ## run every check but the tests
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+fix: $(STAMP) ## mend and format what ruff can
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(STAMP) ## measure
+	$(RUN) bench/run.py
+
+fuzz: $(STAMP) ## feed the parsers what nobody would write
+	@$(RUN) -c 'import atheris' 2>/dev/null || sh scripts/venv.sh add requirements/fuzz.txt
+	$(RUN) fuzz/run.py
+
+soak: $(STAMP) ## run the tests, the long ones too
+	METIER_SOAK=1 $(RUN) -m pytest
+
+docs: $(STAMP) ## write the generated documentation
+	$(RUN) scripts/docs.py
+
+map: $(STAMP) ## print the stages in order, then the other packages
+	@$(RUN) scripts/map.py
+
+lock: ## resolve requirements/*.in into pinned, hashed *.txt (needs uv)
+	@cd requirements && for name in base dev fuzz; do \
+		uv pip compile --quiet --no-config --universal --python-version 3.11 --generate-hashes \
+			--no-emit-index-url --no-header --output-file $$name.txt $$name.in || exit 1; \
+	done
+
+clean: ## remove all that make has made, .venv included
+	rm -rf .venv build dist site .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .bench
+	find . -name .git -prune -o -name __pycache__ -type d -prune -exec rm -rf {} +
