@@ -1,0 +1,62 @@
+"""metier: the Agent Skills runtime for Python.
+
+import metier
+
+library = metier.open(".")
+for verdict in library.verdicts:
+    print(verdict.skill.name, verdict.eligible)
+print(library.catalog().text)
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from .runtime import Library as Library
+    from .runtime import Snapshot as Snapshot
+    from .runtime import open as open
+    from .types.catalog import Catalog as Catalog
+    from .types.catalog import Command as Command
+    from .types.catalog import Entry as Entry
+    from .types.dialect import Dialect as Dialect
+    from .types.errors import MetierError as MetierError
+    from .types.problem import Problem as Problem
+    from .types.skill import Body as Body
+    from .types.skill import Broken as Broken
+    from .types.skill import Origin as Origin
+    from .types.skill import Skill as Skill
+    from .types.verdict import Verdict as Verdict
+
+_HOMES = {
+    "open": "runtime",
+    "Library": "runtime",
+    "Snapshot": "runtime",
+    "Catalog": "types.catalog",
+    "Command": "types.catalog",
+    "Entry": "types.catalog",
+    "Dialect": "types.dialect",
+    "MetierError": "types.errors",
+    "Problem": "types.problem",
+    "Body": "types.skill",
+    "Broken": "types.skill",
+    "Origin": "types.skill",
+    "Skill": "types.skill",
+    "Verdict": "types.verdict",
+}
+__all__ = sorted(_HOMES)
+
+
+def __getattr__(name: str) -> object:
+    """Names are fetched when they are used, so that importing metier costs nothing."""
+    if name not in _HOMES:
+        raise AttributeError(f"module 'metier' has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(f".{_HOMES[name]}", __name__), name)
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

@@ -1,0 +1,47 @@
+"""Agenvoy: skills activated by a tool call, listed in one policy block; scheduler skills kept apart."""
+
+from __future__ import annotations
+
+from ..types.dialect import Authoring, Commands, Dialect, Listing, RootSpec, Serving
+from .common import FIELDS, USER_CLAUDE, VENDORS
+
+SCHEDULER = "scheduler"
+
+EXTENSIONS = RootSpec("extensions", "{ancestor}/extensions/skills", "project", "agenvoy", depth=1)
+SYSTEM = RootSpec("system-agenvoy", "~/.config/agenvoy/skills/.system", "user", "agenvoy", depth=1, links="follow")
+USER = RootSpec(
+    "user-agenvoy",
+    "~/.config/agenvoy/skills",
+    "user",
+    "agenvoy",
+    depth=1,
+    links="follow",
+    skip=frozenset({SCHEDULER}),
+)
+
+AGENVOY = Dialect(
+    name="agenvoy",
+    title="Agenvoy",
+    authoring=Authoring(
+        fields=FIELDS | {"version"},
+        description="optional",
+        frontmatter_required=False,
+        unclosed_is_body=True,
+        broken_yaml_is_empty=True,
+        requires_at=("metier", *VENDORS),
+    ),
+    serving=Serving(
+        roots=(
+            RootSpec("project-claude", "{ancestor}/.claude/skills", "project", "claude", depth=1),
+            RootSpec("project-skills", "{ancestor}/.skills", "project", "agenvoy", depth=1),
+            EXTENSIONS,
+            SYSTEM,
+            USER,
+            USER_CLAUDE,
+        ),
+        listing=Listing("policy", description_cut=512, alphabetical=True),
+        delivery="tool-call",
+        commands=Commands(matching="tail", scheduled=True),
+        plugins=False,
+    ),
+)

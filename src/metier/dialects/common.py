@@ -1,0 +1,16 @@
+"""What several dialects share."""
+
+from __future__ import annotations
+
+from ..types.dialect import RootSpec
+
+FIELDS = frozenset({"name", "description", "metadata", "argument-hint", "user-invocable", "disable-model-invocation"})
+"""Fields that every dialect honours, whatever its page says of them."""
+
+VENDORS = ("openclaw", "clawdbot", "moltbot", "clawdis")
+"""The keys under `metadata` that published skills keep their requirements in."""
+
+PROJECT_AGENTS = RootSpec("project-agents", "{ancestor}/.agents/skills", "project", "standard")
+PROJECT_CLAUDE = RootSpec("project-claude", "{ancestor}/.claude/skills", "project", "claude", depth=1)
+USER_AGENTS = RootSpec("user-agents", "~/.agents/skills", "user", "standard", links="follow")
+USER_CLAUDE = RootSpec("user-claude", "~/.claude/skills", "user", "claude", depth=1, links="follow")

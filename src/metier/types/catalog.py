@@ -1,0 +1,65 @@
+"""What a model is told of, what did not fit, and what a person may type."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+from .skill import Skill
+
+
+class Entry(NamedTuple):
+    """One skill as the model sees it."""
+
+    name: str
+    description: str
+    location: str
+    hint: str = ""
+    skill: Skill | None = None
+    """The skill itself, for what only some listings show."""
+
+
+class LeftOut(NamedTuple):
+    name: str
+    reason: Literal["limit-listed", "limit-characters", "hidden-from-model"]
+    location: str
+
+
+@dataclass(frozen=True)
+class Catalog:
+    """The listing for a system prompt."""
+
+    entries: tuple[Entry, ...]
+    left_out: tuple[LeftOut, ...]
+    text: str
+
+    @property
+    def characters(self) -> int:
+        return len(self.text)
+
+    @property
+    def tokens(self) -> int:
+        """An estimate: four characters to a token, one for each wide character."""
+        wide = sum(1 for character in self.text if character > "\u2e7f")
+        return wide + (len(self.text) - wide + 3) // 4
+
+
+@dataclass(frozen=True)
+class Command:
+    """A slash command: what is typed, and the skill it stands for."""
+
+    name: str
+    skill: Skill | None
+    description: str
+    hint: str = ""
+    aliases: tuple[str, ...] = ()
+    scheduled: str = ""
+    """The path of the scheduler skill, for `/sched-…`."""
+
+
+class Match(NamedTuple):
+    """What a line of input asks for."""
+
+    name: str | None
+    arguments: str
+    user_message: str

@@ -1,0 +1,133 @@
+"""A dialect: one product's reading of SKILL.md, as data with two halves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+NameRule: TypeAlias = Literal["kebab", "word", "standard", "free"]
+Description: TypeAlias = Literal["required", "optional", "first-line", "first-paragraph"]
+Format: TypeAlias = Literal["xml", "mandatory", "available", "policy", "emoji", "guided", "plain"]
+PathStyle: TypeAlias = Literal["absolute", "home"]
+Delivery: TypeAlias = Literal["user-message", "skill-context", "tool-call", "model-reads"]
+CommandForm: TypeAlias = Literal["name", "directory", "underscore", "hyphen"]
+Matching: TypeAlias = Literal["exact", "loose", "tail"]
+Links: TypeAlias = Literal["follow", "contain"]
+
+
+@dataclass(frozen=True)
+class Arguments:
+    """How `$` placeholders are read.  `first` is the number that means the first word."""
+
+    first: Literal[0, 1]
+    bracketed: bool = False
+    slices: bool = False
+    named: bool = False
+    escape: bool = False
+    single_digit: bool = False
+
+
+@dataclass(frozen=True)
+class Shell:
+    """How commands are written in a body, and where they run."""
+
+    fenced: bool
+    anchored: bool
+    cwd: Literal["skill", "agent"]
+    on_failure: Literal["note", "abort"]
+
+
+@dataclass(frozen=True)
+class Authoring:
+    """What belongs to the file: what its frontmatter must hold and what its body means."""
+
+    fields: frozenset[str]
+    name_rule: NameRule = "free"
+    name_required: bool = False
+    description: Description = "required"
+    frontmatter_required: bool = True
+    unclosed_is_body: bool = False
+    broken_yaml_is_empty: bool = False
+    indented: bool = False
+    """The fences, and with them the whole file, may be evenly indented."""
+    json_metadata: bool = False
+    identity: Literal["name", "directory"] = "name"
+    requires_at: tuple[str, ...] = ()
+    """The keys under `metadata` that may hold requirements, first found wins; `""` is `metadata` itself."""
+    empty_env_counts: bool = False
+    config_defaults: frozenset[str] = frozenset()
+    """Config paths that are true when they are not set."""
+    user_invocable_hides: bool = False
+    """`user-invocable: false` hides a skill from the model too."""
+    arguments: Arguments | None = None
+    shell: Shell | None = None
+    variables: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Limits:
+    candidates: int = 100_000
+    skills: int = 100_000
+    directories: int = 2_000
+    """Folders that are not skills, searched in one root."""
+    file_bytes: int = 256_000
+    listed: int | None = None
+    characters: int | None = None
+
+
+@dataclass(frozen=True)
+class RootSpec:
+    """A place to look, as a template: `~`, `{project}`, `{ancestor}` and `{profile}` are filled in."""
+
+    label: str
+    path: str
+    source: Literal["project", "user", "bundled", "plugin"]
+    dialect: str
+    depth: int = 6
+    links: Links = "contain"
+    nested: bool = False
+    """A `skills/` folder inside that holds skills is the real root."""
+    itself: bool = False
+    """The root may itself be one skill."""
+    skip: frozenset[str] = frozenset()
+    tier: str = ""
+
+
+@dataclass(frozen=True)
+class Listing:
+    format: Format
+    paths: PathStyle = "absolute"
+    description_cut: int | None = None
+    alphabetical: bool = False
+
+
+@dataclass(frozen=True)
+class Commands:
+    form: CommandForm = "name"
+    alphabetical: bool = False
+    matching: Matching = "exact"
+    scheduled: bool = False
+    """Scheduler skills stand at the end as `/sched-…`."""
+
+
+@dataclass(frozen=True)
+class Serving:
+    """What belongs to whoever runs the skills: where they are kept, how they are listed and called."""
+
+    roots: tuple[RootSpec, ...]
+    """In order of precedence: an earlier root shadows a later one."""
+    listing: Listing
+    delivery: Delivery
+    commands: Commands = field(default_factory=Commands)
+    limits: Limits = field(default_factory=Limits)
+    plugins: bool = True
+    unlisted_agent: Literal["all", "none"] = "all"
+    """What an agent gets that names no skills."""
+
+
+@dataclass(frozen=True)
+class Dialect:
+    name: str
+    title: str
+    authoring: Authoring
+    serving: Serving

@@ -1,0 +1,68 @@
+"""Failures: one tree, each naming the thing, its place and the next step.
+
+MetierError                 hint, exit_code
+├─ SkillError               one skill is at fault; carries its path          exit 3
+│  ├─ Unloadable            the file cannot be read as a skill
+│  └─ Changed               the file is not the one that was judged
+├─ UnknownSkill             nothing has that name; carries the nearest       exit 2
+├─ BadRequest               the caller asked for something that is not       exit 2
+├─ Refused                  a policy said no, before anything happened       exit 4
+│  └─ OutsideSkill          a path leaves the skill's folder
+└─ HostError                the machine failed                               exit 5
+   └─ MissingExtra          an optional part is not installed
+"""
+
+from __future__ import annotations
+
+
+class MetierError(Exception):
+    exit_code = 1
+
+    def __init__(self, message: str, hint: str = "", path: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+        self.path = path
+
+
+class SkillError(MetierError):
+    exit_code = 3
+
+
+class Unloadable(SkillError):
+    pass
+
+
+class Changed(SkillError):
+    pass
+
+
+class UnknownSkill(MetierError):
+    exit_code = 2
+
+    def __init__(self, name: str, nearest: tuple[str, ...] = ()) -> None:
+        offer = "did you mean " + " or ".join(f"`{one}`" for one in nearest) + "?" if nearest else ""
+        super().__init__(f"no skill is called `{name}`", offer or "run `metier list` to see what there is")
+        self.name = name
+        self.nearest = nearest
+
+
+class BadRequest(MetierError):
+    exit_code = 2
+
+
+class Refused(MetierError):
+    exit_code = 4
+
+
+class OutsideSkill(Refused):
+    pass
+
+
+class HostError(MetierError):
+    exit_code = 5
+
+
+class MissingExtra(HostError):
+    def __init__(self, what: str, extra: str) -> None:
+        super().__init__(f"{what} needs the extra `{extra}`", f"run `pip install 'metier[{extra}]'`")

@@ -1,0 +1,44 @@
+"""Where metier was asked to look from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from .dialect import Links
+from .skill import Origin
+
+
+@dataclass(frozen=True)
+class Place:
+    cwd: str
+    project: str
+    """The nearest folder upwards that holds `.git`, or the working folder itself."""
+    home: str
+    state: str
+    """Where metier keeps its own files: `~/.metier`, or METIER_HOME."""
+    env: Mapping[str, str]
+    platform: str
+    profile: str = ""
+
+    @property
+    def ancestors(self) -> tuple[str, ...]:
+        """The working folder and its parents up to the project's root, nearest first."""
+        found = [self.cwd]
+        while found[-1] != self.project and found[-1] != "/":
+            found.append(found[-1].rpartition("/")[0] or "/")
+        return tuple(found)
+
+
+class Root(NamedTuple):
+    """A folder to look for skills in."""
+
+    origin: Origin
+    depth: int = 6
+    links: Links = "contain"
+    nested: bool = False
+    itself: bool = False
+    skip: frozenset[str] = frozenset()
+    named: bool = False
+    """The user named this root: that it is missing is worth saying."""

@@ -1,0 +1,92 @@
+"""What the user configured: the settings tree, and what it says of one skill."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from .dialect import Dialect
+
+Setting: TypeAlias = object
+"""A value as TOML or JSON has it."""
+
+
+@dataclass(frozen=True)
+class ConfiguredRoot:
+    path: str
+    dialect: str = ""
+    label: str = ""
+
+
+@dataclass(frozen=True)
+class SkillSettings:
+    """What the configuration says of one skill."""
+
+    enabled: bool = True
+    api_key: str = ""
+    env: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Settings:
+    tree: Mapping[str, Setting] = field(default_factory=dict)
+    roots: tuple[ConfiguredRoot, ...] = ()
+    plugins: tuple[str, ...] = ()
+    dialects: Mapping[str, Dialect] = field(default_factory=dict)
+    limits: Mapping[str, int] = field(default_factory=dict)
+    agents: Mapping[str, tuple[str, ...] | None] = field(default_factory=dict)
+    allow_bundled: tuple[str, ...] = ()
+
+    def at(self, path: str) -> Setting:
+        """The value at a dotted path, in the whole tree or under `config`; None where there is none."""
+        found = _at(self.tree, path)
+        if found is None:
+            found = _at(self.tree, "config." + path)
+        if found is None and path.startswith("skills.") and not path.startswith("skills.entries."):
+            found = _at(self.tree, "skills.entries." + path.removeprefix("skills."))
+        return found
+
+    def entry(self, key: str) -> SkillSettings:
+        skills = self.tree.get("skills")
+        if not isinstance(skills, Mapping):
+            return DEFAULTS
+        entries = skills.get("entries")
+        entry = entries.get(key) if isinstance(entries, Mapping) else None
+        short = skills.get(key) if key not in ("entries", "allowBundled") else None
+        if not isinstance(entry, Mapping) and not isinstance(short, Mapping):
+            return DEFAULTS
+        entry = entry if isinstance(entry, Mapping) else {}
+        short = short if isinstance(short, Mapping) else {}
+        env = entry.get("env", short.get("env"))
+        key_text = entry.get("apiKey", short.get("apiKey"))
+        return SkillSettings(
+            enabled=entry.get("enabled") is not False and short.get("enabled") is not False,
+            api_key=key_text if isinstance(key_text, str) else "",
+            env={name: str(value) for name, value in env.items()} if isinstance(env, Mapping) else {},
+        )
+
+    @property
+    def mentions_skills(self) -> bool:
+        return bool(self.tree.get("skills"))
+
+
+DEFAULTS = SkillSettings()
+
+
+def _at(tree: Mapping[str, Setting], path: str) -> Setting:
+    here: Setting = tree
+    for key in path.split("."):
+        if not isinstance(here, Mapping) or key not in here:
+            return None
+        here = here[key]
+    return here
+
+
+def truthy(value: Setting) -> bool:
+    """Absent, false, zero and blank are not; a table is."""
+    if isinstance(value, str):
+        return bool(value.strip())
+    if isinstance(value, Mapping | list | tuple):
+        return True
+    return bool(value)

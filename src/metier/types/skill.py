@@ -1,0 +1,255 @@
+"""What a file's head says, where it came from, and what it asks of the machine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple, TypeAlias
+
+from .dialect import Authoring, Dialect
+from .problem import Mark, Problem, problem, unpack
+from .tools import allowed_tools
+from .tree import EMPTY, Tree, Value
+
+StatKey: TypeAlias = tuple[int, int, int, int]
+"""Inode, modification time, change time and size: while these hold, the file is the same."""
+
+Source: TypeAlias = Literal["path", "project", "configured", "user", "bundled", "plugin"]
+
+
+@dataclass(frozen=True)
+class Origin:
+    """The root a skill came from.  A higher rank shadows a lower one."""
+
+    source: Source
+    rank: int
+    root: str
+    """A short label, unique in a library: what stands behind the `@` of `name@root`."""
+    path: str
+    dialect: Dialect
+    trusted: bool = True
+    tier: str = ""
+    """The product's own word for the source; roots of one tier share its limit."""
+    namespace: str = ""
+    """Set for plugins whose skills are called `plugin:skill`."""
+
+
+class Found(NamedTuple):
+    """A SKILL.md that a source hands on: its head, read but not yet understood."""
+
+    origin: Origin
+    id: str
+    path: str
+    key: StatKey
+    head: bytes
+    whole: bool
+    """True when the head is the entire file."""
+    marks: tuple[Mark, ...] = ()
+    """What was wrong with the file itself."""
+    lasting: bool = True
+    """False for what is reached by a link or under another name: that is looked at anew each time."""
+
+
+@dataclass(frozen=True)
+class Requirements:
+    """What a skill asks of the machine."""
+
+    platforms: tuple[str, ...] = ()
+    binaries: tuple[str, ...] = ()
+    any_binary: tuple[str, ...] = ()
+    env: tuple[str, ...] = ()
+    config: tuple[str, ...] = ()
+    always: bool = False
+    primary_env: str = ""
+    key: str = ""
+    """The name its settings are kept under, when it is not the skill's own."""
+
+
+NOTHING_REQUIRED = Requirements()
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """One way to install what a skill needs."""
+
+    id: str
+    kind: str
+    package: str = ""
+    label: str = ""
+    platforms: tuple[str, ...] = ()
+    binaries: tuple[str, ...] = ()
+    options: Tree = EMPTY
+
+
+_PACKAGE_KEYS = ("package", "formula", "cask", "module", "url")
+
+
+def recipes(written: Value) -> tuple[Recipe, ...]:
+    """The ways to install what is missing; an entry that is not a map with a kind is passed over."""
+    found = []
+    for number, item in enumerate(written if isinstance(written, tuple) else ()):
+        kind = item.text("kind") or item.text("type") if isinstance(item, Tree) else ""
+        if not isinstance(item, Tree) or not kind:
+            continue
+        found.append(
+            Recipe(
+                id=item.text("id") or f"{kind}-{number}",
+                kind="npm" if kind == "node" else kind,
+                package=next((item.text(key) for key in _PACKAGE_KEYS if item.text(key)), ""),
+                label=item.text("label"),
+                platforms=item.words("platforms") or item.words("os"),
+                binaries=item.words("bins"),
+                options=item,
+            )
+        )
+    return tuple(found)
+
+
+def needs_block(extra: Tree, authoring: Authoring) -> Tree:
+    """Where in its metadata a skill keeps its requirements."""
+    metadata = extra.branch("metadata")
+    for key in authoring.requires_at:
+        if not key:
+            return metadata
+        if isinstance(metadata.get(key), Tree):
+            return metadata.branch(key)
+    return EMPTY
+
+
+@dataclass(frozen=True)
+class Dispatch:
+    """A command that goes straight to a tool."""
+
+    tool: str
+    arguments: Literal["raw"] = "raw"
+
+
+@dataclass(frozen=True, init=False)
+class Skill:
+    """What the head of a SKILL.md says.  The body is read when it is needed."""
+
+    id: str
+    name: str
+    description: str
+    path: str
+    key: StatKey
+    origin: Origin
+    argument_hint: str
+    user_may_invoke: bool
+    model_may_invoke: bool
+    enabled: bool
+    requires: Requirements
+    extra: Tree
+    """All other frontmatter, so that nothing an author wrote is lost."""
+    noted: str | tuple[Mark, ...]
+    """What was noticed while reading, packed if it comes from the index; `marks` spells it out."""
+
+    def __init__(
+        self,
+        id: str,
+        name: str,
+        description: str,
+        path: str,
+        key: StatKey,
+        origin: Origin,
+        argument_hint: str = "",
+        user_may_invoke: bool = True,
+        model_may_invoke: bool = True,
+        enabled: bool = True,
+        requires: Requirements = NOTHING_REQUIRED,
+        extra: Tree = EMPTY,
+        noted: str | tuple[Mark, ...] = (),
+    ) -> None:
+        # Skills are made by the ten thousand; the generated initialiser of a frozen class costs four times this.
+        this = self.__dict__
+        this["id"] = id
+        this["name"] = name
+        this["description"] = description
+        this["path"] = path
+        this["key"] = key
+        this["origin"] = origin
+        this["argument_hint"] = argument_hint
+        this["user_may_invoke"] = user_may_invoke
+        this["model_may_invoke"] = model_may_invoke
+        this["enabled"] = enabled
+        this["requires"] = requires
+        this["extra"] = extra
+        this["noted"] = noted
+
+    @property
+    def directory(self) -> str:
+        return self.path.rpartition("/")[0]
+
+    @property
+    def marks(self) -> tuple[Mark, ...]:
+        return unpack(self.noted) if isinstance(self.noted, str) else self.noted
+
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        return tuple(problem(mark, self.path) for mark in self.marks)
+
+    @property
+    def identity(self) -> str:
+        """What shadowing compares."""
+        plain = self.id if self.origin.dialect.authoring.identity == "directory" else self.name
+        return f"{self.origin.namespace}:{plain}" if self.origin.namespace else plain
+
+    @property
+    def qualified(self) -> str:
+        return f"{self.identity}@{self.origin.root}"
+
+    @property
+    def settings_key(self) -> str:
+        return self.requires.key or self.id
+
+    @property
+    def arguments(self) -> tuple[str, ...]:
+        """The names of its arguments, where the author declared them."""
+        return tuple(name for word in self.extra.words("arguments") for name in word.replace(",", " ").split())
+
+    @property
+    def allowed_tools(self) -> tuple[str, ...]:
+        written = self.extra.get("allowed-tools", "")
+        return allowed_tools(written if isinstance(written, str) else self.extra.words("allowed-tools")) or ()
+
+    @property
+    def options(self) -> Tree:
+        """`config.options`: what its scripts get as METIER_OPTION_*."""
+        return self.extra.branch("config", "options")
+
+    @property
+    def dispatch(self) -> Dispatch | None:
+        tool = self.extra.text("command-tool").strip()
+        return Dispatch(tool) if tool and self.extra.text("command-dispatch") == "tool" else None
+
+    @property
+    def install(self) -> tuple[Recipe, ...]:
+        """The ways to install what it needs, at the top level or beside its requirements."""
+        authoring = self.origin.dialect.authoring
+        return recipes(self.extra.get("install") or needs_block(self.extra, authoring).get("install") or ())
+
+
+@dataclass(frozen=True)
+class Broken:
+    """A skill that does not load; listed, with the reason, and never used."""
+
+    id: str
+    path: str
+    key: StatKey
+    origin: Origin
+    marks: tuple[Mark, ...]
+    name: str = ""
+
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        return tuple(problem(mark, self.path) for mark in self.marks)
+
+
+@dataclass(frozen=True)
+class Body:
+    """A skill's instructions, read when they were needed."""
+
+    skill: Skill
+    text: str
+    digest: str
+    """Of the whole SKILL.md, as `sha256:…`."""
+    marks: tuple[Mark, ...] = field(default=())

@@ -1,0 +1,47 @@
+"""Text from skills is made safe to show: one line, no control characters, no hidden marks."""
+
+from __future__ import annotations
+
+import re
+
+_HIDDEN = re.compile(
+    "[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f"  # control characters, escape sequences among them
+    "\u200b\u2060-\u2064\ufeff"  # zero-width, but for the joiners that scripts need
+    "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"  # direction overrides
+    "\ud800-\udfff\ufff9-\ufffb\U000e0000-\U000e0fff]"  # halves of characters, annotations, tags
+)
+_ESCAPE = re.compile(
+    r"\x1b(?:\][^\x07\x1b]*(?:\x07|\x1b\\)?|[P^_X][^\x1b]*(?:\x1b\\)?|\[[0-?]*[ -/]*[@-~]?|[ -/]*[0-~]?)"
+    r"|\x9b[0-?]*[ -/]*[@-~]?"
+)
+
+
+def flat(text: str) -> str:
+    """One line: every run of white space is one space, and what can't be seen is gone."""
+    if text.isprintable() and "  " not in text:
+        return text.strip(" ")
+    return " ".join(seen(text).split())
+
+
+def seen(text: str) -> str:
+    """The same lines without control characters, escape sequences and hidden marks."""
+    if text.isprintable():
+        return text
+    return _HIDDEN.sub("", _ESCAPE.sub("", text))
+
+
+def hidden_in(text: str) -> tuple[str, ...]:
+    """The hidden characters a text holds, by code point, each once."""
+    return tuple(dict.fromkeys(f"U+{ord(found):04X}" for found in _HIDDEN.findall(text)))
+
+
+def shortened(text: str, most: int) -> str:
+    """Cut to a length, with a mark that says so; never through the middle of a joined character."""
+    if len(text) <= most:
+        return text
+    cut = most - 1
+    while cut > 0 and (
+        text[cut] in "\u200d\ufe0e\ufe0f" or text[cut - 1] == "\u200d" or "\u0300" <= text[cut] <= "\u036f"
+    ):
+        cut -= 1
+    return text[:cut].rstrip() + "…"

@@ -1,0 +1,60 @@
+"""May a skill run here, and if not, every reason at once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from .problem import FAMILIES, Mark, Problem, problem
+from .skill import Skill
+
+ELIGIBILITY = frozenset(FAMILIES["eligibility"])
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What is true of this machine, as far as the skills ask."""
+
+    platform: str
+    binaries: frozenset[str] = frozenset()
+    env: frozenset[str] = frozenset()
+    """Names that are set to something."""
+    empty_env: frozenset[str] = frozenset()
+    """Names that are set to nothing."""
+
+
+class Check(NamedTuple):
+    """One line of the requirements checklist."""
+
+    kind: str
+    name: str
+    met: bool
+    note: str = ""
+
+
+class Verdict(NamedTuple):
+    """What was decided about one skill."""
+
+    skill: Skill
+    marks: tuple[Mark, ...] = ()
+    """Why it may not run, is not trusted, not allowed or shadowed."""
+    shadowed_by: Skill | None = None
+
+    @property
+    def eligible(self) -> bool:
+        """It may run on this machine."""
+        return not any(mark.code in ELIGIBILITY for mark in self.marks)
+
+    @property
+    def usable(self) -> bool:
+        """It may run, is trusted, allowed and not shadowed: it is in the catalog or the command table."""
+        return not self.marks
+
+    @property
+    def diagnostics(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(mark.code for mark in self.marks if mark.code in ELIGIBILITY))
+
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        """Everything found about the skill, in its file and in this place."""
+        return self.skill.problems + tuple(problem(mark, self.skill.path) for mark in self.marks)
