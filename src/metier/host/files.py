@@ -1,0 +1,268 @@
+"""The one way to open a skill's file: beneath its folder, through no link, regular, and of bounded size."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable
+from typing import TypeAlias
+
+from ..types.errors import OutsideSkill
+from ..types.skill import StatKey
+from .paths import is_inside
+
+HEAD = 4_096
+LONGEST_HEAD = 69_632
+_TYPE, _REGULAR, _FOLDER, _LINK = 0o170000, 0o100000, 0o040000, 0o120000
+_KINDS = {_FOLDER: "a folder", _LINK: "a link", 0o010000: "a named pipe", 0o140000: "a socket",
+          0o020000: "a device", 0o060000: "a device"}  # fmt: skip
+_READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
+_OPEN_FOLDER = os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY
+_OPENAT2 = 437
+_NO_MAGICLINKS, _NO_SYMLINKS, _BENEATH = 0x02, 0x04, 0x08
+
+
+class NotRegular(OSError):
+    """What was opened is not a regular file; the argument says what it is."""
+
+
+class TooLarge(OSError):
+    """The file is larger than may be read; carries its key."""
+
+    def __init__(self, key: StatKey) -> None:
+        super().__init__(errno.EFBIG, "too large")
+        self.key = key
+
+
+Head: TypeAlias = tuple[StatKey, bytes, bool, int]
+"""The file's key, its first bytes, whether they are all of it, and its device."""
+
+
+def key_of(found: os.stat_result) -> StatKey:
+    return (found.st_ino, found.st_mtime_ns, found.st_ctime_ns, found.st_size)
+
+
+def stat_key(path: str) -> StatKey | None:
+    """The key of whatever a path leads to, or None where there is nothing."""
+    try:
+        return key_of(os.stat(path))
+    except (OSError, ValueError):
+        return None
+
+
+def folder_key(folder: int) -> StatKey:
+    return key_of(os.fstat(folder))
+
+
+def open_folder(path: str) -> int:
+    """A folder that the user or the configuration named: links on the way are the user's own."""
+    return os.open(path, _OPEN_FOLDER)
+
+
+close, fstat, read, open_file, O_NOFOLLOW = os.close, os.fstat, os.read, os.open, os.O_NOFOLLOW
+
+
+def _openat2() -> Callable[[int, bytes, bool], int] | None:
+    """The system call, or None where the kernel does not have it or may not be asked."""
+    try:
+        import ctypes  # only where it is used: it takes as long to import as a hundred skills to list
+
+        class How(ctypes.Structure):
+            _fields_ = (("flags", ctypes.c_uint64), ("mode", ctypes.c_uint64), ("resolve", ctypes.c_uint64))
+
+        library = ctypes.CDLL(None, use_errno=True)
+        call = library.syscall
+        errno_of = ctypes.get_errno
+    except (ImportError, OSError, AttributeError):
+        return None
+    call.restype = ctypes.c_long
+    call.argtypes = (ctypes.c_long, ctypes.c_int, ctypes.c_char_p, ctypes.c_void_p, ctypes.c_size_t)
+    strict = How(_READ, 0, _BENEATH | _NO_MAGICLINKS | _NO_SYMLINKS)
+    linked = How(_READ, 0, _BENEATH | _NO_MAGICLINKS)
+    size = ctypes.sizeof(How)
+    at_strict, at_linked = ctypes.addressof(strict), ctypes.addressof(linked)
+
+    def openat2(folder: int, relative: bytes, links: bool) -> int:
+        opened: int = call(_OPENAT2, folder, relative, at_linked if links else at_strict, size)
+        if opened < 0:
+            number = errno_of()
+            raise OSError(number, os.strerror(number), os.fsdecode(relative))
+        return opened
+
+    openat2.kept = (strict, linked)  # type: ignore[attr-defined]  # the structures live as long as the call
+    return openat2 if _answers(openat2) else None
+
+
+def _answers(openat2: Callable[[int, bytes, bool], int]) -> bool:
+    try:
+        folder = os.open("/", _OPEN_FOLDER)
+    except OSError:
+        return False
+    try:
+        os.close(openat2(folder, b".", False))
+    except OSError as error:
+        return error.errno not in (errno.ENOSYS, errno.EPERM, errno.EINVAL)
+    finally:
+        os.close(folder)
+    return True
+
+
+def _walk_open(folder: int, relative: bytes, links: bool) -> int:
+    """The same where `openat2` is missing: one step at a time, following no link at all."""
+    parts = relative.split(b"/")
+    if any(part in (b"", b".", b"..") for part in parts):
+        raise OSError(errno.EXDEV, "leaves the folder", os.fsdecode(relative))
+    here = folder
+    try:
+        for part in parts[:-1]:
+            step = os.open(part, _OPEN_FOLDER | os.O_NOFOLLOW, dir_fd=here)
+            if here != folder:
+                os.close(here)
+            here = step
+        return os.open(parts[-1], _READ | os.O_NOFOLLOW, dir_fd=here)
+    except NotADirectoryError as error:
+        raise OSError(errno.ELOOP, error.strerror, os.fsdecode(relative)) from None
+    finally:
+        if here != folder:
+            os.close(here)
+
+
+_opener: Callable[[int, bytes, bool], int] | None = None
+
+
+def open_beneath(folder: int, relative: str, links: bool = False) -> int:
+    """Open a path beneath an open folder.  With `links`, links are followed as long as they stay beneath it."""
+    global _opener
+    if _opener is None:
+        _opener = _openat2() or _walk_open
+    return _opener(folder, relative.encode("utf-8", "surrogateescape"), links)
+
+
+def use_plain_walk(plain: bool) -> None:
+    """Choose the opener: True for the walk of machines without `openat2`, False for the best there is."""
+    global _opener
+    _opener = _walk_open if plain else None
+
+
+def read_head(folder: int, relative: str, limit: int, links: bool = False) -> Head:
+    """The first bytes of a regular file beneath a folder: enough for its frontmatter."""
+    return _head(open_beneath(folder, relative, links), limit)
+
+
+def read_head_at(folder: int, relative: str, limit: int) -> Head:
+    """The same in a root whose links are the user's own: only the file itself must not be a link."""
+    return _head(open_file(relative, _READ | O_NOFOLLOW, dir_fd=folder), limit)
+
+
+def _head(opened: int, limit: int) -> Head:
+    try:
+        found = fstat(opened)
+        size = found.st_size
+        key = (found.st_ino, found.st_mtime_ns, found.st_ctime_ns, size)
+        if found.st_mode & _TYPE != _REGULAR:
+            raise NotRegular(_KINDS.get(found.st_mode & _TYPE, "special"))
+        if size > limit:
+            raise TooLarge(key)
+        head = read(opened, HEAD)
+        if size > HEAD and not holds_frontmatter(head):
+            head += read(opened, LONGEST_HEAD - HEAD)
+        return key, head, len(head) >= size, found.st_dev
+    finally:
+        close(opened)
+
+
+def holds_frontmatter(head: bytes) -> bool:
+    """False when frontmatter was opened and the head does not hold its end."""
+    if head.find(b"\n---", 3) >= 0 or head.find(b"\r---", 3) >= 0:
+        return True
+    return not head.lstrip(b"\xef\xbb\xbf \t").startswith(b"---")
+
+
+def read_whole(folder: int, relative: str, limit: int, links: bool = False) -> tuple[StatKey, bytes]:
+    """All of a regular file, if it is no larger than the limit."""
+    opened = open_beneath(folder, relative, links)
+    try:
+        found = os.fstat(opened)
+        if found.st_mode & _TYPE != _REGULAR:
+            raise NotRegular(_KINDS.get(found.st_mode & _TYPE, "special"))
+        if found.st_size > limit:
+            raise TooLarge(key_of(found))
+        parts = []
+        left = limit + 1
+        while left > 0:
+            part = os.read(opened, min(left, 1 << 20))
+            if not part:
+                break
+            parts.append(part)
+            left -= len(part)
+        if left <= 0:
+            raise TooLarge(key_of(found))
+        return key_of(found), b"".join(parts)
+    finally:
+        os.close(opened)
+
+
+def read_skill_file(directory: str, relative: str, limit: int) -> tuple[StatKey, bytes]:
+    """A file of a skill, by the skill's folder and a path inside it."""
+    if not relative or "\0" in relative or relative.startswith(("/", "~")) or ".." in relative.split("/"):
+        raise OutsideSkill(f"`{relative}` is outside the skill's folder", "give a path inside the folder")
+    folder = open_folder(directory)
+    try:
+        return read_whole(folder, relative, limit, links=True)
+    except OSError as error:
+        if error.errno in (errno.EXDEV, errno.ELOOP):
+            raise OutsideSkill(
+                f"`{relative}` is a link that leaves the skill's folder", "copy the file into the folder"
+            ) from error
+        raise
+    finally:
+        os.close(folder)
+
+
+def open_link(folder: int, relative: str, root: str, contain: bool) -> int:
+    """The folder that a link in a root leads to.  Contained, it must lie beneath the root."""
+    if contain and _opener is not _walk_open:
+        opened = open_beneath(folder, relative, links=True)
+    else:
+        path = f"{root}/{relative}"
+        real = os.path.realpath(path, strict=True)
+        if contain and not is_inside(real, os.path.realpath(root)):
+            raise OSError(errno.EXDEV, "leaves the root", relative)
+        opened = os.open(real, _OPEN_FOLDER | os.O_NOFOLLOW)
+    if os.fstat(opened).st_mode & _TYPE != _FOLDER:
+        os.close(opened)
+        raise NotADirectoryError(errno.ENOTDIR, "not a folder", relative)
+    return opened
+
+
+def read_linked_head(folder: int, relative: str, name: str, limit: int) -> Head:
+    """The head of a file that is a link inside its own folder; one that leads out of it is refused."""
+    inside = open_beneath(folder, relative, links=True) if relative else os.dup(folder)
+    try:
+        if _opener is not _walk_open:
+            return read_head(inside, name, limit, links=True)
+        target = os.readlink(name, dir_fd=inside)
+        if target.startswith("/") or ".." in target.split("/"):
+            raise OSError(errno.EXDEV, "leaves the folder", name)
+        return read_head(inside, os.path.normpath(target), limit)
+    finally:
+        os.close(inside)
+
+
+def plain_key(folder: int, relative: str) -> tuple[StatKey, int] | None:
+    """The key and device of a regular file that is not itself a link; None for anything else."""
+    try:
+        found = os.stat(relative, dir_fd=folder, follow_symlinks=False)
+    except OSError:
+        return None
+    if found.st_mode & _TYPE != _REGULAR:
+        return None
+    return (found.st_ino, found.st_mtime_ns, found.st_ctime_ns, found.st_size), found.st_dev
+
+
+def has_openat2() -> bool:
+    """Whether files are opened by one call that no link can race."""
+    global _opener
+    if _opener is None:
+        _opener = _openat2() or _walk_open
+    return _opener is not _walk_open

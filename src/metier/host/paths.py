@@ -1,0 +1,206 @@
+"""Paths: where things are, whether they are there, and what a folder holds."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import NamedTuple
+
+from ..types.errors import HostError
+
+_READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
+_TYPE, _REGULAR = 0o170000, 0o100000
+
+cwd = os.getcwd
+
+
+class Listed(NamedTuple):
+    """The names in a folder, sorted: what order the file system had is forgotten here."""
+
+    folders: list[str]
+    links: list[str]
+    files: list[str]
+
+
+def list_names(folder: int | str) -> Listed:
+    folders, links, files = [], [], []
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.is_symlink():
+                links.append(entry.name)
+            elif entry.is_dir(follow_symlinks=False):
+                folders.append(entry.name)
+            else:
+                files.append(entry.name)
+    folders.sort()
+    links.sort()
+    files.sort()
+    return Listed(folders, links, files)
+
+
+def real_path(path: str) -> str:
+    return os.path.realpath(path)
+
+
+def is_folder(path: str) -> bool:
+    return os.path.isdir(path)
+
+
+def exists(path: str) -> bool:
+    return os.path.lexists(path)
+
+
+def is_inside(path: str, folder: str) -> bool:
+    """Whether a real path is a folder or lies beneath it."""
+    return path == folder or path.startswith(folder.rstrip("/") + "/")
+
+
+def read_text_file(path: str, limit: int = 1_048_576) -> str | None:
+    """A small file of metier's own or of the user's; None when it is not there."""
+    try:
+        opened = os.open(path, _READ)
+    except FileNotFoundError:
+        return None
+    except NotADirectoryError:
+        return None
+    except OSError as error:
+        raise HostError(f"{path} can't be read: {error.strerror}", "check its permissions", path) from error
+    try:
+        found = os.fstat(opened)
+        if found.st_mode & _TYPE != _REGULAR or found.st_size > limit:
+            raise HostError(f"{path} is not a regular file of at most {limit} bytes", "replace it", path)
+        data = b""
+        while part := os.read(opened, 65_536):
+            data += part
+            if len(data) > limit:
+                raise HostError(f"{path} is not a regular file of at most {limit} bytes", "replace it", path)
+    finally:
+        os.close(opened)
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise HostError(f"{path} is not UTF-8", "save it as UTF-8", path) from error
+
+
+def absolute(path: str, cwd: str, home: str) -> str:
+    """A path as a user writes it: `~` is the home, anything else is relative to the working folder."""
+    if path == "~" or path.startswith("~/"):
+        path = home + path[1:]
+    return os.path.normpath(os.path.join(cwd, path))
+
+
+def relative(path: str, start: str) -> str:
+    return os.path.relpath(path, start)
+
+
+def entry_points(group: str) -> list[tuple[str, str, str]]:
+    """Name, module and site folder of installed entry points, read from metadata alone."""
+    wanted = f"[{group}]"
+    found = []
+    for site in site_folders():
+        try:
+            names = sorted(entry.name for entry in os.scandir(site) if entry.name.endswith(".dist-info"))
+        except OSError:
+            continue
+        for name in names:
+            try:
+                text = read_text_file(f"{site}/{name}/entry_points.txt")
+            except HostError:
+                continue
+            if text is None or wanted not in text:
+                continue
+            for line in text.partition(wanted)[2].partition("\n[")[0].splitlines():
+                label, separator, module = line.partition("=")
+                if separator:
+                    found.append((label.strip(), module.strip().partition(":")[0], site))
+    return sorted(found)
+
+
+def site_folders() -> list[str]:
+    """The folders that installed Python packages live in."""
+    return [path for path in dict.fromkeys(sys.path) if path.endswith(("site-packages", "dist-packages"))]
+
+
+def tree_paths(directory: str) -> list[str]:
+    """Every file and folder beneath a folder, sorted."""
+    files = [path for path, _ in tree_of(directory)]
+    return sorted({*files, *(path.rpartition("/")[0] for path in files if "/" in path)})
+
+
+def module_folder(module: str, site: str) -> str | None:
+    """The folder of a dotted module, found without importing it."""
+    inside = module.replace(".", "/")
+    if not inside or ".." in module or inside.startswith("/"):
+        return None
+    for base in dict.fromkeys([site, *sys.path]):
+        if base and os.path.isdir(f"{base}/{inside}"):
+            return f"{base}/{inside}"
+    return None
+
+
+def tree_of(directory: str, most: int = 2_000) -> list[tuple[str, os.stat_result]]:
+    """Every file and link beneath a folder with its own status, sorted; bounded, following nothing."""
+    found: list[tuple[str, os.stat_result]] = []
+    waiting = [""]
+    while waiting and len(found) < most:
+        inner = waiting.pop()
+        try:
+            with os.scandir(f"{directory}/{inner}" if inner else directory) as entries:
+                for entry in entries:
+                    path = f"{inner}/{entry.name}" if inner else entry.name
+                    if entry.is_dir(follow_symlinks=False):
+                        if entry.name not in ("__pycache__", ".git"):
+                            waiting.append(path)
+                    else:
+                        found.append((path, entry.stat(follow_symlinks=False)))
+        except OSError:
+            continue
+    return sorted(found)
+
+
+def package_folder() -> str:
+    """Where metier itself is installed."""
+    return os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+
+
+def folders_with(folder: str, name: str) -> list[str]:
+    """The folders in a folder that hold a file of that name, sorted."""
+    try:
+        listed = list_names(folder)
+    except OSError:
+        return []
+    return [one for one in listed.folders if one[0] != "." and os.path.isfile(f"{folder}/{one}/{name}")]
+
+
+def real_name(folder: str) -> str:
+    """The name of a folder as it is called, also for `.` and a trailing slash."""
+    return os.path.basename(os.path.abspath(folder))
+
+
+def folders_with_skill(folder: str) -> list[str]:
+    """The folders in a folder that hold a SKILL.md in any letters, links included."""
+    try:
+        listed = list_names(folder)
+    except OSError:
+        return []
+    found = []
+    for name in sorted([*listed.folders, *listed.links]):
+        try:
+            inner = list_names(f"{folder}/{name}")
+        except OSError:
+            continue
+        if name[0] != "." and any(file.lower() == "skill.md" for file in (*inner.files, *inner.links, *inner.folders)):
+            found.append(name)
+    return found
+
+
+def home() -> str:
+    return os.path.expanduser("~")
+
+
+def is_link(path: str) -> bool:
+    return os.path.islink(path)
+
+
+def mode_of(path: str) -> int:
+    return os.stat(path).st_mode & 0o777

@@ -1,0 +1,111 @@
+"""Files that metier keeps for itself: owner-only, written beside and renamed."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import secrets
+from collections.abc import Iterator
+
+from ..types.errors import HostError
+
+
+def make_folder(path: str) -> None:
+    try:
+        os.makedirs(path, mode=0o700, exist_ok=True)
+    except OSError as error:
+        raise HostError(
+            f"{path} can't be made: {error.strerror}", "set METIER_HOME to a folder you may write", path
+        ) from error
+
+
+def write_text(path: str, text: str, mode: int = 0o600) -> None:
+    """Replace a file whole: a reader sees the old text or the new, never a part."""
+    folder = os.path.dirname(path)
+    beside = f"{folder}/.{os.path.basename(path)}.{secrets.token_hex(8)}.tmp"
+    try:
+        opened = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, mode)
+        try:
+            with os.fdopen(opened, "wb") as file:
+                file.write(text.encode())
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(beside, path)
+        except BaseException:  # nothing half-written stays behind, whatever stopped us
+            with contextlib.suppress(OSError):
+                os.unlink(beside)
+            raise
+        _sync_folder(folder)
+    except OSError as error:
+        raise HostError(f"{path} can't be written: {error.strerror}", "check permissions and space", path) from error
+
+
+def _sync_folder(folder: str) -> None:
+    opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(opened)
+    except OSError:
+        pass  # some file systems can't; the rename itself still holds
+    finally:
+        os.close(opened)
+
+
+@contextlib.contextmanager
+def locked(path: str) -> Iterator[None]:
+    """Hold a lock that the kernel lets go of when the process ends, however it ends."""
+    make_folder(os.path.dirname(path))
+    try:
+        opened = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    except OSError as error:
+        raise HostError(f"{path} can't be locked: {error.strerror}", "check its permissions", path) from error
+    try:
+        fcntl.flock(opened, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(opened)
+
+
+def copy_tree(source: str, target: str) -> None:
+    """Copy a folder of ours beside its target, then put it in place: it is there whole or not at all."""
+    import shutil  # slow to start, and rarely wanted
+
+    beside = f"{os.path.dirname(target)}/.{os.path.basename(target)}.{secrets.token_hex(8)}.tmp"
+    old = beside + ".old"
+    try:
+        shutil.copytree(source, beside, ignore=shutil.ignore_patterns("__pycache__"))
+        if os.path.lexists(target):
+            os.rename(target, old)
+        try:
+            os.rename(beside, target)
+        except OSError:
+            if os.path.lexists(old):
+                os.rename(old, target)
+            raise
+    except OSError as error:
+        raise HostError(
+            f"{target} can't be written: {error.strerror}", "check permissions and space", target
+        ) from error
+    finally:
+        for leftover in (beside, old):
+            shutil.rmtree(leftover, ignore_errors=True)
+
+
+def rename(path: str, target: str) -> None:
+    try:
+        os.rename(path, target)
+    except OSError as error:
+        raise HostError(f"{path} can't be renamed: {error.strerror}", "check permissions", path) from error
+
+
+def write_new(path: str, text: str, mode: int = 0o644) -> None:
+    """Write a file that must not be there yet."""
+    try:
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        opened = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, mode)
+    except FileExistsError as error:
+        raise HostError(f"{path} is there already", "choose another name, or edit that one", path) from error
+    except OSError as error:
+        raise HostError(f"{path} can't be written: {error.strerror}", "check permissions", path) from error
+    with os.fdopen(opened, "w", encoding="utf-8") as file:
+        file.write(text)

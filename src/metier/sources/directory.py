@@ -1,0 +1,282 @@
+"""Walk a root and hand on every SKILL.md in it, in an order that no file system decides."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple, TypeAlias
+
+from ..host import files, paths
+from ..types.dialect import Limits
+from ..types.place import Root
+from ..types.problem import Code, Mark, Problem, problem
+from ..types.skill import Broken, Found, Skill, StatKey
+from .index import Row, revive
+
+SKILL_FILE = "SKILL.md"
+_TAIL = "/" + SKILL_FILE
+_NEVER = frozenset({"node_modules", "__pycache__"})
+_PEEK = 50
+NO_KEY: StatKey = (0, 0, 0, 0)
+
+new = tuple.__new__
+
+Reader: TypeAlias = Callable[[Found], Skill | Broken]
+
+
+class Finding(NamedTuple):
+    items: list[Skill | Broken]
+    fresh: list[Skill | Broken]
+    """Those the index should learn."""
+
+
+@dataclass
+class Visit:
+    """What one look at all roots gathers beside the skills themselves."""
+
+    limits: Limits
+    seen: set[tuple[int, int]] = field(default_factory=set)
+    """Device and inode of every file taken: the same real file loads once."""
+    problems: list[Problem] = field(default_factory=list)
+    guards: list[tuple[str, StatKey | None]] = field(default_factory=list)
+    """Folders whose names were read, with their keys: while these hold, the walk would be the same."""
+
+    def say(self, code: Code, path: str, *details: str) -> None:
+        self.problems.append(problem(Mark(code, 0, details), path))
+
+
+def find(root: Root, visit: Visit, rows: Mapping[str, Row], read: Reader) -> Finding:
+    """Every skill of one root.  What the index still knows comes out ready; each file it does not know is
+    handed to `read` at once, so that no more than one head is held at a time."""
+    path = root.origin.path
+    try:
+        folder = files.open_folder(path)
+    except (FileNotFoundError, NotADirectoryError):
+        visit.guards.append((path, files.stat_key(path)))
+        if root.named:
+            visit.say("not-found" if not paths.exists(path) else "not-a-directory", path)
+        return Finding([], [])
+    except OSError as error:
+        visit.guards.append((path, files.stat_key(path)))
+        visit.say("unreadable", path, path, error.strerror or "no reason given")
+        return Finding([], [])
+    try:
+        walk = _Walk(root, visit, rows, folder, read)
+        walk.skills()
+        return Finding(walk.found, walk.fresh)
+    finally:
+        files.close(folder)
+
+
+class _Walk:
+    """One root being walked."""
+
+    def __init__(self, root: Root, visit: Visit, rows: Mapping[str, Row], folder: int, read: Reader) -> None:
+        self.root = root
+        self.visit = visit
+        self.rows = rows
+        self.folder = folder
+        self.path = root.origin.path
+        self.read = read
+        self.found: list[Skill | Broken] = []
+        self.fresh: list[Skill | Broken] = []
+        self.directories = 0
+        self.limit = visit.limits.file_bytes
+        self.read_head = files.read_head if root.links == "contain" else files.read_head_at
+
+    def skills(self) -> None:
+        listed = self._list("", self.folder)
+        if listed is None:
+            return
+        if self.root.itself and SKILL_FILE in listed.files:
+            self._take("", self.path.rpartition("/")[2], SKILL_FILE)
+        elif self.root.nested and "skills" in listed.folders and self._holds_skills("skills"):
+            self._group("skills/", 1, "skills")
+        else:
+            self._level("", 1, listed)
+
+    def _list(self, relative: str, folder: int) -> paths.Listed | None:
+        """The names in a folder, which from now on is guarded."""
+        path = f"{self.path}/{relative}" if relative else self.path
+        try:
+            self.visit.guards.append((path, files.folder_key(folder)))
+            return paths.list_names(folder)
+        except OSError as error:
+            self.visit.say("unreadable", path, path, error.strerror or "no reason given")
+            return None
+
+    def _level(self, prefix: str, level: int, listed: paths.Listed) -> None:
+        names, links = listed.folders, frozenset(listed.links)
+        if links:
+            names = sorted([*names, *links])
+        skip = self.root.skip if not prefix else frozenset[str]()
+        most, found, rows = self.visit.limits.candidates, self.found, self.rows
+        for name in names:
+            if name[0] == "." or name in _NEVER or name in skip:
+                continue
+            if len(found) >= most:
+                self.visit.say("limit-candidates", self.path, self.path, str(most), prefix + name)
+                return
+            if name in links:
+                self._linked(prefix + name, name)
+            elif prefix + name not in rows or not self._known(prefix + name):
+                self._folder(prefix + name, name, level)
+
+    def _known(self, relative: str) -> bool:
+        """Whether the index still has the truth about a folder."""
+        row = self.rows[relative]
+        file = relative + _TAIL
+        plain = files.plain_key(self.folder, file)
+        if plain is None or plain[0] != row[1:5]:
+            return False
+        if self._first(plain[1], row[1]):
+            self.found.append(revive(row, self.root.origin, f"{self.path}/{file}"))
+        return True
+
+    def _folder(self, relative: str, name: str, level: int) -> None:
+        """A real folder: a skill, or a group of skills."""
+        file = relative + _TAIL
+        try:
+            key, head, whole, device = self.read_head(self.folder, file, self.limit)
+        except FileNotFoundError:
+            self._group(relative + "/", level + 1, relative)
+            return
+        except OSError as error:
+            self._faulty(relative, name, SKILL_FILE, error)
+            return
+        if self._first(device, key[0]):
+            made = self.read(new(Found, (self.root.origin, name, f"{self.path}/{file}", key, head, whole, (), True)))
+            self.found.append(made)
+            self.fresh.append(made)
+
+    def _first(self, device: int, inode: int) -> bool:
+        identity = (device, inode)
+        seen = self.visit.seen
+        before = len(seen)
+        seen.add(identity)
+        return len(seen) > before
+
+    def _group(self, prefix: str, level: int, relative: str) -> None:
+        """A folder without SKILL.md: perhaps it is spelled otherwise, perhaps skills lie deeper."""
+        self.directories += 1
+        if self.directories > self.visit.limits.directories:
+            if self.directories == self.visit.limits.directories + 1:
+                self.visit.say("limit-directories", self.path, self.path, str(self.visit.limits.directories))
+            return
+        try:
+            folder = files.open_beneath(self.folder, relative)
+        except OSError as error:
+            if error.errno == errno.EACCES:
+                self.visit.say("unreadable", f"{self.path}/{relative}", relative, error.strerror or "no reason given")
+            return
+        try:
+            listed = self._list(relative, folder)
+        finally:
+            files.close(folder)
+        if listed is None:
+            return
+        spelled = next((file for file in (*listed.files, *listed.links) if file.lower() == "skill.md"), None)
+        if spelled is not None and not (prefix == "skills/" and level == 1):
+            self._take(relative, relative.rpartition("/")[2], spelled)
+        elif level <= self.root.depth:
+            self._level(prefix, level, listed)
+        else:
+            self._say_deep(relative, listed.folders)
+
+    def _take(self, relative: str, name: str, spelled: str) -> None:
+        """A skill file under the name it has."""
+        file = f"{relative}/{spelled}" if relative else spelled
+        marks = () if spelled == SKILL_FILE else (Mark("file-case", 0, (spelled,)),)
+        try:
+            key, head, whole, device = files.read_head(self.folder, file, self.limit)
+        except OSError as error:
+            self._faulty(relative, name, spelled, error)
+            return
+        if self._first(device, key[0]):
+            self.found.append(
+                self.read(Found(self.root.origin, name, f"{self.path}/{file}", key, head, whole, marks, False))
+            )
+
+    def _linked(self, relative: str, name: str) -> None:
+        """A link in the root: followed where the user put it, contained elsewhere."""
+        path = f"{self.path}/{relative}"
+        self.visit.guards.append((path, files.stat_key(path)))
+        try:
+            folder = files.open_link(self.folder, relative, self.path, contain=self.root.links == "contain")
+        except NotADirectoryError:
+            return
+        except OSError as error:
+            self._say_link(error, path, relative)
+            return
+        try:
+            key, head, whole, device = files.read_head(folder, SKILL_FILE, self.limit)
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            self._faulty(relative, name, SKILL_FILE, error)
+            return
+        finally:
+            files.close(folder)
+        if self._first(device, key[0]):
+            self.found.append(self.read(Found(self.root.origin, name, path + _TAIL, key, head, whole, lasting=False)))
+
+    def _say_link(self, error: OSError, path: str, relative: str) -> None:
+        if error.errno == errno.EACCES:
+            self.visit.say("unreadable", path, relative, error.strerror or "no reason given")
+        elif error.errno == errno.EXDEV:
+            self.visit.say("link-outside", path, relative, self.path)
+        else:
+            self.visit.say("link-broken", path, relative)
+
+    def _faulty(self, relative: str, name: str, spelled: str, error: OSError) -> None:
+        """A SKILL.md that is not an ordinary file: a link inside its folder is fine, the rest is broken."""
+        file = f"{relative}/{spelled}" if relative else spelled
+        path = f"{self.path}/{file}"
+        origin = self.root.origin
+        if error.errno == errno.ELOOP and not isinstance(error, files.NotRegular):
+            try:
+                key, head, whole, device = files.read_linked_head(self.folder, relative, spelled, self.limit)
+            except OSError as second:
+                error = second
+            else:
+                if self._first(device, key[0]):
+                    self.found.append(self.read(Found(origin, name, path, key, head, whole, lasting=False)))
+                return
+        key = error.key if isinstance(error, files.TooLarge) else files.stat_key(path) or NO_KEY
+        self.found.append(Broken(name, path, key, origin, (_mark(error, spelled, self.limit),), name))
+
+    def _holds_skills(self, relative: str) -> bool:
+        try:
+            folder = files.open_beneath(self.folder, relative)
+        except OSError:
+            return False
+        try:
+            listed = paths.list_names(folder)
+            some = listed.folders[: self.visit.limits.candidates]
+            return any(files.plain_key(folder, name + _TAIL) is not None for name in some)
+        except OSError:
+            return False
+        finally:
+            files.close(folder)
+
+    def _say_deep(self, relative: str, folders: list[str]) -> None:
+        """Say that a skill lies too deep, if one does."""
+        for name in folders[:_PEEK]:
+            if files.plain_key(self.folder, f"{relative}/{name}{_TAIL}") is not None:
+                path = f"{self.path}/{relative}/{name}"
+                self.visit.say("limit-depth", path, f"{relative}/{name}", str(self.root.depth))
+                return
+
+
+def _mark(error: OSError, spelled: str, limit: int) -> Mark:
+    """Why a SKILL.md can't be read."""
+    if isinstance(error, files.TooLarge):
+        return Mark("too-large", 0, (str(error.key[3]), str(limit)), fatal=True)
+    if isinstance(error, files.NotRegular):
+        return Mark("not-a-file", 0, (spelled, str(error)), fatal=True)
+    if error.errno == errno.EXDEV:
+        return Mark("link-outside", 0, (spelled, "its folder"), fatal=True)
+    if error.errno in (errno.ELOOP, errno.ENOENT):
+        return Mark("link-broken", 0, (spelled,), fatal=True)
+    return Mark("unreadable", 0, (spelled, error.strerror or "no reason given"), fatal=True)

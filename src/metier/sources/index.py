@@ -1,0 +1,145 @@
+"""The warm index: what was read once is not read again while the file is the same."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from json import dumps, loads
+from typing import Any, TypeAlias
+
+from ..host.database import Database
+from ..types.dialect import Dialect
+from ..types.place import Root
+from ..types.problem import pack, unpack
+from ..types.skill import NOTHING_REQUIRED, Broken, Origin, Requirements, Skill
+from ..types.tree import EMPTY, Tree
+
+READER = 1
+"""Raised whenever parsing changes: what an older reader wrote is then not believed."""
+
+_USER, _MODEL, _ENABLED, _BROKEN = 1, 2, 4, 8
+_ORDINARY = _USER | _MODEL | _ENABLED
+
+Row: TypeAlias = tuple[str, int, int, int, int, str, str, str, int, str | None, str | None, str | None]
+"""Folder, the four parts of the key, name, description, hint, flags, requirements, extra, marks."""
+
+SCHEMA = """
+CREATE TABLE roots (id INTEGER PRIMARY KEY, tag TEXT NOT NULL UNIQUE);
+CREATE TABLE skills (
+    root INTEGER NOT NULL, dir TEXT NOT NULL,
+    ino INTEGER NOT NULL, mtime INTEGER NOT NULL, ctime INTEGER NOT NULL, size INTEGER NOT NULL,
+    name TEXT NOT NULL, description TEXT NOT NULL, hint TEXT NOT NULL, flags INTEGER NOT NULL,
+    requires TEXT, extra TEXT, noted TEXT, searched INTEGER NOT NULL DEFAULT 0,
+    PRIMARY KEY (root, dir)
+) WITHOUT ROWID;
+CREATE TABLE notes (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE memos (
+    key TEXT PRIMARY KEY, guards TEXT NOT NULL, answer TEXT NOT NULL, at INTEGER NOT NULL
+) WITHOUT ROWID;
+CREATE VIRTUAL TABLE words USING fts5 (name, description, root UNINDEXED, dir UNINDEXED);
+"""
+_COLUMNS = "dir, ino, mtime, ctime, size, name, description, hint, flags, requires, extra, noted"
+
+
+def tag(root: Root) -> str:
+    """What a root's rows are kept under: its path, and everything that decides how its files are read."""
+    return f"{READER}\0{_fingerprint(root.origin.dialect)}\0{root.origin.path}"
+
+
+def _fingerprint(dialect: Dialect) -> str:
+    return dialect.name if dialect.name in _BUILT_IN else repr(dialect.authoring)
+
+
+_BUILT_IN = frozenset({"standard", "claude", "umbra", "agentmd", "multica", "agenvoy", "openclaw"})
+
+
+def recall(database: Database | None, root: Root) -> Mapping[str, Row]:
+    """All that is remembered of a root, by folder."""
+    if database is None:
+        return {}
+    rows: list[Row] = database.rows(
+        f"SELECT {_COLUMNS} FROM skills WHERE root = (SELECT id FROM roots WHERE tag = ?)", (tag(root),)
+    )
+    return {row[0]: row for row in rows}
+
+
+def revive(row: Row, origin: Origin, path: str) -> Skill | Broken:
+    """A row as the value it was made from."""
+    relative, ino, mtime, ctime, size, name, description, hint, flags, requires, extra, noted = row
+    id = relative if "/" not in relative else relative.rpartition("/")[2]
+    key = (ino, mtime, ctime, size)
+    if flags == _ORDINARY and requires is None:
+        return Skill(
+            id, name, description, path, key, origin, hint, True, True, True, NOTHING_REQUIRED,
+            EMPTY if extra is None else Tree(extra), noted or (),
+        )  # fmt: skip
+    if flags & _BROKEN:
+        return Broken(id, path, key, origin, unpack(noted or ""), name)
+    return Skill(
+        id, name, description, path, key, origin, hint, bool(flags & _USER), bool(flags & _MODEL),
+        bool(flags & _ENABLED), _requirements(requires), EMPTY if extra is None else Tree(extra), noted or (),
+    )  # fmt: skip
+
+
+def remember(database: Database, root: Root, fresh: Iterable[Skill | Broken], gone: Iterable[str], cut: int) -> None:
+    """Write what was read anew and forget what is no longer there, all at once.
+
+    `cut` is the length of the root's path with its slash: what stands between it and the file is the folder.
+    """
+    with database.change() as change:
+        change("INSERT OR IGNORE INTO roots (tag) VALUES (?)", (tag(root),))
+        [(number,)] = database.rows("SELECT id FROM roots WHERE tag = ?", (tag(root),))
+        for relative in gone:
+            change("DELETE FROM skills WHERE root = ? AND dir = ?", (number, relative))
+        for item in fresh:
+            relative = item.path[cut:].rpartition("/")[0]
+            change(
+                "INSERT OR REPLACE INTO skills VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0)",
+                (number, relative, *item.key, *_columns(item)),
+            )
+
+
+def _columns(item: Skill | Broken) -> tuple[str, str, str, int, str | None, str | None, str | None]:
+    noted = pack(item.marks) if item.marks else None
+    if isinstance(item, Broken):
+        return (item.name, "", "", _BROKEN, None, None, noted)
+    flags = item.user_may_invoke * _USER | item.model_may_invoke * _MODEL | item.enabled * _ENABLED
+    requires = None if item.requires is NOTHING_REQUIRED else dumps(vars(item.requires), ensure_ascii=False)
+    extra = item.extra.json() if item.extra else None
+    return (item.name, item.description, item.argument_hint, flags, requires, extra, noted)
+
+
+def _requirements(text: str | None) -> Requirements:
+    if text is None:
+        return NOTHING_REQUIRED
+    found: dict[str, Any] = loads(text)
+    lists = {key: tuple(value) for key, value in found.items() if isinstance(value, list)}
+    rest: dict[str, Any] = {**found, **lists}
+    return Requirements(**rest)
+
+
+def search(database: Database, query: str, most: int = 20) -> list[tuple[str, str, str]]:
+    """Root tag, folder and name of the skills whose name or description hold the words, best first."""
+    _catch_up(database)
+    words = " OR ".join('"' + word.replace('"', '""') + '"' for word in query.split())
+    if not words:
+        return []
+    found: list[tuple[str, str, str]] = database.rows(
+        "SELECT roots.tag, words.dir, words.name FROM words JOIN roots ON roots.id = words.root"
+        " WHERE words MATCH ? ORDER BY bm25(words, 4.0, 1.0), words.name LIMIT ?",
+        (words, most),
+    )
+    return found
+
+
+def _catch_up(database: Database) -> None:
+    """Bring the full-text table up to date: searching pays for it, listing never does."""
+    with database.change() as change:
+        change(
+            "DELETE FROM words WHERE NOT EXISTS (SELECT 1 FROM skills"
+            " WHERE skills.root = words.root AND skills.dir = words.dir AND searched = 1)"
+        )
+        change(
+            "INSERT INTO words (name, description, root, dir)"
+            " SELECT name, description, root, dir FROM skills WHERE searched = 0 AND flags < 8"
+        )
+        change("UPDATE skills SET searched = 1 WHERE searched = 0")

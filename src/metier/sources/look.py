@@ -1,0 +1,71 @@
+"""Look at every root once, in order of precedence, and bring the index up to date."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from ..host.clock import now_ns
+from ..host.database import Database
+from ..types.dialect import Limits
+from ..types.place import Root
+from ..types.problem import Mark, Problem, problem
+from ..types.skill import Broken, Skill, StatKey
+from .directory import Finding, Reader, Visit, find
+from .index import recall, remember
+
+_SETTLED_NS = 50_000_000
+"""A file younger than this may change again without its times showing it: it is not remembered yet."""
+
+
+class Seen(NamedTuple):
+    skills: tuple[Skill, ...]
+    broken: tuple[Broken, ...]
+    problems: tuple[Problem, ...]
+    guards: tuple[tuple[str, StatKey | None], ...]
+
+
+def look(roots: Sequence[Root], limits: Limits, database: Database | None, read: Reader) -> Seen:
+    """Every skill and every broken one; `read` makes a skill of what the index does not know."""
+    collecting = gc.isenabled()
+    gc.disable()  # nothing made here is garbage, and looking for some takes a fifth of the time
+    try:
+        return _look(roots, limits, database, read)
+    finally:
+        if collecting:
+            gc.enable()
+
+
+def _look(roots: Sequence[Root], limits: Limits, database: Database | None, read: Reader) -> Seen:
+    visit = Visit(limits)
+    skills: list[Skill] = []
+    broken: list[Broken] = []
+    loaded: dict[str, int] = {}
+    left_out: dict[str, list[str]] = {}
+    for root in roots:
+        rows = recall(database, root)
+        finding = find(root, visit, rows, read)
+        tier = root.origin.tier
+        for item in finding.items:
+            if isinstance(item, Broken):
+                broken.append(item)
+            elif loaded.get(tier, 0) < limits.skills:
+                loaded[tier] = loaded.get(tier, 0) + 1
+                skills.append(item)
+            else:
+                left_out.setdefault(tier, []).append(item.id)
+        if database is not None and (finding.fresh or len(finding.items) < len(rows)):
+            _update(database, root, rows, finding)
+    for tier, ids in left_out.items():
+        details = (tier, str(limits.skills), str(len(ids)), ids[0])
+        visit.problems.append(problem(Mark("limit-skills", 0, details)))
+    return Seen(tuple(skills), tuple(broken), tuple(visit.problems), tuple(visit.guards))
+
+
+def _update(database: Database, root: Root, before: Iterable[str], finding: Finding) -> None:
+    cut = len(root.origin.path) + 1
+    settled = now_ns() - _SETTLED_NS
+    lasting = [item for item in finding.fresh if max(item.key[1], item.key[2]) < settled]
+    there = {item.path[cut:].rpartition("/")[0] for item in finding.items}
+    remember(database, root, lasting, [name for name in before if name not in there], cut)

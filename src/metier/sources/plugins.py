@@ -1,0 +1,177 @@
+"""Skills that plugins bring: by manifest, never by running anything of theirs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from json import loads
+from typing import Literal, NamedTuple
+
+from ..host import paths
+from ..types.errors import HostError
+from ..types.place import Place
+from ..types.problem import Mark, Problem, problem
+from ..types.settings import Settings
+
+_SCHEMA = "https://agent-plugins.org/schemas/1.0.0/plugin.schema.json"
+_name = re.compile(r"(?!.*(?:--|\.\.))[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?").fullmatch
+_KNOWN = frozenset(
+    {
+        "$schema",
+        "name",
+        "version",
+        "description",
+        "author",
+        "homepage",
+        "repository",
+        "license",
+        "keywords",
+        "extensions",
+    }
+)
+_LONGEST_NAME = 64
+
+
+class Plugin(NamedTuple):
+    """One folder of skills that a plugin brings."""
+
+    name: str
+    path: str
+    dialect: str
+    label: str
+    source: Literal["plugin", "project"]
+    namespace: str = ""
+
+
+class Manifest(NamedTuple):
+    file: str
+    dialect: str
+    namespaced: bool
+
+
+_MANIFESTS = (
+    Manifest("plugin.json", "standard", False),
+    Manifest(".claude-plugin/plugin.json", "claude", True),
+    Manifest("openclaw.plugin.json", "openclaw", False),
+)
+
+
+MANIFESTS = tuple(manifest.file for manifest in _MANIFESTS)
+
+
+def plugins(place: Place, settings: Settings, problems: list[Problem]) -> tuple[Plugin, ...]:
+    """The plugins of a place: the project itself, those in its and the user's plugin folders, and configured ones."""
+    found: list[Plugin] = []
+    found += read_plugin(place.project, "project", problems)
+    holders: list[tuple[str, Literal["plugin", "project"]]] = [
+        (place.project + "/.metier/plugins", "project"),
+        (place.state + "/plugins", "plugin"),
+    ]
+    for holder, source in holders:
+        for name in _folders(holder):
+            found += read_plugin(f"{holder}/{name}", source, problems)
+    for path in settings.plugins:
+        found += read_plugin(paths.absolute(path, place.cwd, place.home), "plugin", problems, named=True)
+    found += _entry_points(problems)
+    return tuple(_distinct(found))
+
+
+def _folders(holder: str) -> list[str]:
+    try:
+        listed = paths.list_names(holder)
+    except OSError:
+        return []
+    return sorted([*listed.folders, *listed.links])
+
+
+def _distinct(found: Iterable[Plugin]) -> Iterable[Plugin]:
+    labels: dict[str, int] = {}
+    for plugin in found:
+        number = labels[plugin.label] = labels.get(plugin.label, 0) + 1
+        yield plugin if number == 1 else plugin._replace(label=f"{plugin.label}-{number}")
+
+
+def read_plugin(
+    path: str, source: Literal["plugin", "project"], problems: list[Problem], named: bool = False
+) -> list[Plugin]:
+    """The skill folders of one plugin.  A manifest that breaks its rules is a problem, and the plugin is left out."""
+    for manifest in _MANIFESTS:
+        file = f"{path}/{manifest.file}"
+        try:
+            text = paths.read_text_file(file)
+        except HostError as error:
+            problems.append(problem(Mark("plugin-invalid", 0, (error.message,)), file))
+            return []
+        if text is None:
+            continue
+        tree = _json(text)
+        if manifest.file == "plugin.json" and tree is not None and tree.get("$schema") != _SCHEMA and not named:
+            continue  # an ordinary plugin.json of something else
+        reason = "it is not a JSON object" if tree is None else _fault(tree, manifest)
+        if reason or tree is None:
+            problems.append(problem(Mark("plugin-invalid", 0, (reason,)), file))
+            return []
+        return _skill_folders(path, tree, manifest, source, problems)
+    if named:
+        problems.append(problem(Mark("plugin-invalid", 0, ("there is none",)), path))
+    return []
+
+
+def _json(text: str) -> Mapping[str, object] | None:
+    try:
+        tree = loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return tree if isinstance(tree, dict) else None
+
+
+def _fault(tree: Mapping[str, object], manifest: Manifest) -> str:
+    name = tree.get("name") or tree.get("id")
+    if not isinstance(name, str) or not name:
+        return "`name` is missing"
+    if len(name) > _LONGEST_NAME or not _name(name):
+        return f"`{name[:80]}` is not a valid name"
+    return ""
+
+
+def _skill_folders(
+    path: str,
+    tree: Mapping[str, object],
+    manifest: Manifest,
+    source: Literal["plugin", "project"],
+    problems: list[Problem],
+) -> list[Plugin]:
+    name = str(tree.get("name") or tree.get("id"))
+    unknown = [key for key in tree if key not in _KNOWN] if manifest.file == "plugin.json" else []
+    if unknown:
+        problems.append(problem(Mark("plugin-invalid", 0, (f"unknown: {', '.join(unknown)}",)), f"{path}/plugin.json"))
+    listed = tree.get("skills") if manifest.file != "plugin.json" else None
+    extra = [item for item in listed if isinstance(item, str)] if isinstance(listed, list) else []
+    if isinstance(listed, str):
+        extra = [listed]
+    own = [] if manifest.file == "openclaw.plugin.json" and extra else ["skills"]
+    real = paths.real_path(path)
+    found = []
+    for relative in dict.fromkeys([*own, *(item.removeprefix("./").rstrip("/") for item in extra)]):
+        folder = f"{path}/{relative}" if relative else path
+        if not paths.is_inside(paths.real_path(folder), real):
+            problems.append(problem(Mark("link-outside", 0, (relative, path)), folder))
+            continue
+        if not paths.is_folder(folder):
+            if relative != "skills":
+                problems.append(problem(Mark("not-found"), folder))
+            continue
+        found.append(Plugin(name, folder, manifest.dialect, name, source, name if manifest.namespaced else ""))
+    return found
+
+
+def _entry_points(problems: list[Problem]) -> list[Plugin]:
+    """Installed Python packages that name a package of skills under `metier.skills`; none of them is imported."""
+    found = []
+    for name, module, site in paths.entry_points("metier.skills"):
+        folder = paths.module_folder(module, site)
+        if folder is None:
+            problems.append(problem(Mark("plugin-invalid", 0, (f"{module} is not a folder",)), f"{site} ({name})"))
+        else:
+            found.append(Plugin(name, folder, "standard", name, "plugin"))
+    return found
