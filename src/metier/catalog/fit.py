@@ -1,0 +1,46 @@
+"""The longest run of entries, from the front, whose written form is within the budget."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import Literal, NamedTuple
+
+from ..types.catalog import Entry, LeftOut
+from .write import Layout
+
+
+@dataclass(frozen=True)
+class Budget:
+    """None is no limit."""
+
+    skills: int | None = None
+    characters: int | None = None
+
+
+class Fitted(NamedTuple):
+    entries: tuple[Entry, ...]
+    left_out: tuple[LeftOut, ...]
+    text: str
+
+
+def fit(entries: Sequence[Entry], layout: Layout, budget: Budget) -> Fitted:
+    """Always a prefix, never a selection.  The note of what was left out is not counted."""
+    if not entries:
+        return Fitted((), (), "")
+    allowed = len(entries) if budget.skills is None else max(0, min(budget.skills, len(entries)))
+    written = [layout.entry(entry) for entry in entries[:allowed]]
+    count = allowed
+    if budget.characters is not None:
+        room = budget.characters - len(layout.head) - len(layout.tail)
+        count = bisect_right(list(accumulate(map(len, written))), room) if room >= 0 else 0
+    tail = layout.tail if layout.tail else ""
+    text = (layout.head + "".join(written[:count]) + tail).rstrip("\n") if count else ""
+    if count == len(entries):
+        return Fitted(tuple(entries), (), text)
+    reason: Literal["limit-listed", "limit-characters"] = "limit-characters" if count < allowed else "limit-listed"
+    left_out = tuple(LeftOut(entry.name, reason, entry.location) for entry in entries[count:])
+    note = f"⚠️ Skills truncated: included {count} of {len(entries)}. Run `metier status` to audit."
+    return Fitted(tuple(entries[:count]), left_out, f"{note}\n{text}" if text else note)

@@ -1,0 +1,114 @@
+"""The listings of the dialects, as data: a head, one entry at a time, a tail."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import NamedTuple
+
+from ..types.catalog import Entry
+from ..types.dialect import Format
+from ..types.text import flat
+from .entries import emoji_of
+
+_ENVELOPE = re.compile(r"<(?=/|!|skill|available_skills|system|user|assistant|tool)", re.IGNORECASE)
+
+
+class Layout(NamedTuple):
+    """A text is `head`, the entries one after the other, then `tail`: lengths add up."""
+
+    head: str
+    entry: Callable[[Entry], str]
+    tail: str
+
+
+def escape(text: str) -> str:
+    """XML text: the five characters that mean something."""
+    if "&" in text:
+        text = text.replace("&", "&amp;")
+    if "<" in text:
+        text = text.replace("<", "&lt;")
+    if ">" in text:
+        text = text.replace(">", "&gt;")
+    if '"' in text:
+        text = text.replace('"', "&quot;")
+    if "'" in text:
+        text = text.replace("'", "&apos;")
+    return text
+
+
+def inert(text: str) -> str:
+    """Markdown text that can't be taken for a tag that means something to an agent."""
+    return _ENVELOPE.sub("&lt;", text) if "<" in text else text
+
+
+def _xml(entry: Entry) -> str:
+    name, description, location, _, _ = entry
+    every = name + description + location
+    if "&" in every or "<" in every or ">" in every or '"' in every or "'" in every:
+        name, description, location = escape(name), escape(description), escape(location)
+    return (
+        f"  <skill>\n    <name>{name}</name>\n    <description>{description}</description>\n"
+        f"    <location>{location}</location>\n  </skill>\n"
+    )
+
+
+def _bold(entry: Entry) -> str:
+    hint = entry.hint if not entry.hint or entry.hint.startswith("[") else f"[{entry.hint}]"
+    first = f"- **{inert(entry.name)}**" + (f" {inert(hint)}" if hint else "")
+    return f"{first}: {inert(entry.description)}\n" if entry.description else f"{first}\n"
+
+
+def _bare(entry: Entry) -> str:
+    name = inert(entry.name)
+    return f"- {name}: {inert(entry.description)}\n" if entry.description else f"- {name}\n"
+
+
+def _with_emoji(entry: Entry) -> str:
+    emoji, id = (emoji_of(entry.skill), flat(entry.skill.id)) if entry.skill else ("🔧", entry.name)
+    first = f"- {emoji} **{inert(entry.name)}** (`{inert(id)}`)"
+    return f"{first}: {inert(entry.description)}\n" if entry.description else f"{first}\n"
+
+
+_OPEN, _CLOSE = "<available_skills>\n", "</available_skills>"
+
+_LAYOUTS: dict[Format, Layout] = {
+    "xml": Layout(_OPEN, _xml, _CLOSE),
+    "mandatory": Layout(
+        "## Skills (mandatory)\n"
+        "Before replying: scan <available_skills> <description> entries.\n"
+        "- If exactly one skill clearly applies: read its SKILL.md at <location> with `read`, then follow it.\n"
+        "- If multiple could apply: choose the most specific one, then read/follow it.\n"
+        "- If none clearly apply: do not read any SKILL.md.\n"
+        "Constraints: never read more than one skill up front; only read after selecting.\n"
+        "\n" + _OPEN,
+        _xml,
+        _CLOSE,
+    ),
+    "available": Layout(
+        "## Available Skills\n\n",
+        _bold,
+        "\nUse the `skill_use` tool to load a skill's full instructions when needed.",
+    ),
+    "policy": Layout(
+        "## Skills\n\n"
+        "A message that starts with `/name` has already activated that skill: carry it out as it is written.\n"
+        "Otherwise, when a task matches one of these, call `run_skill` with its name before you begin.\n\n",
+        _bare,
+        "",
+    ),
+    "emoji": Layout("# Available Skills\n\n", _with_emoji, ""),
+    "plain": Layout("Skills you can use; load one before you do what it is for:\n\n", _bare, ""),
+    "guided": Layout(
+        "These skills hold instructions for particular kinds of work.\n"
+        "When a task matches a description, load that skill before you begin, and follow it.\n"
+        "Paths in a skill are relative to the folder of its SKILL.md; use absolute paths in tool calls.\n"
+        "\n" + _OPEN,
+        _xml,
+        _CLOSE,
+    ),
+}  # fmt: skip
+
+
+def layout(format: Format) -> Layout:
+    return _LAYOUTS[format]

@@ -1,0 +1,77 @@
+"""2. parse: Found -> Skill."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from ..types.dialect import Authoring, Dialect
+from ..types.problem import Mark
+from ..types.skill import Broken, Found, Skill
+from . import events, lines
+from .events import BadYaml
+from .fences import cut
+from .fields import Head, dialect_named, settle
+from .repair import repair
+from .simple import simple
+from .text import Refusal, text_of
+
+__all__ = ["head_of", "parse", "text_of"]
+
+
+def parse(found: Found, dialects: Mapping[str, Dialect]) -> Skill | Broken:
+    """Read the head of a SKILL.md.  One that does not load comes back as Broken, with every reason."""
+    skill = simple(found)
+    if skill is not None:
+        return skill
+    marks = list(found.marks)
+    origin = found.origin
+    try:
+        text = text_of(found.head, found.whole, marks)
+        noticed = len(marks)
+        head = head_of(text, origin.dialect.authoring, marks)
+        other = dialect_named(head.tree, dialects) if "metadata" in head.tree else None
+        if other is not None and other is not origin.dialect:
+            origin = replace(origin, dialect=other)
+            del marks[noticed:]
+            head = head_of(text, other.authoring, marks)
+        return settle(found, origin, head, marks)
+    except Refusal as refusal:
+        return Broken(found.id, found.path, found.key, origin, tuple(refusal.marks), refusal.name)
+
+
+def head_of(text: str, authoring: Authoring, marks: list[Mark]) -> Head:
+    """The frontmatter as a tree of text, and the body that follows it."""
+    block, body, opened, _ = cut(text, authoring.indented)
+    if block is None:
+        loads = authoring.unclosed_is_body if opened else not authoring.frontmatter_required
+        marks.append(Mark("unclosed-frontmatter" if opened else "no-frontmatter", 1, fatal=not loads))
+        if not loads:
+            raise Refusal(marks)
+        return Head({}, {}, text, "")
+    tree = lines.read(block)
+    if tree:
+        return Head(tree, {}, body, block)
+    return _slow_head(block, body, authoring, marks)
+
+
+def _slow_head(block: str, body: str, authoring: Authoring, marks: list[Mark]) -> Head:
+    """The frontmatter by way of YAML, mended where it can be."""
+    loads = authoring.broken_yaml_is_empty
+    try:
+        reading = events.read(block)
+    except BadYaml as fault:
+        try:
+            reading, mended = repair(block, fault)
+        except BadYaml:
+            marks.append(Mark("invalid-yaml", fault.line + 2, (fault.reason,), fatal=not loads))
+            if not loads:
+                raise Refusal(marks) from None
+            return Head({}, {}, body, block)
+        marks.extend(Mark("yaml-repaired", line + 2, (what,)) for what, line in mended)
+    if reading.kind:
+        marks.append(Mark("not-a-mapping", 2, (reading.kind,), fatal=not loads))
+        if not loads:
+            raise Refusal(marks)
+    marks.extend(Mark("duplicate-key", line + 2, (key,)) for key, line in reading.twice)
+    return Head(reading.tree, reading.sources, body, block)

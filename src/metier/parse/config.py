@@ -1,0 +1,136 @@
+"""Configuration: TOML text becomes Settings, and every key that is not a setting is named."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from difflib import get_close_matches
+
+from ..types.dialect import Limits
+from ..types.problem import Mark
+from ..types.settings import ConfiguredRoot, Settings
+
+TOP = ("skills", "limits", "roots", "plugins", "dialects", "dialect", "agents", "config")
+LIMITS = tuple(field.name for field in fields(Limits))
+_SKILLS = ("entries", "allowBundled", "shell")
+_ENTRY = ("enabled", "apiKey", "env", "config")
+_ROOT = ("path", "dialect", "label")
+
+
+def settings_of(text: str, marks: list[Mark]) -> Settings:
+    """What one file says; what it says wrongly is marked and passed over."""
+    try:
+        tree = tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        marks.append(Mark("config-syntax", 0, (str(error),), fatal=True))
+        return Settings()
+    _name_unknown("", tree, TOP, marks)
+    skills = _table(tree, "skills", marks)
+    _check_skills(skills, marks)
+    return Settings(
+        tree=tree,
+        roots=_roots(tree.get("roots", []), marks),
+        plugins=_texts("plugins", tree.get("plugins", []), marks),
+        limits=_limits(_table(tree, "limits", marks), marks),
+        agents=_agents(_table(tree, "agents", marks), marks),
+        allow_bundled=_texts("skills.allowBundled", skills.get("allowBundled", []), marks),
+    )
+
+
+def merged(first: Settings, second: Settings) -> Settings:
+    """Two files as one: the second says more where both speak."""
+    return Settings(
+        tree=_deep(first.tree, second.tree),
+        roots=second.roots + first.roots,
+        plugins=second.plugins + first.plugins,
+        limits={**first.limits, **second.limits},
+        agents={**first.agents, **second.agents},
+        allow_bundled=second.allow_bundled or first.allow_bundled,
+    )
+
+
+def _deep(first: Mapping[str, object], second: Mapping[str, object]) -> dict[str, object]:
+    both = dict(first)
+    for key, value in second.items():
+        before = both.get(key)
+        both[key] = _deep(before, value) if isinstance(before, Mapping) and isinstance(value, Mapping) else value
+    return both
+
+
+def _name_unknown(where: str, table: Mapping[str, object], known: Sequence[str], marks: list[Mark]) -> None:
+    for key in table:
+        if key not in known:
+            near = get_close_matches(key, known, 1, 0.6)
+            hint = f"did you mean `{where}{near[0]}`?" if near else "known here: " + ", ".join(known)
+            if not where and not near:
+                hint += "; settings that skills ask for go under [config]"
+            marks.append(Mark("config-unknown-key", 0, (where + key, hint)))
+
+
+def _table(tree: Mapping[str, object], key: str, marks: list[Mark]) -> Mapping[str, object]:
+    value = tree.get(key, {})
+    if isinstance(value, Mapping):
+        return value
+    marks.append(Mark("config-type", 0, (key, "a table")))
+    return {}
+
+
+def _texts(key: str, value: object, marks: list[Mark]) -> tuple[str, ...]:
+    if isinstance(value, list) and all(isinstance(item, str) for item in value):
+        return tuple(item for item in value if isinstance(item, str))
+    marks.append(Mark("config-type", 0, (key, "a list of texts")))
+    return ()
+
+
+def _check_skills(skills: Mapping[str, object], marks: list[Mark]) -> None:
+    """`skills.<key>` may be any skill; a plain value there is a slip."""
+    plain = {key: value for key, value in skills.items() if not isinstance(value, Mapping)}
+    _name_unknown("skills.", plain, _SKILLS, marks)
+    for key, entry in _table(skills, "entries", marks).items():
+        where = f"skills.entries.{key}"
+        if not isinstance(entry, Mapping):
+            marks.append(Mark("config-type", 0, (where, "a table")))
+            continue
+        _name_unknown(where + ".", entry, _ENTRY, marks)
+        if not isinstance(entry.get("enabled", True), bool):
+            marks.append(Mark("config-type", 0, (where + ".enabled", "true or false")))
+
+
+def _limits(table: Mapping[str, object], marks: list[Mark]) -> dict[str, int]:
+    _name_unknown("limits.", table, LIMITS, marks)
+    found = {}
+    for key, value in table.items():
+        if key not in LIMITS:
+            continue
+        if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
+            found[key] = value
+        else:
+            marks.append(Mark("config-type", 0, (f"limits.{key}", "a whole number")))
+    return found
+
+
+def _roots(value: object, marks: list[Mark]) -> tuple[ConfiguredRoot, ...]:
+    found = []
+    for number, item in enumerate(value if isinstance(value, list) else [value]):
+        where = f"roots[{number}]"
+        if isinstance(item, str):
+            found.append(ConfiguredRoot(item))
+        elif isinstance(item, Mapping) and isinstance(item.get("path"), str):
+            _name_unknown(where + ".", item, _ROOT, marks)
+            texts = {key: text for key in _ROOT if isinstance(text := item.get(key), str)}
+            found.append(ConfiguredRoot(**texts))
+        else:
+            marks.append(Mark("config-type", 0, (where, "a path, or a table with `path`")))
+    return tuple(found)
+
+
+def _agents(table: Mapping[str, object], marks: list[Mark]) -> dict[str, tuple[str, ...] | None]:
+    found: dict[str, tuple[str, ...] | None] = {}
+    for name, entry in table.items():
+        if not isinstance(entry, Mapping):
+            marks.append(Mark("config-type", 0, (f"agents.{name}", "a table")))
+            continue
+        _name_unknown(f"agents.{name}.", entry, ("skills",), marks)
+        found[name] = _texts(f"agents.{name}.skills", entry["skills"], marks) if "skills" in entry else None
+    return found

@@ -1,0 +1,191 @@
+"""The YAML reader: events, never objects.  Tags, anchors, aliases and merge keys are refused here."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from ..types.tree import Raw
+
+DEEPEST = 64
+LONGEST = 65_536
+_FLOW = "[{"
+
+
+class BadYaml(Exception):
+    def __init__(self, reason: str, line: int, forbidden: bool = False) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.line = line
+        self.forbidden = forbidden
+        """Well-formed, and refused all the same."""
+
+
+class Reading(NamedTuple):
+    """What a block holds; the root is a mapping unless `kind` says otherwise."""
+
+    tree: dict[str, Raw]
+    kind: str = ""
+    twice: tuple[tuple[str, int], ...] = ()
+    lines: dict[str, int] = {}  # noqa: RUF012
+    """The line of each top-level key, counted from 0 within the block."""
+    sources: dict[str, str] = {}  # noqa: RUF012
+    """The source text of top-level values that are lists or maps."""
+
+
+def read(block: str) -> Reading:
+    if len(block) > LONGEST:
+        raise BadYaml(f"it is longer than {LONGEST} characters", 0, forbidden=True)
+    _refuse_depth(block)
+    builder = _Builder(block)
+    for event in _events(block):
+        builder.take(event)
+    return builder.reading()
+
+
+def _events(block: str) -> Any:
+    import yaml  # most skills never need it, and it takes longer to import than they take to list
+
+    loader = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
+    try:
+        yield from yaml.parse(block, Loader=loader)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        raise BadYaml(error.problem or "it does not parse", mark.line if mark else 0) from error
+    except yaml.reader.ReaderError as error:
+        raise BadYaml(
+            f"the character {error.character!r} is not allowed", block.count("\n", 0, error.position)
+        ) from error
+    except yaml.YAMLError as error:
+        raise BadYaml(str(error).split("\n")[0], 0) from error
+
+
+def _refuse_depth(block: str) -> None:
+    """Bound nesting before a parser sees it: brackets, and dashes that open lists in one line."""
+    depth = 0
+    line = 0
+    for character in block:
+        if character in _FLOW:
+            depth += 1
+            if depth > DEEPEST:
+                raise BadYaml(f"it is nested more than {DEEPEST} deep", line, forbidden=True)
+        elif character in "]}":
+            depth = max(0, depth - 1)
+        elif character == "\n":
+            line += 1
+    for number, text in enumerate(block.split("\n")):
+        if text.count("- ") > DEEPEST and "".join(text.split()).startswith("-" * DEEPEST):
+            raise BadYaml(f"it is nested more than {DEEPEST} deep", number, forbidden=True)
+
+
+class _Builder:
+    """Builds a tree of text from events, without recursion."""
+
+    def __init__(self, block: str) -> None:
+        self.block = block
+        self.stack: list[Any] = []
+        self.keys: list[str | None] = []
+        self.root: Any = None
+        self.documents = 0
+        self.twice: list[tuple[str, int]] = []
+        self.lines: dict[str, int] = {}
+        self.sources: dict[str, str] = {}
+        self.started: tuple[int, int] = (0, 0)
+
+    def take(self, event: Any) -> None:
+        name = type(event).__name__
+        if name == "DocumentStartEvent":
+            self.documents += 1
+            if self.documents > 1:
+                raise BadYaml("it holds a second document", event.start_mark.line, forbidden=True)
+        elif name == "AliasEvent":
+            raise BadYaml("aliases (`*name`) are refused", event.start_mark.line, forbidden=True)
+        elif name == "ScalarEvent":
+            self._guard(event)
+            text = event.value
+            self._put(text.rstrip("\n") if event.style in ("|", ">") else text, event)
+        elif name in ("MappingStartEvent", "SequenceStartEvent"):
+            self._guard(event)
+            self._open({} if name == "MappingStartEvent" else [], event)
+        elif name in ("MappingEndEvent", "SequenceEndEvent"):
+            self._close(event)
+
+    def _guard(self, event: Any) -> None:
+        line = event.start_mark.line
+        if event.anchor is not None:
+            raise BadYaml("anchors (`&name`) are refused", line, forbidden=True)
+        if event.tag is not None:
+            raise BadYaml(f"tags (`{event.tag[:40]}`) are refused", line, forbidden=True)
+
+    def _open(self, container: Any, event: Any) -> None:
+        if self._waiting_for_key():
+            raise BadYaml("a key must be text", event.start_mark.line)
+        if len(self.stack) == 1 and isinstance(self.stack[0], dict):
+            self.started = (event.start_mark.line, event.start_mark.column)
+        if len(self.stack) >= DEEPEST:
+            raise BadYaml(f"it is nested more than {DEEPEST} deep", event.start_mark.line, forbidden=True)
+        self.stack.append(container)
+        self.keys.append(None)
+
+    def _close(self, event: Any) -> None:
+        container = self.stack.pop()
+        self.keys.pop()
+        if len(self.stack) == 1 and isinstance(self.stack[0], dict):
+            key = self.keys[0]
+            if key is not None:
+                stop = (event.end_mark.line, event.end_mark.column)
+                self.sources[key] = _between(self.block, self.started, stop)
+        if self.stack:
+            self._attach(container)
+        else:
+            self.root = container
+
+    def _put(self, text: str, event: Any) -> None:
+        if not self.stack:
+            self.root = text
+            return
+        if self._waiting_for_key():
+            self._key(text, event)
+            return
+        self._attach(text)
+
+    def _key(self, text: str, event: Any) -> None:
+        line = event.start_mark.line
+        if text == "<<" and event.style is None:
+            raise BadYaml("merge keys (`<<`) are refused", line, forbidden=True)
+        if text in self.stack[-1]:
+            self.twice.append((text, line))
+        if len(self.stack) == 1:
+            self.lines[text] = line
+        self.keys[-1] = text
+
+    def _attach(self, value: Any) -> None:
+        holder = self.stack[-1]
+        if isinstance(holder, list):
+            holder.append(value)
+            return
+        key = self.keys[-1]
+        holder[key] = value
+        self.keys[-1] = None
+
+    def _waiting_for_key(self) -> bool:
+        return bool(self.stack) and isinstance(self.stack[-1], dict) and self.keys[-1] is None
+
+    def reading(self) -> Reading:
+        if isinstance(self.root, dict):
+            return Reading(self.root, "", tuple(self.twice), self.lines, self.sources)
+        kind = "empty" if self.root is None or self.root == "" else "a list" if isinstance(self.root, list) else "text"
+        return Reading({}, kind)
+
+
+def _between(block: str, start: tuple[int, int], stop: tuple[int, int]) -> str:
+    lines = block.split("\n")[start[0] : stop[0] + 1]
+    if stop[0] - start[0] < len(lines):
+        lines[-1] = lines[-1][: stop[1]]
+    lines[0] = lines[0][start[1] :]
+    return "\n".join(lines).strip()
+
+
+def has_c_reader() -> bool:
+    import yaml
+
+    return hasattr(yaml, "CBaseLoader")

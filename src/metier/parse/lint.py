@@ -1,0 +1,67 @@
+"""What a careful reader would say about a SKILL.md that loads."""
+
+from __future__ import annotations
+
+import re
+from difflib import get_close_matches
+
+from ..types.dialect import Dialect
+from ..types.problem import Mark
+from ..types.text import hidden_in
+from . import events
+from .events import BadYaml
+from .fences import cut
+from .fields import SPELLINGS
+from .mend import TYPOS
+
+_awk = re.compile(r"\bawk\b[^\n`]*?['\"][^'\"\n]*(\$[0-9])")
+_price = re.compile(r"(?<![\w$\\])(\$[0-9][0-9,]*(?:\.[0-9]+)?(?:,[0-9]{3}|\.[0-9]{2}|[0-9]{2,}))")
+
+
+def lint(text: str, dialect: Dialect) -> list[Mark]:
+    """Hidden characters, misspelled fields, and text that looks like a placeholder but is none."""
+    marks = _hidden(text)
+    block, body, _, _ = cut(text, dialect.authoring.indented)
+    if block is None:
+        return marks
+    marks += _typos(block, dialect)
+    before = text.count("\n", 0, len(text) - len(body))
+    return marks + _hazards(body, dialect, before)
+
+
+def _hidden(text: str) -> list[Mark]:
+    return [
+        Mark("hidden-text", number, (", ".join(found),))
+        for number, line in enumerate(text.split("\n"), 1)
+        if (found := hidden_in(line))
+    ]
+
+
+def _typos(block: str, dialect: Dialect) -> list[Mark]:
+    try:
+        reading = events.read(block)
+    except BadYaml:
+        return []
+    fields = dialect.authoring.fields
+    marks = []
+    for key, line in reading.lines.items():
+        if key in fields or SPELLINGS.get(key, key) in fields:
+            continue
+        meant = TYPOS.get(key) or next(iter(get_close_matches(key, fields, 1, 0.85)), None)
+        if meant and meant not in reading.tree:
+            marks.append(Mark("field-typo", line + 2, (key, meant)))
+    return marks
+
+
+def _hazards(body: str, dialect: Dialect, before: int) -> list[Mark]:
+    """`$1` of awk and sums of money, in a dialect where `$1` is an argument."""
+    arguments = dialect.authoring.arguments
+    if arguments is None:
+        return []
+    marks = []
+    for number, line in enumerate(body.split("\n"), before + 1):
+        for found in (*_awk.findall(line), *_price.findall(line)):
+            cure = "\\" + found if arguments.escape else f"${{…}} or words instead of {found}"
+            marks.append(Mark("placeholder-hazard", number, (found, cure)))
+            break
+    return marks

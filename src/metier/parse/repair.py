@@ -1,0 +1,87 @@
+"""Frontmatter that does not parse: values that were meant as plain text are taken as such, and it is tried again."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from . import events
+from .events import BadYaml, Reading
+
+STRUCTURED = frozenset(
+    {
+        "metadata", "config", "install", "hooks", "arguments", "allowed-tools", "allowed_tools", "allowedTools",
+        "disallowed-tools", "paths", "tags", "requires",
+    }
+)  # fmt: skip
+"""Keys that may hold lists or maps; they are never taken as plain text."""
+
+PLAIN = frozenset(
+    {
+        "name", "description", "argument-hint", "argument_hint", "argumentHint", "license", "compatibility",
+        "version", "homepage", "when_to_use", "when-to-use", "author", "model",
+    }
+)  # fmt: skip
+
+_key = re.compile(r"([A-Za-z_][A-Za-z0-9_-]*)[ \t]*:[ \t]+(\S.*)$").match
+
+
+class Repaired(NamedTuple):
+    reading: Reading
+    what: tuple[tuple[str, int], ...]
+    """Each thing that was mended, and its line in the block."""
+
+
+def repair(block: str, fault: BadYaml) -> Repaired:
+    """Read a block again with its faulty plain values quoted; raise the first fault if that does not help."""
+    lines = block.split("\n")
+    mended: list[tuple[str, int]] = []
+    untabbed = [_untab(line) for line in lines]
+    if untabbed != lines:
+        first = next(number for number, line in enumerate(lines) if line != untabbed[number])
+        mended.append(("tabs in the indentation, read as spaces", first))
+        lines = untabbed
+    at = 0
+    while at < len(lines):
+        stop = at + 1
+        while stop < len(lines) and lines[stop][:1] == " ":
+            stop += 1
+        quoted = _quoted(lines[at:stop])
+        if quoted is not None:
+            key, text = quoted
+            lines[at:stop] = [text] + [""] * (stop - at - 1)
+            mended.append((f"`{key}`, taken as plain text", at))
+        at = stop
+    if not mended:
+        raise fault
+    try:
+        return Repaired(events.read("\n".join(lines)), tuple(mended))
+    except BadYaml:
+        raise fault from None
+
+
+def _untab(line: str) -> str:
+    stripped = line.lstrip(" \t")
+    lead = line[: len(line) - len(stripped)]
+    return lead.replace("\t", "  ") + stripped if "\t" in lead else line
+
+
+def _quoted(lines: list[str]) -> tuple[str, str] | None:
+    """The lines of one key as a quoted value, if they are at fault and were meant as plain text."""
+    matched = _key(lines[0])
+    if matched is None or matched[1] in STRUCTURED:
+        return None
+    key, value = matched[1], matched[2].rstrip()
+    if value.startswith(("!!", "!<")):
+        return None
+    try:
+        events.read("\n".join(lines))
+    except BadYaml as fault:
+        if fault.forbidden and key not in PLAIN:
+            return None
+    else:
+        return None
+    if len(lines) > 1 and key not in PLAIN:
+        return None
+    text = " ".join([value, *(line.strip() for line in lines[1:] if line.strip())])
+    return key, key + ": '" + text.replace("'", "''") + "'"

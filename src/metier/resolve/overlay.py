@@ -1,0 +1,55 @@
+"""The environment that a skill's own processes get on top of ours: declared, harmless, and never ours to change."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+_NEVER = frozenset(
+    {
+        "NODE_OPTIONS", "NODE_PATH", "PYTHONHOME", "PYTHONPATH", "PERL5LIB", "PERL5OPT", "RUBYLIB", "RUBYOPT",
+        "BASH_ENV", "ENV", "GIT_EXTERNAL_DIFF", "SHELL", "SHELLOPTS", "PS4", "GCONV_PATH", "IFS",
+        "SSLKEYLOGFILE", "OPENSSL_CONF",
+    }
+)  # fmt: skip
+_NEVER_PREFIXES = ("DYLD_", "LD_", "BASH_FUNC_")
+_SECRET_ENDINGS = ("API_KEY", "TOKEN", "PASSWORD", "PRIVATE_KEY", "SECRET")
+_SECRETS = frozenset({"AWS_SECRET_ACCESS_KEY"})
+
+
+class Overlay(NamedTuple):
+    added: dict[str, str]
+    blocked: tuple[str, ...]
+
+
+def overlay(
+    wanted: Mapping[str, str],
+    declared: tuple[str, ...],
+    present: Mapping[str, str],
+    primary: str,
+    api_key: str,
+) -> Overlay:
+    """What a skill's settings add to the environment of its processes, and what was refused."""
+    added: dict[str, str] = {}
+    blocked: list[str] = []
+    own = {name.strip().upper() for name in (*declared, primary) if name.strip()}
+    pairs = [(name.strip(), value) for name, value in wanted.items()]
+    if primary.strip() and api_key.strip():
+        pairs.append((primary.strip(), api_key.strip()))
+    for name, value in pairs:
+        if not name or not value or present.get(name) or name in added:
+            continue
+        if "\0" in value or is_blocked(name, own):
+            blocked.append(name)
+        else:
+            added[name] = value
+    return Overlay(added, tuple(dict.fromkeys(blocked)))
+
+
+def is_blocked(name: str, own: set[str]) -> bool:
+    upper = name.upper()
+    if upper in _NEVER or upper.startswith(_NEVER_PREFIXES):
+        return True
+    if upper in own:
+        return False
+    return upper.endswith(_SECRET_ENDINGS) or upper in _SECRETS
