@@ -1,0 +1,76 @@
+"""metier catalog and metier commands."""
+
+from __future__ import annotations
+
+from typing import cast, get_args
+
+import click
+
+from ...types.dialect import Format
+from .app import Context
+from .printing import clean, columns, paint, problem_lines, say, say_json, warn
+
+
+@click.command("catalog")
+@click.option("--format", "format_", type=click.Choice(get_args(Format)), help="Another listing than the dialect's.")
+@click.option("--max-chars", type=click.IntRange(min=0), help="At most this many characters.")
+@click.option("--max-skills", type=click.IntRange(min=0), help="At most this many skills.")
+@click.option("--dialect", metavar="NAME", help="Serve as this dialect (as before the command).")
+@click.option("--json", "as_json", is_flag=True, help="Entries, what was left out, and counts.")
+@click.pass_obj
+def catalog(
+    context: Context,
+    format_: str | None,
+    max_chars: int | None,
+    max_skills: int | None,
+    dialect: str | None,
+    as_json: bool,
+) -> None:
+    """Print the listing that goes into a system prompt, exactly; what was left out is said on standard error."""
+    context.dialect = dialect or context.dialect
+    library = context.library()
+    found = library.catalog(format=cast("Format | None", format_), max_skills=max_skills, max_chars=max_chars)
+    if as_json:
+        say_json(
+            {
+                "text": found.text,
+                "characters": found.characters,
+                "tokens": found.tokens,
+                "entries": [
+                    {"name": e.name, "description": e.description, "location": e.location} for e in found.entries
+                ],
+                "left_out": [one._asdict() for one in found.left_out],
+            }
+        )
+        return
+    if found.text:
+        say(found.text)
+    cut = [one for one in found.left_out if one.reason != "hidden-from-model"]
+    warn(paint(f"{len(found.entries)} skills, {found.characters} characters, about {found.tokens} tokens", "dim"))
+    if cut:
+        warn(f"{len(cut)} left out by the limit, from `{clean(cut[0].name)}` on")
+    for problem in library.problems:
+        for line in problem_lines(problem):
+            warn(line)
+
+
+@click.command("commands")
+@click.argument("prefix", required=False, default="")
+@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+@click.pass_obj
+def commands(context: Context, prefix: str, as_json: bool) -> None:
+    """List what a person may type after `/`; with PREFIX, the commands that begin with it."""
+    table = context.library().commands(prefix)
+    if as_json:
+        say_json(
+            [
+                {"command": one.name, "skill": one.skill.name if one.skill else None, "hint": one.hint,
+                 "description": one.description, "aliases": list(one.aliases), "scheduled": one.scheduled}
+                for one in table
+            ]
+        )  # fmt: skip
+        return
+    if not table:
+        say("No commands here." if not prefix else f"No command begins with `{clean(prefix)}`.")
+    for line in columns([(f"/{clean(one.name)} {one.hint}".strip(), clean(one.description)) for one in table]):
+        say(line)

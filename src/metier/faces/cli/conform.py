@@ -1,0 +1,114 @@
+"""metier conform."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import click
+
+from ...host import paths
+from ...types.errors import BadRequest
+from .conform_ops import OPS
+from .printing import clean, paint, say, say_json
+
+
+@click.command("conform")
+@click.argument("paths", metavar="FILE...", nargs=-1, required=True)
+@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+@click.pass_context
+def conform(context: click.Context, paths: tuple[str, ...], as_json: bool) -> None:
+    """Run conformance cases (JSON lines) against this build.
+
+    Each failure is shown with what was expected and what came.  Exit code 1 if there is one.
+    """
+    passed = 0
+    failures: list[dict[str, Any]] = []
+    for path in paths:
+        for number, case in cases_of(path):
+            wrong = run_case(case)
+            if wrong:
+                failures.append(
+                    {
+                        "file": path,
+                        "line": number,
+                        "id": case.get("id"),
+                        "note": case.get("note"),
+                        "wrong": wrong,
+                    }
+                )
+            else:
+                passed += 1
+    if as_json:
+        say_json({"passed": passed, "failed": len(failures), "failures": failures})
+    else:
+        for failure in failures:
+            where = f"{clean(str(failure['file']))}:{failure['line']}"
+            say(f"{paint('failed', 'red')} {clean(str(failure['id']))} ({where}) {clean(str(failure['note'] or ''))}")
+            for what, expected, actual in failure["wrong"]:
+                say(f"  {what}: expected {clean(json.dumps(expected, ensure_ascii=False))}")
+                say(f"  {' ' * len(what)}       got {clean(json.dumps(actual, ensure_ascii=False, default=str))}")
+        say(f"{passed} passed, {len(failures)} failed")
+    context.exit(1 if failures else 0)
+
+
+def cases_of(path: str) -> Iterator[tuple[int, dict[str, Any]]]:
+    text = paths.read_text_file(paths.absolute(path, paths.cwd(), paths.home()), 268_435_456)
+    if text is None:
+        raise BadRequest(f"{path} does not exist", "give a file of cases, one JSON object on each line", path)
+    for number, line in enumerate(text.split("\n"), 1):
+        if not line.strip():
+            continue
+        try:
+            case = json.loads(line)
+            if (
+                not isinstance(case, dict)
+                or not isinstance(case.get("given"), dict)
+                or not isinstance(case.get("expect"), dict)
+            ):
+                raise ValueError("it is not a case")
+        except ValueError as error:
+            raise BadRequest(
+                f"{path}:{number}: {error}", "each line is one JSON object with op, given and expect"
+            ) from error
+        yield number, case
+
+
+def run_case(case: dict[str, Any]) -> list[tuple[str, object, object]]:
+    """What differs: the key, what was expected, what came.  Nothing when the case holds."""
+    op = OPS.get(str(case.get("op")))
+    if op is None:
+        return [("op", case.get("op"), "an operation this build does not know yet")]
+    actual = op(str(case.get("dialect")), case["given"])
+    return [
+        (key, expected, actual.get(key)) for key, expected in case["expect"].items() if not holds(key, expected, actual)
+    ]
+
+
+def holds(key: str, expected: Any, actual: dict[str, Any]) -> bool:
+    """Only the keys a case names are checked, each in its own way."""
+    if key == "contains":
+        return all(part in actual.get("text", "") for part in expected)
+    if key == "not_contains":
+        return not any(part in actual.get("text", "") for part in expected)
+    if key == "codes":
+        return set(expected) <= set(actual.get("codes", ()))
+    if key == "codes_absent":
+        return not set(expected) & set(actual.get("codes", ()))
+    if key in ("errors", "blocked"):
+        return key in actual and set(expected) == set(actual[key])
+    if key == "error":
+        return bool(actual.get("error")) is expected
+    if key == "fields":
+        return _within(expected, actual.get("fields"))
+    return key in actual and bool(actual[key] == expected)
+
+
+def _within(expected: Any, actual: Any) -> bool:
+    """Objects match by their listed keys; everything else must be equal."""
+    if isinstance(expected, dict):
+        return isinstance(actual, dict) and all(
+            key in actual and _within(value, actual[key]) for key, value in expected.items()
+        )
+    return bool(expected == actual)

@@ -1,0 +1,99 @@
+"""metier doctor."""
+
+from __future__ import annotations
+
+import sys
+from typing import NamedTuple
+
+import click
+
+from ... import __version__
+from ...host import files, paths
+from ...host.place import has_binary
+from ...runtime import Library
+from .app import Context
+from .printing import clean, paint, say, say_json
+
+
+class Finding(NamedTuple):
+    what: str
+    ok: bool
+    note: str
+    hint: str = ""
+    vital: bool = True
+
+
+@click.command("doctor")
+@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+@click.pass_context
+def doctor(context: click.Context, as_json: bool) -> None:
+    """Check metier's own footing on this machine.  Exit code 1 if something vital is wrong."""
+    settings: Context = context.obj
+    findings = _findings(settings.library())
+    if as_json:
+        say_json([finding._asdict() for finding in findings])
+    else:
+        for one in findings:
+            mark = paint("✓", "green") if one.ok else paint("✗", "red") if one.vital else paint("!", "yellow")
+            say(f"{mark} {one.what:<14} {clean(one.note)}")
+            if not one.ok and one.hint:
+                say(f"  {'':<14} {paint('→', 'cyan')} {clean(one.hint)}")
+    context.exit(0 if all(one.ok for one in findings if one.vital) else 1)
+
+
+def _findings(library: Library) -> list[Finding]:
+    place = library.place
+    version = ".".join(map(str, sys.version_info[:3]))
+    openat2, yaml, watch = files.has_openat2(), _c_yaml(), _has_watch()
+    git = has_binary("git", place.env.get("PATH", ""))
+    return [
+        Finding("metier", True, f"{__version__}, Python {version} on {place.platform}"),
+        _optional("state", paths.is_folder(place.state), place.state, "it is made when it is first needed"),
+        _index(library),
+        _optional(
+            "file access", openat2, _either(openat2, "openat2: no link can race", "step by step"), "Linux 5.6 has it"
+        ),
+        _optional("yaml", yaml, _either(yaml, "libyaml", "pure Python, ten times slower"), "reinstall PyYAML"),
+        _optional("watch", watch, _either(watch, "watchfiles", "not installed"), "pip install 'metier[watch]'"),
+        _optional("git", git, _either(git, "there", "missing"), "install git"),
+        _configuration(library),
+        _optional(
+            "skills",
+            not library.broken,
+            f"{len(library.skills)} load, {len(library.broken)} do not",
+            "`metier status -v` says why",
+        ),
+    ]
+
+
+def _optional(what: str, ok: bool, note: str, hint: str) -> Finding:
+    return Finding(what, ok, note, hint, vital=False)
+
+
+def _either(ok: bool, yes: str, no: str) -> str:
+    return yes if ok else no
+
+
+def _configuration(library: Library) -> Finding:
+    wrong = [one for one in library.problems if one.severity == "error" or one.code.startswith("config-")]
+    note = "; ".join(f"{one.place}: {one.message}" for one in wrong) or "nothing wrong"
+    return Finding("configuration", not wrong, note, "; ".join(one.hint for one in wrong))
+
+
+def _index(library: Library) -> Finding:
+    told = [one for one in library.problems if one.code.startswith("index-")]
+    if told:
+        return Finding("index", False, told[0].message, told[0].hint, vital=False)
+    return Finding("index", True, library.database.path if library.database else "not used", vital=False)
+
+
+def _c_yaml() -> bool:
+    from ...parse.events import has_c_reader
+
+    return has_c_reader()
+
+
+def _has_watch() -> bool:
+    from importlib.util import find_spec
+
+    return find_spec("watchfiles") is not None

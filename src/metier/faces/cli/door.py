@@ -1,0 +1,128 @@
+"""The front door: `metier list` and the completion of a name are answered from memory when nothing has changed.
+
+Everything an answer depended on was noted with it; each note is checked by `stat` before the answer is given.
+In doubt the full command line runs.  Nothing is imported here that this does not need.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from ... import __version__
+
+INDEX_VERSION = 1
+_VARIABLES = (
+    "HOME", "METIER_HOME", "METIER_PATH", "OPENCLAW_BUNDLED_SKILLS_DIR", "NO_COLOR", "TERM", "PATH", "COLUMNS",
+)  # fmt: skip
+_MOST = 64
+
+
+def main() -> int:
+    arguments = sys.argv[1:]
+    completing = os.environ.get("_METIER_COMPLETE")
+    try:
+        answer = _completion(completing) if completing else _listing(arguments)
+    except OSError:
+        answer = None
+    if answer is not None:
+        sys.stdout.write(answer)
+        return 0
+    from .app import cli, run
+
+    if completing:
+        cli(prog_name="metier")
+        return 0
+    return run(arguments)
+
+
+def _listing(arguments: list[str]) -> str | None:
+    if arguments == ["list"]:
+        return recall(key_of("list", ""))
+    if len(arguments) == 3 and arguments[0] == "--root" and arguments[2] == "list":
+        return recall(key_of("list", arguments[1]))
+    return None
+
+
+def _completion(kind: str) -> str | None:
+    """Answer for `metier [--root DIR] show|why|status PREFIX`, in the form click's scripts read."""
+    if kind != "bash_complete":
+        return None
+    words = os.environ.get("COMP_WORDS", "").split()
+    try:
+        at = int(os.environ.get("COMP_CWORD", ""))
+    except ValueError:
+        return None
+    before, prefix = words[1:at], words[at] if at < len(words) else ""
+    root = ""
+    if before[:1] == ["--root"] and len(before) > 1:
+        root, before = before[1], before[2:]
+    if len(before) != 1 or before[0] not in ("show", "why", "status") or prefix.startswith("-"):
+        return None
+    names = recall(key_of("names", root))
+    if names is None:
+        return None
+    return "".join(f"plain,{name}\n" for name in names.split("\n") if name and name.startswith(prefix))
+
+
+def key_of(what: str, root: str) -> str:
+    """Everything outside the file system that an answer depends on."""
+    tty = sys.stdout.isatty() and what == "list"
+    size = str(os.get_terminal_size().columns) if tty else ""
+    values = [f"{name}={os.environ.get(name)}" for name in _VARIABLES]
+    code = os.stat(os.path.dirname(os.path.abspath(__file__)))
+    parts = [
+        __version__,
+        str(code.st_mtime_ns),
+        what,
+        root and os.path.abspath(root),
+        os.getcwd(),
+        str(tty),
+        size,
+    ]
+    return "\0".join([*parts, *values])
+
+
+def _path() -> str:
+    state = os.environ.get("METIER_HOME") or (os.environ.get("HOME") or os.path.expanduser("~")) + "/.metier"
+    return os.path.abspath(state) + "/index.db"
+
+
+def recall(key: str) -> str | None:
+    """The remembered answer, if everything it was made from is still the same."""
+    path = _path()
+    if not os.path.exists(path):
+        return None
+    from ...host.database import peek
+
+    rows = peek(path, INDEX_VERSION, "SELECT guards, answer FROM memos WHERE key = ?", (key,))
+    if not rows:
+        return None
+    guards, answer = rows[0]
+    return answer if _holds(guards) else None
+
+
+def _holds(guards: str) -> bool:
+    stat = os.stat
+    for line in guards.split("\n"):
+        path, _, wanted = line.rpartition("\t")
+        first = path[:1]
+        if first == "/":
+            try:
+                found = stat(path)
+            except (OSError, ValueError):
+                if wanted:
+                    return False
+                continue
+            if wanted != f"{found.st_ino} {found.st_mtime_ns} {found.st_ctime_ns} {found.st_size}":
+                return False
+        elif first == "=":
+            value = os.environ.get(path[1:])
+            if wanted != ("unset" if value is None else "set" if value else "empty"):
+                return False
+        elif first == "!":
+            from ...host.place import has_binary
+
+            if wanted != str(has_binary(path[1:], os.environ.get("PATH", ""))):
+                return False
+    return True

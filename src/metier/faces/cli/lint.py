@@ -1,0 +1,165 @@
+"""metier lint."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import click
+
+from ...dialects import ALL
+from ...host import files, paths, state
+from ...parse import parse
+from ...parse.lint import lint as read_closely
+from ...parse.mend import mend
+from ...parse.text import Refusal, text_of
+from ...sources.roots import Wanted, guessed
+from ...types.dialect import Dialect
+from ...types.errors import BadRequest, HostError
+from ...types.problem import Mark, Problem, problem
+from ...types.settings import Settings
+from ...types.skill import Found, Origin
+from .app import Context
+from .printing import clean, paint, problem_dict, problem_lines, say, say_json
+from .validate import LIMIT, skill_file
+
+
+class Closely(NamedTuple):
+    """One skill, read closely."""
+
+    path: str
+    problems: tuple[Problem, ...]
+    mended: tuple[str, ...] = ()
+
+    @property
+    def clean(self) -> bool:
+        return all(one.severity == "info" for one in self.problems)
+
+
+@click.command("lint")
+@click.argument("paths", nargs=-1)
+@click.option("--fix", is_flag=True, help="Mend what has one clear cure; the rest of each file stays as it is.")
+@click.option("--dialect", metavar="NAME", help="Read as this dialect; otherwise the folder's place decides.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+@click.pass_context
+def lint(context: click.Context, paths: tuple[str, ...], fix: bool, dialect: str | None, as_json: bool) -> None:
+    """Find slips in skills: what was repaired to load them, misspelled fields, hidden text, `$1` hazards.
+
+    PATH is a skill's folder, its SKILL.md, or a folder of skills (the current folder if none is given).
+    Exit code 1 if errors or warnings remain.
+    """
+    settings: Context = context.obj
+    name = dialect or settings.dialect
+    if name is not None and name not in ALL:
+        raise BadRequest(f"`{name}` is not a dialect", "one of: " + ", ".join(ALL))
+    found = [
+        closely(folder, ALL[name] if name else None, fix)
+        for path in paths or (settings.root or ".",)
+        for folder in folders_of(path)
+    ]
+    if as_json:
+        say_json(
+            [
+                {
+                    "path": one.path,
+                    "problems": [problem_dict(p) for p in one.problems],
+                    "mended": list(one.mended),
+                }
+                for one in found
+            ]
+        )
+    else:
+        for one in found:
+            for line in _lines(one):
+                say(line)
+        say(
+            f"{len(found)} read, {sum(one.clean for one in found)} clean"
+            + (f", {sum(bool(one.mended) for one in found)} mended" if fix else "")
+        )
+    context.exit(0 if all(one.clean for one in found) else 1)
+
+
+def _lines(one: Closely) -> Iterator[str]:
+    for what in one.mended:
+        yield f"{clean(one.path)}: {paint('mended', 'green')}: {clean(what)}"
+    for problem_ in one.problems:
+        yield from problem_lines(problem_)
+
+
+def folders_of(path: str) -> list[str]:
+    target = paths.absolute(path, paths.cwd(), paths.home())
+    if paths.exists(target) and not paths.is_folder(target):
+        target = target.rpartition("/")[0]
+    if skill_file_in_any_letters(target) is not None:
+        return [target]
+    inner = paths.folders_with_skill(target)
+    return [f"{target}/{name}" for name in inner] or [target]
+
+
+def skill_file_in_any_letters(folder: str) -> str | None:
+    found = skill_file(folder)
+    if found is not None or not paths.is_folder(folder):
+        return found
+    listed = paths.list_names(folder)
+    return next((name for name in (*listed.files, *listed.links) if name.lower() == "skill.md"), None)
+
+
+def closely(folder: str, dialect: Dialect | None, fix: bool) -> Closely:
+    if not paths.is_folder(folder):
+        code = Mark("not-found" if not paths.exists(folder) else "not-a-directory", fatal=True)
+        return Closely(folder, (problem(code, folder),))
+    name = skill_file_in_any_letters(folder)
+    if name is None:
+        return Closely(folder, (problem(Mark("missing-skill-md", fatal=True), folder),))
+    chosen = dialect or ALL[guessed(folder.rpartition("/")[0], Wanted(ALL["standard"], ALL, Settings()))]
+    mended: list[str] = []
+    if fix:
+        name = _mend(folder, name, mended)
+    return Closely(f"{folder}/{name}", tuple(_problems(folder, name, chosen)), tuple(mended))
+
+
+def _problems(folder: str, name: str, dialect: Dialect) -> Iterator[Problem]:
+    path = f"{folder}/{name}"
+    try:
+        key, data = files.read_skill_file(folder, name, LIMIT)
+    except files.TooLarge as error:
+        yield problem(Mark("too-large", 0, (str(error.key[3]), str(LIMIT)), fatal=True), path)
+        return
+    except files.NotRegular as error:
+        yield problem(Mark("not-a-file", 0, (name, str(error)), fatal=True), path)
+        return
+    except (OSError, HostError) as error:
+        yield problem(Mark("unreadable", 0, (name, str(error)), fatal=True), path)
+        return
+    origin = Origin("path", 1, "root", folder.rpartition("/")[0], dialect)
+    marks = () if name == "SKILL.md" else (Mark("file-case", 0, (name,)),)
+    found = parse(Found(origin, paths.real_name(folder), path, key, data, True, marks), ALL)
+    yield from found.problems
+    try:
+        text = text_of(data, True, [])
+    except Refusal:
+        return
+    said = {(one.code, one.line) for one in found.problems}
+    for mark in read_closely(text, dialect):
+        if (mark.code, mark.line) not in said:
+            yield problem(mark, path)
+
+
+def _mend(folder: str, name: str, mended: list[str]) -> str:
+    """Mend a file in place; its permissions stay, and a reader never sees half of it."""
+    try:
+        _, data = files.read_skill_file(folder, name, LIMIT)
+        text = data.decode()
+    except (OSError, HostError, UnicodeDecodeError):
+        return name
+    if "\0" in text:
+        return name
+    fixed, what = mend(text, paths.real_name(folder))
+    if what and not paths.is_link(f"{folder}/{name}"):
+        state.write_text(f"{folder}/{name}", fixed, paths.mode_of(f"{folder}/{name}"))
+        mended.extend(what)
+    if name != "SKILL.md" and not paths.exists(f"{folder}/SKILL.md"):
+        state.rename(f"{folder}/{name}", f"{folder}/SKILL.md")
+        mended.append(f"renamed `{name}` to `SKILL.md`")
+        return "SKILL.md"
+    return name

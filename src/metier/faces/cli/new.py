@@ -1,0 +1,89 @@
+"""metier new."""
+
+from __future__ import annotations
+
+import re
+
+import click
+
+from ...host import paths, state
+from ...host.place import here
+from ...parse.check import check, name_fault
+from ...parse.mend import quoted
+from ...runtime import open as open_library
+from ...sources.trusted import read_book, record_of, write_record
+from ...types.errors import BadRequest
+from ...types.place import Place
+from .app import Context
+from .printing import clean, say, say_json
+
+_BODY = """# {title}
+
+Say in a sentence what this is for.
+
+## Steps
+
+1. Write the first thing to do.
+2. Write the next, and what to do when it fails.
+
+## Output
+
+Say what the result looks like, with a short example.
+"""
+
+
+@click.command("new")
+@click.argument("name")
+@click.argument("description", nargs=-1)
+@click.option("--user", is_flag=True, help="For every project of yours (~/.metier/skills).")
+@click.option("--dir", "directory", metavar="DIR", help="In this folder of skills.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+@click.pass_obj
+def new(
+    context: Context,
+    name: str,
+    description: tuple[str, ...],
+    user: bool,
+    directory: str | None,
+    as_json: bool,
+) -> None:
+    """Write a new skill that passes `metier validate`; into <project>/.metier/skills unless told otherwise."""
+    fault = name_fault(name) or ("it has more than 64 characters" if len(name) > 64 else "")
+    if fault or not name:
+        better = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:64].strip("-")
+        raise BadRequest(f"`{name}` can't be a name: {fault}", f"try `{better}`" if better else "try `my-skill`")
+    place = here(context.project)
+    if directory or context.root:
+        root = paths.absolute(directory or context.root or ".", place.cwd, place.home)
+    else:
+        root = f"{place.state}/skills" if user else f"{place.project}/.metier/skills"
+    words = (
+        " ".join(description).strip() or f"Does what {name} says. Use when the user asks for {name.replace('-', ' ')}."
+    )
+    title = name.replace("-", " ").capitalize()
+    text = f"---\nname: {name}\ndescription: {quoted(words)}\n---\n\n{_BODY.format(title=title)}"
+    wrong = check(text.encode(), name)
+    if wrong:
+        raise BadRequest(f"the description is not valid: {wrong[0].code}", "write at most 1024 characters on one line")
+    path = f"{root}/{name}/SKILL.md"
+    state.write_new(path, text)
+    _keep_trusted(place, path)
+    if as_json:
+        say_json({"path": path})
+        return
+    say(f"Written: {clean(path)}")
+    say("Edit it, then run `metier lint` and `metier why " + name + "`.")
+
+
+def _keep_trusted(place: Place, path: str) -> None:
+    """What a person writes with metier is theirs: that one skill is trusted, the project's others are not."""
+    if not path.startswith(place.project + "/") or path.startswith(place.state + "/"):
+        return
+    record = dict(read_book(place.state).get(paths.real_path(place.project), {}))
+    library = open_library(place.cwd, index=False)
+    mine = [skill for skill in library.skills if skill.path == path]
+    added = record_of(place.project, mine, library.limits.file_bytes)
+    known = record.get("skills")
+    record["skills"] = {**(known if isinstance(known, dict) else {}), **added["skills"]}  # type: ignore[dict-item]
+    record.setdefault("configuration", "")
+    write_record(place.state, place.project, record)

@@ -1,0 +1,53 @@
+"""metier roots."""
+
+from __future__ import annotations
+
+import click
+
+from ...host import paths
+from .app import Context
+from .printing import clean, columns, paint, problem_lines, say, say_json
+
+
+@click.command("roots")
+@click.option("--all", "everything", is_flag=True, help="Also the places that do not exist.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+@click.pass_obj
+def roots(context: Context, everything: bool, as_json: bool) -> None:
+    """Show where metier looks, in order of precedence: an earlier root shadows a later one."""
+    library = context.library()
+    counts: dict[str, int] = {}
+    for skill in library.skills:
+        counts[skill.origin.root] = counts.get(skill.origin.root, 0) + 1
+    rows = []
+    for root in library.roots:
+        origin = root.origin
+        there = paths.is_folder(origin.path)
+        rows.append(
+            {"rank": origin.rank, "label": origin.root, "source": origin.source, "dialect": origin.dialect.name,
+             "path": origin.path, "exists": there, "skills": counts.get(origin.root, 0), "trusted": origin.trusted}
+        )  # fmt: skip
+    if as_json:
+        say_json(rows)
+        return
+    shown = [row for row in rows if everything or row["exists"]]
+    if not shown:
+        say("None of the places metier knows exists here; `metier roots --all` names them.")
+    table = [
+        (str(row["rank"]), clean(str(row["label"])), str(row["dialect"]), _note(row), clean(str(row["path"])))
+        for row in shown
+    ]
+    for line in columns(table, last_cut=False):
+        say(line)
+    hidden = len(rows) - len(shown)
+    if hidden:
+        say(paint(f"and {hidden} more that do not exist (--all)", "dim"))
+    for problem in library.problems:
+        for line in problem_lines(problem):
+            say(line)
+
+
+def _note(row: dict[str, object]) -> str:
+    if not row["exists"]:
+        return "missing"
+    return f"{row['skills']} skills" + ("" if row["trusted"] else ", untrusted")

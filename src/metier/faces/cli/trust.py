@@ -1,0 +1,59 @@
+"""metier trust."""
+
+from __future__ import annotations
+
+import click
+
+from ...host import paths
+from ...host.place import here
+from ...runtime import open as open_library
+from ...sources.trusted import read_book, record_of, runs_of, write_record
+from .app import Context
+from .printing import clean, paint, say, say_json
+
+
+@click.command("trust")
+@click.argument("directory", required=False, default=".")
+@click.option("--list", "listing", is_flag=True, help="The projects you trust.")
+@click.option("--remove", is_flag=True, help="Take the trust back.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+@click.pass_obj
+def trust(context: Context, directory: str, listing: bool, remove: bool, as_json: bool) -> None:
+    """Trust the skills of a project as they are now.
+
+    The trust is kept outside the project and is bound to its path and to what its skills can run.  Prose may
+    change later; new or changed commands, scripts and grants ask again.
+    """
+    place = here(directory)
+    if listing:
+        _list(place.state, as_json)
+        return
+    project = place.project
+    if remove:
+        write_record(place.state, project, None)
+        say(f"{clean(project)} is no longer trusted")
+        return
+    library = open_library(directory, dialect=context.dialect, profile=context.profile)
+    theirs = [skill for skill in library.skills if skill.origin.source == "project"]
+    write_record(place.state, project, record_of(project, theirs, library.limits.file_bytes))
+    report = [(skill.name, len(runs_of(skill, library.limits.file_bytes))) for skill in theirs]
+    if as_json:
+        say_json({"project": project, "skills": [{"name": name, "runs": runs} for name, runs in report]})
+        return
+    say(f"Trusted: {clean(project)}")
+    for name, runs in report:
+        note = f"{runs} commands, scripts or grants" if runs else "nothing in it runs"
+        say(f"  {clean(name)}  {paint(note, 'dim')}")
+    if not report:
+        say("  It has no skills yet; those added later will ask again.")
+
+
+def _list(state: str, as_json: bool) -> None:
+    book = read_book(state)
+    if as_json:
+        say_json({path: {"skills": len(record.get("skills", {}))} for path, record in book.items()})  # type: ignore[arg-type]
+        return
+    if not book:
+        say("You trust no project yet.")
+    for path in sorted(book):
+        say(clean(path) + ("" if paths.is_folder(path) else "  (gone)"))

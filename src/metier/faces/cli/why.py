@@ -1,0 +1,141 @@
+"""metier why."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import click
+
+from ...runtime import Library
+from ...types.errors import Unloadable
+from ...types.problem import Problem
+from ...types.skill import Broken
+from ...types.verdict import Verdict
+from .app import Context, skill_names
+from .printing import clean, paint, say, say_json
+
+
+class Step(NamedTuple):
+    question: str
+    answer: str
+    """`yes`, `no` or `-`."""
+    because: str = ""
+    hint: str = ""
+
+
+@click.command("why")
+@click.argument("name", shell_complete=skill_names)
+@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+@click.pass_obj
+def why(context: Context, name: str, as_json: bool) -> None:
+    """Follow one skill from disk to catalog: found, parsed, trusted, allowed, eligible, shadowed, listed."""
+    library = context.library()
+    broken = [item for item in library.broken if name in (item.id, item.name)]
+    try:
+        verdict = library.find(name)
+    except Unloadable:
+        steps = _broken_steps(broken[0])
+    else:
+        steps = _steps(library, verdict)
+    if as_json:
+        say_json([step._asdict() for step in steps])
+        return
+    say(paint(clean(name), "bold"))
+    for step in steps:
+        colour = {"yes": "green", "no": "red"}.get(step.answer, "dim")
+        say(f"  {step.question:<10} {paint(step.answer, colour):<3}  {clean(step.because)}".rstrip())
+        if step.hint:
+            say(f"  {'':<10}      {paint('→', 'cyan')} {clean(step.hint)}")
+
+
+def _broken_steps(item: Broken) -> list[Step]:
+    last = item.problems[-1]
+    return [
+        Step("found", "yes", f"{item.path} ({item.origin.root})"),
+        Step("parsed", "no", f"line {last.line}: {last.message}" if last.line else last.message, last.hint),
+    ]
+
+
+def _steps(library: Library, verdict: Verdict) -> list[Step]:
+    skill = verdict.skill
+    marks: dict[str, Problem] = {one.code: one for one in verdict.problems}
+    steps = [
+        Step("found", "yes", f"{skill.path} ({skill.origin.root}, rank {skill.origin.rank})"),
+        _parsed(verdict),
+    ]
+    steps.append(_gate("trusted", marks, ("untrusted", "changed-since-trust")))
+    steps.append(_gate("allowed", marks, ("not-allowed",)))
+    missing = [one for one in verdict.problems if one.code in verdict.diagnostics]
+    steps.append(
+        Step(
+            "eligible",
+            "no",
+            "; ".join(one.message for one in missing),
+            "; ".join(one.hint for one in missing),
+        )
+        if missing
+        else Step("eligible", "yes")
+    )
+    shadow = marks.get("shadowed")
+    steps.append(
+        Step(
+            "shadowed",
+            "yes" if shadow else "no",
+            shadow.message if shadow else "",
+            shadow.hint if shadow else "",
+        )
+    )
+    steps.append(_listed(library, verdict))
+    command = next((one.name for one in library.commands() if one.skill is skill), None)
+    steps.append(Step("command", "yes" if command else "no", f"/{command}" if command else _no_command(verdict)))
+    return steps
+
+
+def _parsed(verdict: Verdict) -> Step:
+    notes = [f"line {one.line}: {one.message}" if one.line else one.message for one in verdict.skill.problems]
+    hints = [one.hint for one in verdict.skill.problems if one.severity != "info" and one.hint]
+    return Step("parsed", "yes", "; ".join(notes), "; ".join(hints))
+
+
+def _gate(question: str, marks: dict[str, Problem], codes: tuple[str, ...]) -> Step:
+    for code in codes:
+        if code in marks:
+            return Step(question, "no", marks[code].message, marks[code].hint)
+    return Step(question, "yes")
+
+
+def _listed(library: Library, verdict: Verdict) -> Step:
+    if not verdict.usable:
+        return Step("listed", "no", "for the reasons above")
+    catalog = library.catalog()
+    for number, entry in enumerate(catalog.entries, 1):
+        if entry.skill is verdict.skill:
+            return Step(
+                "listed",
+                "yes",
+                f"entry {number} of {len(catalog.entries)} in the {library.dialect.name} catalog",
+            )
+    for one in catalog.left_out:
+        if one.location.endswith(verdict.skill.path.rpartition("/skills/")[2]) and one.name in (
+            verdict.skill.name,
+            verdict.skill.id,
+        ):
+            return Step("listed", "no", _cut(one.reason, library), _raise(one.reason))
+    return Step("listed", "no", "it is hidden from the model")
+
+
+def _cut(reason: str, library: Library) -> str:
+    limits = library.limits
+    return {
+        "hidden-from-model": "`disable-model-invocation` or `user-invocable` hides it from the model",
+        "limit-listed": f"cut by the limit of {limits.listed} skills in the catalog",
+        "limit-characters": f"cut by the limit of {limits.characters} characters for the catalog",
+    }[reason]
+
+
+def _raise(reason: str) -> str:
+    return {"limit-listed": "raise `limits.listed`", "limit-characters": "raise `limits.characters`"}.get(reason, "")
+
+
+def _no_command(verdict: Verdict) -> str:
+    return "`user-invocable: false`" if verdict.usable else "for the reasons above"

@@ -1,0 +1,206 @@
+"""A Library: the skills of a place as they were when it was opened."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from ..catalog import Budget, Style, catalogue, command_table, match
+from ..host import files, paths
+from ..host.database import Database
+from ..host.place import facts
+from ..resolve import Allowed, Terms, asked, resolve
+from ..resolve.eligibility import checklist
+from ..types.catalog import Catalog, Command, Match
+from ..types.dialect import Dialect, Format, Limits
+from ..types.errors import Changed, MetierError, UnknownSkill, Unloadable
+from ..types.place import Place, Root
+from ..types.problem import Mark, Problem
+from ..types.settings import Settings
+from ..types.skill import Body, Broken, Skill, StatKey
+from ..types.verdict import Check, Facts, Verdict
+
+if TYPE_CHECKING:
+    from .opening import Request
+    from .versions import Snapshot
+    from .watching import Change, Stop
+
+
+@dataclass(frozen=True)
+class Library:
+    """Immutable: `reload()` gives a new one."""
+
+    place: Place
+    request: Request
+    dialect: Dialect
+    """Who serves these skills."""
+    limits: Limits
+    roots: tuple[Root, ...]
+    skills: tuple[Skill, ...]
+    """Every skill that loads, the ones that shadow others first."""
+    broken: tuple[Broken, ...]
+    problems: tuple[Problem, ...]
+    """What there is to say about roots, limits, configuration and the index."""
+    settings: Settings = field(default_factory=Settings)
+    allowed: Allowed = field(default_factory=Allowed)
+    bundled: frozenset[str] = frozenset()
+    untrusted: Mapping[str, Mark] = field(default_factory=dict)
+    guards: tuple[tuple[str, StatKey | None], ...] = ()
+    leaned_on: tuple[str, ...] = ()
+    """Files and folders beside the skills that decided something: configuration, trust, plugins."""
+    database: Database | None = None
+    kept: Mapping[str, bytes] = field(default_factory=dict)
+    """The last good text of files that are broken now, by path."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(skill.name for skill in self.skills)
+
+    @cached_property
+    def facts(self) -> Facts:
+        """What is true of this machine, as far as these skills ask."""
+        return facts(*asked(self.skills), self.place.env, self.place.platform)
+
+    @cached_property
+    def verdicts(self) -> tuple[Verdict, ...]:
+        """What was decided about every skill."""
+        terms = Terms(self.settings, self.allowed, self.bundled, self.untrusted, self._same)
+        return resolve(self.skills, self.facts, terms)
+
+    def _same(self, one: Skill, other: Skill) -> bool:
+        """Whether two skills of one name have the same bytes."""
+        if one.key[3] != other.key[3]:
+            return False
+        try:
+            return self.read(one).digest == self.read(other).digest
+        except (MetierError, OSError):
+            return False
+
+    def catalog(
+        self, *, format: Format | None = None, max_skills: int | None = None, max_chars: int | None = None
+    ) -> Catalog:
+        """The listing for a system prompt, in the dialect's form and within its limits."""
+        budget = Budget(
+            self.limits.listed if max_skills is None else max_skills,
+            self.limits.characters if max_chars is None else max_chars,
+        )
+        style = Style(self.dialect.serving.listing, self.place.home, format)
+        return catalogue(self._in_order(), style, budget)
+
+    def _in_order(self) -> Sequence[Verdict]:
+        """An agent's own order where it has a list."""
+        names = self.allowed.names
+        if not names:
+            return self.verdicts
+        order = {name: number for number, name in enumerate(names)}
+        last = len(order)
+        return sorted(
+            self.verdicts,
+            key=lambda verdict: order.get(verdict.skill.name, order.get(verdict.skill.id, last)),
+        )
+
+    def commands(self, prefix: str = "", reserved: Sequence[str] = ()) -> tuple[Command, ...]:
+        """What a person may type after `/`; with a prefix, the commands that begin with it."""
+        rules = self.dialect.serving.commands
+        table = command_table(self.verdicts, rules, reserved, self._scheduled())
+        begin = prefix.removeprefix("/")
+        return tuple(command for command in table if command.name.startswith(begin)) if begin else table
+
+    def _scheduled(self) -> tuple[Command, ...]:
+        """Scheduler skills are no skills of the library; they are offered by name alone."""
+        if not self.dialect.serving.commands.scheduled:
+            return ()
+        found = []
+        for root in self.roots:
+            for skipped in sorted(root.skip):
+                folder = f"{root.origin.path}/{skipped}"
+                for name in paths.folders_with(folder, "SKILL.md"):
+                    path = f"{folder}/{name}/SKILL.md"
+                    found.append(Command(f"sched-{name}", None, "run this scheduled skill now", scheduled=path))
+        return tuple(found)
+
+    def match(self, line: str) -> Match:
+        """The skill that a line of input calls, if it calls one."""
+        rules = self.dialect.serving.commands
+        callable_ = [verdict.skill for verdict in self.verdicts if verdict.usable and verdict.skill.user_may_invoke]
+        return match(line, [(skill.name, skill.id) for skill in callable_], rules.form, rules.matching)
+
+    def find(self, name: str) -> Verdict:
+        """The skill of that name, `name@root` for one that is shadowed; a folder's name will do."""
+        by_name = [v for v in self.verdicts if name in (v.skill.identity, v.skill.name)]
+        for verdict in by_name:
+            if verdict.usable:
+                return verdict
+        for verdict in self.verdicts:
+            if name in (verdict.skill.qualified, f"{verdict.skill.name}@{verdict.skill.origin.root}"):
+                return verdict
+        found = by_name or [verdict for verdict in self.verdicts if verdict.skill.id == name]
+        if found:
+            return found[0]
+        for broken in self.broken:
+            if name in (broken.id, broken.name):
+                raise unloadable(broken)
+        raise UnknownSkill(name, self.nearest(name))
+
+    def nearest(self, name: str) -> tuple[str, ...]:
+        from difflib import get_close_matches
+
+        known = dict.fromkeys([*(skill.name for skill in self.skills), *(broken.id for broken in self.broken)])
+        folded = {one.lower(): one for one in known}
+        return tuple(folded[one] for one in get_close_matches(name.lower(), folded, 3, 0.6))
+
+    def checks(self, skill: Skill) -> tuple[Check, ...]:
+        """Every requirement of a skill, met or not."""
+        return checklist(skill, self.facts, self.settings)
+
+    def read(self, skill: Skill) -> Body:
+        """A skill's instructions.  If the file is no longer the one that was judged, that is an error."""
+        from hashlib import sha256
+
+        from ..parse.body import body_of
+
+        data = self.kept[skill.path] if skill.path in self.kept else self._bytes(skill)
+        text, marks = body_of(data, skill.origin.dialect)
+        if marks and marks[-1].fatal:
+            raise unloadable(Broken(skill.id, skill.path, skill.key, skill.origin, marks))
+        return Body(skill, text, "sha256:" + sha256(data).hexdigest(), marks)
+
+    def _bytes(self, skill: Skill) -> bytes:
+        folder, _, name = skill.path.rpartition("/")
+        try:
+            key, data = files.read_skill_file(folder, name, self.limits.file_bytes)
+        except OSError as error:
+            raise Unloadable(
+                f"{skill.path} can't be read: {error.strerror or 'too large'}",
+                "reload the library",
+                skill.path,
+            ) from error
+        if key != skill.key:
+            raise Changed(f"{skill.path} changed since the library was opened", "reload the library", skill.path)
+        return data
+
+    @cached_property
+    def snapshot(self) -> Snapshot:
+        """The version of this content: it grows when content changes, and only then."""
+        from .versions import snapshot_of
+
+        return snapshot_of(self)
+
+    def reload(self) -> Library:
+        """Look again.  A skill whose file is broken now stays as it last was, and is listed as broken too."""
+        from .watching import reloaded
+
+        return reloaded(self)
+
+    def watch(self, stop: Stop | None = None) -> Iterator[Change]:
+        """Wait for changes; each one comes with the library as it is then.  Ends when `stop` is set."""
+        from .watching import changes
+
+        return changes(self, stop)
+
+
+def unloadable(broken: Broken) -> Unloadable:
+    last = broken.problems[-1]
+    return Unloadable(f"{last.place or broken.path}: {last.message}", last.hint, broken.path)

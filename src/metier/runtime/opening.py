@@ -1,0 +1,244 @@
+"""open(): gather settings, trust and roots for a place, look, and hand over a Library."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+
+from ..dialects import ALL
+from ..host import paths
+from ..host.database import Database, open_database
+from ..host.place import here
+from ..parse import parse
+from ..resolve import Allowed
+from ..resolve.trust import Capabilities, Trusted, untrusted
+from ..sources import index, look
+from ..sources.bundled import bundled_paths
+from ..sources.plugins import MANIFESTS, plugins
+from ..sources.roots import Wanted, named_root, roots
+from ..types.dialect import Dialect, Limits
+from ..types.errors import BadRequest
+from ..types.place import Place, Root
+from ..types.problem import Mark, Problem, problem
+from ..types.settings import Settings
+from ..types.skill import Skill
+from .library import Library
+
+CONFIG = "config.toml"
+INDEX = "index.db"
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a caller of open() asked for."""
+
+    dialect: str | None = None
+    agent: str | Sequence[str] | None = None
+    root: str | None = None
+    index: bool = True
+
+
+def open(
+    path: str = ".",
+    *,
+    dialect: str | None = None,
+    agent: str | Sequence[str] | None = None,
+    profile: str = "",
+    root: str | None = None,
+    index: bool = True,
+) -> Library:
+    """Look at the skills of a place.  Nothing of theirs runs.
+
+    `dialect` chooses who serves them: its roots, its listing, its commands.  `agent` is the name or file of an
+    agent, or the list of skills it may use.  `root` looks at that one folder alone.  `index=False` reads every
+    file anew and remembers nothing.
+    """
+    return open_at(here(str(path), profile), Request(dialect, agent, None if root is None else str(root), index))
+
+
+def open_at(place: Place, request: Request) -> Library:
+    """The same, for a place that was described rather than found."""
+    problems: list[Problem] = []
+    settings, record = _settings(place, problems)
+    dialects = _dialects(settings, problems)
+    serving = _serving(request.dialect or str(settings.tree.get("dialect") or "standard"), dialects)
+    limits = replace(serving.serving.limits, **settings.limits)
+    wanted = Wanted(serving, dialects, settings, project_trusted=record is not None)
+    if request.root is not None:
+        found: tuple[Root, ...] = (named_root(request.root, request.dialect or "", place, wanted),)
+    else:
+        wanted = wanted._replace(plugins=plugins(place, settings, problems) if serving.serving.plugins else ())
+        found = roots(place, wanted)
+    database = _database(place, problems) if request.index else None
+    seen = look(found, limits, database, lambda item: parse(item, dialects))
+    return Library(
+        place=place,
+        request=request,
+        dialect=serving,
+        limits=limits,
+        roots=found,
+        skills=seen.skills,
+        broken=seen.broken,
+        problems=(*problems, *seen.problems),
+        settings=settings,
+        allowed=_allowed(request.agent, place, settings, serving),
+        bundled=bundled_paths(place.state) if request.root is None else frozenset(),
+        untrusted=_untrusted(seen.skills, place, record, limits),
+        guards=seen.guards,
+        leaned_on=tuple(_leaned_on(place, settings, record, seen.skills)),
+        database=database,
+    )
+
+
+def _leaned_on(place: Place, settings: Settings, record: Trusted | None, skills: Sequence[Skill]) -> Iterator[str]:
+    """Every path beside the roots that this look depended on, there or not."""
+    yield from (f"{place.state}/{name}" for name in (CONFIG, "trust.json", "bundled.json", "plugins"))
+    yield from (f"{ancestor}/.git" for ancestor in place.ancestors)
+    for folder in (
+        place.project,
+        *(paths.absolute(path, place.cwd, place.home) for path in settings.plugins),
+    ):
+        yield from (f"{folder}/{name}" for name in (".metier/" + CONFIG, ".metier/plugins", *MANIFESTS, "skills"))
+    yield from paths.site_folders()
+    if record is not None:
+        for skill in skills:
+            if skill.origin.source == "project":
+                yield skill.directory
+                yield from (f"{skill.directory}/{path}" for path in paths.tree_paths(skill.directory))
+
+
+def _settings(place: Place, problems: list[Problem]) -> tuple[Settings, Trusted | None]:
+    """The user's configuration, then that of the project if it is trusted and still says what it said."""
+    settings = _read(f"{place.state}/{CONFIG}", problems)
+    record = trusted_record(place)
+    path = f"{place.project}/.metier/{CONFIG}"
+    if record is None or path == f"{place.state}/{CONFIG}" or not paths.exists(path):
+        return settings, record
+    from ..sources.trusted import config_digest
+
+    if record.configuration != config_digest(place.project):
+        problems.append(problem(Mark("changed-since-trust", 0, (place.project,)), path))
+        return settings, record
+    from ..parse.config import merged
+
+    return merged(settings, _read(path, problems)), record
+
+
+def _read(path: str, problems: list[Problem]) -> Settings:
+    text = paths.read_text_file(path)
+    if text is None:
+        return Settings()
+    from ..parse.config import settings_of  # no configuration, no need for a TOML reader
+
+    marks: list[Mark] = []
+    settings = settings_of(text, marks)
+    problems += [problem(mark, path) for mark in marks]
+    return settings
+
+
+def trusted_record(place: Place) -> Trusted | None:
+    """What the user trusted this project with, if they did."""
+    if not paths.exists(f"{place.state}/trust.json"):
+        return None
+    from ..sources.trusted import read_book
+
+    entry = read_book(place.state).get(paths.real_path(place.project))
+    if entry is None:
+        return None
+    skills = entry.get("skills")
+    return Trusted(
+        {
+            str(name): Capabilities(frozenset(map(str, runs)))
+            for name, runs in (skills.items() if isinstance(skills, dict) else ())
+        },
+        str(entry.get("configuration", "")),
+    )
+
+
+def _untrusted(skills: Sequence[Skill], place: Place, record: Trusted | None, limits: Limits) -> Mapping[str, Mark]:
+    theirs = [skill for skill in skills if skill.origin.source == "project"]
+    if not theirs:
+        return {}
+    if record is None:
+        return untrusted(((skill, "", Capabilities()) for skill in theirs), None, place.project)
+    from ..sources.trusted import runs_of
+
+    now = (
+        (
+            skill,
+            skill.directory.removeprefix(place.project + "/"),
+            Capabilities(runs_of(skill, limits.file_bytes)),
+        )
+        for skill in theirs
+    )
+    return untrusted(now, record, place.project)
+
+
+def _dialects(settings: Settings, problems: list[Problem]) -> Mapping[str, Dialect]:
+    tables = settings.tree.get("dialects")
+    if not isinstance(tables, Mapping) or not tables:
+        return ALL
+    from ..dialects.custom import custom
+
+    found = dict(ALL)
+    for name, table in tables.items():
+        marks: list[Mark] = []
+        made = custom(str(name), table, ALL, marks) if isinstance(table, Mapping) else None
+        problems += [problem(mark) for mark in marks]
+        if made is not None:
+            found[made.name] = made
+    return found
+
+
+def _serving(name: str, dialects: Mapping[str, Dialect]) -> Dialect:
+    if name not in dialects:
+        near = get_close_matches(name, dialects, 1)
+        hint = f"did you mean `{near[0]}`?" if near else "one of: " + ", ".join(dialects)
+        raise BadRequest(f"`{name}` is not a dialect", hint)
+    return dialects[name]
+
+
+def _database(place: Place, problems: list[Problem]) -> Database | None:
+    path = f"{place.state}/{INDEX}"
+    database, how = open_database(path, index.SCHEMA, index.READER)
+    if how == "damaged":
+        problems.append(problem(Mark("index-damaged"), path))
+    elif how == "locked":
+        problems.append(problem(Mark("index-locked"), path))
+    elif how.startswith("unwritable: "):
+        problems.append(problem(Mark("index-unwritable", 0, (how.removeprefix("unwritable: "), place.state)), path))
+    return database
+
+
+def _allowed(agent: str | Sequence[str] | None, place: Place, settings: Settings, serving: Dialect) -> Allowed:
+    """The skills an agent may use: a list, what its configuration or its own file says, or everything."""
+    if agent is None:
+        return Allowed()
+    if not isinstance(agent, str):
+        return Allowed(tuple(agent))
+    names = settings.agents[agent] if agent in settings.agents else _agent_file(agent, place)
+    if names is None and serving.serving.unlisted_agent == "none":
+        return Allowed(())
+    return Allowed(names)
+
+
+def _agent_file(agent: str, place: Place) -> tuple[str, ...] | None:
+    """The `skills:` of an agent's own file."""
+    if "/" in agent or agent.endswith(".md"):
+        candidates = [paths.absolute(agent, place.cwd, place.home)]
+    else:
+        folders = ("workspace/agents", ".metier/agents", ".claude/agents", "agents")
+        candidates = [f"{place.project}/{folder}/{agent}.md" for folder in folders]
+        candidates.append(f"{place.state}/agents/{agent}.md")
+    for path in candidates:
+        text = paths.read_text_file(path)
+        if text is None:
+            continue
+        from ..parse.body import agent_skills
+
+        found, names = agent_skills(text)
+        if not found:
+            raise BadRequest(f"{path} has no frontmatter", "begin it with `---`, a name and `skills:`", path)
+        return names
+    raise BadRequest(f"no agent is called `{agent}`", "give the path of its file, or name it in [agents]")
