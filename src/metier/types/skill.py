@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple, TypeAlias
 from .dialect import Authoring, Dialect
 from .problem import Mark, Problem, problem, unpack
 from .tools import allowed_tools
-from .tree import EMPTY, Tree, Value
+from .tree import EMPTY, Raw, Tree, Unread, Value
 
 StatKey: TypeAlias = tuple[int, int, int, int]
 """Inode, modification time, change time and size: while these hold, the file is the same."""
@@ -123,9 +123,11 @@ class Dispatch:
     arguments: Literal["raw"] = "raw"
 
 
-@dataclass(frozen=True, init=False)
-class Skill:
-    """What the head of a SKILL.md says.  The body is read when it is needed."""
+class Skill(NamedTuple):
+    """What the head of a SKILL.md says.  The body is read when it is needed.
+
+    A tuple, because skills are made by the ten thousand: `tuple.__new__(Skill, (...))` is the quick way.
+    """
 
     id: str
     name: str
@@ -133,47 +135,25 @@ class Skill:
     path: str
     key: StatKey
     origin: Origin
-    argument_hint: str
-    user_may_invoke: bool
-    model_may_invoke: bool
-    enabled: bool
-    requires: Requirements
-    extra: Tree
-    """All other frontmatter, so that nothing an author wrote is lost."""
-    noted: str | tuple[Mark, ...]
+    argument_hint: str = ""
+    user_may_invoke: bool = True
+    model_may_invoke: bool = True
+    enabled: bool = True
+    requires: Requirements = NOTHING_REQUIRED
+    rest: Tree | Unread | dict[str, Raw] = EMPTY
+    """All other frontmatter; `extra` is the way to read it."""
+    noted: str | tuple[Mark, ...] = ()
     """What was noticed while reading, packed if it comes from the index; `marks` spells it out."""
+    tidy: bool = False
+    """Name and description are known to be one clean line each."""
 
-    def __init__(
-        self,
-        id: str,
-        name: str,
-        description: str,
-        path: str,
-        key: StatKey,
-        origin: Origin,
-        argument_hint: str = "",
-        user_may_invoke: bool = True,
-        model_may_invoke: bool = True,
-        enabled: bool = True,
-        requires: Requirements = NOTHING_REQUIRED,
-        extra: Tree = EMPTY,
-        noted: str | tuple[Mark, ...] = (),
-    ) -> None:
-        # Skills are made by the ten thousand; the generated initialiser of a frozen class costs four times this.
-        this = self.__dict__
-        this["id"] = id
-        this["name"] = name
-        this["description"] = description
-        this["path"] = path
-        this["key"] = key
-        this["origin"] = origin
-        this["argument_hint"] = argument_hint
-        this["user_may_invoke"] = user_may_invoke
-        this["model_may_invoke"] = model_may_invoke
-        this["enabled"] = enabled
-        this["requires"] = requires
-        this["extra"] = extra
-        this["noted"] = noted
+    @property
+    def extra(self) -> Tree:
+        """All other frontmatter, so that nothing an author wrote is lost."""
+        rest = self.rest
+        if isinstance(rest, Tree):
+            return rest
+        return rest.tree() if isinstance(rest, Unread) else Tree(rest)
 
     @property
     def directory(self) -> str:
@@ -185,7 +165,7 @@ class Skill:
 
     @property
     def problems(self) -> tuple[Problem, ...]:
-        return tuple(problem(mark, self.path) for mark in self.marks)
+        return tuple([problem(mark, self.path) for mark in self.marks]) if self.noted else ()
 
     @property
     def identity(self) -> str:

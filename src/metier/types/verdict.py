@@ -57,4 +57,6 @@ class Verdict(NamedTuple):
     @property
     def problems(self) -> tuple[Problem, ...]:
         """Everything found about the skill, in its file and in this place."""
+        if not self.marks:
+            return self.skill.problems
         return self.skill.problems + tuple(problem(mark, self.skill.path) for mark in self.marks)
