@@ -48,9 +48,9 @@ _more = re.compile(
     rb"|\n(?:(?:  - " + _WORDS + rb"\n)+|(?:  " + _KEY + rb" " + _VALUE + rb"\n)+)))+---\n"
 ).match
 """Further frontmatter that can wait: texts, lists and maps of texts that the plain reader is sure of."""
-_keys = re.compile(rb"^(" + _KEY + rb")", re.MULTILINE).findall
-_inner_keys = re.compile(rb"^  (" + _KEY + rb")", re.MULTILINE).findall
-_even_tools = re.compile(rb"^allowed-tools: [^()\n]*(?:\([^()\n]*\)[^()\n]*)*\n", re.MULTILINE).search
+_keys = re.compile(rb"(" + _KEY + rb")[^\n]*\n(?: [^\n]*\n)*").findall
+_inner_keys = re.compile(rb"\n  (" + _KEY + rb")").findall
+_even_tools = re.compile(rb"\nallowed-tools: [^()\n]*(?:\([^()\n]*\)[^()\n]*)*\n").search
 new = tuple.__new__
 
 
@@ -64,11 +64,13 @@ def simple(found: Found) -> Skill | None:
         return _by_lines(found)
     id, authoring = found[1], found[0].dialect.authoring
     description = _description(begun)
-    if description is None or begun[1].decode("ascii") != id or len(description) > LONGEST_DESCRIPTION:
+    at = begun.end()
+    if description is None or head[at : at + 1] == b" ":
+        return _by_lines(found)
+    if begun[1].decode("ascii") != id or len(description) > LONGEST_DESCRIPTION:
         return None
     if len(id) > LONGEST_NAME or authoring.name_rule not in _BY_FOLDER:
         return None
-    at = begun.end()
     if head.startswith(b"---\n", at):
         return _made(found, description, EMPTY, ())
     more = _more(head, at)
@@ -111,7 +113,7 @@ def _lightly(found: Found, description: str, span: tuple[int, int], authoring: A
     """A skill whose further frontmatter decides nothing: it is kept as it is written, and read when asked for."""
     start, end = span
     head = found[4]
-    keys = tuple(_keys(head, start, end))
+    keys = tuple(_keys(head, start, end - 4))
     known = _shapes.get((keys, authoring.fields))
     if known is None:
         known = _shapes[(keys, authoring.fields)] = _shape(keys, authoring)
@@ -119,7 +121,7 @@ def _lightly(found: Found, description: str, span: tuple[int, int], authoring: A
             _shapes.clear()
     source = head[start : end - 5].decode("ascii")
     lines_each = source.count("\n") + 1 == len(keys)
-    if not known.waits or (b"allowed-tools:" in keys and not _even_tools(head, start, end)):
+    if not known.waits or (b"allowed-tools:" in keys and not _even_tools(head, start - 1, end)):
         return _at_once(found, description, source, start)
     if not lines_each and not _inner_wait(_inner_keys(head, start, end)):
         return _at_once(found, description, source, start)
