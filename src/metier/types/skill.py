@@ -128,6 +128,7 @@ class Skill:
     """What the head of a SKILL.md says.  The body is read when it is needed."""
 
     id: str
+    """The name of its folder."""
     name: str
     description: str
     path: str
@@ -135,7 +136,9 @@ class Skill:
     origin: Origin
     argument_hint: str
     user_may_invoke: bool
+    """It has a slash command."""
     model_may_invoke: bool
+    """It is in the catalog."""
     enabled: bool
     requires: Requirements
     extra: Tree
@@ -177,6 +180,7 @@ class Skill:
 
     @property
     def directory(self) -> str:
+        """Its folder: what relative paths in its body are relative to."""
         return self.path.rpartition("/")[0]
 
     @property
@@ -185,6 +189,7 @@ class Skill:
 
     @property
     def problems(self) -> tuple[Problem, ...]:
+        """What was noticed while its file was read."""
         return tuple(problem(mark, self.path) for mark in self.marks)
 
     @property
@@ -195,10 +200,12 @@ class Skill:
 
     @property
     def qualified(self) -> str:
+        """`name@root`: what finds it also when it is shadowed."""
         return f"{self.identity}@{self.origin.root}"
 
     @property
     def settings_key(self) -> str:
+        """The key of its settings under `skills.entries`."""
         return self.requires.key or self.id
 
     @property
@@ -208,6 +215,7 @@ class Skill:
 
     @property
     def allowed_tools(self) -> tuple[str, ...]:
+        """The tools its author asks for."""
         written = self.extra.get("allowed-tools", "")
         return allowed_tools(written if isinstance(written, str) else self.extra.words("allowed-tools")) or ()
 
@@ -218,6 +226,7 @@ class Skill:
 
     @property
     def dispatch(self) -> Dispatch | None:
+        """The tool its command goes straight to, if it does."""
         tool = self.extra.text("command-tool").strip()
         return Dispatch(tool) if tool and self.extra.text("command-dispatch") == "tool" else None
 
@@ -250,6 +259,7 @@ class Body:
 
     skill: Skill
     text: str
+    """Everything after the frontmatter, without white space around it."""
     digest: str
     """Of the whole SKILL.md, as `sha256:…`."""
     marks: tuple[Mark, ...] = field(default=())
