@@ -81,7 +81,8 @@ class Place:
             self.cwd = (self.cwd / rest.replace("~", self.env["HOME"])).resolve(strict=True)
             return ""
         if word == "export":
-            self.env.update([rest.split("=", 1)])
+            name, _, value = rest.partition("=")
+            self.env[name] = value
             return ""
         done = subprocess.run(
             ["sh", "-c", command], cwd=self.cwd, env=self.env, stdin=subprocess.DEVNULL, capture_output=True, text=True
