@@ -68,7 +68,9 @@ class Place:
         home.mkdir()
         (self.cwd / ".git").mkdir(parents=True)
         shutil.copytree(WORKSPACE, self.cwd / ("examples/workspace" if kind == "clone" else "."), dirs_exist_ok=True)
-        kept = {key: value for key, value in os.environ.items() if not key.startswith(("METIER_", "OPENCLAW_"))}
+        kept = {
+            key: value for key, value in os.environ.items() if not key.startswith(("METIER_", "OPENCLAW_", "WEATHER_"))
+        }
         bin_ = Path(sys.executable).parent
         self.env = {**kept, "HOME": str(home), "PATH": f"{bin_}:{os.environ['PATH']}", "PYTHONUTF8": "1"}
         if kind == "trusted":

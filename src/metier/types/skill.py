@@ -221,12 +221,12 @@ class Skill:
 
     @property
     def options(self) -> Tree:
-        """`config.options`: what its scripts get as METIER_OPTION_*."""
+        """`config.options`, as its author wrote them."""
         return self.extra.branch("config", "options")
 
     @property
     def dispatch(self) -> Dispatch | None:
-        """The tool its command goes straight to, if it does."""
+        """The tool its author names for its command, if there is one."""
         tool = self.extra.text("command-tool").strip()
         return Dispatch(tool) if tool and self.extra.text("command-dispatch") == "tool" else None
 
