@@ -66,6 +66,8 @@ class Authoring:
 
 @dataclass(frozen=True)
 class Limits:
+    """How much is looked at and listed; None is no limit."""
+
     candidates: int = 100_000
     skills: int = 100_000
     directories: int = 2_000
@@ -127,6 +129,8 @@ class Serving:
 
 @dataclass(frozen=True)
 class Dialect:
+    """One product's reading of SKILL.md."""
+
     name: str
     title: str
     authoring: Authoring

@@ -130,6 +130,7 @@ class Skill(NamedTuple):
     """
 
     id: str
+    """The name of its folder."""
     name: str
     description: str
     path: str
@@ -137,7 +138,9 @@ class Skill(NamedTuple):
     origin: Origin
     argument_hint: str = ""
     user_may_invoke: bool = True
+    """It has a slash command."""
     model_may_invoke: bool = True
+    """It is in the catalog."""
     enabled: bool = True
     requires: Requirements = NOTHING_REQUIRED
     rest: Tree | Unread | dict[str, Raw] = EMPTY
@@ -157,6 +160,7 @@ class Skill(NamedTuple):
 
     @property
     def directory(self) -> str:
+        """Its folder: what relative paths in its body are relative to."""
         return self.path.rpartition("/")[0]
 
     @property
@@ -175,10 +179,12 @@ class Skill(NamedTuple):
 
     @property
     def qualified(self) -> str:
+        """`name@root`: what finds it also when it is shadowed."""
         return f"{self.identity}@{self.origin.root}"
 
     @property
     def settings_key(self) -> str:
+        """The key of its settings under `skills.entries`."""
         return self.requires.key or self.id
 
     @property
@@ -188,16 +194,18 @@ class Skill(NamedTuple):
 
     @property
     def allowed_tools(self) -> tuple[str, ...]:
+        """The tools its author asks for."""
         written = self.extra.get("allowed-tools", "")
         return allowed_tools(written if isinstance(written, str) else self.extra.words("allowed-tools")) or ()
 
     @property
     def options(self) -> Tree:
-        """`config.options`: what its scripts get as METIER_OPTION_*."""
+        """`config.options`, as its author wrote them."""
         return self.extra.branch("config", "options")
 
     @property
     def dispatch(self) -> Dispatch | None:
+        """The tool its author names for its command, if there is one."""
         tool = self.extra.text("command-tool").strip()
         return Dispatch(tool) if tool and self.extra.text("command-dispatch") == "tool" else None
 
@@ -230,6 +238,7 @@ class Body:
 
     skill: Skill
     text: str
+    """Everything after the frontmatter, without white space around it."""
     digest: str
     """Of the whole SKILL.md, as `sha256:…`."""
     marks: tuple[Mark, ...] = field(default=())

@@ -52,6 +52,7 @@ class Verdict(NamedTuple):
 
     @property
     def diagnostics(self) -> tuple[str, ...]:
+        """The codes of eligibility among its marks, each once."""
         return tuple(dict.fromkeys(mark.code for mark in self.marks if mark.code in ELIGIBILITY))
 
     @property
