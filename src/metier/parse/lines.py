@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 
 from ..types.tree import Raw
+from .events import LONGEST
 
 _key = re.compile(r"([A-Za-z_][A-Za-z0-9_-]{0,63}):(?: +|$)").match
 _COMMON = frozenset(
@@ -27,13 +28,15 @@ _COMMON = frozenset(
 """Keys that are known to be keys, so that most lines need no pattern."""
 _SPECIAL = frozenset("!&*-?:,[]{}#|>@%`\"' ")
 _IN_FLOW = re.compile(r"[\[\]{}\"'#&*!|>%@`?]|: |:,|:$").search
-_SIMPLE_JSON = re.compile(r'(?:[{}\[\], ]|"[A-Za-z0-9_ ./+-]*"(?:: ?)?)+').fullmatch
+_SIMPLE_JSON = re.compile(r'(?:[{}\[\], ]|"[A-Za-z0-9_ ./+-]{0,200}"(?:: ?)?)+').fullmatch
 _DEEPEST = 8
 HINT = frozenset({"argument-hint", "argument_hint", "argumentHint"})
 """Keys whose value is its source text, also when it looks like a list."""
 
 
 def read(block: str) -> dict[str, Raw] | None:
+    if len(block) > LONGEST:
+        return None
     tree = _one_line_each(block)
     return tree if tree is not None else _mapping(block.split("\n"), 0)
 
@@ -118,6 +121,8 @@ def _end_of_value(lines: list[str], at: int) -> int:
 def _other(key: str, value: str, below: list[str], depth: int) -> Raw | None:
     """A value that is not plain text on one line."""
     if not value:
+        if below and not depth and key in HINT:
+            return None
         return _nested(below, depth) if below else ""
     if value in ("|", ">", "|-", ">-", "|+", ">+"):
         return _block_scalar(value[0], below)
@@ -129,10 +134,9 @@ def _other(key: str, value: str, below: list[str], depth: int) -> Raw | None:
         return None if first in inner or "\\" in inner else inner
     if first == "[" and last == "]":
         inner = value[1:-1]
-        if key in HINT:
-            return None if _IN_FLOW(inner) else value
-        return _flow_list(inner)
-    if first == "{" and last == "}" and _SIMPLE_JSON(value):
+        items = _flow_list(inner)
+        return value if items is not None and not depth and key in HINT else items
+    if first == "{" and last == "}" and value.count("{") + value.count("[") <= _DEEPEST and _SIMPLE_JSON(value):
         return _json(value)
     return None
 
