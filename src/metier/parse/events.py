@@ -159,7 +159,7 @@ class _Builder:
 
     def _key(self, text: str, event: Any) -> None:
         line = self._line(event)
-        if text == "<<" and event.style is None:
+        if text == "<<" and not event.style:
             raise BadYaml("merge keys (`<<`) are refused", line, True, "write the keys out")
         if text in self.stack[-1]:
             self.twice.append((text, line))
