@@ -12,7 +12,7 @@ from metier.types.problem import Mark, pack, problem, unpack
 from metier.types.skill import Broken, Found, Origin
 from metier.types.text import flat, hidden_in, seen, shortened
 from metier.types.tools import allowed_tools
-from metier.types.tree import Tree
+from metier.types.tree import Raw, Tree
 
 STANDARD = ALL["standard"]
 
@@ -32,7 +32,7 @@ def skill(text, dialect="openclaw"):
         ("{a:true}", {"a": "true"}),
         (
             "{a:1.10,b:-0.5,c:0x1F,d:+1,e:.5,f:Infinity,g:null}",
-            dict(a="1.10", b="-0.5", c="0x1F", d="+1", e=".5", f="Infinity", g="null"),
+            {"a": "1.10", "b": "-0.5", "c": "0x1F", "d": "+1", "e": ".5", "f": "Infinity", "g": "null"},
         ),
         ("{'a': ['b', 'c',],}", {"a": ["b", "c"]}),
         ("{ // c\n a: 'b', /* d */ $x_1: [] }", {"a": "b", "$x_1": []}),
@@ -109,19 +109,20 @@ def test_metadata_that_is_neither_json_nor_a_map_stays_text():
 
 
 def test_requirements_are_found_where_each_dialect_keeps_them():
-    asks = {
+    asks: Raw = {
         "requires": {"bins": ["a"], "anyBins": ["b"], "env": "C", "config": ["d.e"]},
         "os": ["linux"],
         "always": "yes",
         "primaryEnv": " F ",
         "skillKey": "g",
     }
-    for dialect, tree in (
+    places: list[tuple[str, dict[str, Raw]]] = [
         ("multica", {"metadata": asks}),
         ("openclaw", {"metadata": {"openclaw": asks}}),
         ("standard", {"metadata": {"metier": asks}}),
         ("claude", {"metadata": {"clawdbot": asks}}),
-    ):
+    ]
+    for dialect, tree in places:
         assert may_require(tree)
         found = requirements_of(Tree(tree), ALL[dialect].authoring)
         assert (found.binaries, found.any_binary, found.env, found.config) == (("a",), ("b",), ("C",), ("d.e",))
@@ -129,7 +130,7 @@ def test_requirements_are_found_where_each_dialect_keeps_them():
 
 
 def test_empty_lists_are_no_requirement():
-    tree = {"metadata": {"requires": {"bins": [], "env": [], "anyBins": []}, "platforms": []}}
+    tree: dict[str, Raw] = {"metadata": {"requires": {"bins": [], "env": [], "anyBins": []}, "platforms": []}}
 
     assert requirements_of(Tree(tree), ALL["multica"].authoring).binaries == ()
     assert not may_require({"metadata": {"author": "x"}})
@@ -383,7 +384,7 @@ def test_marks_survive_packing_whatever_they_hold():
 
 
 def test_a_tree_gives_back_what_it_was_given():
-    raw = {"a": {"b": ["c", {"d": "e"}]}, "f": "g"}
+    raw: dict[str, Raw] = {"a": {"b": ["c", {"d": "e"}]}, "f": "g"}
     tree = Tree(raw)
 
     assert tree.plain() == raw

@@ -1,6 +1,7 @@
 """From bytes to a skill: fences, text, YAML, repair and the rules of each dialect, one sentence each."""
 
 import time
+from pathlib import Path
 
 import pytest
 
@@ -672,7 +673,7 @@ def test_the_dialect_named_in_the_metadata_is_the_one_that_counts():
 
 
 def test_every_reading_code_is_known_to_these_tests():
-    source = open(__file__, encoding="utf-8").read()
+    source = Path(__file__).read_text(encoding="utf-8")
     outside = {"not-found", "not-a-directory", "missing-skill-md", "too-large"}  # of folders: test_strict.py
 
     assert not [code for code in FAMILIES["reading"] if f'"{code}"' not in source and code not in outside]

@@ -51,7 +51,8 @@ def _events(block: str) -> Any:
         yield from yaml.parse(block, Loader=loader)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        raise BadYaml(error.problem or "it does not parse", _line(block, mark) if mark else 0) from error
+        line = min(_line(block, mark), block.count("\n")) if mark else 0  # what is missing at the end is on its line
+        raise BadYaml(error.problem or "it does not parse", line) from error
     except yaml.reader.ReaderError as error:
         raise _bad_character(block, error) from error
     except yaml.YAMLError as error:

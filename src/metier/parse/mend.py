@@ -48,11 +48,14 @@ def mend(text: str, directory: str) -> Mended:
     if text.startswith("\ufeff"):
         text = text[1:]
         done.append("removed the byte order mark")
+    lines = _lines(text)
     hidden = hidden_in(text)
     if hidden:
-        text = unhidden(text)
-        done.append(f"removed hidden characters ({', '.join(hidden)})")
-    lines = _frontmatter(_lines(text), directory, done)
+        bare = [_Line(_bare(line.text), line.end) for line in lines]
+        if bare != lines:
+            lines = bare
+            done.append(f"removed hidden characters ({', '.join(hidden)})")
+    lines = _frontmatter(lines, directory, done)
     return Mended("".join(line.text + line.end for line in lines), tuple(done)) if done else Mended(text, ())
 
 
@@ -62,6 +65,12 @@ def _lines(text: str) -> list[_Line]:
     while len(found) > 1 and not found[-1].end and not found[-2].end:
         found.pop()
     return found
+
+
+def _bare(text: str) -> str:
+    """A line without hidden characters, unless it would become a fence that it was not."""
+    bare = unhidden(text)
+    return text if bare.strip(" \t") == "---" and text.strip(" \t") != "---" else bare
 
 
 def _texts(lines: Sequence[_Line]) -> str:
@@ -139,7 +148,7 @@ def _begun(lines: list[_Line], directory: str, done: list[str]) -> list[_Line]:
 def _paragraph(lines: Sequence[_Line]) -> str:
     found: list[str] = []
     for line in lines:
-        text = line.text.strip()
+        text = unhidden(line.text).strip()
         plain = text.lstrip("#").strip()
         if found and (not text or text.startswith("#")):
             break
