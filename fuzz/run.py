@@ -47,10 +47,9 @@ def passes(name: str, runs: int, seed: int) -> bool:
     text = log.read_text(errors="replace")
     covered = re.findall(r"cov: (\d+)", text)
     done = re.findall(r"^#(\d+)", text, re.MULTILINE)
-    said = f"{int(done[-1]) if done else 0:>7} runs, {covered[-1] if covered else '?':>5} edges, {time.monotonic() - start:5.1f} s"
-    print(
-        f"{name:<14} {'ok     ' if code == 0 else 'FOUND  '} {said}" + ("" if code == 0 else f"  see {log}"), flush=True
-    )
+    took = time.monotonic() - start
+    said = f"{int(done[-1]) if done else 0:>7} runs, {covered[-1] if covered else '?':>5} edges, {took:5.1f} s"
+    print(f"{name:<14} {'ok   ' if code == 0 else 'FOUND'} {said}", "" if code == 0 else f"see {log}", flush=True)
     return code == 0
 
 

@@ -73,10 +73,10 @@ def _events(data: bytes) -> None:
     plain = lines.read(block)
     try:
         reading = events.read(block)
-    except events.BadYaml as fault:
-        assert plain is None, fault.reason
-        assert 0 <= fault.line <= block.count("\n"), (fault.line, fault.reason)
-        return
+    except events.BadYaml as bad:
+        line, reading = bad.line, events.Reading({}, "bad")
+        if plain is not None or not 0 <= line <= block.count("\n"):
+            raise AssertionError((line, bad.reason, plain)) from bad
     if plain is not None:
         assert not reading.twice
         tree = {key: reading.sources[key] if key in lines.HINT and plain[key] != value else value
@@ -121,7 +121,7 @@ TARGETS: dict[str, Callable[[bytes], None]] = {
 
 _HEADS = [
     b"---\nname: s\ndescription: d\n---\nBody\n",
-    b"---\nname: s\ndescription: Use when: x\nmetadata:\n  a: [b, {c: d}]\nallowed-tools: Bash(git add *) Read\n---\n# T\n",
+    b"---\nname: s\ndescription: Use when: x\nmetadata:\n  a: [b, {c: d}]\nallowed-tools: B(c *) D\n---\n# T\n",
     b"\xef\xbb\xbf---\r\nname: 's'\r\ndescription: >-\r\n  a\r\n  b\r\nargument-hint: [x]\r\n---\r\n",
     b'---\nname: s\ndescription: "a\\n"\nmetadata: {"openclaw": {"requires": {"bins": ["git"]}}}\n---\n',
     b"---\nname: s\nmetadata: {a:'b', // c\n d: 1}\nx: &a b\ny: *a\nz: !t c\n<<: d\n---\n",

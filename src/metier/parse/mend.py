@@ -51,7 +51,7 @@ def mend(text: str, directory: str) -> Mended:
     lines = _lines(text)
     hidden = hidden_in(text)
     if hidden:
-        bare = [_Line(_bare(line.text), line.end) for line in lines]
+        bare = _all_bare(lines)
         if bare != lines:
             lines = bare
             done.append(f"removed hidden characters ({', '.join(hidden)})")
@@ -65,6 +65,28 @@ def _lines(text: str) -> list[_Line]:
     while len(found) > 1 and not found[-1].end and not found[-2].end:
         found.pop()
     return found
+
+
+def _all_bare(lines: list[_Line]) -> list[_Line]:
+    """Every line without hidden characters; frontmatter that could be read with them must be readable without."""
+    bare = [_Line(_bare(line.text), line.end) for line in lines]
+    fences = [number for number, line in enumerate(lines) if line.text.strip(" \t") == "---"][:2]
+    if fences[:1] == [0] and len(fences) == 2:
+        head = slice(1, fences[1])
+        if _readable(lines[head]) and not _readable(bare[head]):
+            bare[head] = lines[head]
+    return bare
+
+
+def _readable(block: Sequence[_Line]) -> bool:
+    try:
+        events.read(_texts(block))
+    except BadYaml as fault:
+        try:
+            repair(_texts(block), fault)
+        except BadYaml:
+            return False
+    return True
 
 
 def _bare(text: str) -> str:
