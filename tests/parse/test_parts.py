@@ -268,6 +268,18 @@ def test_only_one_of_two_misspelled_keys_becomes_the_key():
     assert found.text == "---\nname: my-skill\ndescription: a\ndescripton: b\n---\n"
 
 
+def test_a_typo_below_a_value_over_several_lines_is_found():
+    found = mended("---\nname: my-skill\nlicense: > a\n  b\n  c\ndesc: d\n---\n")
+
+    assert found.text == '---\nname: my-skill\nlicense: "> a b c"\ndescription: d\n---\n'
+
+
+def test_a_hidden_character_that_keeps_a_line_from_being_a_fence_stays():
+    assert mended("\u200b---\nname: my-skill\n") == ("\u200b---\nname: my-skill\n", ())
+    whole = "---\nname: my-skill\ndescription: d\n---\n"
+    assert mended("\u200b" + whole).text == whole
+
+
 def test_a_folder_whose_name_is_no_name_is_not_written_down():
     assert mended("---\ndescription: d\n---\n", "Not A Name") == ("---\ndescription: d\n---\n", ())
 

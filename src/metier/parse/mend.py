@@ -20,6 +20,8 @@ from .repair import PLAIN, STRUCTURED, repair
 
 _key = re.compile(r"([A-Za-z_][A-Za-z0-9_-]*)[ \t]*:(?:[ \t]+(.*))?$").match
 _line = re.compile(r"([^\r\n]*)(\r\n|\r|\n|$)")
+_ROUNDS = 4
+"""Curing one slip may bare another; what has been mended has nothing left to mend."""
 _KNOWN = PLAIN | STRUCTURED | frozenset(SPELLINGS) | frozenset(SPELLINGS.values())
 
 TYPOS = {
@@ -45,7 +47,17 @@ class _Line(NamedTuple):
 def mend(text: str, directory: str) -> Mended:
     """The text with every slip that has one clear cure cured, and what was done."""
     done: list[str] = []
-    if text.startswith("\ufeff"):
+    for _ in range(_ROUNDS):
+        text, what = _once(text, directory)
+        done += [one for one in what if one not in done]
+        if not what:
+            break
+    return Mended(text, tuple(done))
+
+
+def _once(text: str, directory: str) -> Mended:
+    done: list[str] = []
+    if text.startswith("\ufeff") and not text.startswith("\ufeff\ufeff"):
         text = text[1:]
         done.append("removed the byte order mark")
     lines = _lines(text)
@@ -70,11 +82,16 @@ def _lines(text: str) -> list[_Line]:
 def _all_bare(lines: list[_Line]) -> list[_Line]:
     """Every line without hidden characters; frontmatter that could be read with them must be readable without."""
     bare = [_Line(_bare(line.text), line.end) for line in lines]
+    for number in range(1, len(lines)):
+        if bare[number] == ("", "\n") and bare[number - 1].end == "\r":
+            bare[number] = lines[number]  # without it, two line ends would become one
     fences = [number for number, line in enumerate(lines) if line.text.strip(" \t") == "---"][:2]
     if fences[:1] == [0] and len(fences) == 2:
         head = slice(1, fences[1])
         if _readable(lines[head]) and not _readable(bare[head]):
             bare[head] = lines[head]
+    elif fences and unhidden(lines[0].text).rstrip(" \t") == "---" and _is_head(bare[1 : fences[0]]):
+        bare[0] = _Line("---", lines[0].end)
     return bare
 
 
@@ -149,7 +166,7 @@ def _end_of_keys(lines: Sequence[_Line]) -> int:
 def _begun(lines: list[_Line], directory: str, done: list[str]) -> list[_Line]:
     """A file that does not begin with a fence: it has one further down, it lacks one, or it has no frontmatter."""
     first = next((number for number, line in enumerate(lines) if line.text.strip()), None)
-    if first is None or lines[first].text.lstrip().startswith("---"):
+    if first is None or unhidden(lines[first].text).lstrip().startswith("---"):
         rest = lines[first:] if first is not None else []
         end = next((number for number, line in enumerate(rest) if number and _is_fence(line)), 0)
         if not first or not end or not _is_fence(rest[0]) or not _is_head(rest[1:end]):
@@ -216,7 +233,7 @@ def _block(block: list[_Line], done: list[str]) -> list[_Line]:
         for reason, _ in repaired.what:
             quote = reason.startswith("`")
             done.append(f"put {reason.split(',')[0]} in quotes" if quote else "indented with spaces instead of tabs")
-        block, reading = requoted, repaired.reading
+        block, reading = requoted, events.read(_texts(requoted))
     return _renamed(block, reading, done)
 
 
