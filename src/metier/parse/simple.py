@@ -112,6 +112,8 @@ def _description(begun: re.Match[bytes]) -> str | None:
 def _lightly(found: Found, description: str, span: tuple[int, int], authoring: Authoring) -> Skill | None:
     """A skill whose further frontmatter decides nothing: it is kept as it is written, and read when asked for."""
     start, end = span
+    if end > lines.LONGEST:
+        return None
     head = found[4]
     keys = tuple(_keys(head, start, end - 4))
     known = _shapes.get((keys, authoring.fields))
