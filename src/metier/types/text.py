@@ -6,10 +6,13 @@ import re
 
 _HIDDEN = re.compile(
     "[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f"  # control characters, escape sequences among them
-    "\u200b\u2060-\u2064\ufeff"  # zero-width, but for the joiners that scripts need
-    "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"  # direction overrides
-    "\ud800-\udfff\ufff9-\ufffb\U000e0000-\U000e0fff]"  # halves of characters, annotations, tags
+    "\xad\u034f\u180e\u200b\u2060-\u2065\ufeff"  # zero-width, but for the joiners that scripts need
+    "\u115f\u1160\u17b4\u17b5\u3164\uffa0"  # letters that are drawn as nothing
+    "\u061c\u200e\u200f\u202a-\u202e\u2066-\u206f"  # direction overrides
+    "\ud800-\udfff\ufff9-\ufffb\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"  # halves, annotations, tags, selectors
 )
+_UNSEEN = re.compile(_HIDDEN.pattern[:-1] + "\x85\u2028\u2029]")
+_BREAK = re.compile("[\t-\r\x85\u2028\u2029]")
 _ESCAPE = re.compile(
     r"\x1b(?:\][^\x07\x1b]*(?:\x07|\x1b\\)?|[P^_X][^\x1b]*(?:\x1b\\)?|\[[0-?]*[ -/]*[@-~]?|[ -/]*[0-~]?)"
     r"|\x9b[0-?]*[ -/]*[@-~]?"
@@ -18,16 +21,35 @@ _ESCAPE = re.compile(
 
 def flat(text: str) -> str:
     """One line: every run of white space is one space, and what can't be seen is gone."""
-    if text.isprintable() and "  " not in text:
+    if text.isascii() and text.isprintable() and "  " not in text:
         return text.strip(" ")
     return " ".join(seen(text).split())
 
 
+def one_line(text: str) -> str:
+    """The same without its line breaks, and every blank kept: a path must lead where it led."""
+    if text.isascii() and text.isprintable():
+        return text
+    return _BREAK.sub(" ", seen(text))
+
+
 def seen(text: str) -> str:
     """The same lines without control characters, escape sequences and hidden marks."""
-    if text.isprintable():
+    if text.isascii() and text.isprintable():
         return text
     return _HIDDEN.sub("", _ESCAPE.sub("", text))
+
+
+def unseen_escaped(text: str) -> str:
+    """JSON text in which hidden characters are written as the escapes that mean them."""
+    return _UNSEEN.sub(lambda found: _escape(ord(found[0])), text)
+
+
+def _escape(point: int) -> str:
+    if point < 0x10000:
+        return f"\\u{point:04x}"
+    high, low = divmod(point - 0x10000, 0x400)
+    return f"\\u{0xD800 + high:04x}\\u{0xDC00 + low:04x}"
 
 
 def hidden_in(text: str) -> tuple[str, ...]:
