@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..types.catalog import Entry
 from ..types.dialect import Listing
 from ..types.skill import Skill
-from ..types.text import flat, shortened
+from ..types.text import flat, one_line, shortened
 from ..types.tree import EMPTY
 
 _TOOL = "🔧"
@@ -26,7 +26,7 @@ def entry_of(skill: Skill, listing: Listing, home: str) -> Entry:
     if origin.namespace:
         name = f"{origin.namespace}:{name}"
     hint = flat(skill.argument_hint) if skill.argument_hint else ""
-    return new(Entry, (flat(name), description, flat(location), hint, skill))
+    return new(Entry, (flat(name) or flat(skill.id), description, one_line(location), hint, skill))
 
 
 def emoji_of(skill: Skill) -> str:
