@@ -6,13 +6,15 @@ from typing import NamedTuple
 
 import click
 
+from ...catalog import compact_path
 from ...runtime import Library
 from ...types.errors import Unloadable
 from ...types.problem import Problem
 from ...types.skill import Broken
+from ...types.text import one_line
 from ...types.verdict import Verdict
 from .app import Context, skill_names
-from .printing import clean, paint, say, say_json
+from .printing import arrow, clean, clean_path, paint, say, say_json
 
 
 class Step(NamedTuple):
@@ -42,10 +44,11 @@ def why(context: Context, name: str, as_json: bool) -> None:
         return
     say(paint(clean(name), "bold"))
     for step in steps:
-        colour = {"yes": "green", "no": "red"}.get(step.answer, "dim")
-        say(f"  {step.question:<10} {paint(step.answer, colour):<3}  {clean(step.because)}".rstrip())
+        good = (step.answer == "yes") != (step.question == "shadowed")
+        answer = paint(step.answer, "green" if good else "red") + " " * (3 - len(step.answer))
+        say(f"  {step.question:<9} {answer}  {clean_path(step.because)}".rstrip())
         if step.hint:
-            say(f"  {'':<10}      {paint('→', 'cyan')} {clean(step.hint)}")
+            say(f"  {'':<9}      {arrow(clean(step.hint))}")
 
 
 def _broken_steps(item: Broken) -> list[Step]:
@@ -115,11 +118,9 @@ def _listed(library: Library, verdict: Verdict) -> Step:
                 "yes",
                 f"entry {number} of {len(catalog.entries)} in the {library.dialect.name} catalog",
             )
+    path = verdict.skill.path
     for one in catalog.left_out:
-        if one.location.endswith(verdict.skill.path.rpartition("/skills/")[2]) and one.name in (
-            verdict.skill.name,
-            verdict.skill.id,
-        ):
+        if one.location in (path, one_line(path), one_line(compact_path(path, library.place.home))):
             return Step("listed", "no", _cut(one.reason, library), _raise(one.reason))
     return Step("listed", "no", "it is hidden from the model")
 
@@ -134,7 +135,8 @@ def _cut(reason: str, library: Library) -> str:
 
 
 def _raise(reason: str) -> str:
-    return {"limit-listed": "raise `limits.listed`", "limit-characters": "raise `limits.characters`"}.get(reason, "")
+    limit = {"limit-listed": "limits.listed", "limit-characters": "limits.characters"}.get(reason)
+    return f"raise `{limit}` in the configuration, or remove skills you do not use" if limit else ""
 
 
 def _no_command(verdict: Verdict) -> str:
