@@ -38,10 +38,8 @@ def settings_of(text: str, marks: list[Mark]) -> Settings:
     for key in [key for key, kind in _KINDS.items() if key in tree and not isinstance(tree[key], kind)]:
         marks.append(Mark("config-type", 0, (key, "a table" if _KINDS[key] is dict else "a text")))
         del tree[key]
-    custom = tree.get("dialects", {})
-    marks += [
-        Mark("config-type", 0, (f"dialects.{name}", "a table")) for name in custom if type(custom[name]) is not dict
-    ]
+    odd = [name for name, table in tree.get("dialects", {}).items() if not isinstance(table, dict)]
+    marks += [Mark("config-type", 0, (f"dialects.{name}", "a table")) for name in odd]
     skills = tree.get("skills", {})
     _check_skills(skills, marks)
     return Settings(
