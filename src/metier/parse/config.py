@@ -57,7 +57,7 @@ def _line_of(message: str, text: str) -> int:
     found = _at_line(message)
     if found is not None:
         return int(found[1])
-    return text.count("\n") + 1 if "at end of document" in message else 0
+    return text.rstrip().count("\n") + 1 if "at end of document" in message else 0
 
 
 def merged(first: Settings, second: Settings) -> Settings:

@@ -87,6 +87,10 @@ class Recipe:
 
 
 _PACKAGE_KEYS = ("package", "formula", "cask", "module", "url")
+_TELLING = frozenset(
+    {"requires", "platforms", "os", "always", "primaryEnv", "skillKey", "requiresBinaries", "requiresEnv", "install"}
+)
+"""Keys of `metadata` itself that ask for something."""
 _YES, _NO = ("true", "yes", "on", "1"), ("", "false", "no", "off", "0")
 
 
@@ -124,11 +128,11 @@ def needs_block(extra: Tree, authoring: Authoring) -> Tree:
     """Where in its metadata a skill keeps its requirements."""
     metadata = extra.branch("metadata")
     for key in authoring.requires_at:
-        if not key:
-            return metadata
-        if isinstance(metadata.get(key), Tree):
+        if key and isinstance(metadata.get(key), Tree):
             return metadata.branch(key)
-    return EMPTY
+        if not key and not _TELLING.isdisjoint(metadata):
+            return metadata
+    return metadata if "" in authoring.requires_at else EMPTY
 
 
 @dataclass(frozen=True)
