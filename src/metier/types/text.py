@@ -9,7 +9,8 @@ _HIDDEN = re.compile(
     "\xad\u034f\u180e\u200b\u2060-\u2065\ufeff"  # zero-width, but for the joiners that scripts need
     "\u115f\u1160\u17b4\u17b5\u3164\uffa0"  # letters that are drawn as nothing
     "\u061c\u200e\u200f\u202a-\u202e\u2066-\u206f"  # direction overrides
-    "\ud800-\udfff\ufff9-\ufffb\ufffe\uffff\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"  # halves, annotations, tags, selectors
+    "\ud800-\udfff\ufff9-\ufffb\ufffe\uffff"  # halves of characters, annotations, what is no character
+    "\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"  # marks of music, tags and selectors
 )
 _UNSEEN = re.compile(_HIDDEN.pattern[:-1] + "\x85\u2028\u2029]")
 _BREAK = re.compile("[\t-\r\x85\u2028\u2029]")

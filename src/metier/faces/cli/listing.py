@@ -113,7 +113,7 @@ def _summary(library: Library) -> str:
             "ready"
             if state in ("ready", "user only", "model only")
             else "not eligible"
-            if state.startswith("needs")
+            if state.startswith(("needs", "other"))
             else state
         )
         states[word] = states.get(word, 0) + 1

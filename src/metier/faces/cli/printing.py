@@ -15,6 +15,8 @@ from ...types.verdict import Verdict
 _STYLES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "blue": "34", "cyan": "36"}
 _SEVERITY = {"error": "red", "warning": "yellow", "info": "dim"}
 PIPE_WIDTH = 100
+LEAST = 10
+"""A last column of less than this says nothing, and is left out."""
 LONGEST_NAME = 64
 """The longest name the standard allows: a program that reads our lines gets such names whole."""
 
@@ -62,11 +64,11 @@ def columns(rows: Sequence[Sequence[str]], last_cut: bool = True, indent: int = 
     share = max(20, (width() - indent) // 2) if sys.stdout.isatty() else LONGEST_NAME
     cut = [[*(fitted(cell, share) for cell in row[:-1]), row[-1]] for row in rows]
     widths = [max(wide(row[at]) for row in cut) for at in range(len(cut[0]) - 1)]
-    room = max(20, width() - indent - sum(widths) - 2 * len(widths))
+    room = width() - indent - sum(widths) - 2 * len(widths)
     lines = []
     for row in cut:
         cells = [cell + " " * (size - wide(cell)) for cell, size in zip(row[:-1], widths, strict=True)]
-        last = fitted(row[-1], room) if last_cut else row[-1]
+        last = row[-1] if not last_cut else fitted(row[-1], room) if room >= LEAST else ""
         lines.append("  ".join([*cells, last]).rstrip())
     return lines
 
@@ -143,13 +145,22 @@ def state_of(verdict: Verdict) -> str:
     if "not-allowed" in codes:
         return "not allowed"
     if verdict.diagnostics:
-        return "needs " + ", ".join(verdict.diagnostics) if "disabled" not in codes else "disabled"
+        return _lacking(verdict.diagnostics)
     skill = verdict.skill
     if not skill.model_may_invoke:
         return "user only"
     if not skill.user_may_invoke:
         return "model only"
     return "ready"
+
+
+def _lacking(diagnostics: Sequence[str]) -> str:
+    """What a skill lacks, in few words; `metier status NAME` has them all."""
+    alone = {"disabled": "disabled", "not_in_allowlist": "not allowed", "platform": "other platform"}
+    if diagnostics[0] in alone:
+        return alone[diagnostics[0]]
+    kinds = list(dict.fromkeys("binary" if code == "any_binary" else code for code in diagnostics))
+    return "needs " + ", ".join(kinds[:2]) + (", …" if len(kinds) > 2 else "")
 
 
 STATE_STYLES = {

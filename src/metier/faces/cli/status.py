@@ -97,8 +97,9 @@ def summary(library: Library, verbose: bool) -> Iterator[str]:
             yield f"  {clean(item.id)}"
             for one in item.problems:
                 yield from (f"    {text}" for text in problem_lines(one, hint=verbose))
-    for one in library.problems:
+    if library.problems:
         yield ""
+    for one in library.problems:
         yield from problem_lines(one, hint=verbose)
     yield from _next(library, verbose)
 
@@ -107,7 +108,7 @@ def _group(found: list[tuple[str, Problem]], verbose: bool) -> Iterator[str]:
     """The skills with one kind of issue; a hint that they all share is given once."""
     rows = [(clean(name), clean(one.message)) for name, one in found]
     shared = len(found) > 1 and len({one.hint for _, one in found}) == 1
-    for line, (_, one) in zip(columns(rows, indent=2), found, strict=True):
+    for line, (_, one) in zip(columns(rows, last_cut=False), found, strict=True):
         yield "  " + line
         if verbose and one.hint and not shared:
             yield "    " + arrow(clean(one.hint))
