@@ -33,7 +33,7 @@ def _quoted(path: str) -> str:
 
 def has_binary(name: str, path: str) -> bool:
     """Whether an executable file of that name is on the path.  It is looked up, never run."""
-    if not name or "/" in name or "\\" in name or "\0" in name or name in (".", ".."):
+    if not name or not path or "/" in name or "\\" in name or "\0" in name or name in (".", ".."):
         return False
     for folder in path.split(os.pathsep):
         candidate = (folder or ".") + "/" + name

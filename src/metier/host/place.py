@@ -16,8 +16,8 @@ def here(path: str = ".", profile: str = "") -> Place:
     """The place a path names.  Nothing in it is read: only whether `.git` is there."""
     try:
         cwd = os.path.abspath(path)
-    except FileNotFoundError as error:
-        raise BadRequest("the working folder is gone", "change to a folder that exists") from error
+    except FileNotFoundError:
+        raise BadRequest("the working folder is gone", "change to a folder that is there", path) from None
     if not os.path.isdir(cwd):
         raise BadRequest(f"{path} is not a folder", "give the folder of your project", path)
     if profile and ("/" in profile or profile.startswith(".") or "\0" in profile):

@@ -6,39 +6,33 @@ import re
 
 _HIDDEN = re.compile(
     "[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f"  # control characters, escape sequences among them
-    "\xad\u034f\u180e\u200b\u2060-\u2065\ufeff"  # zero-width, but for the joiners that scripts need
+    "\xad\u034f\u180e\u200b\ufeff"  # zero-width, but for the joiners that scripts need
     "\u115f\u1160\u17b4\u17b5\u3164\uffa0"  # letters that are drawn as nothing
-    "\u061c\u200e\u200f\u202a-\u202e\u2066-\u206f"  # direction overrides
+    "\u061c\u200e\u200f\u202a-\u202e\u2060-\u206f"  # direction overrides and other orders to the display
     "\ud800-\udfff\ufff9-\ufffb\ufffe\uffff"  # halves of characters, annotations, what is no character
     "\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"  # marks of music, tags and selectors
 )
 _UNSEEN = re.compile(_HIDDEN.pattern[:-1] + "\x85\u2028\u2029]")
-_BREAK = re.compile("[\t-\r\x85\u2028\u2029]")
 _ESCAPE = re.compile(
     r"\x1b(?:\][^\x07\x1b]*(?:\x07|\x1b\\)?|[P^_X][^\x1b]*(?:\x1b\\)?|\[[0-?]*[ -/]*[@-~]?|[ -/]*[0-~]?)"
     r"|\x9b[0-?]*[ -/]*[@-~]?"
 )
+_returns = re.compile("[\x0b\x0c\r\x85\u2028\u2029]")
+"""What moves the cursor and is no line feed."""
 
 
 def flat(text: str) -> str:
     """One line: every run of white space is one space, and what can't be seen is gone."""
     if text.isascii() and text.isprintable() and "  " not in text:
         return text.strip(" ")
-    return " ".join(seen(text).split())
+    return " ".join(unhidden(text).split())
 
 
 def one_line(text: str) -> str:
-    """The same without its line breaks, and every blank kept: a path must lead where it led."""
+    """One line too, but with every blank as it was: a path must lead where it led."""
     if text.isascii() and text.isprintable():
         return text
-    return _BREAK.sub(" ", seen(text))
-
-
-def seen(text: str) -> str:
-    """The same lines without control characters, escape sequences and hidden marks."""
-    if text.isascii() and text.isprintable():
-        return text
-    return _HIDDEN.sub("", _ESCAPE.sub("", text))
+    return seen(text).replace("\n", " ").replace("\t", " ")
 
 
 def unseen_escaped(text: str) -> str:
@@ -51,6 +45,18 @@ def _escape(point: int) -> str:
         return f"\\u{point:04x}"
     high, low = divmod(point - 0x10000, 0x400)
     return f"\\u{0xD800 + high:04x}\\u{0xDC00 + low:04x}"
+
+
+def seen(text: str) -> str:
+    """The same lines without control characters, escape sequences and hidden marks; LF alone ends a line."""
+    if text.isascii() and text.isprintable():
+        return text
+    return _returns.sub(" ", unhidden(text).replace("\r\n", "\n"))
+
+
+def unhidden(text: str) -> str:
+    """The text without escape sequences and hidden marks; its blanks and line ends stay as they are."""
+    return _HIDDEN.sub("", _ESCAPE.sub("", text))
 
 
 def hidden_in(text: str) -> tuple[str, ...]:

@@ -187,8 +187,8 @@ def _run(arguments: list[str]) -> int:
         return _complain(error.format_message(), _usage_hint(error), 2)
     except (click.Abort, KeyboardInterrupt):
         return _complain("interrupted", "", 130)
-    except BrokenPipeError:
-        raise
+    except (BrokenPipeError, SystemExit) as error:  # the second is click's word for the first
+        raise BrokenPipeError from error
     except Exception as error:  # bulkhead: whatever went wrong, a person gets a sentence
         if os.environ.get("METIER_DEBUG"):
             raise

@@ -91,8 +91,9 @@ def key_of(what: str, root: str) -> str:
 
 
 def _path() -> str:
-    state = os.environ.get("METIER_HOME") or (os.environ.get("HOME") or os.path.expanduser("~")) + "/.metier"
-    return os.path.abspath(state) + "/index.db"
+    home = os.environ.get("HOME") or os.path.expanduser("~")
+    state = os.environ.get("METIER_HOME") or home + "/.metier"
+    return os.path.abspath(home + state[1:] if state.startswith("~/") else state) + "/index.db"
 
 
 def recall(key: str) -> str | None:
