@@ -39,7 +39,7 @@ def test_the_page_of_umbra_works_from_file_to_prompt(desk):
         text="argument-hint: <environment>\ndisable-model-invocation: false\n",
     )  # fmt: skip
     desk.skill("test-watch", under=desk.project / ".umbra/skills")
-    desk.skill("deploy", under=desk.project / ".umbra/skills", description="The project's own.")
+    desk.skill("deploy", under=desk.project / ".umbra/skills", description="The copy of the project.")
     assert desk.say("--dialect", "umbra", "catalog").out == (
         "<available_skills>\n  <skill>\n    <name>deploy</name>\n"
         "    <description>Deploy the project to the staging environment</description>\n"
@@ -50,7 +50,7 @@ def test_the_page_of_umbra_works_from_file_to_prompt(desk):
         == "/deploy <environment>  Deploy the project to the staging environment\n"
     )
     desk.say("trust")
-    assert "The project's own." in desk.say("--dialect", "umbra", "catalog").out
+    assert "The copy of the project." in desk.say("--dialect", "umbra", "catalog").out
     assert names(desk, "--dialect", "umbra") == ["deploy", "test-watch"]
 
 
