@@ -15,6 +15,7 @@ from .printing import (
     arrow,
     clean,
     clean_path,
+    coloured,
     columns,
     counted,
     paint,
@@ -81,6 +82,8 @@ def short_labels(labels: Iterable[str]) -> dict[str, str]:
 def paint_row(line: str, row: tuple[str, str, str, str]) -> str:
     """Colour in the state, wherever in the line it stands."""
     state = row[2]
+    if not coloured():
+        return line
     before, found, after = line.partition(f"  {row[1]}")
     head, mark, tail = after.partition(f"  {state}")
     return f"{before}{found}{head}  {paint_state(state)}{tail}" if found and mark else line

@@ -62,8 +62,11 @@ def columns(rows: Sequence[Sequence[str]], last_cut: bool = True, indent: int = 
     if not rows:
         return []
     share = max(20, (width() - indent) // 2) if sys.stdout.isatty() else LONGEST_NAME
-    cut = [[*(fitted(cell, share) for cell in row[:-1]), row[-1]] for row in rows]
-    widths = [max(wide(row[at]) for row in cut) for at in range(len(cut[0]) - 1)]
+    widths = [max(map(wide, column)) for column in list(zip(*rows, strict=True))[:-1]]
+    cut = rows
+    if max(widths, default=0) > share:
+        cut = [[*(fitted(cell, share) for cell in row[:-1]), row[-1]] for row in rows]
+        widths = [min(share, size) for size in widths]
     room = width() - indent - sum(widths) - 2 * len(widths)
     lines = []
     for row in cut:
@@ -87,6 +90,8 @@ def wide(text: str) -> int:
 
 def fitted(text: str, room: int) -> str:
     """Cut to a number of columns, with a mark that says so."""
+    if text.isascii():
+        return shortened(text, room)
     if wide(text) <= room:
         return text
     most = min(len(text) - 1, room)
