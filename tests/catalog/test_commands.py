@@ -256,4 +256,4 @@ def test_a_match_is_always_one_of_the_skills_and_never_a_failure(dialect, line, 
 def test_every_command_of_the_table_calls_its_own_skill(names):
     for dialect in NORMALISING:
         for name, command in zip(names, named(dialect, *names), strict=True):
-            assert called(dialect, f"/{command} x", *names).name == name
+            assert called(dialect, f"/{command}", *names).name == name
