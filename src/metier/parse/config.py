@@ -15,12 +15,13 @@ from ..types.settings import ConfiguredRoot, Settings
 TOP = ("skills", "limits", "roots", "plugins", "dialects", "dialect", "agents", "config")
 LIMITS = tuple(field.name for field in fields(Limits))
 _SKILLS = ("entries", "allowBundled", "shell")
-_ENTRY = {
+_ENTRY_KINDS = {
     "enabled": (bool, "true or false"),
     "apiKey": (str, "a text"),
     "env": (dict, "a table"),
     "config": (dict, "a table"),
 }
+_ENTRY = tuple(_ENTRY_KINDS)
 _ROOT = ("path", "dialect", "label")
 _KINDS = {"skills": dict, "limits": dict, "agents": dict, "dialects": dict, "config": dict, "dialect": str}
 _at_line = re.compile(r"\(at line (\d+), column \d+\)").search
@@ -124,7 +125,7 @@ def _check_skills(skills: Mapping[str, object], marks: list[Mark]) -> None:
 def _check_entry(where: str, entry: Mapping[str, object], marks: list[Mark]) -> None:
     """What the configuration says of one skill; a key of the skill's own goes under `config`."""
     _name_unknown(where + ".", entry, _ENTRY, marks)
-    for key, (kind, what) in _ENTRY.items():
+    for key, (kind, what) in _ENTRY_KINDS.items():
         if key in entry and not isinstance(entry[key], kind):
             marks.append(Mark("config-type", 0, (f"{where}.{key}", what)))
     env = entry.get("env")

@@ -24,7 +24,9 @@ class Change:
     """A new version of a library, and the names of what is different in it."""
 
     library: Library
+    """As it is now."""
     version: int
+    """That of its snapshot."""
     added: tuple[str, ...]
     changed: tuple[str, ...]
     removed: tuple[str, ...]
