@@ -120,3 +120,13 @@ def test_no_index_reads_everything_and_writes_nothing(desk):
     desk.skill("one")
     assert desk.say("--no-index", "list").code == 0
     assert not (desk.state / "index.db").exists()
+
+
+def test_the_skills_of_a_plugin_are_listed_by_the_name_that_finds_them(desk):
+    plugin = desk.state / "plugins/tools"
+    (plugin / ".claude-plugin").mkdir(parents=True)
+    (plugin / ".claude-plugin/plugin.json").write_text('{"name": "tools"}')
+    desk.skill("cut", under=plugin / "skills")
+    assert desk.say("list").out.startswith("tools:cut  ")
+    assert desk.say("commands").out.startswith("/tools:cut  ")
+    assert desk.say("why", "tools:cut").code == 0

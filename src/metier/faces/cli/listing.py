@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import click
 
 from ...runtime import Library
-from ...types.skill import Broken
+from ...types.skill import Broken, Skill
 from ...types.verdict import Verdict
 from .app import Context
 from .memory import remember
@@ -49,7 +49,7 @@ def written(library: Library, verbose: bool) -> list[str]:
     named = short_labels([*(v.skill.origin.root for v in library.verdicts), *(b.origin.root for b in library.broken)])
     rows = [
         (
-            clean(verdict.skill.name) or clean(verdict.skill.id),
+            shown_name(verdict.skill),
             named[verdict.skill.origin.root],
             state_of(verdict),
             clean(verdict.skill.description),
@@ -69,6 +69,12 @@ def written(library: Library, verbose: bool) -> list[str]:
     if verbose:
         lines = _verbose(library, lines)
     return [*lines, "", _summary(library), *_notes(library)]
+
+
+def shown_name(skill: Skill) -> str:
+    """What a person may call it by: the name, with the plugin's in front where that is how it is found."""
+    name = clean(skill.name) or clean(skill.id)
+    return f"{clean(skill.origin.namespace)}:{name}" if skill.origin.namespace else name
 
 
 def short_labels(labels: Iterable[str]) -> dict[str, str]:
