@@ -10,10 +10,9 @@ print(library.catalog().text)
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 __version__ = "0.1.0"
 
+TYPE_CHECKING = False  # the real one lives in `typing`, which takes longer to import than a skill to find
 if TYPE_CHECKING:
     from .runtime import Library as Library
     from .runtime import Snapshot as Snapshot

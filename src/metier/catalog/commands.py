@@ -42,6 +42,14 @@ def _unused(base: str, used: set[str]) -> str:
     return name
 
 
+def _apart(name: str, taken: set[str]) -> str:
+    """Two skills of one root may have one name and two folders: no command stands for both."""
+    number, own = 2, name
+    while own in taken:
+        own, number = f"{name}-{number}", number + 1
+    return own
+
+
 def command_table(
     verdicts: Iterable[Verdict],
     rules: Commands,
@@ -54,12 +62,14 @@ def command_table(
     table = []
     taken: set[str] = set()
     for skill, name in zip(skills, names, strict=True):
-        own = f"{skill.origin.namespace}:{name}" if skill.origin.namespace else flat(name).replace(" ", "-")
+        own = flat(name).replace(" ", "-") or skill.id
+        if skill.origin.namespace:
+            own = f"{skill.origin.namespace}:{own}"
         if own in taken:
-            own = f"{own}@{skill.origin.root}"
+            own = _apart(f"{own}@{skill.origin.root}", taken)
         taken.add(own)
         spellings = (skill.name, skill.id) if rules.matching == "loose" else ()
-        aliases = tuple(dict.fromkeys(flat(alias) for alias in spellings if alias != own))
+        aliases = tuple(alias for alias in dict.fromkeys(map(flat, spellings)) if alias and alias != own)
         description = shortened(flat(skill.description) or flat(skill.name), _LONGEST_DESCRIPTION)
         table.append(Command(own, skill, description, flat(skill.argument_hint), aliases))
     if rules.alphabetical:

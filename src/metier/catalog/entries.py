@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from ..types.catalog import Entry
 from ..types.dialect import Listing
 from ..types.skill import Skill
-from ..types.text import flat, shortened
+from ..types.text import flat, one_line, shortened
 
 _TOOL = "🔧"
 new = tuple.__new__
@@ -26,7 +26,7 @@ def entries_of(skills: Iterable[Skill], listing: Listing, home: str) -> list[Ent
         name = skill.id if by_folder else skill.name
         description, location = skill.description, skill.path
         if not skill.tidy:
-            name, description = flat(name), flat(description)
+            name, description = flat(name) or flat(skill.id), flat(description)
         if says_when and skill.rest:
             description = f"{description} {flat(skill.extra.text('when_to_use'))}".strip()
         if cut is not None and len(description) > cut:
@@ -36,9 +36,7 @@ def entries_of(skills: Iterable[Skill], listing: Listing, home: str) -> list[Ent
         if origin.namespace:
             name = f"{origin.namespace}:{name}"
         hint = flat(skill.argument_hint) if skill.argument_hint else ""
-        found.append(
-            new(Entry, (name, description, location if location.isprintable() else flat(location), hint, skill))
-        )
+        found.append(new(Entry, (name, description, one_line(location), hint, skill)))
     return found
 
 

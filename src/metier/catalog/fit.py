@@ -34,10 +34,10 @@ def fit(entries: Sequence[Entry], layout: Layout, budget: Budget) -> Fitted:
     written = [layout.entry(entry) for entry in entries[:allowed]]
     count = allowed
     if budget.characters is not None:
-        room = budget.characters - len(layout.head) - len(layout.tail)
+        # Where nothing stands behind the entries, the last one's line feed is not written.
+        room = budget.characters - len(layout.head) - len(layout.tail) + (not layout.tail)
         count = bisect_right(list(accumulate(map(len, written))), room) if room >= 0 else 0
-    tail = layout.tail if layout.tail else ""
-    text = (layout.head + "".join(written[:count]) + tail).rstrip("\n") if count else ""
+    text = (layout.head + "".join(written[:count]) + layout.tail).rstrip("\n") if count else ""
     if count == len(entries):
         return Fitted(tuple(entries), (), text)
     reason: Literal["limit-listed", "limit-characters"] = "limit-characters" if count < allowed else "limit-listed"

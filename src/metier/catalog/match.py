@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from ..types.catalog import Match
 from ..types.dialect import CommandForm, Matching
-from .commands import command_names, normalised
+from .commands import command_names
 
 _command = re.compile(r"/([^\s/]\S*)(?:\s+(.*))?", re.DOTALL).fullmatch
 _BLANK = " \t\r\n"
@@ -40,21 +40,22 @@ def match(line: str, pairs: Sequence[tuple[str, str]], form: CommandForm, matchi
 def _loose(word: str, pairs: Sequence[tuple[str, str]], form: CommandForm) -> str | None:
     """By the command, then by the name, then with blanks, `_` and `-` taken alike; case does not matter."""
     low = word.lower()
-    names = [name for name, _ in pairs]
-    for command, name in zip(command_names(pairs, form, ()), names, strict=True):
+    named = [(command, *pair) for command, pair in zip(command_names(pairs, form, ()), pairs, strict=True)]
+    for command, name, _ in named:
         if command == low:
             return name
-    for name, directory in pairs:
+    for _, name, directory in named:
         if low in (name.lower(), directory.lower()):
             return name
-    folded = _spellings.sub("-", low)
-    for name, directory in pairs:
-        if folded in (_spellings.sub("-", name.lower()), _spellings.sub("-", directory.lower())):
-            return name
-    for name in names:
-        if normalised(word, form) == normalised(name, form) and normalised(word, form) != "skill":
+    folded = _folded(low)
+    for command, name, directory in named:
+        if folded in (_folded(name.lower()), _folded(directory.lower()), _folded(command)):
             return name
     return None
+
+
+def _folded(text: str) -> str:
+    return _spellings.sub("-", text)
 
 
 def _tail(line: str, pairs: Sequence[tuple[str, str]]) -> Match:

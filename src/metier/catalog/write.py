@@ -11,7 +11,11 @@ from ..types.dialect import Format
 from ..types.text import flat
 from .entries import emoji_of
 
-_ENVELOPE = re.compile(r"<(?=/|!|skill|available_skills|system|user|assistant|tool)", re.IGNORECASE)
+_ENVELOPE = re.compile(
+    r"<(?=\s*/|[!?|]|available_skills|skill|system|user|human|assistant|tool|function|instruction"
+    r"|important|antml)",
+    re.IGNORECASE,
+)
 
 
 class Layout(NamedTuple):
@@ -66,7 +70,7 @@ def _bare(entry: Entry) -> str:
 
 def _with_emoji(entry: Entry) -> str:
     emoji, id = (emoji_of(entry.skill), flat(entry.skill.id)) if entry.skill else ("🔧", entry.name)
-    first = f"- {emoji} **{inert(entry.name)}** (`{inert(id)}`)"
+    first = f"- {inert(emoji)} **{inert(entry.name)}** (`{inert(id)}`)"
     return f"{first}: {inert(entry.description)}\n" if entry.description else f"{first}\n"
 
 

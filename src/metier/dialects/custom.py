@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import fields, replace
 from typing import Any, cast, get_args
 
-from ..types.dialect import Authoring, Commands, Description, Dialect, Format, Listing, NameRule
+from ..types.dialect import Authoring, CommandForm, Commands, Description, Dialect, Format, Listing, NameRule
 from ..types.problem import Mark
 
 _PLAIN = {
@@ -36,11 +36,12 @@ def custom(name: str, table: Mapping[str, object], known: Mapping[str, Dialect],
         elif key == "fields" and isinstance(value, list):
             changes[key] = base.authoring.fields | {str(item) for item in value}
         elif key in _PLAIN or key in _FLAGS or key == "fields":
-            marks.append(Mark("config-type", 0, (f"{where}.{key}", " or ".join(_PLAIN.get(key, ("true", "false"))))))
+            words = "a list" if key == "fields" else " or ".join(_PLAIN.get(key, ("true", "false")))
+            marks.append(Mark("config-type", 0, (f"{where}.{key}", words)))
     serving = replace(
         base.serving,
         listing=_listing(table, base.serving.listing, where, marks),
-        commands=_commands(table, base.serving.commands),
+        commands=_commands(table, base.serving.commands, where, marks),
     )
     return Dialect(name, f"{name} (like {base.title})", replace(base.authoring, **changes), serving)
 
@@ -51,11 +52,15 @@ def _listing(table: Mapping[str, object], base: Listing, where: str, marks: list
         marks.append(Mark("config-type", 0, (f"{where}.format", "one of " + ", ".join(get_args(Format)))))
         chosen = base.format
     cut = table.get("description_cut", base.description_cut)
-    return replace(
-        base, format=cast(Format, chosen), description_cut=cut if isinstance(cut, int) else base.description_cut
-    )
+    if cut is not None and (isinstance(cut, bool) or not isinstance(cut, int) or cut < 1):
+        marks.append(Mark("config-type", 0, (f"{where}.description_cut", "a whole number")))
+        cut = base.description_cut
+    return replace(base, format=cast(Format, chosen), description_cut=cut)
 
 
-def _commands(table: Mapping[str, object], base: Commands) -> Commands:
+def _commands(table: Mapping[str, object], base: Commands, where: str, marks: list[Mark]) -> Commands:
     form = table.get("command_form", base.form)
-    return replace(base, form=form) if form in ("name", "directory", "underscore", "hyphen") else base
+    if form not in get_args(CommandForm):
+        marks.append(Mark("config-type", 0, (f"{where}.command_form", "one of " + ", ".join(get_args(CommandForm)))))
+        return base
+    return replace(base, form=cast(CommandForm, form))

@@ -113,23 +113,3 @@ def remove(path: str) -> bool:
         except OSError:
             return False
     return True
-
-
-def peek(path: str, version: int, query: str, values: Sequence[Any]) -> list[Any]:
-    """One question to an index that is there and well; anything else is no answer."""
-    try:
-        connection = sqlite3.connect(f"file:{_quoted(path)}?mode=ro", uri=True, timeout=0.05)
-    except sqlite3.Error:
-        return []
-    try:
-        if connection.execute("PRAGMA user_version").fetchall() != [(version,)]:
-            return []
-        return connection.execute(query, values).fetchall()
-    except sqlite3.Error:
-        return []
-    finally:
-        connection.close()
-
-
-def _quoted(path: str) -> str:
-    return path.replace("%", "%25").replace("?", "%3f").replace("#", "%23")

@@ -9,11 +9,15 @@ from collections.abc import Iterable, Mapping
 from ..types.errors import BadRequest
 from ..types.place import Place
 from ..types.verdict import Facts
+from .memo import has_binary as has_binary
 
 
 def here(path: str = ".", profile: str = "") -> Place:
     """The place a path names.  Nothing in it is read: only whether `.git` is there."""
-    cwd = os.path.abspath(path)
+    try:
+        cwd = os.path.abspath(path)
+    except FileNotFoundError:
+        raise BadRequest("the working folder is gone", "change to a folder that is there", path) from None
     if not os.path.isdir(cwd):
         raise BadRequest(f"{path} is not a folder", "give the folder of your project", path)
     if profile and ("/" in profile or profile.startswith(".") or "\0" in profile):
@@ -46,17 +50,3 @@ def facts(binaries: Iterable[str], names: Iterable[str], env: Mapping[str, str],
         frozenset(name for name in names if env[name]),
         frozenset(name for name in names if not env[name]),
     )
-
-
-def has_binary(name: str, path: str) -> bool:
-    """Whether an executable file of that name is on the path.  It is looked up, never run."""
-    if not name or "/" in name or "\\" in name or "\0" in name or name in (".", ".."):
-        return False
-    for folder in path.split(os.pathsep):
-        candidate = (folder or ".") + "/" + name
-        try:
-            if os.access(candidate, os.X_OK) and not os.path.isdir(candidate):
-                return True
-        except ValueError:
-            return False
-    return False

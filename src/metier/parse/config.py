@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from difflib import get_close_matches
 
@@ -14,28 +15,50 @@ from ..types.settings import ConfiguredRoot, Settings
 TOP = ("skills", "limits", "roots", "plugins", "dialects", "dialect", "agents", "config")
 LIMITS = tuple(field.name for field in fields(Limits))
 _SKILLS = ("entries", "allowBundled", "shell")
-_ENTRY = ("enabled", "apiKey", "env", "config")
+_ENTRY_KINDS = {
+    "enabled": (bool, "true or false"),
+    "apiKey": (str, "a text"),
+    "env": (dict, "a table"),
+    "config": (dict, "a table"),
+}
+_ENTRY = tuple(_ENTRY_KINDS)
 _ROOT = ("path", "dialect", "label")
+_KINDS = {"skills": dict, "limits": dict, "agents": dict, "dialects": dict, "config": dict, "dialect": str}
+_at_line = re.compile(r"\(at line (\d+), column \d+\)").search
 
 
 def settings_of(text: str, marks: list[Mark]) -> Settings:
     """What one file says; what it says wrongly is marked and passed over."""
     try:
         tree = tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
-        marks.append(Mark("config-syntax", 0, (str(error),), fatal=True))
+    except (ValueError, RecursionError) as error:  # a number too long to read is a ValueError and nothing more
+        line = _line_of(str(error), text)
+        marks.append(Mark("config-syntax", line, (str(error) or "it is nested too deeply",), fatal=True))
         return Settings()
     _name_unknown("", tree, TOP, marks)
-    skills = _table(tree, "skills", marks)
+    for key in [key for key, kind in _KINDS.items() if key in tree and not isinstance(tree[key], kind)]:
+        marks.append(Mark("config-type", 0, (key, "a table" if _KINDS[key] is dict else "a text")))
+        del tree[key]
+    odd = [name for name, table in tree.get("dialects", {}).items() if not isinstance(table, dict)]
+    marks += [Mark("config-type", 0, (f"dialects.{name}", "a table")) for name in odd]
+    skills = tree.get("skills", {})
     _check_skills(skills, marks)
     return Settings(
         tree=tree,
         roots=_roots(tree.get("roots", []), marks),
         plugins=_texts("plugins", tree.get("plugins", []), marks),
-        limits=_limits(_table(tree, "limits", marks), marks),
-        agents=_agents(_table(tree, "agents", marks), marks),
+        limits=_limits(tree.get("limits", {}), marks),
+        agents=_agents(tree.get("agents", {}), marks),
         allow_bundled=_texts("skills.allowBundled", skills.get("allowBundled", []), marks),
     )
+
+
+def _line_of(message: str, text: str) -> int:
+    """The line a TOML reader complains of; it only says so in words."""
+    found = _at_line(message)
+    if found is not None:
+        return int(found[1])
+    return text.rstrip().count("\n") + 1 if "at end of document" in message else 0
 
 
 def merged(first: Settings, second: Settings) -> Settings:
@@ -58,7 +81,8 @@ def _deep(first: Mapping[str, object], second: Mapping[str, object]) -> dict[str
     return both
 
 
-def _name_unknown(where: str, table: Mapping[str, object], known: Sequence[str], marks: list[Mark]) -> None:
+def _name_unknown(where: str, table: Mapping[str, object], names: Iterable[str], marks: list[Mark]) -> None:
+    known = tuple(names)
     for key in table:
         if key not in known:
             near = get_close_matches(key, known, 1, 0.6)
@@ -89,12 +113,25 @@ def _check_skills(skills: Mapping[str, object], marks: list[Mark]) -> None:
     _name_unknown("skills.", plain, _SKILLS, marks)
     for key, entry in _table(skills, "entries", marks).items():
         where = f"skills.entries.{key}"
-        if not isinstance(entry, Mapping):
+        if isinstance(entry, Mapping):
+            _check_entry(where, entry, marks)
+        else:
             marks.append(Mark("config-type", 0, (where, "a table")))
-            continue
-        _name_unknown(where + ".", entry, _ENTRY, marks)
-        if not isinstance(entry.get("enabled", True), bool):
-            marks.append(Mark("config-type", 0, (where + ".enabled", "true or false")))
+    for key, entry in skills.items():
+        if isinstance(entry, Mapping) and key not in _SKILLS:
+            _check_entry(f"skills.{key}", entry, marks)
+
+
+def _check_entry(where: str, entry: Mapping[str, object], marks: list[Mark]) -> None:
+    """What the configuration says of one skill; a key of the skill's own goes under `config`."""
+    _name_unknown(where + ".", entry, _ENTRY, marks)
+    for key, (kind, what) in _ENTRY_KINDS.items():
+        if key in entry and not isinstance(entry[key], kind):
+            marks.append(Mark("config-type", 0, (f"{where}.{key}", what)))
+    env = entry.get("env")
+    for name, value in env.items() if isinstance(env, Mapping) else ():
+        if not isinstance(value, str | int | float):
+            marks.append(Mark("config-type", 0, (f"{where}.env.{name}", "a text")))
 
 
 def _limits(table: Mapping[str, object], marks: list[Mark]) -> dict[str, int]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..types.dialect import Authoring
-from ..types.skill import NOTHING_REQUIRED, Requirements
+from ..types.skill import ASKING, NOTHING_REQUIRED, Requirements
 from ..types.tree import Raw
 
 TELLING = frozenset(
@@ -45,11 +45,11 @@ def _block(metadata: Raw | None, authoring: Authoring) -> dict[str, Raw]:
     if not isinstance(metadata, dict):
         return _NONE
     for key in authoring.requires_at:
-        if not key:
-            return metadata
-        inner = metadata.get(key)
+        inner = metadata.get(key) if key else None
         if isinstance(inner, dict):
             return inner
+        if not key and not ASKING.isdisjoint(metadata):
+            return metadata
     return _NONE
 
 

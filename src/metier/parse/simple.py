@@ -84,7 +84,7 @@ def simple(found: Found) -> Skill | None:
 
 
 def _made(found: Found, description: str, rest: object, noted: tuple[Mark, ...]) -> Skill:
-    tidy = "  " not in description and "\n" not in description
+    tidy = "  " not in description and "\n" not in description and description.isascii()
     id = found[1]
     return new(
         Skill,

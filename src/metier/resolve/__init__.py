@@ -11,7 +11,6 @@ from ..types.skill import NOTHING_REQUIRED, Skill
 from ..types.verdict import Facts, Verdict
 from .allow import Allowed
 from .eligibility import judge
-from .hints import TOOLS
 
 new = tuple.__new__
 """Verdicts are tuples, and come by the ten thousand: this makes one in half the time."""
@@ -53,10 +52,17 @@ def resolve(skills: Sequence[Skill], facts: Facts, terms: Terms) -> tuple[Verdic
         winner = winners.setdefault(identity, skill)
         if winner is skill:
             verdicts.append(new(Verdict, (skill, marks, None)))
+        elif precedence(skill) < precedence(winner):
+            return resolve(sorted(skills, key=precedence), facts, terms)  # they came in another order
         elif not terms.same(winner, skill):
             shadow = Mark("shadowed", 0, (winner.path, skill.qualified))
             verdicts.append(Verdict(skill, (*marks, shadow), winner))
     return tuple(verdicts)
+
+
+def precedence(skill: Skill) -> tuple[int, list[str]]:
+    """What decides who shadows whom, and nothing else does: the rank of the root, then the order of its folders."""
+    return -skill.origin.rank, skill.directory.split("/")
 
 
 def _standing(skill: Skill, facts: Facts, terms: Terms) -> tuple[Mark, ...]:
@@ -72,6 +78,4 @@ def asked(skills: Iterable[Skill]) -> tuple[set[str], set[str]]:
         needs = skill.requires
         binaries.update(needs.binaries, needs.any_binary)
         names.update(needs.env)
-        for recipe in skill.install:
-            binaries.update(recipe.binaries, TOOLS.get(recipe.kind, ()))
     return binaries, names

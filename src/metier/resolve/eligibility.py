@@ -6,9 +6,7 @@ from ..types.problem import Mark
 from ..types.settings import Settings, SkillSettings, truthy
 from ..types.skill import NOTHING_REQUIRED, Skill
 from ..types.verdict import Check, Facts
-from .hints import binary_hint
-
-_PLATFORMS = {"macos": "darwin", "mac": "darwin", "osx": "darwin", "windows": "win32", "win": "win32"}
+from .hints import binary_hint, runs_on
 
 
 def judge(skill: Skill, facts: Facts, settings: Settings, bundled: bool) -> tuple[Mark, ...]:
@@ -21,7 +19,7 @@ def judge(skill: Skill, facts: Facts, settings: Settings, bundled: bool) -> tupl
     needs = skill.requires
     if needs is NOTHING_REQUIRED:
         return ()
-    if needs.platforms and not _runs_on(needs.platforms, facts.platform):
+    if needs.platforms and not runs_on(needs.platforms, facts.platform):
         return (Mark("platform", 0, (facts.platform, ", ".join(needs.platforms))),)
     if needs.always:
         return ()
@@ -57,21 +55,17 @@ def _listed(skill: Skill, allowed: tuple[str, ...]) -> bool:
     return skill.settings_key in allowed or skill.id in allowed or skill.name in allowed
 
 
-def _runs_on(platforms: tuple[str, ...], platform: str) -> bool:
-    return any(_PLATFORMS.get(name.strip().lower(), name.strip().lower()) == platform for name in platforms)
-
-
 def is_set(name: str, skill: Skill, facts: Facts, entry: SkillSettings) -> bool:
     """Whether a variable has a value here, or will have one from the skill's settings."""
     if name in facts.env or (skill.origin.dialect.authoring.empty_env_counts and name in facts.empty_env):
         return True
-    return bool(entry.env.get(name)) or bool(entry.api_key and skill.requires.primary_env == name)
+    return bool(entry.env.get(name)) or bool(entry.api_key.strip() and skill.requires.primary_env == name)
 
 
 def is_configured(path: str, skill: Skill, settings: Settings) -> bool:
     value = settings.at(path)
     if value is None:
-        return path in skill.origin.dialect.authoring.config_defaults
+        return path in skill.origin.dialect.authoring.config_defaults and not settings.says(path)
     return truthy(value)
 
 
@@ -81,7 +75,7 @@ def checklist(skill: Skill, facts: Facts, settings: Settings) -> tuple[Check, ..
     entry = settings.entry(skill.settings_key)
     checks = []
     if needs.platforms:
-        checks.append(Check("platform", ", ".join(needs.platforms), _runs_on(needs.platforms, facts.platform)))
+        checks.append(Check("platform", ", ".join(needs.platforms), runs_on(needs.platforms, facts.platform)))
     checks += [Check("binary", name, name in facts.binaries) for name in needs.binaries]
     checks += [Check("any_binary", name, name in facts.binaries) for name in needs.any_binary]
     checks += [Check("env", name, is_set(name, skill, facts, entry)) for name in needs.env]

@@ -39,7 +39,7 @@ def overlay(
     for name, value in pairs:
         if not name or not value or present.get(name) or name in added:
             continue
-        if "\0" in value or is_blocked(name, own):
+        if "\0" in name + value or "=" in name or is_blocked(name, own):
             blocked.append(name)
         else:
             added[name] = value

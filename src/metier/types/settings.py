@@ -47,6 +47,12 @@ class Settings:
             found = _at(self.tree, "skills.entries." + path.removeprefix("skills."))
         return found
 
+    def says(self, path: str) -> bool:
+        """Whether the tree holds that path at all, if only to say `null`."""
+        above, _, last = path.rpartition(".")
+        table = _at(self.tree, above) if above else self.tree
+        return isinstance(table, Mapping) and last in table
+
     def entry(self, key: str) -> SkillSettings:
         skills = self.tree.get("skills")
         if not isinstance(skills, Mapping):
@@ -63,7 +69,7 @@ class Settings:
         return SkillSettings(
             enabled=entry.get("enabled") is not False and short.get("enabled") is not False,
             api_key=key_text if isinstance(key_text, str) else "",
-            env={name: str(value) for name, value in env.items()} if isinstance(env, Mapping) else {},
+            env={name: _as_text(value) for name, value in env.items()} if isinstance(env, Mapping) else {},
         )
 
     @property
@@ -72,6 +78,13 @@ class Settings:
 
 
 DEFAULTS = SkillSettings()
+
+
+def _as_text(value: Setting) -> str:
+    """A value as an environment holds it; what is false or null is no value."""
+    if value is True:
+        return "true"
+    return "" if value is None or value is False else str(value)
 
 
 def _at(tree: Mapping[str, Setting], path: str) -> Setting:

@@ -79,8 +79,19 @@ class Recipe:
     binaries: tuple[str, ...] = ()
     options: Tree = EMPTY
 
+    @property
+    def cask(self) -> bool:
+        """Whether Homebrew has the package as a cask."""
+        written = self.options.text("cask").strip()
+        return written.lower() in _YES or (written.lower() not in _NO and written == self.package)
+
 
 _PACKAGE_KEYS = ("package", "formula", "cask", "module", "url")
+ASKING = frozenset(
+    {"requires", "platforms", "os", "always", "primaryEnv", "skillKey", "requiresBinaries", "requiresEnv", "install"}
+)
+"""Keys of `metadata` itself that ask for something."""
+_YES, _NO = ("true", "yes", "on", "1"), ("", "false", "no", "off", "0")
 
 
 def recipes(written: Value) -> tuple[Recipe, ...]:
@@ -94,7 +105,7 @@ def recipes(written: Value) -> tuple[Recipe, ...]:
             Recipe(
                 id=item.text("id") or f"{kind}-{number}",
                 kind="npm" if kind == "node" else kind,
-                package=next((item.text(key) for key in _PACKAGE_KEYS if item.text(key)), ""),
+                package=_package(item),
                 label=item.text("label"),
                 platforms=item.words("platforms") or item.words("os"),
                 binaries=item.words("bins"),
@@ -104,15 +115,24 @@ def recipes(written: Value) -> tuple[Recipe, ...]:
     return tuple(found)
 
 
+def _package(item: Tree) -> str:
+    """`cask: true` says what a package is; any other `cask` is its name."""
+    for key in _PACKAGE_KEYS:
+        text = item.text(key).strip()
+        if text and not (key == "cask" and text.lower() in _YES + _NO):
+            return text
+    return ""
+
+
 def needs_block(extra: Tree, authoring: Authoring) -> Tree:
     """Where in its metadata a skill keeps its requirements."""
     metadata = extra.branch("metadata")
     for key in authoring.requires_at:
-        if not key:
-            return metadata
-        if isinstance(metadata.get(key), Tree):
+        if key and isinstance(metadata.get(key), Tree):
             return metadata.branch(key)
-    return EMPTY
+        if not key and not ASKING.isdisjoint(metadata):
+            return metadata
+    return metadata if "" in authoring.requires_at else EMPTY
 
 
 @dataclass(frozen=True)

@@ -6,10 +6,13 @@ import re
 
 _HIDDEN = re.compile(
     "[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f"  # control characters, escape sequences among them
-    "\u200b\ufeff"  # zero-width, but for the joiners that scripts need
+    "\xad\u034f\u180e\u200b\ufeff"  # zero-width, but for the joiners that scripts need
+    "\u115f\u1160\u17b4\u17b5\u3164\uffa0"  # letters that are drawn as nothing
     "\u061c\u200e\u200f\u202a-\u202e\u2060-\u206f"  # direction overrides and other orders to the display
-    "\ud800-\udfff\ufff9-\ufffb\U000e0000-\U000e0fff]"  # halves of characters, annotations, tags
+    "\ud800-\udfff\ufff9-\ufffb\ufffe\uffff"  # halves of characters, annotations, what is no character
+    "\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"  # marks of music, tags and selectors
 )
+_UNSEEN = re.compile(_HIDDEN.pattern[:-1] + "\x85\u2028\u2029]")
 _ESCAPE = re.compile(
     r"\x1b(?:\][^\x07\x1b]*(?:\x07|\x1b\\)?|[P^_X][^\x1b]*(?:\x1b\\)?|\[[0-?]*[ -/]*[@-~]?|[ -/]*[0-~]?)"
     r"|\x9b[0-?]*[ -/]*[@-~]?"
@@ -20,14 +23,33 @@ _returns = re.compile("[\x0b\x0c\r\x85\u2028\u2029]")
 
 def flat(text: str) -> str:
     """One line: every run of white space is one space, and what can't be seen is gone."""
-    if text.isprintable() and "  " not in text:
+    if text.isascii() and text.isprintable() and "  " not in text:
         return text.strip(" ")
     return " ".join(unhidden(text).split())
 
 
+def one_line(text: str) -> str:
+    """One line too, but with every blank as it was: a path must lead where it led."""
+    if text.isascii() and text.isprintable():
+        return text
+    return seen(text).replace("\n", " ").replace("\t", " ")
+
+
+def unseen_escaped(text: str) -> str:
+    """JSON text in which hidden characters are written as the escapes that mean them."""
+    return _UNSEEN.sub(lambda found: _escape(ord(found[0])), text)
+
+
+def _escape(point: int) -> str:
+    if point < 0x10000:
+        return f"\\u{point:04x}"
+    high, low = divmod(point - 0x10000, 0x400)
+    return f"\\u{0xD800 + high:04x}\\u{0xDC00 + low:04x}"
+
+
 def seen(text: str) -> str:
     """The same lines without control characters, escape sequences and hidden marks; LF alone ends a line."""
-    if text.isprintable():
+    if text.isascii() and text.isprintable():
         return text
     return _returns.sub(" ", unhidden(text).replace("\r\n", "\n"))
 

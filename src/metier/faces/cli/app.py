@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from dataclasses import dataclass
@@ -31,7 +32,12 @@ COMMANDS = {
     "conform": ("conform:conform", "Run conformance cases against this build."),
     "completion": ("completion:completion", "Print the completion script for your shell."),
 }
-TAKES_NAME = ("show", "why", "status")
+FIRST_USE = ("list", "status", "show", "catalog", "commands", "why")
+"""Commands by which a person meets metier."""
+
+
+_SHELL = set(" \t\n,'\"`$\\*?[]{}()<>|&;#~!")
+"""A name with one of these means something else on a command line: it is not offered."""
 
 
 @dataclass
@@ -48,7 +54,7 @@ class Context:
     def library(self) -> Any:
         from ...runtime import open
 
-        return open(
+        library = open(
             self.project,
             dialect=self.dialect,
             agent=self.agent,
@@ -56,6 +62,24 @@ class Context:
             root=self.root,
             index=self.index,
         )
+        if self.profile and self.root is None:
+            _must_exist(self.profile, [root.origin.path for root in library.roots if root.origin.root == "profile"])
+        return library
+
+
+def _must_exist(profile: str, roots: list[str]) -> None:
+    """A profile that has no folder is a slip of the pen."""
+    from ...host import paths
+
+    for root in roots:
+        folder = root.rpartition("/")[0]
+        if paths.is_folder(folder):
+            continue
+        home = folder.rpartition("/")[0]
+        known = paths.list_names(home).folders if paths.is_folder(home) else []
+        near = get_close_matches(profile, known, 1)
+        hint = f"did you mean `{near[0]}`?" if near else "there is: " + ", ".join(known) if known else f"make {folder}"
+        raise BadRequest(f"no profile is called `{profile}`", hint)
 
 
 class LazyGroup(click.Group):
@@ -84,7 +108,7 @@ class LazyGroup(click.Group):
             formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
 
 
-@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=LazyGroup, invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, message="metier %(version)s")
 @click.option("--root", metavar="DIR", help="Look only in this folder of skills; it is trusted, you named it.")
 @click.option("--dialect", metavar="NAME", help="Serve as: standard claude umbra agentmd multica agenvoy openclaw.")
@@ -103,18 +127,24 @@ def cli(
     no_index: bool,
 ) -> None:
     """metier finds Agent Skills, judges them, and tells a model about them."""
+    if context.invoked_subcommand is None:
+        click.echo(context.get_help())
+        return
+    for option, value in (("--root", root), ("--project", project), ("--dialect", dialect), ("--agent", agent)):
+        if value == "":
+            raise BadRequest(f"`{option}` is empty", "give it a value, or leave it out")
     context.obj = Context(root, dialect, agent, profile, project, not no_index)
-    if context.invoked_subcommand in ("list", "status", "show", "catalog", "commands", "why") and root is None:
+    if context.invoked_subcommand in FIRST_USE and root is None and not {"-h", "--help"} & set(sys.argv):
         _first_time()
 
 
 def _first_time() -> None:
     """A person's first use of the command line brings the bundled skills; programs are left alone."""
-    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+    if sys.stdin is None or not (sys.stdin.isatty() and sys.stdout.isatty()):
         return
     from ...host.place import here
     from ...sources.bundled import copy_bundled, was_copied
-    from .printing import paint, warn
+    from .printing import clean, counted, paint, warn
 
     place = here(".")
     if was_copied(place.state):
@@ -123,7 +153,8 @@ def _first_time() -> None:
     if done.added:
         warn(
             paint(
-                f"{len(done.added)} bundled skills were copied to {place.state}/skills; they are yours to edit.",
+                f"{counted(len(done.added), 'bundled skill')} copied to {clean(place.state)}/skills;"
+                " yours to edit or delete.",
                 "dim",
             )
         )
@@ -131,12 +162,22 @@ def _first_time() -> None:
 
 def run(arguments: list[str]) -> int:
     """Run the command line and give its exit code.  No traceback reaches a person."""
+    if sys.stdout is None or sys.stderr is None:
+        _open_missing()
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
     try:
-        result = cli.main(args=arguments, prog_name="metier", standalone_mode=False)
+        code = _run(arguments)
         sys.stdout.flush()
+    except OSError as error:
+        return unwritten(error)
+    return code
+
+
+def _run(arguments: list[str]) -> int:
+    try:
+        result = cli.main(args=arguments, prog_name="metier", standalone_mode=False)
         return result if isinstance(result, int) else 0
     except MetierError as error:
         return _complain(error.message, error.hint, error.exit_code)
@@ -146,17 +187,41 @@ def run(arguments: list[str]) -> int:
         return _complain(error.format_message(), _usage_hint(error), 2)
     except (click.Abort, KeyboardInterrupt):
         return _complain("interrupted", "", 130)
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-        return 141
+    except (BrokenPipeError, SystemExit) as error:  # the second is click's word for the first
+        raise BrokenPipeError from error
     except Exception as error:  # bulkhead: whatever went wrong, a person gets a sentence
         if os.environ.get("METIER_DEBUG"):
+            raise
+        if isinstance(error, OSError) and error.errno == errno.ENOSPC:
             raise
         return _complain(
             f"something unforeseen went wrong: {type(error).__name__}: {error}",
             "set METIER_DEBUG=1 to see where, and please report it",
             70,
         )
+
+
+def unwritten(error: OSError) -> int:
+    """Standard output took no more: a reader that has seen enough is no fault, a full disk is."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    if isinstance(error, BrokenPipeError):
+        return 141
+    return _complain(f"the output can't be written: {error.strerror}", "", 5)
+
+
+def _open_missing() -> None:
+    """A closed standard output or error swallows what is said."""
+    sys.stdout = sys.stdout or open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115  # for the whole run
+    sys.stderr = sys.stderr or open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
+
+
+def complete() -> int:
+    """Completion through click: what goes wrong is nothing to offer."""
+    try:
+        cli(prog_name="metier")
+    except (MetierError, OSError):
+        return 1
+    return 0
 
 
 def _usage_hint(error: click.ClickException) -> str:
@@ -175,17 +240,18 @@ def _complain(message: str, hint: str, code: int) -> int:
 
 def skill_names(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
     """Completion of a skill's name."""
-    from . import door, memory
+    from .memory import remember
 
-    options = context.find_root().params
-    here = Context(options.get("root"), options.get("dialect"), options.get("agent"), options.get("profile") or "")
+    given = context.find_root().params
+    chosen = {key: given[key] for key in ("root", "dialect", "agent", "profile", "project") if given.get(key)}
+    here = Context(**chosen, index=not given.get("no_index"))
     try:
         library = here.library()
-    except MetierError:
+    except (MetierError, OSError):
         return []
     names = complete_names(library)
     if here == Context(root=here.root):
-        memory.remember(library, door.key_of("names", here.root or ""), "\n".join(names))
+        remember(library, "names", here.root or "", "\n".join(names))
     return [name for name in names if name.startswith(incomplete)]
 
 
@@ -193,4 +259,4 @@ def complete_names(library: Any) -> list[str]:
     from .printing import clean
 
     names = [*(skill.name for skill in library.skills), *(broken.id for broken in library.broken)]
-    return sorted({clean(name) for name in names if clean(name) == name and not set(name) & set(" \t\n,'\"`$\\")})
+    return sorted({name for name in names if clean(name) == name and not set(name) & _SHELL and name[:1] != "-"})

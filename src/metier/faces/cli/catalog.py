@@ -8,7 +8,7 @@ import click
 
 from ...types.dialect import Format
 from .app import Context
-from .printing import clean, columns, paint, problem_lines, say, say_json, warn
+from .printing import arrow, clean, columns, counted, problem_lines, say, say_json, warn
 
 
 @click.command("catalog")
@@ -46,9 +46,17 @@ def catalog(
     if found.text:
         say(found.text)
     cut = [one for one in found.left_out if one.reason != "hidden-from-model"]
-    warn(paint(f"{len(found.entries)} skills, {found.characters} characters, about {found.tokens} tokens", "dim"))
+    counts = (counted(len(found.entries), "skill"), counted(found.characters, "character"))
+    warn(f"{', '.join(counts)}, about {counted(found.tokens, 'token')}")
     if cut:
-        warn(f"{len(cut)} left out by the limit, from `{clean(cut[0].name)}` on")
+        limit = {
+            "limit-listed": "--max-skills or limits.listed",
+            "limit-characters": "--max-chars or limits.characters",
+        }
+        warn(f"{len(cut)} left out, from `{clean(cut[0].name)}` on")
+        warn(f"  → raise {limit[cut[0].reason]}, or remove skills you do not use")
+    if not found.text and not found.left_out:
+        warn("  → `metier status` says what there is, and why none of it is listed")
     for problem in library.problems:
         for line in problem_lines(problem):
             warn(line)
@@ -70,7 +78,10 @@ def commands(context: Context, prefix: str, as_json: bool) -> None:
             ]
         )  # fmt: skip
         return
-    if not table:
-        say("No commands here." if not prefix else f"No command begins with `{clean(prefix)}`.")
+    if not table and not prefix:
+        say("No commands here.")
+        say(arrow("`metier status` says what there is, and why none of it can be called"))
+    elif not table:
+        say(f"No command begins with `{clean(prefix)}`.")
     for line in columns([(f"/{clean(one.name)} {one.hint}".strip(), clean(one.description)) for one in table]):
         say(line)

@@ -11,8 +11,9 @@ from ... import __version__
 from ...host import files, paths
 from ...host.place import has_binary
 from ...runtime import Library
+from ...types.errors import HostError
 from .app import Context
-from .printing import clean, paint, say, say_json
+from .printing import arrow, clean, clean_path, paint, say, say_json
 
 
 class Finding(NamedTuple):
@@ -29,25 +30,27 @@ class Finding(NamedTuple):
 def doctor(context: click.Context, as_json: bool) -> None:
     """Check metier's own footing on this machine.  Exit code 1 if something vital is wrong."""
     settings: Context = context.obj
-    findings = _findings(settings.library())
+    try:
+        findings = _findings(settings.library())
+    except HostError as error:
+        findings = [_metier(), Finding("library", False, error.message, error.hint)]
     if as_json:
         say_json([finding._asdict() for finding in findings])
     else:
         for one in findings:
             mark = paint("✓", "green") if one.ok else paint("✗", "red") if one.vital else paint("!", "yellow")
-            say(f"{mark} {one.what:<14} {clean(one.note)}")
+            say(f"{mark} {one.what:<14} {clean_path(one.note)}")
             if not one.ok and one.hint:
-                say(f"  {'':<14} {paint('→', 'cyan')} {clean(one.hint)}")
+                say(f"  {'':<14} {arrow(clean(one.hint))}")
     context.exit(0 if all(one.ok for one in findings if one.vital) else 1)
 
 
 def _findings(library: Library) -> list[Finding]:
     place = library.place
-    version = ".".join(map(str, sys.version_info[:3]))
     openat2, yaml, watch = files.has_openat2(), _c_yaml(), _has_watch()
     git = has_binary("git", place.env.get("PATH", ""))
     return [
-        Finding("metier", True, f"{__version__}, Python {version} on {place.platform}"),
+        _metier(),
         _optional("state", paths.is_folder(place.state), place.state, "it is made when it is first needed"),
         _index(library),
         _optional(
@@ -55,7 +58,7 @@ def _findings(library: Library) -> list[Finding]:
         ),
         _optional("yaml", yaml, _either(yaml, "libyaml", "pure Python, ten times slower"), "reinstall PyYAML"),
         _optional("watch", watch, _either(watch, "watchfiles", "not installed"), "pip install 'metier[watch]'"),
-        _optional("git", git, _either(git, "there", "missing"), "install git"),
+        _optional("git", git, _either(git, "found on PATH", "missing"), "install git"),
         _configuration(library),
         _optional(
             "skills",
@@ -64,6 +67,11 @@ def _findings(library: Library) -> list[Finding]:
             "`metier status -v` says why",
         ),
     ]
+
+
+def _metier() -> Finding:
+    version = ".".join(map(str, sys.version_info[:3]))
+    return Finding("metier", True, f"{__version__}, Python {version} on {sys.platform}")
 
 
 def _optional(what: str, ok: bool, note: str, hint: str) -> Finding:
@@ -75,9 +83,11 @@ def _either(ok: bool, yes: str, no: str) -> str:
 
 
 def _configuration(library: Library) -> Finding:
-    wrong = [one for one in library.problems if one.severity == "error" or one.code.startswith("config-")]
-    note = "; ".join(f"{one.place}: {one.message}" for one in wrong) or "nothing wrong"
-    return Finding("configuration", not wrong, note, "; ".join(one.hint for one in wrong))
+    """What there is to say but for the index; only errors are vital, a key nobody knows is not."""
+    wrong = [one for one in library.problems if one.severity != "info" and not one.code.startswith("index-")]
+    note = "; ".join(f"{one.place}: {one.message}" if one.place else one.message for one in wrong) or "nothing wrong"
+    vital = not wrong or any(one.severity == "error" for one in wrong)
+    return Finding("configuration", not wrong, note, "; ".join(dict.fromkeys(one.hint for one in wrong)), vital)
 
 
 def _index(library: Library) -> Finding:

@@ -12,10 +12,13 @@ import sys
 from ... import __version__
 
 INDEX_VERSION = 1
+"""The index's own `READER`; a test holds the two together, so that the index need not be imported here."""
 _VARIABLES = (
     "HOME", "METIER_HOME", "METIER_PATH", "OPENCLAW_BUNDLED_SKILLS_DIR", "NO_COLOR", "TERM", "PATH", "COLUMNS",
 )  # fmt: skip
-_MOST = 64
+_SITES = ("site-packages", "dist-packages")
+_QUOTING = "'\"\\"
+TAKES_NAME = ("show", "why", "status")
 
 
 def main() -> int:
@@ -23,41 +26,46 @@ def main() -> int:
     completing = os.environ.get("_METIER_COMPLETE")
     try:
         answer = _completion(completing) if completing else _listing(arguments)
-    except OSError:
+    except (OSError, ValueError, AttributeError):  # no working folder, no standard output: the command line says so
         answer = None
     if answer is not None:
-        sys.stdout.write(answer)
-        return 0
-    from .app import cli, run
+        return _give(answer)
+    from .app import complete, run
 
-    if completing:
-        cli(prog_name="metier")
-        return 0
-    return run(arguments)
+    return complete() if completing else run(arguments)
+
+
+def _give(answer: str) -> int:
+    try:
+        sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
+        sys.stdout.write(answer)
+        sys.stdout.flush()
+    except OSError as error:
+        from .app import unwritten
+
+        return unwritten(error)
+    return 0
 
 
 def _listing(arguments: list[str]) -> str | None:
     if arguments == ["list"]:
         return recall(key_of("list", ""))
-    if len(arguments) == 3 and arguments[0] == "--root" and arguments[2] == "list":
+    if len(arguments) == 3 and arguments[0] == "--root" and arguments[1] and arguments[2] == "list":
         return recall(key_of("list", arguments[1]))
     return None
 
 
 def _completion(kind: str) -> str | None:
     """Answer for `metier [--root DIR] show|why|status PREFIX`, in the form click's scripts read."""
-    if kind != "bash_complete":
+    line = os.environ.get("COMP_WORDS", "")
+    if kind != "bash_complete" or any(mark in line for mark in _QUOTING):
         return None
-    words = os.environ.get("COMP_WORDS", "").split()
-    try:
-        at = int(os.environ.get("COMP_CWORD", ""))
-    except ValueError:
-        return None
+    words, at = line.split(), int(os.environ.get("COMP_CWORD", ""))
     before, prefix = words[1:at], words[at] if at < len(words) else ""
     root = ""
     if before[:1] == ["--root"] and len(before) > 1:
         root, before = before[1], before[2:]
-    if len(before) != 1 or before[0] not in ("show", "why", "status") or prefix.startswith("-"):
+    if len(before) != 1 or before[0] not in TAKES_NAME or prefix.startswith("-"):
         return None
     names = recall(key_of("names", root))
     if names is None:
@@ -67,9 +75,9 @@ def _completion(kind: str) -> str | None:
 
 def key_of(what: str, root: str) -> str:
     """Everything outside the file system that an answer depends on."""
-    tty = sys.stdout.isatty() and what == "list"
-    size = str(os.get_terminal_size().columns) if tty else ""
+    tty = what == "list" and sys.stdout.isatty()
     values = [f"{name}={os.environ.get(name)}" for name in _VARIABLES]
+    sites = [path for path in sys.path if path.endswith(_SITES)]
     code = os.stat(os.path.dirname(os.path.abspath(__file__)))
     parts = [
         __version__,
@@ -77,15 +85,15 @@ def key_of(what: str, root: str) -> str:
         what,
         root and os.path.abspath(root),
         os.getcwd(),
-        str(tty),
-        size,
+        str(os.get_terminal_size().columns) if tty else "",
     ]
-    return "\0".join([*parts, *values])
+    return "\0".join([*parts, *values, *sites])
 
 
 def _path() -> str:
-    state = os.environ.get("METIER_HOME") or (os.environ.get("HOME") or os.path.expanduser("~")) + "/.metier"
-    return os.path.abspath(state) + "/index.db"
+    home = os.environ.get("HOME") or os.path.expanduser("~")
+    state = os.environ.get("METIER_HOME") or home + "/.metier"
+    return os.path.abspath(home + state[1:] if state.startswith("~/") else state) + "/index.db"
 
 
 def recall(key: str) -> str | None:
@@ -93,7 +101,7 @@ def recall(key: str) -> str | None:
     path = _path()
     if not os.path.exists(path):
         return None
-    from ...host.database import peek
+    from ...host.memo import peek
 
     rows = peek(path, INDEX_VERSION, "SELECT guards, answer FROM memos WHERE key = ?", (key,))
     if not rows:
@@ -121,8 +129,12 @@ def _holds(guards: str) -> bool:
             if wanted != ("unset" if value is None else "set" if value else "empty"):
                 return False
         elif first == "!":
-            from ...host.place import has_binary
+            from ...host.memo import has_binary
 
             if wanted != str(has_binary(path[1:], os.environ.get("PATH", ""))):
                 return False
     return True
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -2,13 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import click
 
 from ...runtime import Library
+from ...types.skill import Broken, Skill
 from ...types.verdict import Verdict
-from . import door, memory
 from .app import Context
-from .printing import clean, columns, paint, paint_state, problem_dict, problem_lines, say, say_json, state_of
+from .memory import remember
+from .printing import (
+    arrow,
+    clean,
+    clean_path,
+    coloured,
+    columns,
+    counted,
+    paint,
+    paint_state,
+    problem_dict,
+    problem_lines,
+    say,
+    say_json,
+    state_of,
+)
 
 
 @click.command("list")
@@ -25,37 +42,57 @@ def list_skills(context: Context, verbose: bool, as_json: bool) -> None:
     for line in lines:
         say(line)
     if not verbose and context == Context(root=context.root):
-        answer = "".join(line + "\n" for line in lines)
-        memory.remember(library, door.key_of("list", context.root or ""), answer)
+        remember(library, "list", context.root or "", "".join(line + "\n" for line in lines))
 
 
 def written(library: Library, verbose: bool) -> list[str]:
+    named = short_labels([*(v.skill.origin.root for v in library.verdicts), *(b.origin.root for b in library.broken)])
     rows = [
         (
-            clean(verdict.skill.name),
-            clean(verdict.skill.origin.root),
+            shown_name(verdict.skill),
+            named[verdict.skill.origin.root],
             state_of(verdict),
             clean(verdict.skill.description),
         )
         for verdict in library.verdicts
     ]
-    rows += [(clean(item.id), clean(item.origin.root), "broken", _why(item.marks[-1].code)) for item in library.broken]
+    rows += [(clean(item.id), named[item.origin.root], "broken", _why(item.marks[-1].code)) for item in library.broken]
     if not rows:
         return [
             "No skills here.",
             "",
             *_notes(library),
-            f"{paint('→', 'cyan')} `metier roots` shows where metier looks",
-            f"{paint('→', 'cyan')} `metier init` brings some; `metier new NAME` writes one",
+            arrow("`metier roots --all` shows where metier looks"),
+            arrow("`metier init` brings some; `metier new NAME` writes one"),
         ]
-    lines = [paint_row(line, row[2]) for line, row in zip(columns(rows), rows, strict=True)]
+    lines = [paint_row(line, row) for line, row in zip(columns(rows), rows, strict=True)]
     if verbose:
-        lines = list(_verbose(library, lines))
+        lines = _verbose(library, lines)
     return [*lines, "", _summary(library), *_notes(library)]
 
 
-def paint_row(line: str, state: str) -> str:
-    return line.replace(f"  {state}", "  " + paint_state(state), 1)
+def shown_name(skill: Skill) -> str:
+    """What a person may call it by: the name, with the plugin's in front where that is how it is found."""
+    name = clean(skill.name) or clean(skill.id)
+    return f"{clean(skill.origin.namespace)}:{name}" if skill.origin.namespace else name
+
+
+def short_labels(labels: Iterable[str]) -> dict[str, str]:
+    """Roots as they are named in a list: where in the project they lie is left out unless it tells two apart."""
+    short: dict[str, set[str]] = {}
+    for label in labels:
+        short.setdefault(label.partition(":")[0], set()).add(label)
+    return {label: clean(label if len(those) > 1 else key) for key, those in short.items() for label in those}
+
+
+def paint_row(line: str, row: tuple[str, str, str, str]) -> str:
+    """Colour in the state, wherever in the line it stands."""
+    state = row[2]
+    if not coloured():
+        return line
+    before, found, after = line.partition(f"  {row[1]}")
+    head, mark, tail = after.partition(f"  {state}")
+    return f"{before}{found}{head}  {paint_state(state)}{tail}" if found and mark else line
 
 
 def _why(code: str) -> str:
@@ -71,7 +108,7 @@ def _verbose(library: Library, lines: list[str]) -> list[str]:
         *((b.path, b.problems) for b in library.broken),
     ]
     for line, (path, problems) in zip(lines, items, strict=True):
-        found += [line, paint(f"    {clean(path)}", "dim")]
+        found += [line, paint(f"    {clean_path(path)}", "dim")]
         for problem in problems:
             found += [f"    {text}" for text in problem_lines(problem, place=False)]
     return found
@@ -85,24 +122,24 @@ def _summary(library: Library) -> str:
             "ready"
             if state in ("ready", "user only", "model only")
             else "not eligible"
-            if state.startswith("needs")
+            if state.startswith(("needs", "other"))
             else state
         )
         states[word] = states.get(word, 0) + 1
     if library.broken:
         states["broken"] = len(library.broken)
     total = len(library.verdicts) + len(library.broken)
-    return f"{total} skill{'' if total == 1 else 's'}: " + ", ".join(
-        f"{count} {word}" for word, count in states.items()
-    )
+    return f"{counted(total, 'skill')}: " + ", ".join(f"{count} {word}" for word, count in states.items())
 
 
 def _notes(library: Library) -> list[str]:
     lines = [text for problem in library.problems for text in problem_lines(problem)]
     if library.untrusted:
-        lines.append(f"{paint('→', 'cyan')} this project is not trusted yet: read its skills, then run `metier trust`")
+        changed = any(mark.code == "changed-since-trust" for mark in library.untrusted.values())
+        why = "this project changed since you trusted it" if changed else "this project is not trusted yet"
+        lines.append(arrow(f"{why}: read its skills, then run `metier trust`"))
     if library.broken or any(not verdict.eligible for verdict in library.verdicts):
-        lines.append(f"{paint('→', 'cyan')} `metier status -v` says what is wrong and what to do")
+        lines.append(arrow("`metier status -v` says what is wrong and what to do"))
     return lines
 
 
@@ -110,16 +147,18 @@ def as_dict(library: Library) -> dict[str, object]:
     return {
         "dialect": library.dialect.name,
         "skills": [verdict_dict(verdict) for verdict in library.verdicts],
-        "broken": [
-            {
-                "id": item.id,
-                "path": item.path,
-                "root": item.origin.root,
-                "problems": [problem_dict(problem) for problem in item.problems],
-            }
-            for item in library.broken
-        ],
+        "broken": [broken_dict(item) for item in library.broken],
         "problems": [problem_dict(problem) for problem in library.problems],
+    }
+
+
+def broken_dict(item: Broken) -> dict[str, object]:
+    return {
+        "id": item.id,
+        "path": item.path,
+        "root": item.origin.root,
+        "state": "broken",
+        "problems": [problem_dict(problem) for problem in item.problems],
     }
 
 

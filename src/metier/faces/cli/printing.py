@@ -5,15 +5,20 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from json import dumps
 
 from ...types.problem import Problem
-from ...types.text import flat, shortened
+from ...types.text import flat, one_line, shortened, unseen_escaped
 from ...types.verdict import Verdict
 
 _STYLES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "blue": "34", "cyan": "36"}
 _SEVERITY = {"error": "red", "warning": "yellow", "info": "dim"}
 PIPE_WIDTH = 100
+LEAST = 10
+"""A last column of less than this says nothing, and is left out."""
+LONGEST_NAME = 64
+"""The longest name the standard allows: a program that reads our lines gets such names whole."""
 
 
 def coloured() -> bool:
@@ -39,42 +44,88 @@ def say(line: str = "") -> None:
 
 
 def warn(line: str) -> None:
-    sys.stderr.write(line + "\n")
+    """To standard error, which may be closed: then there is nobody to tell."""
+    with suppress(OSError):
+        sys.stderr.write(line + "\n")
+        sys.stderr.flush()
 
 
 def say_json(value: object) -> None:
-    say(dumps(value, ensure_ascii=False, indent=2, default=str))
+    """One JSON document.  What would do something to a terminal is written as an escape; the value is the same."""
+    utf8 = (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
+    text = dumps(value, ensure_ascii=not utf8, indent=2, default=str)
+    say(text if text.isascii() and "\x7f" not in text else unseen_escaped(text))
 
 
-def columns(rows: Sequence[Sequence[str]], last_cut: bool = True) -> list[str]:
-    """Rows as aligned lines; the last column takes what room is left."""
+def columns(rows: Sequence[Sequence[str]], last_cut: bool = True, indent: int = 0) -> list[str]:
+    """Rows as aligned lines; the last column takes what room is left, and no other takes more than its share."""
     if not rows:
         return []
-    widths = [max(_wide(row[at]) for row in rows) for at in range(len(rows[0]) - 1)]
-    room = width() - sum(widths) - 2 * len(widths)
+    share = max(20, (width() - indent) // 2) if sys.stdout.isatty() else LONGEST_NAME
+    widths = [max(map(wide, column)) for column in list(zip(*rows, strict=True))[:-1]]
+    cut = rows
+    if max(widths, default=0) > share:
+        cut = [[*(fitted(cell, share) for cell in row[:-1]), row[-1]] for row in rows]
+        widths = [min(share, size) for size in widths]
+    room = width() - indent - sum(widths) - 2 * len(widths)
     lines = []
-    for row in rows:
-        cells = [cell + " " * (size - _wide(cell)) for cell, size in zip(row[:-1], widths, strict=True)]
-        last = shortened(row[-1], max(20, room)) if last_cut else row[-1]
+    for row in cut:
+        cells = [cell + " " * (size - wide(cell)) for cell, size in zip(row[:-1], widths, strict=True)]
+        last = row[-1] if not last_cut else fitted(row[-1], room) if room >= LEAST else ""
         lines.append("  ".join([*cells, last]).rstrip())
     return lines
 
 
-def _wide(text: str) -> int:
-    return len(text)
+def wide(text: str) -> int:
+    """How many columns of a terminal a text takes: two for wide characters, none for combining ones."""
+    if text.isascii():
+        return len(text)
+    from unicodedata import category, east_asian_width  # most text is ASCII
+
+    return sum(
+        0 if category(character) in ("Mn", "Me", "Cf") else 2 if east_asian_width(character) in "WF" else 1
+        for character in text
+    )
+
+
+def fitted(text: str, room: int) -> str:
+    """Cut to a number of columns, with a mark that says so."""
+    if text.isascii():
+        return shortened(text, room)
+    if wide(text) <= room:
+        return text
+    most = min(len(text) - 1, room)
+    while most > 1 and wide(cut := shortened(text, most)) > room:
+        most -= max(1, (wide(cut) - room) // 2)
+    return shortened(text, most)
 
 
 def clean(text: str) -> str:
     return flat(text)
 
 
+def clean_path(path: str) -> str:
+    """A path as it is, blanks and all, if nothing in it could do harm."""
+    return one_line(path)
+
+
+def counted(number: int, what: str) -> str:
+    """`1 skill`, `2 skills`."""
+    return f"{number} {what}{'' if number == 1 else 's'}"
+
+
+def arrow(text: str) -> str:
+    """What to do next."""
+    return f"{paint('→', 'cyan')} {text}"
+
+
 def problem_lines(problem: Problem, hint: bool = True, place: bool = True) -> Iterable[str]:
     """`place: severity: message [code]` and, on the next line, what to do."""
-    where = f"{clean(problem.place)}: " if place and problem.place else ""
+    where = f"{clean_path(problem.place)}: " if place and problem.place else ""
     severity = paint(problem.severity, _SEVERITY[problem.severity])
     yield f"{where}{severity}: {clean(problem.message)} [{problem.code}]"
     if hint and problem.hint:
-        yield f"  {paint('→', 'cyan')} {clean(problem.hint)}"
+        yield "  " + arrow(clean(problem.hint))
 
 
 def problem_dict(problem: Problem) -> dict[str, object]:
@@ -99,13 +150,22 @@ def state_of(verdict: Verdict) -> str:
     if "not-allowed" in codes:
         return "not allowed"
     if verdict.diagnostics:
-        return "needs " + ", ".join(verdict.diagnostics) if "disabled" not in codes else "disabled"
+        return _lacking(verdict.diagnostics)
     skill = verdict.skill
     if not skill.model_may_invoke:
         return "user only"
     if not skill.user_may_invoke:
         return "model only"
     return "ready"
+
+
+def _lacking(diagnostics: Sequence[str]) -> str:
+    """What a skill lacks, in few words; `metier status NAME` has them all."""
+    alone = {"disabled": "disabled", "not_in_allowlist": "not allowed", "platform": "other platform"}
+    if diagnostics[0] in alone:
+        return alone[diagnostics[0]]
+    kinds = list(dict.fromkeys("binary" if code == "any_binary" else code for code in diagnostics))
+    return "needs " + ", ".join(kinds[:2]) + (", …" if len(kinds) > 2 else "")
 
 
 STATE_STYLES = {

@@ -6,7 +6,7 @@ import click
 
 from ...host import paths
 from .app import Context
-from .printing import clean, columns, paint, problem_lines, say, say_json
+from .printing import arrow, clean, clean_path, columns, counted, paint, problem_lines, say, say_json
 
 
 @click.command("roots")
@@ -32,15 +32,16 @@ def roots(context: Context, everything: bool, as_json: bool) -> None:
         return
     shown = [row for row in rows if everything or row["exists"]]
     if not shown:
-        say("None of the places metier knows exists here; `metier roots --all` names them.")
+        say("None of the places metier looks in exists yet.")
+        say(arrow("`metier roots --all` names them; `metier new NAME` makes the first skill"))
     table = [
-        (str(row["rank"]), clean(str(row["label"])), str(row["dialect"]), _note(row), clean(str(row["path"])))
+        (f"{row['rank']:>2}", clean(str(row["label"])), str(row["dialect"]), _note(row), clean_path(str(row["path"])))
         for row in shown
     ]
     for line in columns(table, last_cut=False):
         say(line)
     hidden = len(rows) - len(shown)
-    if hidden:
+    if hidden and shown:
         say(paint(f"and {hidden} more that do not exist (--all)", "dim"))
     for problem in library.problems:
         for line in problem_lines(problem):
@@ -50,4 +51,4 @@ def roots(context: Context, everything: bool, as_json: bool) -> None:
 def _note(row: dict[str, object]) -> str:
     if not row["exists"]:
         return "missing"
-    return f"{row['skills']} skills" + ("" if row["trusted"] else ", untrusted")
+    return counted(int(str(row["skills"])), "skill") + ("" if row["trusted"] else ", untrusted")

@@ -9,7 +9,7 @@ from ...host.place import here
 from ...runtime import open as open_library
 from ...sources.trusted import read_book, record_of, runs_of, write_record
 from .app import Context
-from .printing import clean, paint, say, say_json
+from .printing import clean, clean_path, columns, say, say_json
 
 
 @click.command("trust")
@@ -30,8 +30,9 @@ def trust(context: Context, directory: str, listing: bool, remove: bool, as_json
         return
     project = place.project
     if remove:
+        known = paths.real_path(project) in read_book(place.state)
         write_record(place.state, project, None)
-        say(f"{clean(project)} is no longer trusted")
+        say(f"{clean_path(project)} is no longer trusted" if known else f"{clean_path(project)} was not trusted")
         return
     library = open_library(directory, dialect=context.dialect, profile=context.profile)
     theirs = [skill for skill in library.skills if skill.origin.source == "project"]
@@ -40,10 +41,10 @@ def trust(context: Context, directory: str, listing: bool, remove: bool, as_json
     if as_json:
         say_json({"project": project, "skills": [{"name": name, "runs": runs} for name, runs in report]})
         return
-    say(f"Trusted: {clean(project)}")
-    for name, runs in report:
-        note = f"{runs} commands, scripts or grants" if runs else "nothing in it runs"
-        say(f"  {clean(name)}  {paint(note, 'dim')}")
+    say(f"Trusted: {clean_path(project)}")
+    rows = [(clean(name), f"{runs} that run or are granted" if runs else "nothing in it runs") for name, runs in report]
+    for line in columns(rows, indent=2):
+        say("  " + line)
     if not report:
         say("  It has no skills yet; those added later will ask again.")
 
@@ -56,4 +57,4 @@ def _list(state: str, as_json: bool) -> None:
     if not book:
         say("You trust no project yet.")
     for path in sorted(book):
-        say(clean(path) + ("" if paths.is_folder(path) else "  (gone)"))
+        say(clean_path(path) + ("" if paths.is_folder(path) else "  (gone)"))

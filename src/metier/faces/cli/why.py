@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import click
 
+from ...catalog import compact_path
 from ...runtime import Library
 from ...types.errors import Unloadable
 from ...types.problem import Problem
 from ...types.skill import Broken
+from ...types.text import one_line
 from ...types.verdict import Verdict
 from .app import Context, skill_names
-from .printing import clean, paint, say, say_json
+from .printing import arrow, clean, clean_path, paint, say, say_json
 
 
 class Step(NamedTuple):
     question: str
     answer: str
     """`yes`, `no` or `-`."""
-    because: str = ""
-    hint: str = ""
+    because: tuple[str, ...] = ()
+    hints: tuple[str, ...] = ()
 
 
 @click.command("why")
@@ -42,86 +45,79 @@ def why(context: Context, name: str, as_json: bool) -> None:
         return
     say(paint(clean(name), "bold"))
     for step in steps:
-        colour = {"yes": "green", "no": "red"}.get(step.answer, "dim")
-        say(f"  {step.question:<10} {paint(step.answer, colour):<3}  {clean(step.because)}".rstrip())
-        if step.hint:
-            say(f"  {'':<10}      {paint('→', 'cyan')} {clean(step.hint)}")
+        good = (step.answer == "yes") != (step.question == "shadowed")
+        answer = paint(step.answer, "green" if good else "red") + " " * (3 - len(step.answer))
+        lines = [f"  {step.question:<9} {answer}  {clean_path(step.because[0])}".rstrip()] if step.because else []
+        lines += [f"  {'':<14} {clean_path(more)}" for more in step.because[1:]]
+        for line in lines or [f"  {step.question:<9} {answer}".rstrip()]:
+            say(line)
+        for hint in step.hints:
+            say(f"  {'':<14} {arrow(clean(hint))}")
 
 
 def _broken_steps(item: Broken) -> list[Step]:
     last = item.problems[-1]
     return [
-        Step("found", "yes", f"{item.path} ({item.origin.root})"),
-        Step("parsed", "no", f"line {last.line}: {last.message}" if last.line else last.message, last.hint),
+        _step("found", True, f"{item.path} ({item.origin.root})"),
+        _step("parsed", False, f"line {last.line}: {last.message}" if last.line else last.message, last.hint),
     ]
+
+
+def _step(question: str, answer: bool, because: str = "", hint: str = "") -> Step:
+    return Step(question, "yes" if answer else "no", (because,) if because else (), (hint,) if hint else ())
 
 
 def _steps(library: Library, verdict: Verdict) -> list[Step]:
     skill = verdict.skill
     marks: dict[str, Problem] = {one.code: one for one in verdict.problems}
-    steps = [
-        Step("found", "yes", f"{skill.path} ({skill.origin.root}, rank {skill.origin.rank})"),
-        _parsed(verdict),
-    ]
-    steps.append(_gate("trusted", marks, ("untrusted", "changed-since-trust")))
-    steps.append(_gate("allowed", marks, ("not-allowed",)))
     missing = [one for one in verdict.problems if one.code in verdict.diagnostics]
-    steps.append(
-        Step(
-            "eligible",
-            "no",
-            "; ".join(one.message for one in missing),
-            "; ".join(one.hint for one in missing),
-        )
-        if missing
-        else Step("eligible", "yes")
-    )
     shadow = marks.get("shadowed")
-    steps.append(
-        Step(
-            "shadowed",
-            "yes" if shadow else "no",
-            shadow.message if shadow else "",
-            shadow.hint if shadow else "",
-        )
-    )
-    steps.append(_listed(library, verdict))
     command = next((one.name for one in library.commands() if one.skill is skill), None)
-    steps.append(Step("command", "yes" if command else "no", f"/{command}" if command else _no_command(verdict)))
-    return steps
+    return [
+        _step("found", True, f"{skill.path} ({skill.origin.root}, rank {skill.origin.rank})"),
+        _parsed(verdict),
+        _gate("trusted", marks, ("untrusted", "changed-since-trust")),
+        _gate("allowed", marks, ("not-allowed",)),
+        Step("eligible", "no" if missing else "yes", _messages(missing), _hints(missing)),
+        _step("shadowed", True, shadow.message, shadow.hint) if shadow else _step("shadowed", False),
+        _listed(library, verdict),
+        _step("command", bool(command), f"/{command}" if command else _no_command(verdict)),
+    ]
+
+
+def _messages(problems: Sequence[Problem]) -> tuple[str, ...]:
+    return tuple(f"line {one.line}: {one.message}" if one.line else one.message for one in problems)
+
+
+def _hints(problems: Sequence[Problem]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(one.hint for one in problems if one.severity != "info" and one.hint))
 
 
 def _parsed(verdict: Verdict) -> Step:
-    notes = [f"line {one.line}: {one.message}" if one.line else one.message for one in verdict.skill.problems]
-    hints = [one.hint for one in verdict.skill.problems if one.severity != "info" and one.hint]
-    return Step("parsed", "yes", "; ".join(notes), "; ".join(hints))
+    found = verdict.skill.problems
+    return Step("parsed", "yes", _messages(found), _hints(found))
 
 
 def _gate(question: str, marks: dict[str, Problem], codes: tuple[str, ...]) -> Step:
     for code in codes:
         if code in marks:
-            return Step(question, "no", marks[code].message, marks[code].hint)
-    return Step(question, "yes")
+            return _step(question, False, marks[code].message, marks[code].hint)
+    return _step(question, True)
 
 
 def _listed(library: Library, verdict: Verdict) -> Step:
     if not verdict.usable:
-        return Step("listed", "no", "for the reasons above")
+        return _step("listed", False, "for the reasons above")
     catalog = library.catalog()
     for number, entry in enumerate(catalog.entries, 1):
         if entry.skill is verdict.skill:
-            return Step(
-                "listed",
-                "yes",
-                f"entry {number} of {len(catalog.entries)} in the {library.dialect.name} catalog",
-            )
+            place = f"entry {number} of {len(catalog.entries)} in the {library.dialect.name} catalog"
+            return _step("listed", True, place)
+    path = verdict.skill.path
     for one in catalog.left_out:
-        if one.location.endswith(verdict.skill.path.rpartition("/skills/")[2]) and one.name in (
-            verdict.skill.name,
-            verdict.skill.id,
-        ):
-            return Step("listed", "no", _cut(one.reason, library), _raise(one.reason))
-    return Step("listed", "no", "it is hidden from the model")
+        if one.location in (path, one_line(path), one_line(compact_path(path, library.place.home))):
+            return _step("listed", False, _cut(one.reason, library), _raise(one.reason))
+    return _step("listed", False, "it is hidden from the model")
 
 
 def _cut(reason: str, library: Library) -> str:
@@ -134,7 +130,8 @@ def _cut(reason: str, library: Library) -> str:
 
 
 def _raise(reason: str) -> str:
-    return {"limit-listed": "raise `limits.listed`", "limit-characters": "raise `limits.characters`"}.get(reason, "")
+    limit = {"limit-listed": "limits.listed", "limit-characters": "limits.characters"}.get(reason)
+    return f"raise `{limit}` in the configuration, or remove skills you do not use" if limit else ""
 
 
 def _no_command(verdict: Verdict) -> str:
