@@ -38,6 +38,8 @@ class Visit:
     limits: Limits
     seen: set[tuple[int, int]] = field(default_factory=set)
     """Device and inode of every file taken: the same real file loads once."""
+    doubted: set[tuple[int, int]] = field(default_factory=set)
+    """The same for roots that are not trusted: what they hold takes nothing away from those that are."""
     problems: list[Problem] = field(default_factory=list)
     guards: list[tuple[str, StatKey | None]] = field(default_factory=list)
     """Folders whose names were read, with their keys: while these hold, the walk would be the same."""
@@ -51,7 +53,7 @@ def find(root: Root, visit: Visit, rows: Mapping[str, Row], read: Reader) -> Fin
     handed to `read` at once, so that no more than one head is held at a time."""
     path = root.origin.path
     try:
-        folder = files.open_folder(path)
+        folder = files.open_root(path, root.base)
     except (FileNotFoundError, NotADirectoryError):
         visit.guards.append((path, files.stat_key(path)))
         if root.named:
@@ -59,7 +61,10 @@ def find(root: Root, visit: Visit, rows: Mapping[str, Row], read: Reader) -> Fin
         return Finding([], [])
     except OSError as error:
         visit.guards.append((path, files.stat_key(path)))
-        visit.say("unreadable", path, path, error.strerror or "no reason given")
+        if error.errno == errno.EXDEV:
+            visit.say("link-outside", path, path, root.base)
+        else:
+            visit.say("unreadable", path, path, error.strerror or "no reason given")
         return Finding([], [])
     try:
         walk = _Walk(root, visit, rows, folder, read)
@@ -82,6 +87,8 @@ class _Walk:
         self.found: list[Skill | Broken] = []
         self.fresh: list[Skill | Broken] = []
         self.directories = 0
+        self.full = False
+        self.seen = visit.seen if root.origin.trusted else visit.doubted
         self.limit = visit.limits.file_bytes
         self.read_head = files.read_head if root.links == "contain" else files.read_head_at
 
@@ -89,9 +96,10 @@ class _Walk:
         listed = self._list("", self.folder)
         if listed is None:
             return
-        if self.root.itself and SKILL_FILE in listed.files:
-            self._take("", self.path.rpartition("/")[2], SKILL_FILE)
-        elif self.root.nested and "skills" in listed.folders and self._holds_skills("skills"):
+        spelled = _spelled(listed) if self.root.itself else None
+        if spelled is not None:
+            self._take("", self.path.rpartition("/")[2], spelled)
+        elif self.root.nested and "skills" in listed.folders and _holds_skills(self.folder, "skills"):
             self._group("skills/", 1, "skills")
         else:
             self._level("", 1, listed)
@@ -116,7 +124,7 @@ class _Walk:
             if name[0] == "." or name in _NEVER or name in skip:
                 continue
             if len(found) >= most:
-                self.visit.say("limit-candidates", self.path, self.path, str(most), prefix + name)
+                _say_full(self, prefix, names[names.index(name) :])
                 return
             if name in links:
                 self._linked(prefix + name, name)
@@ -128,7 +136,7 @@ class _Walk:
         row = self.rows[relative]
         file = relative + _TAIL
         plain = files.plain_key(self.folder, file)
-        if plain is None or plain[0] != row[1:5]:
+        if plain is None or plain[0] != row[1:5] or row[4] > self.limit:
             return False
         if self._first(plain[1], row[1]):
             self.found.append(revive(row, self.root.origin, f"{self.path}/{file}"))
@@ -152,7 +160,7 @@ class _Walk:
 
     def _first(self, device: int, inode: int) -> bool:
         identity = (device, inode)
-        seen = self.visit.seen
+        seen = self.seen
         before = len(seen)
         seen.add(identity)
         return len(seen) > before
@@ -176,13 +184,13 @@ class _Walk:
             files.close(folder)
         if listed is None:
             return
-        spelled = next((file for file in (*listed.files, *listed.links) if file.lower() == "skill.md"), None)
+        spelled = _spelled(listed)
         if spelled is not None and not (prefix == "skills/" and level == 1):
             self._take(relative, relative.rpartition("/")[2], spelled)
         elif level <= self.root.depth:
             self._level(prefix, level, listed)
         else:
-            self._say_deep(relative, listed.folders)
+            _say_deep(self, relative, listed.folders)
 
     def _take(self, relative: str, name: str, spelled: str) -> None:
         """A skill file under the name it has."""
@@ -207,36 +215,31 @@ class _Walk:
         except NotADirectoryError:
             return
         except OSError as error:
-            self._say_link(error, path, relative)
+            self.visit.say(*_link_fault(error, path, relative, self.path))
             return
         try:
             key, head, whole, device = files.read_head(folder, SKILL_FILE, self.limit)
         except FileNotFoundError:
             return
         except OSError as error:
-            self._faulty(relative, name, SKILL_FILE, error)
+            self._faulty(relative, name, SKILL_FILE, error, folder)
             return
         finally:
             files.close(folder)
         if self._first(device, key[0]):
             self.found.append(self.read(Found(self.root.origin, name, path + _TAIL, key, head, whole, lasting=False)))
 
-    def _say_link(self, error: OSError, path: str, relative: str) -> None:
-        if error.errno == errno.EACCES:
-            self.visit.say("unreadable", path, relative, error.strerror or "no reason given")
-        elif error.errno == errno.EXDEV:
-            self.visit.say("link-outside", path, relative, self.path)
-        else:
-            self.visit.say("link-broken", path, relative)
+    def _faulty(self, relative: str, name: str, spelled: str, error: OSError, inside: int | None = None) -> None:
+        """A SKILL.md that is not an ordinary file: a link inside its folder is fine, the rest is broken.
 
-    def _faulty(self, relative: str, name: str, spelled: str, error: OSError) -> None:
-        """A SKILL.md that is not an ordinary file: a link inside its folder is fine, the rest is broken."""
+        `inside` is its folder where that was reached by a link."""
         file = f"{relative}/{spelled}" if relative else spelled
         path = f"{self.path}/{file}"
         origin = self.root.origin
         if error.errno == errno.ELOOP and not isinstance(error, files.NotRegular):
             try:
-                key, head, whole, device = files.read_linked_head(self.folder, relative, spelled, self.limit)
+                place = (self.folder, relative) if inside is None else (inside, "")
+                key, head, whole, device = files.read_linked_head(*place, spelled, self.limit)
             except OSError as second:
                 error = second
             else:
@@ -246,27 +249,61 @@ class _Walk:
         key = error.key if isinstance(error, files.TooLarge) else files.stat_key(path) or NO_KEY
         self.found.append(Broken(name, path, key, origin, (_mark(error, spelled, self.limit),), name))
 
-    def _holds_skills(self, relative: str) -> bool:
-        try:
-            folder = files.open_beneath(self.folder, relative)
-        except OSError:
-            return False
-        try:
-            listed = paths.list_names(folder)
-            some = listed.folders[: self.visit.limits.candidates]
-            return any(files.plain_key(folder, name + _TAIL) is not None for name in some)
-        except OSError:
-            return False
-        finally:
-            files.close(folder)
 
-    def _say_deep(self, relative: str, folders: list[str]) -> None:
-        """Say that a skill lies too deep, if one does."""
-        for name in folders[:_PEEK]:
-            if files.plain_key(self.folder, f"{relative}/{name}{_TAIL}") is not None:
-                path = f"{self.path}/{relative}/{name}"
-                self.visit.say("limit-depth", path, f"{relative}/{name}", str(self.root.depth))
-                return
+def _say_full(walk: _Walk, prefix: str, names: list[str]) -> None:
+    """Say, once for a root, where its cap cut: at the first folder that is or holds a skill."""
+    if walk.full:
+        return
+    limits = walk.visit.limits
+    for name in names[: limits.directories]:
+        relative = prefix + name
+        if name[0] != "." and name not in _NEVER and _may_hold(walk.path, walk.folder, relative):
+            walk.full = True
+            walk.visit.say("limit-candidates", walk.path, walk.path, str(limits.candidates), relative)
+            return
+
+
+def _say_deep(walk: _Walk, relative: str, folders: list[str]) -> None:
+    """Say that a skill lies too deep, if one does."""
+    for name in folders[:_PEEK]:
+        if files.plain_key(walk.folder, f"{relative}/{name}{_TAIL}") is not None:
+            path = f"{walk.path}/{relative}/{name}"
+            walk.visit.say("limit-depth", path, f"{relative}/{name}", str(walk.root.depth))
+            return
+
+
+def _may_hold(root: str, folder: int, relative: str) -> bool:
+    return files.stat_key(f"{root}/{relative}{_TAIL}") is not None or _holds_skills(folder, relative, _PEEK)
+
+
+def _holds_skills(folder: int, relative: str, most: int = 300) -> bool:
+    """Whether some of the folders in a folder are skills."""
+    try:
+        inside = files.open_beneath(folder, relative)
+    except OSError:
+        return False
+    try:
+        some = paths.list_names(inside).folders[:most]
+        return any(files.plain_key(inside, name + _TAIL) is not None for name in some)
+    except OSError:
+        return False
+    finally:
+        files.close(inside)
+
+
+def _spelled(listed: paths.Listed) -> str | None:
+    """The skill file of a folder by the name it has there; the right spelling first."""
+    found = [file for file in (*listed.files, *listed.links) if file.lower() == "skill.md"]
+    return SKILL_FILE if SKILL_FILE in found else found[0] if found else None
+
+
+def _link_fault(error: OSError, path: str, relative: str, root: str) -> tuple[Code, str, *tuple[str, ...]]:
+    """What is wrong with a link in a root, as `say` takes it."""
+    if error.errno == errno.EACCES:
+        return "unreadable", path, relative, error.strerror or "no reason given"
+    if error.errno == errno.EXDEV:
+        return "link-outside", path, relative, root
+    return "link-broken", path, relative
 
 
 def _mark(error: OSError, spelled: str, limit: int) -> Mark:
@@ -275,6 +312,8 @@ def _mark(error: OSError, spelled: str, limit: int) -> Mark:
         return Mark("too-large", 0, (str(error.key[3]), str(limit)), fatal=True)
     if isinstance(error, files.NotRegular):
         return Mark("not-a-file", 0, (spelled, str(error)), fatal=True)
+    if error.errno == errno.ENXIO:
+        return Mark("not-a-file", 0, (spelled, "a socket or a device"), fatal=True)
     if error.errno == errno.EXDEV:
         return Mark("link-outside", 0, (spelled, "its folder"), fatal=True)
     if error.errno in (errno.ELOOP, errno.ENOENT):
