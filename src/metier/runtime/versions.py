@@ -31,7 +31,7 @@ class Snapshot:
     workspace: str
     fingerprint: str
     digests: dict[str, str]
-    """By path: the digest of each SKILL.md."""
+    """By path: the digest of each SKILL.md; of a broken one what is wrong, and the digest that was kept, if one was."""
 
 
 def bump(current: int) -> int:
@@ -65,21 +65,28 @@ def _standing(library: Library) -> Iterable[str]:
 
 
 def _digests(library: Library) -> Iterable[tuple[str, str]]:
-    for broken in library.broken:
-        yield broken.path, "broken:" + ",".join(mark.code for mark in broken.marks)
+    broken = {item.path: "broken:" + ",".join(mark.code for mark in item.marks) for item in library.broken}
+    yield from broken.items()
     began = now_ns()
+    notes = _digest_notes(library.database)
     fresh: list[tuple[str, str]] = []
     for skill in library.skills:
         key, stamp = f"digest\0{skill.path}", " ".join(map(str, skill.key)) + " "
-        known = _note(library.database, key) if skill.path not in library.kept else None
+        known = notes.get(key) if skill.path not in library.kept else None
         if known is not None and known.startswith(stamp):
             yield skill.path, known.rpartition(" ")[2]
             continue
         digest = _digest(library, skill)
-        yield skill.path, digest
+        yield skill.path, f"{broken[skill.path]} {digest}" if skill.path in broken else digest
         if digest != _UNREADABLE and skill.path not in library.kept and is_settled(skill.key, began):
             fresh.append((key, stamp + digest))
     _keep(library.database, fresh)
+
+
+def _digest_notes(database: Database | None) -> dict[str, str]:
+    if database is None:
+        return {}
+    return dict(database.rows("SELECT key, value FROM notes WHERE key >= 'digest' AND key < 'digesu'"))
 
 
 def _digest(library: Library, skill: Skill) -> str:

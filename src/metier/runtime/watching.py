@@ -15,6 +15,7 @@ from .library import Library
 
 _MOST_KEPT = 67_108_864
 _SHORTEST_MS = 1_000
+_LONGEST_MS = 60_000
 _SHARE = 50
 """The backstop may cost a fiftieth of the time."""
 
@@ -38,25 +39,39 @@ def reloaded(library: Library) -> Library:
 
 
 def _with_last_good(old: Library, new: Library, texts: Mapping[str, bytes]) -> Library:
-    broken = {item.path for item in new.broken}
+    broken = {item.path: item.origin for item in new.broken}
     if not broken:
         return new
-    saved = [skill for skill in old.skills if skill.path in broken]
+    # The root may have another rank or standing by now; the reading of the file is still the old one.
+    saved = [
+        replace(skill, origin=replace(broken[skill.path], dialect=skill.origin.dialect))
+        for skill in old.skills
+        if skill.path in broken and skill.path in texts
+    ]
     if not saved:
         return new
-    kept = {skill.path: texts[skill.path] for skill in saved if skill.path in texts}
-    standing = {skill.path: mark for skill in saved if (mark := old.untrusted.get(skill.path)) is not None}
-    skills = tuple(sorted((*new.skills, *saved), key=lambda skill: (-skill.origin.rank, skill.path)))
-    return replace(new, skills=skills, kept=kept, untrusted={**new.untrusted, **standing})
+    from .opening import trusted_record, untrusted_of
+
+    standing = untrusted_of(saved, new.place, trusted_record(new.place), new.limits)
+    skills = sorted((*new.skills, *saved), key=lambda skill: (-skill.origin.rank, skill.path.split("/")))
+    return replace(
+        new,
+        skills=tuple(skills),
+        kept={skill.path: texts[skill.path] for skill in saved},
+        untrusted={**new.untrusted, **standing},
+    )
 
 
 def changes(library: Library, stop: Stop | None = None) -> Iterator[Change]:
     """Yield each change of content.  Events make it quick; looking again at intervals makes it certain."""
-    texts = _texts(library, {})
+    from .opening import open_at
+
+    texts = _texts(library, library.kept)
     current = library
+    _ = library.snapshot  # the first one reads every file; how long a look takes is measured without it
     while stop is None or not stop.is_set():
         began = monotonic()
-        fresh = _with_last_good(current, reloaded(current), texts)
+        fresh = _with_last_good(current, open_at(current.place, current.request), texts)
         change = _difference(current, fresh)
         took = monotonic() - began
         if change is not None:
@@ -64,7 +79,9 @@ def changes(library: Library, stop: Stop | None = None) -> Iterator[Change]:
             texts = _texts(current, texts)
             yield change
             continue
-        every = max(_SHORTEST_MS, int(took * 1000 * _SHARE))
+        if fresh.database is not None:
+            fresh.database.close()  # nobody has seen it; waiting for the collector would leave files open
+        every = min(max(_SHORTEST_MS, int(took * 1000 * _SHARE)), _LONGEST_MS)
         folders = _folders(current)
         for _ in batches(folders, _wanted(current), every, stop):
             break
@@ -111,20 +128,32 @@ def _folders(library: Library) -> set[str]:
     folders = {path for path, _ in library.guards}
     folders |= {skill.directory for skill in library.skills}
     folders |= {item.path.rpartition("/")[0] for item in library.broken}
-    for root in library.roots:
-        path = root.origin.path
-        while path and not paths.is_folder(path):
-            path = path.rpartition("/")[0]
-        if path:
-            folders.add(path)
+    folders |= {path.rpartition("/")[0] for path in _missing(library)}
     return folders
 
 
+def _missing(library: Library) -> set[str]:
+    """For each root that is not there: the first folder on the way to it that is not."""
+    missing = set()
+    for root in library.roots:
+        path = root.origin.path
+        if paths.is_folder(path):
+            continue
+        parent = path.rpartition("/")[0]
+        while parent and not paths.is_folder(parent):
+            path, parent = parent, parent.rpartition("/")[0]
+        missing.add(path)
+    return missing
+
+
 def _wanted(library: Library) -> Callable[[str], bool]:
-    skill_folders = {skill.directory for skill in library.skills}
+    searched = {path for path, _ in library.guards}
+    missing = _missing(library)
 
     def wanted(path: str) -> bool:
         folder, _, name = path.rpartition("/")
-        return name.lower() == "skill.md" or (folder not in skill_folders and not name.endswith((".swp", "~")))
+        if name.lower() == "skill.md" or path in missing:
+            return True
+        return folder in searched and not name.endswith((".swp", "~"))
 
     return wanted
