@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from tests.world import World, ids, python, settle, skill_text, usable, write_skill
+from tests.world import World, codes, ids, python, settle, skill_text, usable, write_skill
 
 from metier.runtime import Library
 from metier.runtime.watching import Change
@@ -139,6 +139,30 @@ def test_a_root_that_appears_vanishes_and_returns_is_followed(world: World, watc
     watched.until(lambda library: ids(library) == ["late"])
     write_skill(root / "back")
     watched.until(lambda library: ids(library) == ["back", "late"])
+
+
+def test_a_named_root_that_vanishes_and_returns_is_followed(world: World, root: Path):
+    watched = Watched(world.open(root=root))
+    root.rename(root.with_name("aside"))
+    library = watched.until(lambda library: ids(library) == []).library
+    assert codes(library) == ["not-found"]
+    root.with_name("aside").rename(root)
+    library = watched.until(lambda library: ids(library) == ["one", "two"]).library
+    assert codes(library) == []
+    watched.end()
+
+
+def test_a_trust_book_that_is_damaged_for_a_while_does_not_end_the_watch(world: World, root: Path):
+    write_skill(world.project / ".agents/skills/theirs")
+    world.trust()
+    book = (world.state / "trust.json").read_text()
+    watched = Watched(world.open())
+    (world.state / "trust.json").write_text("{")
+    library = watched.until(lambda library: usable(library) == []).library
+    assert "trust.json is damaged" in library.problems[0].message
+    (world.state / "trust.json").write_text(book)
+    watched.until(lambda library: usable(library) == ["theirs", "one", "two"])
+    watched.end()
 
 
 def test_an_edit_behind_a_linked_folder_is_seen_by_looking_again(world: World, root: Path, tmp_path: Path):

@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 
 from ..host import files, paths
 from ..host.clock import monotonic
+from ..host.watch import DEBOUNCE_MS, batches
 from ..host.watch import Stop as Stop
-from ..host.watch import batches
 from ..types.errors import MetierError
+from ..types.problem import Mark, problem
 from ..types.skill import Skill
 from .library import Library
 
@@ -64,29 +65,41 @@ def _with_last_good(old: Library, new: Library, texts: Mapping[str, bytes]) -> L
 
 def changes(library: Library, stop: Stop | None = None) -> Iterator[Change]:
     """Yield each change of content.  Events make it quick; looking again at intervals makes it certain."""
-    from .opening import open_at
-
     texts = _texts(library, library.kept)
     current = library
     _ = library.snapshot  # the first one reads every file; how long a look takes is measured without it
     while stop is None or not stop.is_set():
         began = monotonic()
-        fresh = _with_last_good(current, open_at(current.place, current.request), texts)
+        fresh = _with_last_good(current, _again(current), texts)
         change = _difference(current, fresh)
         took = monotonic() - began
         if change is not None:
             current = fresh
             texts = _texts(current, texts)
             yield change
-            continue
-        if fresh.database is not None:
-            fresh.database.close()  # nobody has seen it; waiting for the collector would leave files open
-        every = min(max(_SHORTEST_MS, int(took * 1000 * _SHARE)), _LONGEST_MS)
+            every = DEBOUNCE_MS  # more may have come before there was anything to hear it
+        else:
+            if fresh.database is not None and fresh.database is not current.database:
+                fresh.database.close()  # nobody has seen it; waiting for the collector would leave files open
+            every = min(max(_SHORTEST_MS, int(took * 1000 * _SHARE)), _LONGEST_MS)
         folders = _folders(current)
         for _ in batches(folders, _wanted(current), every, stop):
             break
         else:
             return
+
+
+def _again(library: Library) -> Library:
+    """Look again.  When that can't be done (the named root is gone, the trust book is damaged) nothing is offered
+    until it can: the watch outlives it."""
+    from .opening import open_at
+
+    try:
+        return open_at(library.place, library.request)
+    except MetierError as error:
+        gone = library.request.root is not None and not paths.is_folder(library.roots[0].origin.path)
+        mark = Mark("not-found") if gone else Mark("config-syntax", 0, (error.message,), fatal=True)
+        return replace(library, skills=(), broken=(), problems=(problem(mark, error.path),), kept={}, untrusted={})
 
 
 def _texts(library: Library, before: Mapping[str, bytes]) -> dict[str, bytes]:
