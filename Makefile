@@ -19,9 +19,8 @@ $(STAMP): requirements/base.txt requirements/dev.txt pyproject.toml
 	@PYTHON='$(PYTHON)' sh scripts/venv.sh make
 	@touch $@
 
-# Without PYTHONDONTWRITEBYTECODE, so that the second run starts as fast as an installed metier does.
 try: $(STAMP) ## show metier at work on the example workspace
-	@env -u PYTHONDONTWRITEBYTECODE $(RUN) -m metier.faces.cli.door --root examples/workspace/.agents/skills list
+	@sh scripts/try.sh
 
 test: lint ## run every check, then the tests
 	$(RUN) -m pytest -n auto

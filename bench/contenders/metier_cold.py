@@ -8,11 +8,12 @@ import metier
 
 
 def discover(root: str) -> tuple[int, str, object]:
-    """One library, its verdicts with their problems, its catalog."""
+    """One library, its verdicts with every finding, its catalog."""
     library = metier.open(root=root, index=False)
-    problems = [verdict.problems for verdict in library.verdicts]
+    findings = [(verdict.marks, verdict.skill.marks) for verdict in library.verdicts]
+    findings += [((), broken.marks) for broken in library.broken]
     catalog = library.catalog()
-    return len(problems), catalog.text, (library, problems, catalog)
+    return len(findings), catalog.text, (library, findings, catalog)
 
 
 run(discover)

@@ -185,8 +185,9 @@ def test_a_skill_folder_full_of_files_costs_nothing(world: World):
     began = time.perf_counter()
     world.open()
     alone = time.perf_counter() - began
-    for number in range(100_000):
-        os.close(os.open(f"{folder}/{number}", os.O_CREAT | os.O_WRONLY))
+    (folder / "0").touch()
+    for number in range(1, 60_000):
+        os.link(folder / "0", f"{folder}/{number}")
     began = time.perf_counter()
     assert ids(world.open()) == ["full"]
     assert time.perf_counter() - began < alone + 0.1

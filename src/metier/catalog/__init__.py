@@ -9,7 +9,7 @@ from ..types.catalog import Catalog, LeftOut
 from ..types.dialect import Format, Listing
 from ..types.verdict import Verdict
 from .commands import command_names, command_table
-from .entries import compact_path, entry_of
+from .entries import compact_path, entries_of
 from .fit import Budget, fit
 from .match import match
 from .write import layout
@@ -39,17 +39,18 @@ class Style:
 def catalogue(verdicts: Iterable[Verdict], style: Style, budget: Budget) -> Catalog:
     """The listing of every skill the model may use; what is not in it is left out with a reason."""
     listing = style.listing
-    entries, hidden = [], []
+    shown, hidden = [], []
     for verdict in verdicts:
-        if verdict.marks:
+        if verdict[1]:
             continue
-        skill = verdict.skill
-        if not skill.model_may_invoke or (
-            not skill.user_may_invoke and skill.origin.dialect.authoring.user_invocable_hides
+        skill = verdict[0]
+        if skill.model_may_invoke and (
+            skill.user_may_invoke or not skill.origin.dialect.authoring.user_invocable_hides
         ):
+            shown.append(skill)
+        else:
             hidden.append(LeftOut(skill.name, "hidden-from-model", skill.path))
-            continue
-        entries.append(entry_of(skill, listing, style.home))
+    entries = entries_of(shown, listing, style.home)
     if listing.alphabetical:
         entries.sort(key=lambda entry: entry.name)
     found = fit(entries, layout(style.format or listing.format), budget)

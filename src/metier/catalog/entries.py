@@ -2,31 +2,44 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from ..types.catalog import Entry
 from ..types.dialect import Listing
 from ..types.skill import Skill
 from ..types.text import flat, shortened
-from ..types.tree import EMPTY
 
 _TOOL = "🔧"
 new = tuple.__new__
 
 
-def entry_of(skill: Skill, listing: Listing, home: str) -> Entry:
-    description = flat(skill.description)
-    extra = skill.extra
-    if extra is not EMPTY and "when_to_use" in extra:
-        description = f"{description} {flat(extra.text('when_to_use'))}".strip()
-    cut = listing.description_cut
-    if cut is not None and len(description) > cut:
-        description = shortened(description, cut)
-    origin = skill.origin
-    location = compact_path(skill.path, home) if listing.paths == "home" else skill.path
-    name = skill.id if origin.dialect.serving.commands.form == "directory" else skill.name
-    if origin.namespace:
-        name = f"{origin.namespace}:{name}"
-    hint = flat(skill.argument_hint) if skill.argument_hint else ""
-    return new(Entry, (flat(name), description, flat(location), hint, skill))
+def entries_of(skills: Iterable[Skill], listing: Listing, home: str) -> list[Entry]:
+    """Every skill as an entry; what depends on the root alone is worked out once for each."""
+    found = []
+    origin, by_folder, says_when = None, False, False
+    cut, shorten = listing.description_cut, listing.paths == "home"
+    for skill in skills:
+        if skill.origin is not origin:
+            origin = skill.origin
+            by_folder = origin.dialect.serving.commands.form == "directory"
+            says_when = "when_to_use" in origin.dialect.authoring.fields
+        name = skill.id if by_folder else skill.name
+        description, location = skill.description, skill.path
+        if not skill.tidy:
+            name, description = flat(name), flat(description)
+        if says_when and skill.rest:
+            description = f"{description} {flat(skill.extra.text('when_to_use'))}".strip()
+        if cut is not None and len(description) > cut:
+            description = shortened(description, cut)
+        if shorten:
+            location = compact_path(location, home)
+        if origin.namespace:
+            name = f"{origin.namespace}:{name}"
+        hint = flat(skill.argument_hint) if skill.argument_hint else ""
+        found.append(
+            new(Entry, (name, description, location if location.isprintable() else flat(location), hint, skill))
+        )
+    return found
 
 
 def emoji_of(skill: Skill) -> str:

@@ -16,7 +16,7 @@ AGENTMD = Dialect(
         description="optional",
         requires_at=("metier", *VENDORS),
         user_invocable_hides=True,
-        arguments=Arguments(first=0, bracketed=True, single_digit=True),
+        arguments=Arguments(first=0, splitting="blanks", joint="\n", bracketed=True, single_digit=True),
         shell=Shell(fenced=False, anchored=False, cwd="skill", on_failure="note"),
         variables=("SKILL_DIR",),
     ),

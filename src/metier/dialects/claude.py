@@ -22,7 +22,7 @@ CLAUDE = Dialect(
         broken_yaml_is_empty=True,
         identity="directory",
         requires_at=("metier", *VENDORS),
-        arguments=Arguments(first=0, bracketed=True, named=True, escape=True),
+        arguments=Arguments(first=0, splitting="shell", missing="stays", bracketed=True, named=True, escape=True),
         shell=Shell(fenced=True, anchored=True, cwd="agent", on_failure="abort"),
         variables=("CLAUDE_SKILL_DIR", "CLAUDE_PROJECT_DIR", "CLAUDE_SESSION_ID", "CLAUDE_EFFORT"),
     ),

@@ -16,7 +16,7 @@ STANDARD = Dialect(
         fields=FIELDS | SPECIFIED | {"arguments"},
         name_rule="standard",
         requires_at=("metier", *VENDORS, ""),
-        arguments=Arguments(first=0, bracketed=True, named=True, escape=True),
+        arguments=Arguments(first=0, splitting="shell", missing="stays", bracketed=True, named=True, escape=True),
         shell=Shell(fenced=True, anchored=True, cwd="agent", on_failure="note"),
         variables=("SKILL_DIR", "CLAUDE_SKILL_DIR"),
     ),

@@ -19,7 +19,7 @@ UMBRA = Dialect(
         broken_yaml_is_empty=True,
         indented=True,
         requires_at=("metier", *VENDORS),
-        arguments=Arguments(first=1, slices=True),
+        arguments=Arguments(first=1, splitting="quotes", whole="joined", slices=True),
         shell=Shell(fenced=True, anchored=True, cwd="agent", on_failure="note"),
     ),
     serving=Serving(

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from typing import TypeAlias
 
 from ..types.errors import OutsideSkill
 from ..types.skill import StatKey
 
-HEAD = 4_096
+HEAD = 1_024
+"""Holds the frontmatter of all but a few skills in a thousand."""
+LONG_HEAD = 4_096
 LONGEST_HEAD = 69_632
 _TYPE, _REGULAR, _FOLDER, _LINK = 0o170000, 0o100000, 0o040000, 0o120000
 _KINDS = {_FOLDER: "a folder", _LINK: "a link", 0o010000: "a named pipe", 0o140000: "a socket",
@@ -60,7 +62,7 @@ def open_folder(path: str) -> int:
     return os.open(path, _OPEN_FOLDER)
 
 
-close, fstat, read, open_file, O_NOFOLLOW = os.close, os.fstat, os.read, os.open, os.O_NOFOLLOW
+close, fstat, read = os.close, os.fstat, os.read
 
 
 def _openat2() -> Callable[[int, bytes, bool], int] | None:
@@ -173,9 +175,43 @@ def read_head(folder: int, relative: str, limit: int, links: bool = False) -> He
     return _head(open_beneath(folder, relative, links), limit)
 
 
-def read_head_at(folder: int, relative: str, limit: int) -> Head:
-    """The same in a root whose links are the user's own: only the file itself must not be a link."""
-    return _head(open_file(relative, _READ | O_NOFOLLOW, dir_fd=folder), limit)
+def read_heads(
+    folder: int, prefix: str, names: Iterable[str], limit: int, contained: bool
+) -> Iterator[tuple[str, Head | OSError]]:
+    """The heads of many skills beneath a folder, or why each can't be read.
+
+    In a root whose links are the user's own, only the file itself must not be a link.
+    """
+    flags = _READ | os.O_NOFOLLOW
+    open_file, fstat, read, close = os.open, os.fstat, os.read, os.close
+    for name in names:
+        file = f"{prefix}{name}/SKILL.md"
+        try:
+            opened = open_beneath(folder, file) if contained else open_file(file, flags, dir_fd=folder)
+        except OSError as error:
+            yield name, error
+            continue
+        try:
+            found = fstat(opened)
+            size = found.st_size
+            key = (found.st_ino, found.st_mtime_ns, found.st_ctime_ns, size)
+            if found.st_mode & _TYPE != _REGULAR or size > limit:
+                yield name, _refusal(found, key)
+                continue
+            head = read(opened, HEAD)
+            if size > HEAD and (more := wanted_beyond(head)):
+                head += read(opened, more)
+        except OSError as error:
+            yield name, error
+            continue
+        finally:
+            close(opened)
+        yield name, (key, head, len(head) >= size, found.st_dev)
+
+
+def _refusal(found: os.stat_result, key: StatKey) -> OSError:
+    kind = found.st_mode & _TYPE
+    return TooLarge(key) if kind == _REGULAR else NotRegular(_KINDS.get(kind, "special"))
 
 
 def _head(opened: int, limit: int) -> Head:
@@ -183,23 +219,29 @@ def _head(opened: int, limit: int) -> Head:
         found = fstat(opened)
         size = found.st_size
         key = (found.st_ino, found.st_mtime_ns, found.st_ctime_ns, size)
-        if found.st_mode & _TYPE != _REGULAR:
-            raise NotRegular(_KINDS.get(found.st_mode & _TYPE, "special"))
-        if size > limit:
-            raise TooLarge(key)
+        if found.st_mode & _TYPE != _REGULAR or size > limit:
+            raise _refusal(found, key)
         head = read(opened, HEAD)
-        if size > HEAD and not holds_frontmatter(head):
-            head += read(opened, LONGEST_HEAD - HEAD)
+        if size > HEAD and (more := wanted_beyond(head)):
+            head += read(opened, more)
         return key, head, len(head) >= size, found.st_dev
     finally:
         close(opened)
 
 
-def holds_frontmatter(head: bytes) -> bool:
-    """False when frontmatter was opened and the head does not hold its end."""
-    if head.find(b"\n---", 3) >= 0 or head.find(b"\r---", 3) >= 0:
-        return True
-    return not head.lstrip(b"\xef\xbb\xbf \t").startswith(b"---")
+def wanted_beyond(head: bytes) -> int:
+    """How many bytes more are needed: none if the frontmatter ends in the head and holds a description.
+
+    Without a description some of the body is wanted in its place; without an end, the end.
+    """
+    end = head.find(b"\n---", 3)
+    if end < 0:
+        end = head.find(b"\r---", 3)
+    if end < 0 and head.lstrip(b"\xef\xbb\xbf \t").startswith(b"---"):
+        return LONGEST_HEAD - len(head)
+    if end >= 0 and head.find(b"description:", 0, end) >= 0:
+        return 0
+    return LONG_HEAD - len(head)
 
 
 def read_whole(folder: int, relative: str, limit: int, links: bool = False) -> tuple[StatKey, bytes]:

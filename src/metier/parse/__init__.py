@@ -12,7 +12,7 @@ from . import events, lines
 from .events import BadYaml
 from .fences import cut
 from .fields import Head, dialect_named, settle
-from .repair import repair
+from .repair import repair, repair_colons
 from .simple import simple
 from .text import Refusal, text_of
 
@@ -58,6 +58,10 @@ def head_of(text: str, authoring: Authoring, marks: list[Mark]) -> Head:
 def _slow_head(block: str, body: str, authoring: Authoring, marks: list[Mark]) -> Head:
     """The frontmatter by way of YAML, mended where it can be."""
     loads = authoring.broken_yaml_is_empty
+    quick = repair_colons(block)
+    if quick is not None:
+        marks.extend(Mark("yaml-repaired", line + 2, (what,)) for what, line in quick.what)
+        return Head(quick.reading.tree, {}, body, block)
     try:
         reading = events.read(block)
     except BadYaml as fault:

@@ -10,7 +10,7 @@ from ..types.dialect import Authoring, Dialect
 from ..types.problem import Code, Mark
 from ..types.skill import NOTHING_REQUIRED, Found, Origin, Skill
 from ..types.tools import allowed_tools
-from ..types.tree import EMPTY, Raw, Tree
+from ..types.tree import EMPTY, Raw
 from .needs import may_require, requirements_of
 from .text import Refusal
 
@@ -20,7 +20,7 @@ LONGEST_COMPATIBILITY = 500
 _LONGEST_FALLBACK = 200
 
 _kebab = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*").fullmatch
-_flat_brackets = re.compile(r"[^()]*(?:\([^()]*\)[^()]*)*").fullmatch
+flat_brackets = re.compile(r"[^()]*(?:\([^()]*\)[^()]*)*").fullmatch
 _word = re.compile(r"[A-Za-z0-9_-]+").fullmatch
 
 BOOLEANS = {
@@ -87,7 +87,7 @@ def settle(found: Found, origin: Origin, head: Head, marks: list[Mark]) -> Skill
     if not description:
         description = _fallback(head.body, authoring, marks, name)
     if len(description) > LONGEST_DESCRIPTION:
-        marks.append(Mark("description-too-long", _line_of("description", head.block), (str(len(description)),)))
+        marks.append(Mark("description-too-long", line_of("description", head.block), (str(len(description)),)))
     return complete(found, origin, head, marks, name, description)
 
 
@@ -107,12 +107,12 @@ def complete(found: Found, origin: Origin, head: Head, marks: list[Mark], name: 
     needs, enabled = NOTHING_REQUIRED, user or model
     if authoring.json_metadata and isinstance(tree.get("metadata"), str):
         _read_json_metadata(tree)
-    extra = Tree(tree) if tree else EMPTY
     if may_require(tree):
-        needs = requirements_of(extra, authoring)
-        enabled = enabled and _boolean(extra.text("config", "enabled"), True)
+        needs = requirements_of(tree, authoring)
+        config = tree.get("config")
+        enabled = enabled and _boolean(config.get("enabled", "") if isinstance(config, dict) else "", True)
     return Skill(
-        found.id, name, description, found.path, found.key, origin, hint, user, model, enabled, needs, extra,
+        found.id, name, description, found.path, found.key, origin, hint, user, model, enabled, needs, tree or EMPTY,
         tuple(marks),
     )  # fmt: skip
 
@@ -129,10 +129,10 @@ def spell(head: Head, authoring: Authoring, marks: list[Mark]) -> None:
                 head.sources[usual] = head.sources[key]
         unknown = [key for key in unknown if SPELLINGS.get(key, key) not in fields]
     if unknown:
-        marks.append(Mark("unknown-field", _line_of(unknown[0], head.block), (", ".join(unknown),)))
+        marks.append(Mark("unknown-field", line_of(unknown[0], head.block), (", ".join(unknown),)))
 
 
-def _line_of(key: str, block: str) -> int:
+def line_of(key: str, block: str) -> int:
     at = block.find(f"\n{key}:")
     return 2 if at < 0 else block.count("\n", 0, at) + 3
 
@@ -208,17 +208,17 @@ def _source(value: Raw, source: str) -> str:
 
 
 def _check_tools(value: Raw, head: Head, marks: list[Mark]) -> None:
-    if isinstance(value, str) and _flat_brackets(value):
+    if isinstance(value, str) and flat_brackets(value):
         return
     texts = value if isinstance(value, str) else [item for item in value if isinstance(item, str)]
     if allowed_tools(texts) is None:
-        marks.append(Mark("tools-invalid", _line_of("allowed-tools", head.block)))
+        marks.append(Mark("tools-invalid", line_of("allowed-tools", head.block)))
 
 
 def _check_compatibility(value: Raw, head: Head, authoring: Authoring, marks: list[Mark]) -> None:
     if "compatibility" not in authoring.fields or not isinstance(value, str):
         return
-    line = _line_of("compatibility", head.block)
+    line = line_of("compatibility", head.block)
     if not value.strip():
         marks.append(Mark("compatibility-empty", line))
     elif len(value) > LONGEST_COMPATIBILITY:

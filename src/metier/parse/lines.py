@@ -27,37 +27,41 @@ _COMMON = frozenset(
 """Keys that are known to be keys, so that most lines need no pattern."""
 _SPECIAL = frozenset("!&*-?:,[]{}#|>@%`\"' ")
 _IN_FLOW = re.compile(r"[\[\]{}\"'#&*!|>%@`?]|: |:,|:$").search
-_SIMPLE_JSON = re.compile(r'(?:[{}\[\], ]|"[A-Za-z0-9_ ./+-]*"(?:: ?)?)+').fullmatch
+_JSON = re.compile(r'(?:[{}\[\], ]|"[^"\\]*"(?:: ?)?|(?:true|false|null|-?[0-9]+(?:\.[0-9]+)?)(?=[,}\] ]))+').fullmatch
+_ESCAPED = re.compile(r'(?:[^"\\]|\\["\\])*').fullmatch
 _DEEPEST = 8
 HINT = frozenset({"argument-hint", "argument_hint", "argumentHint"})
 """Keys whose value is its source text, also when it looks like a list."""
 
 
 def read(block: str) -> dict[str, Raw] | None:
-    tree = _one_line_each(block)
-    return tree if tree is not None else _mapping(block.split("\n"), 0)
-
-
-def _one_line_each(block: str) -> dict[str, Raw] | None:
-    """The simplest frontmatter of all: nothing but `key: plain text`, a line for each."""
-    if "#" in block and " #" in block:
-        return None
-    tree: dict[str, Raw] = {}
+    """The block as a tree, or None.  Most blocks are nothing but `key: plain text`, a line for each."""
     lines = block.split("\n")
-    for line in lines:
-        key, _, value = line.partition(": ")
-        if key not in _COMMON or not value or value[0] in _SPECIAL or not value.isprintable():
-            return None
-        if value[-1] in " :" or (":" in value and ": " in value):
-            return None
-        tree[key] = value
-    return tree if len(tree) == len(lines) else None
-
-
-def _mapping(lines: list[str], depth: int) -> dict[str, Raw] | None:
     found: dict[str, Raw] = {}
+    if "#" in block and " #" in block:
+        return _mapping(lines, 0, 0, found)
+    for number, line in enumerate(lines):
+        key, _, value = line.partition(": ")
+        if (
+            key not in _COMMON
+            or not value
+            or value[0] in _SPECIAL
+            or value[-1] in " :"
+            or (":" in value and ": " in value)
+            or not value.isprintable()
+            or key in found
+        ):
+            if not number:
+                return _mapping(lines, 0, 0, found)
+            found.popitem()  # the line before may go on in this one
+            return _mapping(lines, 0, number - 1, found)
+        found[key] = value
+    return found
+
+
+def _mapping(lines: list[str], depth: int, at: int, found: dict[str, Raw]) -> dict[str, Raw] | None:
+    """The lines from one on, added to what was found before them."""
     count = len(lines)
-    at = 0
     while at < count:
         line = lines[at]
         at += 1
@@ -125,16 +129,26 @@ def _other(key: str, value: str, below: list[str], depth: int) -> Raw | None:
         return None
     first, last = value[0], value[-1]
     if len(value) > 1 and first == last and first in "\"'":
-        inner = value[1:-1]
-        return None if first in inner or "\\" in inner else inner
+        return _unquoted(first, value[1:-1])
     if first == "[" and last == "]":
         inner = value[1:-1]
         if key in HINT:
             return None if _IN_FLOW(inner) else value
         return _flow_list(inner)
-    if first == "{" and last == "}" and _SIMPLE_JSON(value):
+    if first == "{" and last == "}" and _JSON(value):
         return _json(value)
     return None
+
+
+def _unquoted(quote: str, inner: str) -> str | None:
+    """What stands between quotes, where nothing but the quotes themselves is escaped."""
+    if quote == "'":
+        if "'" not in inner:
+            return inner
+        return None if "'" in inner.replace("''", "") else inner.replace("''", "'")
+    if "\\" not in inner:
+        return None if '"' in inner else inner
+    return inner.replace('\\"', '"').replace("\\\\", "\\") if _ESCAPED(inner) and "\\\\" not in inner else None
 
 
 def _continued(value: str, below: list[str]) -> str | None:
@@ -162,24 +176,29 @@ def _flow_list(inner: str) -> list[Raw] | None:
 
 
 def _json(value: str) -> Raw | None:
-    """A one-line JSON object that holds nothing but plain texts."""
+    """A JSON object on one line, its scalars as they are written."""
     import json  # not needed for most skills, and slow to start
 
-    seen_twice = False
-
-    def pairs(items: list[tuple[str, Raw]]) -> dict[str, Raw]:
-        nonlocal seen_twice
-        made = dict(items)
-        seen_twice = seen_twice or len(made) != len(items)
-        return made
-
     try:
-        found: Raw = json.loads(value, object_pairs_hook=pairs)
+        found = _texts(json.loads(value, object_pairs_hook=_distinct, parse_int=str, parse_float=str))
     except (ValueError, RecursionError):
         return None
-    if seen_twice or not isinstance(found, dict):
-        return None
-    return found
+    return found if isinstance(found, dict) else None
+
+
+def _distinct(items: list[tuple[str, object]]) -> dict[str, object]:
+    made = dict(items)
+    if len(made) != len(items) or "<<" in made:
+        raise ValueError("a key twice")
+    return made
+
+
+def _texts(found: object) -> Raw:
+    if isinstance(found, dict):
+        return {key: _texts(value) for key, value in found.items()}
+    if isinstance(found, list):
+        return [_texts(item) for item in found]
+    return found if isinstance(found, str) else "null" if found is None else "true" if found else "false"
 
 
 def _block_scalar(style: str, below: list[str]) -> str | None:
@@ -216,7 +235,7 @@ def _nested(below: list[str], depth: int) -> Raw | None:
         lines.append(line[indent:])
     if lines[0][:2] == "- ":
         return _block_list(lines)
-    return _mapping(lines, depth + 1)
+    return _mapping(lines, depth + 1, 0, {})
 
 
 def _block_list(lines: list[str]) -> list[Raw] | None:

@@ -6,6 +6,7 @@ import re
 from typing import NamedTuple
 
 from . import events
+from . import lines as plain
 from .events import BadYaml, Reading
 
 STRUCTURED = frozenset(
@@ -32,6 +33,25 @@ class Repaired(NamedTuple):
     """Each thing that was mended, and its line in the block."""
 
 
+def repair_colons(block: str) -> Repaired | None:
+    """The commonest slip alone, `: ` in a plain value: no YAML reader takes that, so none need be asked."""
+    lines = block.split("\n")
+    mended = []
+    for number, line in enumerate(lines):
+        key, _, value = line.partition(": ")
+        if ": " not in value or key not in PLAIN or not value[0].isalnum():
+            continue
+        if number + 1 < len(lines) and lines[number + 1][:1] in (" ", "\t"):
+            return None
+        text = value.rstrip(" ")
+        if " #" in text:
+            return None
+        lines[number] = key + ": '" + text.replace("'", "''") + "'"
+        mended.append((f"`{key}`, taken as plain text", number))
+    tree = plain.read("\n".join(lines)) if mended else None
+    return Repaired(Reading(tree), tuple(mended)) if tree else None
+
+
 def repair(block: str, fault: BadYaml) -> Repaired:
     """Read a block again with its faulty plain values quoted; raise the first fault if that does not help."""
     lines = block.split("\n")
@@ -54,8 +74,12 @@ def repair(block: str, fault: BadYaml) -> Repaired:
         at = stop
     if not mended:
         raise fault
+    block = "\n".join(lines)
+    tree = plain.read(block)
+    if tree:
+        return Repaired(Reading(tree), tuple(mended))
     try:
-        return Repaired(events.read("\n".join(lines)), tuple(mended))
+        return Repaired(events.read(block), tuple(mended))
     except BadYaml:
         raise fault from None
 
@@ -73,6 +97,8 @@ def _quoted(lines: list[str]) -> tuple[str, str] | None:
         return None
     key, value = matched[1], matched[2].rstrip()
     if value.startswith(("!!", "!<")):
+        return None
+    if plain.read("\n".join(lines)):
         return None
     try:
         events.read("\n".join(lines))

@@ -38,18 +38,16 @@ def resolve(skills: Sequence[Skill], facts: Facts, terms: Terms) -> tuple[Verdic
     winners: dict[str, Skill] = {}
     verdicts: list[Verdict] = []
     plain = not terms.settings.mentions_skills and terms.allowed.everything
-    untrusted, origin, by_folder = terms.untrusted, None, False
+    origin, by_folder = None, False
     for skill in skills:
         if skill.origin is not origin:
             origin = skill.origin
             by_folder = origin.dialect.authoring.identity == "directory"
         marks: tuple[Mark, ...] = ()
         if not plain or skill.requires is not NOTHING_REQUIRED or not skill.enabled:
-            marks = judge(skill, facts, terms.settings, skill.path in terms.bundled)
-            if not terms.allowed.has(skill):
-                marks += (Mark("not-allowed", 0, (skill.name,)),)
-        if untrusted and skill.path in untrusted:
-            verdicts.append(Verdict(skill, (*marks, untrusted[skill.path])))
+            marks = _standing(skill, facts, terms)
+        if terms.untrusted and skill.path in terms.untrusted:
+            verdicts.append(Verdict(skill, (*marks, terms.untrusted[skill.path])))
             continue
         identity = skill.identity if origin.namespace else skill.id if by_folder else skill.name
         winner = winners.setdefault(identity, skill)
@@ -61,15 +59,19 @@ def resolve(skills: Sequence[Skill], facts: Facts, terms: Terms) -> tuple[Verdic
     return tuple(verdicts)
 
 
+def _standing(skill: Skill, facts: Facts, terms: Terms) -> tuple[Mark, ...]:
+    marks = judge(skill, facts, terms.settings, skill.path in terms.bundled)
+    return marks if terms.allowed.has(skill) else (*marks, Mark("not-allowed", 0, (skill.name,)))
+
+
 def asked(skills: Iterable[Skill]) -> tuple[set[str], set[str]]:
     """The binaries and the variables that facts are wanted about."""
     binaries: set[str] = set()
     names: set[str] = set()
-    for skill in skills:
+    for skill in [skill for skill in skills if skill.requires is not NOTHING_REQUIRED]:
         needs = skill.requires
-        if needs is not NOTHING_REQUIRED:
-            binaries.update(needs.binaries, needs.any_binary)
-            names.update(needs.env)
-            for recipe in skill.install:
-                binaries.update(recipe.binaries, TOOLS.get(recipe.kind, ()))
+        binaries.update(needs.binaries, needs.any_binary)
+        names.update(needs.env)
+        for recipe in skill.install:
+            binaries.update(recipe.binaries, TOOLS.get(recipe.kind, ()))
     return binaries, names

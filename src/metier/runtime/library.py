@@ -30,17 +30,20 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Library:
-    """Immutable: `reload()` gives a new one."""
+    """What a place offers: skills, verdicts, the catalog, the commands.  `reload()` gives a new one."""
 
     place: Place
+    """Where it looked from."""
     request: Request
     dialect: Dialect
     """Who serves these skills."""
     limits: Limits
     roots: tuple[Root, ...]
+    """Where it looked, in order of precedence."""
     skills: tuple[Skill, ...]
     """Every skill that loads, the ones that shadow others first."""
     broken: tuple[Broken, ...]
+    """Every skill that does not load, with the reasons."""
     problems: tuple[Problem, ...]
     """What there is to say about roots, limits, configuration and the index."""
     settings: Settings = field(default_factory=Settings)
@@ -56,6 +59,7 @@ class Library:
 
     @property
     def names(self) -> tuple[str, ...]:
+        """The name of every skill that loads, whatever was decided about it."""
         return tuple(skill.name for skill in self.skills)
 
     @cached_property
@@ -145,6 +149,7 @@ class Library:
         raise UnknownSkill(name, self.nearest(name))
 
     def nearest(self, name: str) -> tuple[str, ...]:
+        """Up to three names that a misspelled one may have meant."""
         from difflib import get_close_matches
 
         known = dict.fromkeys([*(skill.name for skill in self.skills), *(broken.id for broken in self.broken)])

@@ -28,8 +28,11 @@ class Snapshot:
     """The content of a library at one moment."""
 
     version: int
+    """Grows with every change, here or for all workspaces."""
     workspace: str
+    """The folder it is about."""
     fingerprint: str
+    """The same for the same content and the same verdicts."""
     digests: dict[str, str]
     """By path: the digest of each SKILL.md; of a broken one what is wrong, and the digest that was kept, if one was."""
 

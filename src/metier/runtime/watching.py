@@ -26,7 +26,9 @@ class Change:
     """A new version of a library, and the names of what is different in it."""
 
     library: Library
+    """As it is now."""
     version: int
+    """That of its snapshot."""
     added: tuple[str, ...]
     changed: tuple[str, ...]
     removed: tuple[str, ...]
@@ -45,7 +47,7 @@ def _with_last_good(old: Library, new: Library, texts: Mapping[str, bytes]) -> L
         return new
     # The root may have another rank or standing by now; the reading of the file is still the old one.
     saved = [
-        replace(skill, origin=replace(broken[skill.path], dialect=skill.origin.dialect))
+        skill._replace(origin=replace(broken[skill.path], dialect=skill.origin.dialect))
         for skill in old.skills
         if skill.path in broken and skill.path in texts
     ]

@@ -16,8 +16,9 @@ from ..types.tree import EMPTY, Tree
 READER = 1
 """Raised whenever parsing changes: what an older reader wrote is then not believed."""
 
-_USER, _MODEL, _ENABLED, _BROKEN = 1, 2, 4, 8
+_USER, _MODEL, _ENABLED, _BROKEN, _TIDY = 1, 2, 4, 8, 16
 _ORDINARY = _USER | _MODEL | _ENABLED
+new = tuple.__new__
 
 Row: TypeAlias = tuple[str, int, int, int, int, str, str, str, int, str | None, str | None, str | None]
 """Folder, the four parts of the key, name, description, hint, flags, requirements, extra, marks."""
@@ -67,16 +68,20 @@ def revive(row: Row, origin: Origin, path: str) -> Skill | Broken:
     relative, ino, mtime, ctime, size, name, description, hint, flags, requires, extra, noted = row
     id = relative if "/" not in relative else relative.rpartition("/")[2]
     key = (ino, mtime, ctime, size)
-    if flags == _ORDINARY and requires is None:
-        return Skill(
-            id, name, description, path, key, origin, hint, True, True, True, NOTHING_REQUIRED,
-            EMPTY if extra is None else Tree(extra), noted or (),
+    rest = EMPTY if extra is None else Tree(extra)
+    if flags & ~_TIDY == _ORDINARY and requires is None:
+        return new(
+            Skill,
+            (
+                id, name, description, path, key, origin, hint, True, True, True, NOTHING_REQUIRED, rest, noted or (),
+                flags > _TIDY,
+            ),
         )  # fmt: skip
     if flags & _BROKEN:
         return Broken(id, path, key, origin, unpack(noted or ""), name)
     return Skill(
         id, name, description, path, key, origin, hint, bool(flags & _USER), bool(flags & _MODEL),
-        bool(flags & _ENABLED), _requirements(requires), EMPTY if extra is None else Tree(extra), noted or (),
+        bool(flags & _ENABLED), _requirements(requires), rest, noted or (), bool(flags & _TIDY),
     )  # fmt: skip
 
 
@@ -106,6 +111,7 @@ def _columns(item: Skill | Broken) -> tuple[str, str, str, int, str | None, str 
     if isinstance(item, Broken):
         return (item.name, "", "", _BROKEN, None, None, noted)
     flags = item.user_may_invoke * _USER | item.model_may_invoke * _MODEL | item.enabled * _ENABLED
+    flags |= item.tidy * _TIDY
     requires = None if item.requires is NOTHING_REQUIRED else dumps(vars(item.requires), ensure_ascii=False)
     extra = item.extra.json() if item.extra else None
     return (item.name, item.description, item.argument_hint, flags, requires, extra, noted)
@@ -143,6 +149,6 @@ def _catch_up(database: Database) -> None:
         )
         change(
             "INSERT INTO words (name, description, root, dir)"
-            " SELECT name, description, root, dir FROM skills WHERE searched = 0 AND flags < 8"
+            " SELECT name, description, root, dir FROM skills WHERE searched = 0 AND flags & 8 = 0"
         )
         change("UPDATE skills SET searched = 1 WHERE searched = 0")

@@ -58,14 +58,14 @@ def _look(roots: Sequence[Root], limits: Limits, database: Database | None, read
         rows = recall(database, root)
         finding = find(root, visit, rows, read)
         tier = root.origin.tier
-        for item in finding.items:
-            if isinstance(item, Broken):
-                broken.append(item)
-            elif loaded.get(tier, 0) < limits.skills:
-                loaded[tier] = loaded.get(tier, 0) + 1
-                skills.append(item)
-            else:
-                left_out.setdefault(tier, []).append(item.id)
+        mine = [item for item in finding.items if type(item) is Skill]
+        broken += [item for item in finding.items if type(item) is Broken]
+        room = limits.skills - loaded.get(tier, 0)
+        if len(mine) > room:
+            left_out.setdefault(tier, []).extend(skill.id for skill in mine[room:])
+            mine = mine[:room]
+        loaded[tier] = loaded.get(tier, 0) + len(mine)
+        skills += mine
         if database is not None and (finding.fresh or len(finding.items) < len(rows)):
             _update(database, root, rows, finding, began)
     for tier, ids in left_out.items():

@@ -14,12 +14,16 @@ class Entry(NamedTuple):
     name: str
     description: str
     location: str
+    """The path of its SKILL.md, as the listing writes it."""
     hint: str = ""
+    """What its arguments look like."""
     skill: Skill | None = None
     """The skill itself, for what only some listings show."""
 
 
 class LeftOut(NamedTuple):
+    """A skill that is usable and not in the listing."""
+
     name: str
     reason: Literal["limit-listed", "limit-characters", "hidden-from-model"]
     location: str
@@ -32,6 +36,7 @@ class Catalog:
     entries: tuple[Entry, ...]
     left_out: tuple[LeftOut, ...]
     text: str
+    """What goes into the prompt; empty where there is nothing to list."""
 
     @property
     def characters(self) -> int:
@@ -49,10 +54,13 @@ class Command:
     """A slash command: what is typed, and the skill it stands for."""
 
     name: str
+    """Without the slash."""
     skill: Skill | None
     description: str
     hint: str = ""
+    """What its arguments look like."""
     aliases: tuple[str, ...] = ()
+    """Other spellings that call it."""
     scheduled: str = ""
     """The path of the scheduler skill, for `/sched-…`."""
 
@@ -61,5 +69,7 @@ class Match(NamedTuple):
     """What a line of input asks for."""
 
     name: str | None
+    """The skill's own name; None when the line is no command."""
     arguments: str
     user_message: str
+    """What is left to say to the model."""

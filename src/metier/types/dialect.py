@@ -13,6 +13,7 @@ Delivery: TypeAlias = Literal["user-message", "skill-context", "tool-call", "mod
 CommandForm: TypeAlias = Literal["name", "directory", "underscore", "hyphen"]
 Matching: TypeAlias = Literal["exact", "loose", "tail"]
 Links: TypeAlias = Literal["follow", "contain"]
+Splitting: TypeAlias = Literal["quotes", "blanks", "shell", "none"]
 
 
 @dataclass(frozen=True)
@@ -20,11 +21,23 @@ class Arguments:
     """How `$` placeholders are read.  `first` is the number that means the first word."""
 
     first: Literal[0, 1]
+    splitting: Splitting
+    whole: Literal["joined", "typed"] = "typed"
+    """What `$ARGUMENTS` is: the words with one space between them, or the text as it was typed."""
+    joint: str = " "
+    """What stands between the words of a list that a program hands over."""
+    missing: Literal["empty", "stays"] = "empty"
+    """What becomes of `$3` when there are two words."""
     bracketed: bool = False
+    """`$ARGUMENTS[N]` is a word."""
     slices: bool = False
+    """`$@`, `${@:S}` and `${@:S:L}`."""
     named: bool = False
+    """`$name` for the names the frontmatter declares."""
     escape: bool = False
+    """One backslash before a placeholder makes it literal."""
     single_digit: bool = False
+    """`$N` has one digit, and no letter, digit or `_` after it."""
 
 
 @dataclass(frozen=True)
@@ -66,6 +79,8 @@ class Authoring:
 
 @dataclass(frozen=True)
 class Limits:
+    """How much is looked at and listed; None is no limit."""
+
     candidates: int = 100_000
     skills: int = 100_000
     directories: int = 2_000
@@ -127,6 +142,8 @@ class Serving:
 
 @dataclass(frozen=True)
 class Dialect:
+    """One product's reading of SKILL.md."""
+
     name: str
     title: str
     authoring: Authoring

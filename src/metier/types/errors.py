@@ -16,6 +16,8 @@ from __future__ import annotations
 
 
 class MetierError(Exception):
+    """A failure: `message` says what, `path` where, `hint` what next."""
+
     exit_code = 1
 
     def __init__(self, message: str, hint: str = "", path: str = "") -> None:

@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple, TypeAlias
 from .dialect import Authoring, Dialect
 from .problem import Mark, Problem, problem, unpack
 from .tools import allowed_tools
-from .tree import EMPTY, Tree, Value
+from .tree import EMPTY, Raw, Tree, Unread, Value
 
 StatKey: TypeAlias = tuple[int, int, int, int]
 """Inode, modification time, change time and size: while these hold, the file is the same."""
@@ -123,60 +123,44 @@ class Dispatch:
     arguments: Literal["raw"] = "raw"
 
 
-@dataclass(frozen=True, init=False)
-class Skill:
-    """What the head of a SKILL.md says.  The body is read when it is needed."""
+class Skill(NamedTuple):
+    """What the head of a SKILL.md says.  The body is read when it is needed.
+
+    A tuple, because skills are made by the ten thousand: `tuple.__new__(Skill, (...))` is the quick way.
+    """
 
     id: str
+    """The name of its folder."""
     name: str
     description: str
     path: str
     key: StatKey
     origin: Origin
-    argument_hint: str
-    user_may_invoke: bool
-    model_may_invoke: bool
-    enabled: bool
-    requires: Requirements
-    extra: Tree
-    """All other frontmatter, so that nothing an author wrote is lost."""
-    noted: str | tuple[Mark, ...]
+    argument_hint: str = ""
+    user_may_invoke: bool = True
+    """It has a slash command."""
+    model_may_invoke: bool = True
+    """It is in the catalog."""
+    enabled: bool = True
+    requires: Requirements = NOTHING_REQUIRED
+    rest: Tree | Unread | dict[str, Raw] = EMPTY
+    """All other frontmatter; `extra` is the way to read it."""
+    noted: str | tuple[Mark, ...] = ()
     """What was noticed while reading, packed if it comes from the index; `marks` spells it out."""
+    tidy: bool = False
+    """Name and description are known to be one clean line each."""
 
-    def __init__(
-        self,
-        id: str,
-        name: str,
-        description: str,
-        path: str,
-        key: StatKey,
-        origin: Origin,
-        argument_hint: str = "",
-        user_may_invoke: bool = True,
-        model_may_invoke: bool = True,
-        enabled: bool = True,
-        requires: Requirements = NOTHING_REQUIRED,
-        extra: Tree = EMPTY,
-        noted: str | tuple[Mark, ...] = (),
-    ) -> None:
-        # Skills are made by the ten thousand; the generated initialiser of a frozen class costs four times this.
-        this = self.__dict__
-        this["id"] = id
-        this["name"] = name
-        this["description"] = description
-        this["path"] = path
-        this["key"] = key
-        this["origin"] = origin
-        this["argument_hint"] = argument_hint
-        this["user_may_invoke"] = user_may_invoke
-        this["model_may_invoke"] = model_may_invoke
-        this["enabled"] = enabled
-        this["requires"] = requires
-        this["extra"] = extra
-        this["noted"] = noted
+    @property
+    def extra(self) -> Tree:
+        """All other frontmatter, so that nothing an author wrote is lost."""
+        rest = self.rest
+        if isinstance(rest, Tree):
+            return rest
+        return rest.tree() if isinstance(rest, Unread) else Tree(rest)
 
     @property
     def directory(self) -> str:
+        """Its folder: what relative paths in its body are relative to."""
         return self.path.rpartition("/")[0]
 
     @property
@@ -185,7 +169,7 @@ class Skill:
 
     @property
     def problems(self) -> tuple[Problem, ...]:
-        return tuple(problem(mark, self.path) for mark in self.marks)
+        return tuple([problem(mark, self.path) for mark in self.marks]) if self.noted else ()
 
     @property
     def identity(self) -> str:
@@ -195,10 +179,12 @@ class Skill:
 
     @property
     def qualified(self) -> str:
+        """`name@root`: what finds it also when it is shadowed."""
         return f"{self.identity}@{self.origin.root}"
 
     @property
     def settings_key(self) -> str:
+        """The key of its settings under `skills.entries`."""
         return self.requires.key or self.id
 
     @property
@@ -208,16 +194,18 @@ class Skill:
 
     @property
     def allowed_tools(self) -> tuple[str, ...]:
+        """The tools its author asks for."""
         written = self.extra.get("allowed-tools", "")
         return allowed_tools(written if isinstance(written, str) else self.extra.words("allowed-tools")) or ()
 
     @property
     def options(self) -> Tree:
-        """`config.options`: what its scripts get as METIER_OPTION_*."""
+        """`config.options`, as its author wrote them."""
         return self.extra.branch("config", "options")
 
     @property
     def dispatch(self) -> Dispatch | None:
+        """The tool its author names for its command, if there is one."""
         tool = self.extra.text("command-tool").strip()
         return Dispatch(tool) if tool and self.extra.text("command-dispatch") == "tool" else None
 
@@ -250,6 +238,7 @@ class Body:
 
     skill: Skill
     text: str
+    """Everything after the frontmatter, without white space around it."""
     digest: str
     """Of the whole SKILL.md, as `sha256:…`."""
     marks: tuple[Mark, ...] = field(default=())

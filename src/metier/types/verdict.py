@@ -52,9 +52,12 @@ class Verdict(NamedTuple):
 
     @property
     def diagnostics(self) -> tuple[str, ...]:
+        """The codes of eligibility among its marks, each once."""
         return tuple(dict.fromkeys(mark.code for mark in self.marks if mark.code in ELIGIBILITY))
 
     @property
     def problems(self) -> tuple[Problem, ...]:
         """Everything found about the skill, in its file and in this place."""
+        if not self.marks:
+            return self.skill.problems
         return self.skill.problems + tuple(problem(mark, self.skill.path) for mark in self.marks)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ...catalog import Budget, command_names, compact_path, fit, layout, match
-from ...catalog.entries import entry_of
+from ...catalog.entries import entries_of
 from ...dialects import ALL
 from ...host import files, scratch
 from ...parse import parse
@@ -44,8 +44,8 @@ def _read(dialect: str, data: bytes, directory: str) -> Skill | Broken:
         mark = Mark("too-large", 0, (str(len(data)), str(limit)), fatal=True)
         return Broken(directory, path, _KEY, origin, (mark,))
     head = data[: files.HEAD]
-    if len(data) > len(head) and not files.holds_frontmatter(head):
-        head = data[: files.LONGEST_HEAD]
+    if len(data) > len(head):
+        head = data[: len(head) + files.wanted_beyond(head)]
     return parse(Found(origin, directory, path, _KEY, head, len(head) >= len(data)), ALL)
 
 
@@ -108,10 +108,11 @@ def matching(dialect: str, given: Case) -> Case:
 
 def fitting(dialect: str, given: Case) -> Case:
     serving = ALL[dialect].serving
-    entries = []
-    for one in given["skills"]:
-        skill = Skill(one["name"], one["name"], one["description"], one["location"], _KEY, _origin("standard"))
-        entries.append(entry_of(skill, serving.listing, given.get("home", "")))
+    origin = _origin("standard")
+    skills = [
+        Skill(one["name"], one["name"], one["description"], one["location"], _KEY, origin) for one in given["skills"]
+    ]
+    entries = entries_of(skills, serving.listing, given.get("home", ""))
     budget = Budget(given.get("max_skills", serving.limits.listed), given.get("max_chars", serving.limits.characters))
     found = fit(entries, layout(serving.listing.format), budget)
     return {"included": len(found.entries), "text": found.text}

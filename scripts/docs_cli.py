@@ -1,0 +1,67 @@
+"""The page of the command line, from the click objects themselves."""
+
+import click
+from scripts.docs_text import code, page, prose, table
+
+from metier.faces.cli.app import COMMANDS
+from metier.faces.cli.app import cli as group
+from metier.types import errors
+
+
+def cli() -> str:
+    context = click.Context(group, info_name="metier", **group.context_settings)
+    parts = [
+        "`metier [OPTIONS] COMMAND [ARGS]...`",
+        prose(group.help or ""),
+        "## Options for every command",
+        "They stand before the command: `metier --dialect umbra list`.",
+        options(group, context),
+    ]
+    for name in COMMANDS:
+        command = group.get_command(context, name)
+        assert command is not None
+        parts += one(name, command, context)
+    parts += ["## Exit codes", exit_codes()]
+    return page("Command line", *parts)
+
+
+def one(name: str, command: click.Command, parent: click.Context) -> list[str]:
+    inner = click.Context(command, info_name=name, parent=parent)
+    pieces = " ".join(piece for piece in command.collect_usage_pieces(inner))
+    return [f"## {name}", code(f"metier {name} {pieces}"), prose(command.help or ""), options(command, inner)]
+
+
+def options(command: click.Command, context: click.Context) -> str:
+    rows = []
+    for parameter in command.get_params(context):
+        record = parameter.get_help_record(context)
+        if isinstance(parameter, click.Option) and record is not None and _worth_saying(parameter, context):
+            rows.append((code(record[0]), record[1]))
+    return table(("option", "does"), rows) if rows else ""
+
+
+def _worth_saying(parameter: click.Option, context: click.Context) -> bool:
+    """Every command has --help; it is told once."""
+    return "--help" not in parameter.opts or context.parent is None
+
+
+def exit_codes() -> str:
+    kinds: dict[int, list[str]] = {}
+    for value in vars(errors).values():
+        if isinstance(value, type) and issubclass(value, errors.MetierError):
+            kinds.setdefault(value.exit_code, []).append(value.__name__)
+    words = {
+        1: "something was found that should be mended: `validate`, `lint`, `doctor`, `conform`",
+        2: "the request names something that is not there, or is not a request",
+        3: "a skill is at fault",
+        4: "a policy said no",
+        5: "the machine failed",
+    }
+    rows = [("0", "all is well", "")]
+    rows += [(str(number), words[number], ", ".join(map(code, kinds.get(number, ())))) for number in words]
+    rows += [
+        ("70", "metier itself is at fault; `METIER_DEBUG=1` shows where", ""),
+        ("130", "interrupted", ""),
+        ("141", "whoever read the output stopped reading", ""),
+    ]
+    return table(("code", "means", "in Python"), rows)

@@ -1,0 +1,190 @@
+"""The tables of the dialects, from their constants."""
+
+from collections.abc import Callable
+from dataclasses import fields as fields_of
+
+from scripts.docs_text import code, codes, page, table
+
+from metier.dialects import ALL
+from metier.dialects.common import FIELDS
+from metier.types.dialect import Authoring, Dialect, Limits, RootSpec, Serving
+
+_NAME = {
+    "kebab": "small letters, digits and single hyphens, at most 64; else a warning",
+    "word": "letters, digits, `-` and `_`; else it does not load",
+    "standard": "the name of the folder, at most 64; else a warning",
+    "free": "any text",
+}
+_DESCRIPTION = {
+    "required": "it does not load",
+    "optional": "it is empty",
+    "first-line": "the first line of the body, up to 200 characters",
+    "first-paragraph": "the first paragraph of the body",
+}
+_FORMAT = {
+    "xml": "`<available_skills>`, one `<skill>` each",
+    "mandatory": "`## Skills (mandatory)`, then `<available_skills>`",
+    "available": "`## Available Skills`, one line each, with the argument hint",
+    "policy": "`## Skills`, two sentences, then one line each",
+    "emoji": "`# Available Skills`, one line each, with emoji and folder",
+    "guided": "three sentences, then `<available_skills>`",
+    "plain": "one sentence, then one line each",
+}
+_FORM = {
+    "name": "the name",
+    "directory": "the folder",
+    "underscore": "the name in `a-z 0-9 _`, at most 32, with `_2` where it is taken",
+    "hyphen": "the name in `a-z 0-9 _ -`, at most 32, with `_2` where it is taken",
+}
+_MATCHING = {
+    "exact": "`/name`, exact",
+    "loose": "`/name` and `/skill name`; case, blanks, `_` and `-` do not matter",
+    "tail": "`/name`, exact; the rest of the line is the message",
+}
+
+
+ROOTS = """\
+Where each dialect looks, the root that shadows all others first. `{ancestor}` is the working folder and each folder
+above it up to the project's root; a root below the project's top is labelled `label:folder`.
+`{profile}` is there with `--profile` only, `{bundled}` with `OPENCLAW_BUNDLED_SKILLS_DIR`.
+
+Before all of them stand the folders of `METIER_PATH`; those of the configuration come after the project's and before
+your own; plugins come last. `metier roots --all` prints the list for the place you stand in.
+Why it is so is in [Roots, precedence and shadowing](../concepts/roots.md).
+"""
+
+
+def _yes(value: bool) -> str:
+    return "yes" if value else "no"
+
+
+def _requires(authoring: Authoring) -> str:
+    return codes("metadata" if not key else f"metadata.{key}" for key in authoring.requires_at)
+
+
+def _placeholders(authoring: Authoring) -> str:
+    found = authoring.arguments
+    if found is None:
+        return "none"
+    forms = [f"`${found.first}` is the first word", "`$ARGUMENTS`"]
+    forms += ["`$ARGUMENTS[N]`"] * found.bracketed + ["`$@`, `${@:2}`"] * found.slices + ["`$name`"] * found.named
+    return ", ".join(forms) + ("; `\\$` is a plain `$`" if found.escape else "")
+
+
+def _markers(authoring: Authoring) -> str:
+    if authoring.shell is None:
+        return "none: plain text"
+    return "`` !`…` ``" + (", and blocks that open with ```` ```! ````" if authoring.shell.fenced else "")
+
+
+def _limited(limits: Limits) -> str:
+    own = [f"{one.name} {getattr(limits, one.name):,}" for one in fields_of(Limits)
+           if getattr(limits, one.name) != getattr(Limits(), one.name)]  # fmt: skip
+    return ", ".join(own) or "none of its own"
+
+
+AUTHORING: dict[str, tuple[str, Callable[[Authoring], str]]] = {
+    "name_rule": ("a name is", lambda one: _NAME[one.name_rule]),
+    "name_required": ("without a name", lambda one: "it does not load" if one.name_required else "the folder's name"),
+    "identity": ("one skill shadows another by", lambda one: "name" if one.identity == "name" else "folder"),
+    "description": ("without a description", lambda one: _DESCRIPTION[one.description]),
+    "frontmatter_required": (
+        "without frontmatter",
+        lambda one: "it does not load" if one.frontmatter_required else "it is all body",
+    ),
+    "unclosed_is_body": (
+        "frontmatter never closed",
+        lambda one: "it is all body" if one.unclosed_is_body else "it does not load",
+    ),
+    "broken_yaml_is_empty": (
+        "YAML beyond repair",
+        lambda one: "the frontmatter counts as empty" if one.broken_yaml_is_empty else "it does not load",
+    ),
+    "indented": ("the file may be indented", lambda one: _yes(one.indented)),
+    "json_metadata": ("`metadata` may be JSON text", lambda one: _yes(one.json_metadata)),
+    "requires_at": ("requirements stand in", _requires),
+    "empty_env_counts": ("a variable set to nothing", lambda one: "counts" if one.empty_env_counts else "is missing"),
+    "config_defaults": ("settings that hold when unset", lambda one: codes(sorted(one.config_defaults)) or "none"),
+    "user_invocable_hides": (
+        "`user-invocable: false`",
+        lambda one: "no command, and hidden from the model" if one.user_invocable_hides else "no command",
+    ),
+    "arguments": ("placeholders in the body", _placeholders),
+    "shell": ("command markers in the body", _markers),
+}
+"""How each answer of `Authoring` is asked and told; an answer that is not here is told as it stands."""
+
+SERVING: dict[str, tuple[str, Callable[[Serving], str]]] = {
+    "listing": ("catalog", lambda one: _FORMAT[one.listing.format]),
+    "order": ("order of the catalog", lambda one: "by name" if one.listing.alphabetical else "precedence, then path"),
+    "paths": ("paths in the catalog", lambda one: "`~` for your home" if one.listing.paths == "home" else "absolute"),
+    "cut": (
+        "longest description in the catalog",
+        lambda one: "no limit" if one.listing.description_cut is None else f"{one.listing.description_cut:,}",
+    ),
+    "form": ("a slash command is", lambda one: _FORM[one.commands.form]),
+    "matching": ("a line calls a skill by", lambda one: _MATCHING[one.commands.matching]),
+    "commands": ("order of the commands", lambda one: "by name" if one.commands.alphabetical else "precedence"),
+    "scheduled": ("`/sched-…` at the end", lambda one: _yes(one.commands.scheduled)),
+    "limits": ("limits", lambda one: _limited(one.limits)),
+    "plugins": ("skills of plugins", lambda one: _yes(one.plugins)),
+    "unlisted_agent": ("an agent that lists no skills gets", lambda one: one.unlisted_agent),
+}
+
+LATER = {"delivery", "variables", "fields", "roots"}
+"""Not in these tables: told elsewhere, or not used yet."""
+
+
+def rows_of(dialect: Dialect) -> dict[str, str]:
+    """Question and answer, in order."""
+    found = {question: tell(dialect.authoring) for question, tell in AUTHORING.values()}
+    for one in fields_of(Authoring):
+        if one.name not in AUTHORING and one.name not in LATER:
+            found[code(one.name)] = code(str(getattr(dialect.authoring, one.name)))
+    found |= {question: tell(dialect.serving) for question, tell in SERVING.values()}
+    for one in fields_of(Serving):
+        if one.name not in SERVING and one.name not in LATER:
+            found[code(one.name)] = code(str(getattr(dialect.serving, one.name)))
+    return found
+
+
+def answers(name: str) -> str:
+    return table(("", "answer"), rows_of(ALL[name]).items())
+
+
+def fields(name: str) -> str:
+    own = ALL[name].authoring.fields
+    extra = f"Its own: {codes(sorted(own - FIELDS))}." if own - FIELDS else "It has none of its own."
+    return f"Known in every dialect: {codes(sorted(FIELDS))}.\n{extra}\n"
+
+
+def roots_of(name: str) -> str:
+    head = ("", "label", "path", "read as", "searched", "links")
+    return table(head, [_root(number, spec) for number, spec in enumerate(ALL[name].serving.roots, 1)])
+
+
+def _root(number: int, spec: RootSpec) -> tuple[str, ...]:
+    notes = [f"{spec.depth} deep" if spec.depth > 1 else "its folders"]
+    notes += ["`skills/` inside"] * spec.nested + ["may be one skill"] * spec.itself
+    notes += [f"not {code(one)}" for one in sorted(spec.skip)]
+    links = "followed" if spec.links == "follow" else "stay inside"
+    return str(number), code(spec.label), code(spec.path), spec.dialect, ", ".join(notes), links
+
+
+def differences(_: str) -> str:
+    """Only the questions that not all dialects answer alike."""
+    rows = {name: rows_of(dialect) for name, dialect in ALL.items()}
+    questions = dict.fromkeys(question for found in rows.values() for question in found)
+    shown = [
+        (question, *(rows[name][question] for name in ALL))
+        for question in questions
+        if len({rows[name][question] for name in ALL}) > 1
+    ]
+    return table(("", *(f"[{name}]({name}.md)" for name in ALL)), shown)
+
+
+def roots_page() -> str:
+    parts = [ROOTS]
+    for name, dialect in ALL.items():
+        parts += [f"## {name}", f"{dialect.title}: [its page](../dialects/{name}.md).", roots_of(name)]
+    return page("Roots", *parts)

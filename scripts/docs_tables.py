@@ -1,0 +1,178 @@
+"""The pages of problems and of configuration."""
+
+import re
+from dataclasses import fields as fields_of
+from pathlib import Path
+
+from scripts.docs_text import code, page, table
+
+from metier.dialects import ALL, custom
+from metier.parse import config
+from metier.types.dialect import Limits
+from metier.types.problem import FAMILIES, MEANINGS
+
+SOURCE = Path(__file__).parent.parent / "src" / "metier"
+
+_FAMILIES = {
+    "reading": "What was found while a SKILL.md was read. One that stops a skill from loading is always an error.",
+    "files": "What is wrong with the file itself, before a word of it is read.",
+    "lint": "What `metier lint` notices in a skill that loads.",
+    "eligibility": "Why a skill may not run on this machine. The names are those of the diagnostics in `--json`.",
+    "limits": "What was left out because there was too much.",
+    "standing": "How a skill stands in this place, whatever its file says.",
+    "index": "The index is a convenience; none of these loses anything.",
+    "configuration": "What a configuration file or a plugin's manifest says wrongly.",
+}
+
+
+PROBLEMS = """\
+Every finding has one of these codes; there are no others. `{0}`, `{1}` stand for the details of one finding.
+The severity is the usual one: where a dialect does not load a file for a reason, that reason is an error.
+What the codes are for is in [Problems](../concepts/problems.md).
+"""
+CONFIGURATION = """\
+Two files of TOML are read, and neither has to be there: `config.toml` in metier's own folder (`~/.metier`, or
+`METIER_HOME`), then `.metier/config.toml` in the project, which is not read before you trust the project.
+Where both speak of one thing, the project's counts. A key that is not in these tables is reported as
+[`config-unknown-key`](problems.md#configuration) and changes nothing.
+"""
+
+
+def problems() -> str:
+    parts = [PROBLEMS]
+    for family, members in FAMILIES.items():
+        parts += [f"## {family.capitalize()}", _FAMILIES[family]]
+        rows = [(code(one), *_meaning(one)) for one in members]
+        parts.append(table(("code", "severity", "message", "hint"), rows))
+    return page("Problems", *parts)
+
+
+def _meaning(one: str) -> tuple[str, str, str]:
+    found = MEANINGS[one]  # type: ignore[index]
+    return found.severity, found.message, found.hint
+
+
+_TOP = {
+    "dialect": "the dialect that serves, where none is named; `standard` otherwise",
+    "roots": "more folders of skills: a path, or a table (below)",
+    "plugins": "folders of plugins, each with a manifest",
+    "skills": "what is said about single skills (below)",
+    "limits": "how much is looked at and listed (below)",
+    "agents": "agents by name (below)",
+    "dialects": "dialects of your own (below)",
+    "config": "settings that skills ask for in `config.requiresConfig`, as you like",
+}
+_ROOT = {
+    "path": "the folder; `~` is your home, anything else is relative to the working folder",
+    "dialect": "how its skills are read; where it is not given, the folder's place decides",
+    "label": "what stands behind the `@` of `name@label`; `configured-1` and so on otherwise",
+}
+_SKILLS = {
+    "entries": "a table for each skill (below)",
+    "allowBundled": "where it is not empty, the only bundled skills that may be used",
+    "shell": "accepted; nothing reads it yet",
+}
+_ENTRY = {
+    "enabled": "`false` switches the skill off",
+    "apiKey": "counts as the variable that the skill names in `primaryEnv`",
+    "env": "a table of variables; each that has a value counts as set",
+    "config": "a table of settings, found by `skills.KEY.config.…`",
+}
+_LIMITS = {
+    "candidates": "skill folders taken from one root",
+    "skills": "skills loaded from one source",
+    "directories": "folders that are no skills, searched in one root",
+    "file_bytes": "bytes of a SKILL.md",
+    "listed": "skills in the catalog",
+    "characters": "characters of the catalog",
+}
+_AGENT = {"skills": "the skills it may use, in its own order; `[]` is none, and without the key it is all"}
+_DIALECT = {
+    "like": "the dialect it begins as; `standard` where it is not given",
+    "fields": "more frontmatter keys that it knows",
+    "format": "how its catalog is written",
+    "description_cut": "the longest description in its catalog",
+    "command_form": "`name`, `directory`, `underscore` or `hyphen`: what slash commands are made from",
+    "name_rule": "`kebab`, `word`, `standard` or `free`",
+    "description": "`required`, `optional`, `first-line` or `first-paragraph`",
+    "identity": "`name` or `directory`: what shadowing compares",
+    "name_required": "a skill without a name does not load",
+    "frontmatter_required": "a skill without frontmatter does not load",
+    "unclosed_is_body": "frontmatter that is never closed is taken as body",
+    "broken_yaml_is_empty": "frontmatter beyond repair is taken as empty",
+    "indented": "the whole file may be evenly indented",
+    "json_metadata": "`metadata` may be a text of JSON",
+    "empty_env_counts": "a variable that is set to nothing counts as set",
+    "user_invocable_hides": "`user-invocable: false` hides a skill from the model too",
+}
+_VARIABLES = {
+    "HOME": "where `~` is",
+    "METIER_HOME": "where metier keeps its own files; `~/.metier` otherwise",
+    "METIER_PATH": "folders of skills, separated by `:`, that shadow all others",
+    "OPENCLAW_BUNDLED_SKILLS_DIR": "the folder of the skills that come with OpenClaw",
+    "NO_COLOR": "no colours, where it is set to anything",
+    "TERM": "no colours, where it is `dumb`",
+    "PATH": "where the binaries that skills require are looked up; none of them is run",
+    "METIER_DEBUG": "a fault of metier's own ends with a traceback",
+    "_METIER_COMPLETE": "set by the completion script, as are the next two",
+    "COMP_WORDS": "the line that is being completed",
+    "COMP_CWORD": "the word that is being completed",
+}
+
+
+def configuration() -> str:
+    return page(
+        "Configuration",
+        CONFIGURATION,
+        "## The top",
+        _keys("", config.TOP, _TOP),
+        "## roots",
+        '`roots = ["~/more", { path = "/srv/skills", dialect = "claude", label = "team" }]`',
+        _keys("", config._ROOT, _ROOT),
+        "## skills",
+        _keys("skills.", config._SKILLS, _SKILLS),
+        "### skills.entries.KEY",
+        "`KEY` is the name of the skill's folder, or its own `skillKey`. `skills.KEY` is short for the same table.",
+        _keys("", config._ENTRY, _ENTRY),
+        "## limits",
+        _limits(),
+        "## agents.NAME",
+        _keys("", ("skills",), _AGENT),
+        "## dialects.NAME",
+        "A dialect of your own begins as one of metier's and changes some of its answers; "
+        "[the guide](../guides/add-a-dialect.md) makes one.",
+        _keys("", custom._KEYS, _DIALECT),
+        "## Environment",
+        _keys("", _variables(), _VARIABLES, "variable"),
+    )
+
+
+def _keys(prefix: str, known: tuple[str, ...], words: dict[str, str], head: str = "key") -> str:
+    """A row for each key the code knows; one without words here, or words without a key, stops the build."""
+    missing, left = set(known) - set(words), set(words) - set(known)
+    if missing or left:
+        raise SystemExit(f"scripts/docs_tables.py: say what {missing or 'nothing'} means; take out {left or 'nothing'}")
+    return table((head, "means"), [(code(prefix + key), words[key]) for key in known])
+
+
+def _limits() -> str:
+    _keys("", config.LIMITS, _LIMITS)
+    plain, special = Limits(), {name: one.serving.limits for name, one in ALL.items() if one.serving.limits != Limits()}
+    head = ("key", "at most this many", "default", *(f"in {name}" for name in special))
+    rows = []
+    for one in fields_of(Limits):
+        numbers = [getattr(limits, one.name) for limits in (plain, *special.values())]
+        rows.append((code(f"limits.{one.name}"), _LIMITS[one.name], *(_number(number) for number in numbers)))
+    return table(head, rows)
+
+
+def _number(value: int | None) -> str:
+    return "no limit" if value is None else f"{value:,}"
+
+
+def _variables() -> tuple[str, ...]:
+    """Every variable that the source asks for by name, the ones with words first and in their order."""
+    asked = re.compile(r"env(?:iron)?(?:\.get\(|\[)\"([A-Z_]+)\"")
+    found = {name for file in SOURCE.rglob("*.py") if "bundled/" not in file.as_posix() or file.name == "bundled.py"
+             for name in asked.findall(file.read_text(encoding="utf-8"))}  # fmt: skip
+    return (*(name for name in _VARIABLES if name in found), *sorted(found - set(_VARIABLES)))
