@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
-import re
 from collections.abc import Iterator
 
 from ..types.errors import HostError
@@ -65,6 +64,8 @@ def _beside(path: str) -> str:
 
 def leftovers(path: str, before_ns: int) -> list[str]:
     """What writers of a path left beside it when they were killed before that time."""
+    import re  # writing is rare, and starting must be quick
+
     folder, _, name = path.rpartition("/")
     ours = re.compile(re.escape(f".{name}.") + r"[0-9a-f]{16}\.tmp(\.old)?").fullmatch
     found = []
