@@ -37,7 +37,7 @@ def check(data: bytes, directory: str) -> tuple[Mark, ...]:
     try:
         reading = events.read(block)
     except BadYaml as fault:
-        return (Mark("invalid-yaml", fault.line + 2, (fault.reason,), fatal=True),)
+        return (Mark("invalid-yaml", fault.line + 2, (fault.reason, fault.cure), fatal=True),)
     if reading.kind:
         return (Mark("not-a-mapping", 2, (reading.kind,), fatal=True),)
     sheet = _Sheet(reading.tree, reading.lines)

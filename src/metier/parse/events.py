@@ -8,16 +8,18 @@ from ..types.tree import Raw
 
 DEEPEST = 64
 LONGEST = 65_536
-_FLOW = "[{"
+_OTHER_ENDS = "\x85\u2028\u2029"
+_CURE = "put the value in quotes, and indent with spaces"
 
 
 class BadYaml(Exception):
-    def __init__(self, reason: str, line: int, forbidden: bool = False) -> None:
+    def __init__(self, reason: str, line: int, forbidden: bool = False, cure: str = _CURE) -> None:
         super().__init__(reason)
         self.reason = reason
         self.line = line
         self.forbidden = forbidden
         """Well-formed, and refused all the same."""
+        self.cure = cure
 
 
 class Reading(NamedTuple):
@@ -34,8 +36,7 @@ class Reading(NamedTuple):
 
 def read(block: str) -> Reading:
     if len(block) > LONGEST:
-        raise BadYaml(f"it is longer than {LONGEST} characters", 0, forbidden=True)
-    _refuse_depth(block)
+        raise BadYaml(f"it is longer than {LONGEST} characters", 0, True, "move long texts to the body")
     builder = _Builder(block)
     for event in _events(block):
         builder.take(event)
@@ -50,35 +51,41 @@ def _events(block: str) -> Any:
         yield from yaml.parse(block, Loader=loader)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        raise BadYaml(error.problem or "it does not parse", mark.line if mark else 0) from error
+        line = min(_line(block, mark), block.count("\n")) if mark else 0  # what is missing at the end is on its line
+        raise BadYaml(error.problem or "it does not parse", line) from error
     except yaml.reader.ReaderError as error:
-        raise BadYaml(
-            f"the character {error.character!r} is not allowed", block.count("\n", 0, error.position)
-        ) from error
+        raise _bad_character(block, error) from error
     except yaml.YAMLError as error:
         raise BadYaml(str(error).split("\n")[0], 0) from error
 
 
-def _refuse_depth(block: str) -> None:
-    """Bound nesting before a parser sees it: brackets, and dashes that open lists in one line."""
-    depth = 0
-    line = 0
-    for character in block:
-        if character in _FLOW:
-            depth += 1
-            if depth > DEEPEST:
-                raise BadYaml(f"it is nested more than {DEEPEST} deep", line, forbidden=True)
-        elif character in "]}":
-            depth = max(0, depth - 1)
-        elif character == "\n":
-            line += 1
-    for number, text in enumerate(block.split("\n")):
-        if text.count("- ") > DEEPEST and "".join(text.split()).startswith("-" * DEEPEST):
-            raise BadYaml(f"it is nested more than {DEEPEST} deep", number, forbidden=True)
+def _line(block: str, mark: Any) -> int:
+    """The line of a mark, counted as files count: YAML ends lines at some other characters too."""
+    line: int = mark.line
+    if not line or not any(end in block for end in _OTHER_ENDS):
+        return line
+    return block.count("\n", 0, mark.index)
+
+
+def _bad_character(block: str, error: Any) -> BadYaml:
+    """A character YAML does not allow; the C reader counts bytes, the other one characters."""
+    character = error.character
+    if isinstance(character, str):
+        number, line = ord(character[:1] or "\0"), block.count("\n", 0, error.position)
+    else:
+        number, line = character, block.encode().count(b"\n", 0, error.position)
+    return BadYaml(f"the character U+{number:04X} is not allowed", line, cure="remove it, or run `metier lint --fix`")
+
+
+def _too_deep(line: int) -> BadYaml:
+    return BadYaml(f"it is nested more than {DEEPEST} deep", line, True, "write it with fewer levels")
 
 
 class _Builder:
-    """Builds a tree of text from events, without recursion."""
+    """Builds a tree of text from events, without recursion.
+
+    Events come one by one, so what is refused is refused before the rest is read: depth bounds time too.
+    """
 
     def __init__(self, block: str) -> None:
         self.block = block
@@ -89,16 +96,17 @@ class _Builder:
         self.twice: list[tuple[str, int]] = []
         self.lines: dict[str, int] = {}
         self.sources: dict[str, str] = {}
-        self.started: tuple[int, int] = (0, 0)
+        self.started = 0
 
     def take(self, event: Any) -> None:
         name = type(event).__name__
         if name == "DocumentStartEvent":
             self.documents += 1
             if self.documents > 1:
-                raise BadYaml("it holds a second document", event.start_mark.line, forbidden=True)
+                cure = "remove the line that begins with `---` or `...`"
+                raise BadYaml("it holds a second document", self._line(event), True, cure)
         elif name == "AliasEvent":
-            raise BadYaml("aliases (`*name`) are refused", event.start_mark.line, forbidden=True)
+            raise BadYaml("aliases (`*name`) are refused", self._line(event), forbidden=True)
         elif name == "ScalarEvent":
             self._guard(event)
             text = event.value
@@ -109,8 +117,11 @@ class _Builder:
         elif name in ("MappingEndEvent", "SequenceEndEvent"):
             self._close(event)
 
+    def _line(self, event: Any) -> int:
+        return _line(self.block, event.start_mark)
+
     def _guard(self, event: Any) -> None:
-        line = event.start_mark.line
+        line = self._line(event)
         if event.anchor is not None:
             raise BadYaml("anchors (`&name`) are refused", line, forbidden=True)
         if event.tag is not None:
@@ -118,11 +129,11 @@ class _Builder:
 
     def _open(self, container: Any, event: Any) -> None:
         if self._waiting_for_key():
-            raise BadYaml("a key must be text", event.start_mark.line)
+            raise BadYaml("a key must be text", self._line(event))
         if len(self.stack) == 1 and isinstance(self.stack[0], dict):
-            self.started = (event.start_mark.line, event.start_mark.column)
+            self.started = event.start_mark.index
         if len(self.stack) >= DEEPEST:
-            raise BadYaml(f"it is nested more than {DEEPEST} deep", event.start_mark.line, forbidden=True)
+            raise _too_deep(self._line(event))
         self.stack.append(container)
         self.keys.append(None)
 
@@ -132,8 +143,7 @@ class _Builder:
         if len(self.stack) == 1 and isinstance(self.stack[0], dict):
             key = self.keys[0]
             if key is not None:
-                stop = (event.end_mark.line, event.end_mark.column)
-                self.sources[key] = _between(self.block, self.started, stop)
+                self.sources[key] = self.block[self.started : event.end_mark.index].strip()
         if self.stack:
             self._attach(container)
         else:
@@ -149,9 +159,9 @@ class _Builder:
         self._attach(text)
 
     def _key(self, text: str, event: Any) -> None:
-        line = event.start_mark.line
-        if text == "<<" and event.style is None:
-            raise BadYaml("merge keys (`<<`) are refused", line, forbidden=True)
+        line = self._line(event)
+        if text == "<<" and not event.style:
+            raise BadYaml("merge keys (`<<`) are refused", line, True, "write the keys out")
         if text in self.stack[-1]:
             self.twice.append((text, line))
         if len(self.stack) == 1:
@@ -175,14 +185,6 @@ class _Builder:
             return Reading(self.root, "", tuple(self.twice), self.lines, self.sources)
         kind = "empty" if self.root is None or self.root == "" else "a list" if isinstance(self.root, list) else "text"
         return Reading({}, kind)
-
-
-def _between(block: str, start: tuple[int, int], stop: tuple[int, int]) -> str:
-    lines = block.split("\n")[start[0] : stop[0] + 1]
-    if stop[0] - start[0] < len(lines):
-        lines[-1] = lines[-1][: stop[1]]
-    lines[0] = lines[0][start[1] :]
-    return "\n".join(lines).strip()
 
 
 def has_c_reader() -> bool:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from ..types.dialect import Authoring, Dialect
 from ..types.problem import Code, Mark
 from ..types.skill import NOTHING_REQUIRED, Found, Origin, Skill
+from ..types.text import unhidden
 from ..types.tools import allowed_tools
 from ..types.tree import EMPTY, Raw
 from .needs import may_require, requirements_of
@@ -78,14 +79,14 @@ def settle(found: Found, origin: Origin, head: Head, marks: list[Mark]) -> Skill
     tree, authoring = head.tree, origin.dialect.authoring
     if not tree.keys() <= authoring.fields:
         spell(head, authoring, marks)
-    name = _name(tree.pop("name", ""), found.id, authoring, marks)
+    name = _name(head, found.id, authoring, marks)
     written = tree.pop("description", "")
     if not isinstance(written, str):
-        _refuse_type("description", authoring, marks, name)
+        _refuse_type("description", head, authoring, marks, name)
         written = ""
     description = written.strip()
     if not description:
-        description = _fallback(head.body, authoring, marks, name)
+        description = _fallback(head, authoring, marks, name)
     if len(description) > LONGEST_DESCRIPTION:
         marks.append(Mark("description-too-long", line_of("description", head.block), (str(len(description)),)))
     return complete(found, origin, head, marks, name, description)
@@ -105,8 +106,8 @@ def complete(found: Found, origin: Origin, head: Head, marks: list[Mark], name: 
     if "compatibility" in tree:
         _check_compatibility(tree["compatibility"], head, authoring, marks)
     needs, enabled = NOTHING_REQUIRED, user or model
-    if authoring.json_metadata and isinstance(tree.get("metadata"), str):
-        _read_json_metadata(tree)
+    if authoring.json_metadata and "metadata" in tree:
+        _read_json_metadata(tree, head.sources.get("metadata", ""))
     if may_require(tree):
         needs = requirements_of(tree, authoring)
         config = tree.get("config")
@@ -132,18 +133,24 @@ def spell(head: Head, authoring: Authoring, marks: list[Mark]) -> None:
         marks.append(Mark("unknown-field", line_of(unknown[0], head.block), (", ".join(unknown),)))
 
 
-def line_of(key: str, block: str) -> int:
+def line_of(key: str, block: str, absent: int = 2) -> int:
+    """The line in the file that a key of the block stands on, however it is spelled or quoted."""
     at = block.find(f"\n{key}:")
-    return 2 if at < 0 else block.count("\n", 0, at) + 3
+    if at >= 0:
+        return block.count("\n", 0, at) + 3
+    spelled = "|".join(re.escape(one) for one in (key, *(other for other in SPELLINGS if SPELLINGS[other] == key)))
+    found = re.search(rf"^[ ]*[\"']?(?:{spelled})[\"']?[ \t]*:", block, re.MULTILINE)
+    return absent if found is None else block.count("\n", 0, found.start()) + 2
 
 
-def _name(value: Raw, id: str, authoring: Authoring, marks: list[Mark]) -> str:
+def _name(head: Head, id: str, authoring: Authoring, marks: list[Mark]) -> str:
+    value = head.tree.pop("name", "")
     if not isinstance(value, str):
-        _refuse_type("name", authoring, marks, id)
+        _refuse_type("name", head, authoring, marks, id)
         value = ""
     name = value.strip()
     if not name:
-        marks.append(Mark("missing-name", 1, (id,), fatal=authoring.name_required))
+        marks.append(Mark("missing-name", line_of("name", head.block, 1), (id,), fatal=authoring.name_required))
         if authoring.name_required:
             raise Refusal(marks, id)
         name = id
@@ -152,14 +159,16 @@ def _name(value: Raw, id: str, authoring: Authoring, marks: list[Mark]) -> str:
         return name
     if rule == "word":
         if not _word(name):
-            marks.append(Mark("name-invalid", 2, (name, "letters, digits, `-` and `_`"), fatal=True))
+            line = line_of("name", head.block, 1)
+            marks.append(Mark("name-invalid", line, (name, "letters, digits, `-` and `_`"), fatal=True))
             raise Refusal(marks, name)
     elif rule == "kebab" and not _kebab(name):
-        marks.append(Mark("name-invalid", 2, (name, "small letters, digits and single hyphens inside")))
+        line = line_of("name", head.block, 1)
+        marks.append(Mark("name-invalid", line, (name, "small letters, digits and single hyphens inside")))
     elif rule == "standard" and name != id and not _same_name(name, id):
-        marks.append(Mark("name-mismatch", 2, (name, id)))
+        marks.append(Mark("name-mismatch", line_of("name", head.block, 1), (name, id)))
     if len(name) > LONGEST_NAME:
-        marks.append(Mark("name-too-long", 2, (str(len(name)),)))
+        marks.append(Mark("name-too-long", line_of("name", head.block, 1), (str(len(name)),)))
     return name
 
 
@@ -171,32 +180,47 @@ def _same_name(one: str, other: str) -> bool:
     return unicodedata.normalize("NFKC", one) == unicodedata.normalize("NFKC", other)
 
 
-def _refuse_type(key: str, authoring: Authoring, marks: list[Mark], name: str) -> None:
+def _refuse_type(key: str, head: Head, authoring: Authoring, marks: list[Mark], name: str) -> None:
     fatal = authoring.frontmatter_required
-    marks.append(Mark("field-type", 2, (key,), fatal=fatal))
+    marks.append(Mark("field-type", line_of(key, head.block), (key,), fatal=fatal))
     if fatal:
         raise Refusal(marks, name)
 
 
-def _fallback(body: str, authoring: Authoring, marks: list[Mark], name: str) -> str:
+def _fallback(head: Head, authoring: Authoring, marks: list[Mark], name: str) -> str:
     """A description for a skill that gives none."""
     wanted = authoring.description
     if wanted == "optional":
         return ""
     text = ""
     if wanted == "first-line":
-        text = body.lstrip().split("\n", 1)[0].lstrip("#").strip()[:_LONGEST_FALLBACK]
+        text = _first(head.body, False)[:_LONGEST_FALLBACK].rstrip()
     elif wanted == "first-paragraph":
-        paragraph = body.strip().split("\n\n", 1)[0]
-        text = " ".join(paragraph.lstrip("#").split())
+        text = _first(head.body, True)
     if text:
         marks.append(Mark("description-from-body", 1))
         return text
     if wanted == "first-paragraph":
         return ""
     code: Code = "missing-description"
-    marks.append(Mark(code, 1, fatal=True))
+    marks.append(Mark(code, line_of("description", head.block, 1), fatal=True))
     raise Refusal(marks, name)
+
+
+def _first(body: str, paragraph: bool) -> str:
+    """The first line with text in it, without its heading marks, or the whole paragraph; a heading is one line."""
+    found: list[str] = []
+    for line in body.split("\n"):
+        text = unhidden(line).strip()
+        heading = text.startswith("#")
+        if found and (not text or heading):
+            break
+        text = text.lstrip("#").strip() if heading else text
+        if text:
+            found.append(text)
+            if heading or not paragraph:
+                break
+    return " ".join(" ".join(found).split()) if paragraph else "".join(found)
 
 
 def _boolean(value: Raw, default: bool) -> bool:
@@ -225,12 +249,13 @@ def _check_compatibility(value: Raw, head: Head, authoring: Authoring, marks: li
         marks.append(Mark("compatibility-too-long", line, (str(len(value)),)))
 
 
-def _read_json_metadata(tree: dict[str, Raw]) -> None:
-    """Metadata written as one text of JSON or JSON5 is what that text says."""
+def _read_json_metadata(tree: dict[str, Raw], source: str) -> None:
+    """Metadata written as JSON or JSON5, in quotes or not, is what that text says."""
     metadata = tree.get("metadata")
-    if isinstance(metadata, str) and metadata.strip():
+    text = metadata.strip() if isinstance(metadata, str) else source
+    if text.startswith("{"):
         from .json5 import read  # rare
 
-        found = read(metadata)
+        found = read(text)
         if found is not None:
             tree["metadata"] = found

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 
 from ..types.tree import Raw
+from .events import LONGEST
 
 _key = re.compile(r"([A-Za-z_][A-Za-z0-9_-]{0,63}):(?: +|$)").match
 _COMMON = frozenset(
@@ -27,7 +28,9 @@ _COMMON = frozenset(
 """Keys that are known to be keys, so that most lines need no pattern."""
 _SPECIAL = frozenset("!&*-?:,[]{}#|>@%`\"' ")
 _IN_FLOW = re.compile(r"[\[\]{}\"'#&*!|>%@`?]|: |:,|:$").search
-_JSON = re.compile(r'(?:[{}\[\], ]|"[^"\\]*"(?:: ?)?|(?:true|false|null|-?[0-9]+(?:\.[0-9]+)?)(?=[,}\] ]))+').fullmatch
+_JSON = re.compile(
+    r'(?:[{}\[\], ]|"[^"\\]{0,200}"(?:: ?)?|(?:true|false|null|-?[0-9]{1,30}(?:\.[0-9]{1,30})?)(?=[,}\] ]))+'
+).fullmatch
 _ESCAPED = re.compile(r'(?:[^"\\]|\\["\\])*').fullmatch
 _DEEPEST = 8
 HINT = frozenset({"argument-hint", "argument_hint", "argumentHint"})
@@ -36,6 +39,8 @@ HINT = frozenset({"argument-hint", "argument_hint", "argumentHint"})
 
 def read(block: str) -> dict[str, Raw] | None:
     """The block as a tree, or None.  Most blocks are nothing but `key: plain text`, a line for each."""
+    if len(block) > LONGEST:
+        return None
     lines = block.split("\n")
     found: dict[str, Raw] = {}
     if "#" in block and " #" in block:
@@ -122,6 +127,8 @@ def _end_of_value(lines: list[str], at: int) -> int:
 def _other(key: str, value: str, below: list[str], depth: int) -> Raw | None:
     """A value that is not plain text on one line."""
     if not value:
+        if below and not depth and key in HINT:
+            return None
         return _nested(below, depth) if below else ""
     if value in ("|", ">", "|-", ">-", "|+", ">+"):
         return _block_scalar(value[0], below)
@@ -132,10 +139,9 @@ def _other(key: str, value: str, below: list[str], depth: int) -> Raw | None:
         return _unquoted(first, value[1:-1])
     if first == "[" and last == "]":
         inner = value[1:-1]
-        if key in HINT:
-            return None if _IN_FLOW(inner) else value
-        return _flow_list(inner)
-    if first == "{" and last == "}" and _JSON(value):
+        items = _flow_list(inner)
+        return value if items is not None and not depth and key in HINT else items
+    if first == "{" and last == "}" and value.count("{") + value.count("[") <= _DEEPEST and _JSON(value):
         return _json(value)
     return None
 

@@ -14,7 +14,8 @@ from .fences import cut
 from .fields import SPELLINGS
 from .mend import TYPOS
 
-_awk = re.compile(r"\bawk\b[^\n`]*?['\"][^'\"\n]*(\$[0-9])")
+_awk = re.compile(r"\bawk\b[^\n`'\"]{0,200}['\"][^'\"\n$]{0,400}(\$[0-9])")
+_LONGEST_KEY, _MOST_KEYS = 40, 100
 _price = re.compile(r"(?<![\w$\\])(\$[0-9][0-9,]*(?:\.[0-9]+)?(?:,[0-9]{3}|\.[0-9]{2}|[0-9]{2,}))")
 
 
@@ -22,10 +23,9 @@ def lint(text: str, dialect: Dialect) -> list[Mark]:
     """Hidden characters, misspelled fields, and text that looks like a placeholder but is none."""
     marks = _hidden(text)
     block, body, _, _ = cut(text, dialect.authoring.indented)
-    if block is None:
-        return marks
-    marks += _typos(block, dialect)
-    before = text.count("\n", 0, len(text) - len(body))
+    if block is not None:
+        marks += _typos(block, dialect)
+    before = text.count("\n") - body.count("\n")
     return marks + _hazards(body, dialect, before)
 
 
@@ -44,8 +44,8 @@ def _typos(block: str, dialect: Dialect) -> list[Mark]:
         return []
     fields = dialect.authoring.fields
     marks = []
-    for key, line in reading.lines.items():
-        if key in fields or SPELLINGS.get(key, key) in fields:
+    for key, line in list(reading.lines.items())[:_MOST_KEYS]:
+        if len(key) > _LONGEST_KEY or key in fields or SPELLINGS.get(key, key) in fields:
             continue
         meant = TYPOS.get(key) or next(iter(get_close_matches(key, fields, 1, 0.85)), None)
         if meant and meant not in reading.tree:

@@ -15,7 +15,10 @@ STRUCTURED = frozenset(
         "disallowed-tools", "paths", "tags", "requires",
     }
 )  # fmt: skip
-"""Keys that may hold lists or maps; they are never taken as plain text."""
+"""Keys that may hold lists or maps; they are not taken as plain text."""
+
+PATTERNS = frozenset({"paths", "allowed-tools", "allowed_tools", "allowedTools", "disallowed-tools", "tags"})
+"""Those of them that hold words: one that begins like `*.py` can't be a list or a map."""
 
 PLAIN = frozenset(
     {
@@ -23,6 +26,9 @@ PLAIN = frozenset(
         "version", "homepage", "when_to_use", "when-to-use", "author", "model",
     }
 )  # fmt: skip
+
+MOST_KEYS = 200
+"""Each key of a block is read by itself to find the faulty ones; no author writes more."""
 
 _key = re.compile(r"([A-Za-z_][A-Za-z0-9_-]*)[ \t]*:[ \t]+(\S.*)$").match
 
@@ -54,7 +60,11 @@ def repair_colons(block: str) -> Repaired | None:
 
 def repair(block: str, fault: BadYaml) -> Repaired:
     """Read a block again with its faulty plain values quoted; raise the first fault if that does not help."""
+    if len(block) > events.LONGEST:
+        raise fault
     lines = block.split("\n")
+    if sum(line[:1] not in ("", " ", "\t", "#") for line in lines) > MOST_KEYS:
+        raise fault
     mended: list[tuple[str, int]] = []
     untabbed = [_untab(line) for line in lines]
     if untabbed != lines:
@@ -93,9 +103,11 @@ def _untab(line: str) -> str:
 def _quoted(lines: list[str]) -> tuple[str, str] | None:
     """The lines of one key as a quoted value, if they are at fault and were meant as plain text."""
     matched = _key(lines[0])
-    if matched is None or matched[1] in STRUCTURED:
+    if matched is None:
         return None
     key, value = matched[1], matched[2].rstrip()
+    if key in STRUCTURED and not (key in PATTERNS and value[0] in "*@`%"):
+        return None
     if value.startswith(("!!", "!<")):
         return None
     if plain.read("\n".join(lines)):
@@ -103,7 +115,7 @@ def _quoted(lines: list[str]) -> tuple[str, str] | None:
     try:
         events.read("\n".join(lines))
     except BadYaml as fault:
-        if fault.forbidden and key not in PLAIN:
+        if fault.forbidden and key not in PLAIN and key not in PATTERNS:
             return None
     else:
         return None

@@ -13,6 +13,7 @@ from ..types.problem import Mark
 from ..types.skill import NOTHING_REQUIRED, Found, Skill
 from ..types.tree import EMPTY, Raw, Unread
 from . import lines
+from .events import LONGEST
 from .fields import (
     LONGEST_DESCRIPTION,
     LONGEST_NAME,
@@ -112,6 +113,8 @@ def _description(begun: re.Match[bytes]) -> str | None:
 def _lightly(found: Found, description: str, span: tuple[int, int], authoring: Authoring) -> Skill | None:
     """A skill whose further frontmatter decides nothing: it is kept as it is written, and read when asked for."""
     start, end = span
+    if end > LONGEST:
+        return None
     head = found[4]
     keys = tuple(_keys(head, start, end - 4))
     known = _shapes.get((keys, authoring.fields))

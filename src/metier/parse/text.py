@@ -22,11 +22,11 @@ def text_of(head: bytes, whole: bool, marks: list[Mark]) -> str:
         text = head.decode()
     except UnicodeDecodeError as error:
         if whole or error.start < len(head) - 3 or error.reason != "unexpected end of data":
-            line = head.count(b"\n", 0, error.start) + 1
+            line = _line_at(head, error.start)
             raise Refusal([*marks, Mark("not-utf8", line, (str(error.start),), fatal=True)]) from None
         text = head[: error.start].decode()
     if "\0" in text:
-        line = text.count("\n", 0, text.index("\0")) + 1
+        line = _line_at(head, head.index(b"\0"))
         raise Refusal([*marks, Mark("nul-byte", line, fatal=True)])
     if text[:1] == "\ufeff":
         marks.append(Mark("bom-stripped", 1))
@@ -34,3 +34,9 @@ def text_of(head: bytes, whole: bool, marks: list[Mark]) -> str:
     if "\r" in text:
         text = text.replace("\r\n", "\n").replace("\r", "\n")
     return text
+
+
+def _line_at(head: bytes, at: int) -> int:
+    """The line that holds a byte; LF, CRLF and CR end lines."""
+    before = head[:at]
+    return before.count(b"\n") + before.count(b"\r") - before.count(b"\r\n") + 1

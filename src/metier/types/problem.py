@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, TypeAlias, get_args
 
@@ -68,7 +69,7 @@ MEANINGS: dict[Code, Meaning] = {
         "warning", "the frontmatter opened on line 1 is never closed", "add a line `---` before the body"
     ),
     "invalid-yaml": Meaning(
-        "error", "the frontmatter is not YAML that metier accepts: {0}", "put the value in quotes"
+        "error", "the frontmatter is not YAML that metier accepts: {0}", "{1}"
     ),
     "yaml-repaired": Meaning(
         "warning",
@@ -170,6 +171,8 @@ MEANINGS: dict[Code, Meaning] = {
 }  # fmt: skip
 
 FAMILIES = _families()
+_place = re.compile(r"\{([0-9])\}").sub
+_separator = re.compile("[\x1e\x1f]").sub
 
 
 class Mark(NamedTuple):
@@ -213,26 +216,27 @@ def problem(mark: Mark, path: str = "") -> Problem:
 
 
 def _fill(template: str, details: tuple[str, ...]) -> str:
-    for number, detail in enumerate(details):
-        place = f"{{{number}}}"
-        before, found, after = template.partition(place)
-        if found:
-            template = before + detail + after.replace(place, detail)
-    return template
+    """The template with its details in place, in one pass: a detail that looks like a place is text."""
+    return _place(lambda found: details[int(found[1])] if int(found[1]) < len(details) else "", template)
 
 
 def pack(marks: tuple[Mark, ...]) -> str:
     """Marks as one text, for the index."""
     return "\x1e".join(
-        "\x1f".join((mark.code, str(mark.line), "1" if mark.fatal else "", *mark.details)) for mark in marks
+        "\x1f".join((mark.code, str(mark.line), "1" if mark.fatal else "", *_separable(mark.details))) for mark in marks
     )
 
 
+def _separable(details: tuple[str, ...]) -> tuple[str, ...]:
+    """Details come from files, and may hold the very characters that keep packed marks apart."""
+    return tuple(_separator("\ufffd", detail) for detail in details)
+
+
 def unpack(packed: str) -> tuple[Mark, ...]:
-    """What was packed; a code this version does not know is left out."""
+    """What was packed; a code this version does not know is left out, and so is what was never packed."""
     marks = []
     for one in packed.split("\x1e"):
-        code, line, fatal, *details = one.split("\x1f")
-        if code in MEANINGS:
-            marks.append(Mark(code, int(line), tuple(details), bool(fatal)))
+        code, *rest = one.split("\x1f")
+        if code in MEANINGS and len(rest) >= 2 and rest[0].isdecimal():
+            marks.append(Mark(code, int(rest[0]), tuple(rest[2:]), bool(rest[1])))
     return tuple(marks)

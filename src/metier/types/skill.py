@@ -150,6 +150,19 @@ class Skill(NamedTuple):
     tidy: bool = False
     """Name and description are known to be one clean line each."""
 
+    def __eq__(self, other: object) -> bool:
+        """By what they say: whether frontmatter was read, waits or comes from the index makes no difference."""
+        return isinstance(other, Skill) and self._said() == other._said()
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    def __hash__(self) -> int:
+        return hash((self.path, self.key))
+
+    def _said(self) -> tuple[object, ...]:
+        return (*self[:11], self.extra.plain(), self.marks)
+
     @property
     def extra(self) -> Tree:
         """All other frontmatter, so that nothing an author wrote is lost."""

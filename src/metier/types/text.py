@@ -6,27 +6,34 @@ import re
 
 _HIDDEN = re.compile(
     "[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f"  # control characters, escape sequences among them
-    "\u200b\u2060-\u2064\ufeff"  # zero-width, but for the joiners that scripts need
-    "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"  # direction overrides
+    "\u200b\ufeff"  # zero-width, but for the joiners that scripts need
+    "\u061c\u200e\u200f\u202a-\u202e\u2060-\u206f"  # direction overrides and other orders to the display
     "\ud800-\udfff\ufff9-\ufffb\U000e0000-\U000e0fff]"  # halves of characters, annotations, tags
 )
 _ESCAPE = re.compile(
     r"\x1b(?:\][^\x07\x1b]*(?:\x07|\x1b\\)?|[P^_X][^\x1b]*(?:\x1b\\)?|\[[0-?]*[ -/]*[@-~]?|[ -/]*[0-~]?)"
     r"|\x9b[0-?]*[ -/]*[@-~]?"
 )
+_returns = re.compile("[\x0b\x0c\r\x85\u2028\u2029]")
+"""What moves the cursor and is no line feed."""
 
 
 def flat(text: str) -> str:
     """One line: every run of white space is one space, and what can't be seen is gone."""
     if text.isprintable() and "  " not in text:
         return text.strip(" ")
-    return " ".join(seen(text).split())
+    return " ".join(unhidden(text).split())
 
 
 def seen(text: str) -> str:
-    """The same lines without control characters, escape sequences and hidden marks."""
+    """The same lines without control characters, escape sequences and hidden marks; LF alone ends a line."""
     if text.isprintable():
         return text
+    return _returns.sub(" ", unhidden(text).replace("\r\n", "\n"))
+
+
+def unhidden(text: str) -> str:
+    """The text without escape sequences and hidden marks; its blanks and line ends stay as they are."""
     return _HIDDEN.sub("", _ESCAPE.sub("", text))
 
 

@@ -68,7 +68,7 @@ def cases_of(path: str) -> Iterator[tuple[int, dict[str, Any]]]:
                 or not isinstance(case.get("expect"), dict)
             ):
                 raise ValueError("it is not a case")
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise BadRequest(
                 f"{path}:{number}: {error}", "each line is one JSON object with op, given and expect"
             ) from error
@@ -80,7 +80,10 @@ def run_case(case: dict[str, Any]) -> list[tuple[str, object, object]]:
     op = OPS.get(str(case.get("op")))
     if op is None:
         return [("op", case.get("op"), "an operation this build does not know yet")]
-    actual = op(str(case.get("dialect")), case["given"])
+    try:
+        actual = op(str(case.get("dialect")), case["given"])
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        return [("given", f"what `{case['op']}` asks for", f"{type(error).__name__}: {error}")]
     return [
         (key, expected, actual.get(key)) for key, expected in case["expect"].items() if not holds(key, expected, actual)
     ]

@@ -27,7 +27,8 @@ _KEY = (1, 0, 0, 0)
 
 
 def _bytes(given: Case) -> bytes:
-    data: bytes = base64.b64decode(given["base64"]) if "base64" in given else given["text"].encode()
+    text = given.get("text", "").encode("utf-8", "surrogatepass")
+    data: bytes = base64.b64decode(given["base64"]) if "base64" in given else text
     return data + b"x" * max(0, int(given.get("pad_to_bytes", 0)) - len(data))
 
 
@@ -86,7 +87,7 @@ def validate(_: str, given: Case) -> Case:
         if given.get("target") == "file":
             scratch.write(path, b"")
         elif given.get("target") != "missing":
-            written = {name: text.encode() for name, text in given.get("files", {}).items()}
+            written = {name: text.encode("utf-8", "surrogatepass") for name, text in given.get("files", {}).items()}
             if "text" in given or "base64" in given:
                 written["SKILL.md"] = _bytes(given)
             scratch.fill(path, written)

@@ -15,13 +15,13 @@ from ...parse.mend import mend
 from ...parse.text import Refusal, text_of
 from ...sources.roots import Wanted, guessed
 from ...types.dialect import Dialect
-from ...types.errors import BadRequest, HostError
+from ...types.errors import BadRequest, OutsideSkill
 from ...types.problem import Mark, Problem, problem
 from ...types.settings import Settings
 from ...types.skill import Found, Origin
 from .app import Context
 from .printing import clean, paint, problem_dict, problem_lines, say, say_json
-from .validate import LIMIT, skill_file
+from .validate import LIMIT, file_fault, skill_file
 
 
 class Closely(NamedTuple):
@@ -122,14 +122,8 @@ def _problems(folder: str, name: str, dialect: Dialect) -> Iterator[Problem]:
     path = f"{folder}/{name}"
     try:
         key, data = files.read_skill_file(folder, name, LIMIT)
-    except files.TooLarge as error:
-        yield problem(Mark("too-large", 0, (str(error.key[3]), str(LIMIT)), fatal=True), path)
-        return
-    except files.NotRegular as error:
-        yield problem(Mark("not-a-file", 0, (name, str(error)), fatal=True), path)
-        return
-    except (OSError, HostError) as error:
-        yield problem(Mark("unreadable", 0, (name, str(error)), fatal=True), path)
+    except (OSError, OutsideSkill) as error:
+        yield problem(file_fault(error, name), path)
         return
     origin = Origin("path", 1, "root", folder.rpartition("/")[0], dialect)
     marks = () if name == "SKILL.md" else (Mark("file-case", 0, (name,)),)
@@ -150,7 +144,7 @@ def _mend(folder: str, name: str, mended: list[str]) -> str:
     try:
         _, data = files.read_skill_file(folder, name, LIMIT)
         text = data.decode()
-    except (OSError, HostError, UnicodeDecodeError):
+    except (OSError, OutsideSkill, UnicodeDecodeError):
         return name
     if "\0" in text:
         return name

@@ -9,6 +9,7 @@ import click
 
 from ...host import files, paths
 from ...parse.check import check
+from ...types.errors import OutsideSkill
 from ...types.problem import Mark, Problem, problem
 from .app import Context
 from .printing import clean, paint, problem_dict, problem_lines, say, say_json
@@ -57,7 +58,7 @@ def validate(context: click.Context, paths: tuple[str, ...], as_json: bool) -> N
 
 def reports_of(path: str) -> Iterator[Report]:
     """One report for a skill, or one for each skill in a folder of skills."""
-    target = paths.absolute(path, paths.cwd(), "~")
+    target = paths.absolute(path, paths.cwd(), paths.home())
     if paths.exists(target) and not paths.is_folder(target) and target.rpartition("/")[2].lower() == "skill.md":
         target = target.rpartition("/")[0]
     if not paths.exists(target):
@@ -88,13 +89,20 @@ def strict_report(folder: str) -> Report:
     path = f"{folder}/{name}"
     try:
         _, data = files.read_skill_file(folder, name, LIMIT)
-    except files.TooLarge as error:
-        mark = Mark("too-large", 0, (str(error.key[3]), str(LIMIT)), fatal=True)
-        return Report(folder, (problem(mark, path),))
-    except files.NotRegular as error:
-        return Report(folder, (problem(Mark("not-a-file", 0, (name, str(error)), fatal=True), path),))
-    except OSError as error:
-        mark = Mark("unreadable", 0, (name, error.strerror or "no reason given"), fatal=True)
-        return Report(folder, (problem(mark, path),))
+    except (OSError, OutsideSkill) as error:
+        return Report(folder, (problem(file_fault(error, name), path),))
     marks = check(data, paths.real_name(folder))
     return Report(folder, tuple(problem(mark, path) for mark in marks if mark.code != "bom-stripped"))
+
+
+def file_fault(error: OSError | OutsideSkill, name: str) -> Mark:
+    """Why a skill's file can't be read."""
+    if isinstance(error, files.TooLarge):
+        return Mark("too-large", 0, (str(error.key[3]), str(LIMIT)), fatal=True)
+    if isinstance(error, files.NotRegular):
+        return Mark("not-a-file", 0, (name, str(error)), fatal=True)
+    if isinstance(error, OutsideSkill):
+        return Mark("link-outside", 0, (name, "its folder"), fatal=True)
+    if isinstance(error, FileNotFoundError):
+        return Mark("link-broken", 0, (name,), fatal=True)
+    return Mark("unreadable", 0, (name, error.strerror or "no reason given"), fatal=True)

@@ -1,0 +1,137 @@
+"""What is fuzzed: each target takes bytes, and raises when something that must hold does not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import atheris
+
+with atheris.instrument_imports(include=["metier"]):
+    from metier.catalog import command_names, match
+    from metier.dialects import ALL
+    from metier.parse import events, lines, parse
+    from metier.parse.body import body_of
+    from metier.parse.check import check
+    from metier.parse.json5 import read as read_json5
+    from metier.parse.lint import lint
+    from metier.parse.mend import mend
+    from metier.types.problem import pack, unpack
+    from metier.types.skill import Broken, Found, Origin, Skill
+    from metier.types.text import flat
+    from metier.types.tools import allowed_tools
+
+_KEY = (1, 0, 0, 0)
+_ORIGINS = [Origin("user", 1, "root", "/skills", dialect) for dialect in ALL.values()]
+_TEXT = ("parse", "check", "mend", "events")
+
+
+def _made(data: bytes, origin: Origin, whole: bool = True) -> Skill | Broken:
+    return parse(Found(origin, "s", "/skills/s/SKILL.md", _KEY, data, whole), ALL)
+
+
+def _parse(data: bytes) -> None:
+    for origin in _ORIGINS:
+        made = _made(data, origin, len(data) % 2 == 0)
+        codes = [mark.code for mark in made.marks]
+        assert [mark.code for mark in unpack(pack(made.marks))] == codes
+        if isinstance(made, Broken):
+            assert made.marks[-1].fatal, codes
+        else:
+            assert made.name, codes
+            assert not any(mark.fatal for mark in made.marks), codes
+            assert flat(made.description).isprintable() or not made.description.isascii()
+            str(made.extra.plain()), made.allowed_tools, made.arguments, made.install, made.dispatch
+        assert all(one.message for one in made.problems)
+        body_of(data, origin.dialect)
+
+
+def _check(data: bytes) -> None:
+    for mark in check(data, "my-skill"):
+        assert mark.fatal or mark.code == "bom-stripped", mark
+
+
+def _mend(data: bytes) -> None:
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        return
+    if "\0" in text:
+        return
+    mended, what = mend(text, "s")
+    assert what or mended == text
+    assert mend(mended, "s") == (mended, ()), what
+    for origin in _ORIGINS:
+        if isinstance(_made(data, origin), Skill):
+            after = _made(mended.encode(), origin)
+            assert isinstance(after, Skill), (origin.dialect.name, what, after.marks)
+    lint(text.replace("\r\n", "\n").replace("\r", "\n"), ALL["standard"])
+
+
+def _events(data: bytes) -> None:
+    block = data.decode(errors="ignore").replace("\r", "\n").replace("\0", "")
+    read_json5(block)
+    plain = lines.read(block)
+    try:
+        reading = events.read(block)
+    except events.BadYaml as bad:
+        line, reading = bad.line, events.Reading({}, "bad")
+        if plain is not None or not 0 <= line <= block.count("\n"):
+            raise AssertionError((line, bad.reason, plain)) from bad
+    if plain is not None:
+        assert not reading.twice
+        tree = {key: reading.sources[key] if key in lines.HINT and plain[key] != value else value
+                for key, value in reading.tree.items()}  # fmt: skip
+        assert plain == tree
+
+
+def _tools(data: bytes) -> None:
+    text = data.decode(errors="ignore")
+    found = allowed_tools(text)
+    if found is not None:
+        assert all(name and name.strip() for name in found)
+        assert allowed_tools(" ".join(found)) == found
+        assert allowed_tools(list(found)) == found
+    else:
+        assert "(" in text or ")" in text
+
+
+def _commands(data: bytes) -> None:
+    names, _, line = data.decode(errors="ignore").partition("\n")
+    pairs = [(name, name) for name in names.split("|") if name.strip()]
+    for dialect in ALL.values():
+        rules = dialect.serving.commands
+        commands = command_names(pairs, rules.form, ("help", "exit"))
+        assert len(commands) == len(pairs)
+        if rules.form in ("underscore", "hyphen"):
+            assert len({one.lower() for one in commands}) == len(commands)
+            assert all(0 < len(one) <= 32 and one.isascii() for one in commands), commands
+        found = match(line, pairs, rules.form, rules.matching)
+        assert found.name is None or found.name in names.split("|")
+        assert found.name is not None or found.arguments == ""
+
+
+TARGETS: dict[str, Callable[[bytes], None]] = {
+    "parse": _parse,
+    "check": _check,
+    "mend": _mend,
+    "events": _events,
+    "allowed_tools": _tools,
+    "commands": _commands,
+}
+
+_HEADS = [
+    b"---\nname: s\ndescription: d\n---\nBody\n",
+    b"---\nname: s\ndescription: Use when: x\nmetadata:\n  a: [b, {c: d}]\nallowed-tools: B(c *) D\n---\n# T\n",
+    b"\xef\xbb\xbf---\r\nname: 's'\r\ndescription: >-\r\n  a\r\n  b\r\nargument-hint: [x]\r\n---\r\n",
+    b'---\nname: s\ndescription: "a\\n"\nmetadata: {"openclaw": {"requires": {"bins": ["git"]}}}\n---\n',
+    b"---\nname: s\nmetadata: {a:'b', // c\n d: 1}\nx: &a b\ny: *a\nz: !t c\n<<: d\n---\n",
+    b"  ---\n  name: s\n  ---\n  Body\n",
+    b"---\nname: s\ndesc: d\nlicence: MIT\n\n# Title\n",
+    b"Just text.\n\nMore.\n",
+]
+SEEDS: dict[str, list[bytes]] = {
+    **dict.fromkeys(_TEXT, _HEADS),
+    "events": [head.split(b"---\n")[1] for head in _HEADS if head.count(b"---\n") > 1],
+    "allowed_tools": [b"Read, Grep Bash(git add *)", b"A((b) c),D"],
+    "commands": [b"pdf-tool|PDF Tool|a_b\n/pdf_tool x", b"a b|A-B\n/skill a-b  rest ", b"x\n /x\ty"],
+}

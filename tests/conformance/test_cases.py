@@ -1,0 +1,146 @@
+"""Every conformance case, one test each, and `metier conform` itself."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from metier.faces.cli.conform import run_case
+
+METIER = str(Path(sys.executable).parent / "metier")
+CASES = sorted((Path(__file__).parent / "cases").glob("*.jsonl"))
+ALL = [json.loads(line) for file in CASES for line in file.read_text(encoding="utf-8").splitlines() if line.strip()]
+
+
+@pytest.mark.parametrize("case", ALL, ids=[case["id"] for case in ALL])
+def test_the_case_holds(case):
+    assert run_case(case) == []
+
+
+def test_no_two_cases_share_an_id():
+    ids = [case["id"] for case in ALL]
+
+    assert len(ids) == len(set(ids))
+
+
+def conform(tmp_path, *lines, name="cases.jsonl", args=()):
+    file = tmp_path / name
+    file.write_text("\n".join(line if isinstance(line, str) else json.dumps(line) for line in lines), encoding="utf-8")
+    return run_conform(str(file), *args)
+
+
+def run_conform(*args):
+    return subprocess.run([METIER, "conform", *args], capture_output=True, text=True, timeout=60)
+
+
+GOOD = {
+    "id": "good",
+    "op": "allowed_tools",
+    "dialect": "claude",
+    "given": {"value": "a b"},
+    "expect": {"tools": ["a", "b"]},
+}
+BAD = {**GOOD, "id": "bad", "expect": {"tools": ["a"]}, "note": "why it is here"}
+
+
+def test_conform_passes_and_says_how_many(tmp_path):
+    done = conform(tmp_path, GOOD, GOOD)
+
+    assert done.returncode == 0
+    assert done.stdout.splitlines()[-1] == "2 passed, 0 failed"
+
+
+def test_conform_shows_what_was_expected_and_what_came(tmp_path):
+    done = conform(tmp_path, GOOD, BAD)
+
+    assert done.returncode == 1
+    assert "bad" in done.stdout
+    assert "cases.jsonl:2" in done.stdout
+    assert "why it is here" in done.stdout
+    assert 'tools: expected ["a"]' in done.stdout
+    assert 'got ["a", "b"]' in done.stdout
+    assert done.stdout.splitlines()[-1] == "1 passed, 1 failed"
+
+
+def test_conform_counts_an_operation_it_does_not_know_as_failed(tmp_path):
+    done = conform(tmp_path, {**GOOD, "op": "juggle"})
+
+    assert done.returncode == 1
+    assert "juggle" in done.stdout
+    assert done.stdout.splitlines()[-1] == "0 passed, 1 failed"
+
+
+def test_conform_counts_a_case_that_lacks_what_its_operation_needs_as_failed(tmp_path):
+    done = conform(tmp_path, {**GOOD, "given": {}}, {**GOOD, "op": "commands", "dialect": "nobody"}, GOOD)
+
+    assert done.returncode == 1
+    assert "Traceback" not in done.stderr
+    assert done.stdout.splitlines()[-1] == "1 passed, 2 failed"
+
+
+def test_conform_reads_a_lone_surrogate_as_bytes_that_are_not_utf8(tmp_path):
+    line = (
+        '{"id": "s", "op": "frontmatter", "dialect": "standard", "given": {"text": "---\\nname: \\ud800\\n---\\n", '
+        '"dir": "s"}, "expect": {"loads": false, "codes": ["not-utf8"]}}'
+    )
+
+    assert conform(tmp_path, line).stdout.splitlines()[-1] == "1 passed, 0 failed"
+
+
+def test_conform_skips_blank_lines(tmp_path):
+    assert conform(tmp_path, "", GOOD, "   ", "").stdout == "1 passed, 0 failed\n"
+
+
+def test_conform_gives_one_json_document(tmp_path):
+    done = conform(tmp_path, GOOD, BAD, args=("--json",))
+
+    found = json.loads(done.stdout)
+    assert (found["passed"], found["failed"]) == (1, 1)
+    assert found["failures"][0]["id"] == "bad"
+    assert found["failures"][0]["wrong"] == [["tools", ["a"], ["a", "b"]]]
+    assert done.returncode == 1
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["{not json", "[]", '"text"', "{}", '{"op": "x", "given": 1, "expect": {}}', "[" * 100_000],
+    ids=["not-json", "a-list", "a-text", "empty", "no-given", "deep"],
+)
+def test_conform_names_the_line_that_is_not_a_case(tmp_path, line):
+    done = conform(tmp_path, GOOD, line)
+
+    assert done.returncode == 2
+    assert "cases.jsonl:2" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_conform_says_that_a_file_is_missing(tmp_path):
+    done = run_conform(str(tmp_path / "nothing.jsonl"))
+
+    assert done.returncode == 2
+    assert "does not exist" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("made", ["folder", "bytes"])
+def test_conform_says_that_a_file_can_not_be_read(tmp_path, made):
+    file = tmp_path / "cases.jsonl"
+    if made == "folder":
+        file.mkdir()
+    else:
+        file.write_bytes(b"\xff\xfe")
+
+    done = run_conform(str(file))
+
+    assert done.returncode not in (0, 1)
+    assert "cases.jsonl" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_conform_prints_no_escape_sequence_of_a_case(tmp_path):
+    done = conform(tmp_path, {**BAD, "id": "\x1b[31mred", "given": {"value": "\x1b]0;title\x07"}})
+
+    assert "\x1b" not in done.stdout
+    assert "\x07" not in done.stdout
