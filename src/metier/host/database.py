@@ -8,6 +8,9 @@ import sqlite3
 from collections.abc import Iterator, Sequence
 from typing import Any, Protocol
 
+from ..types.errors import HostError
+from .state import locked, make_folder
+
 _WAIT_MS = 250
 
 
@@ -20,9 +23,10 @@ class Change(Protocol):
 class Database:
     """An open index.  A fault after opening makes it fall silent: reads give nothing, writes do nothing."""
 
-    def __init__(self, connection: sqlite3.Connection, path: str) -> None:
+    def __init__(self, connection: sqlite3.Connection, path: str, inode: int) -> None:
         self._connection = connection
         self.path = path
+        self._inode = inode
         self.silent = ""
         """Why it fell silent, or nothing."""
 
@@ -31,6 +35,8 @@ class Database:
             return []
         try:
             return self._connection.execute(query, values).fetchall()
+        except UnicodeEncodeError:  # a file name that is no text was never remembered
+            return []
         except sqlite3.Error as error:
             self._fall_silent(error)
             return []
@@ -41,14 +47,26 @@ class Database:
 
         def run(statement: str, values: Sequence[Any] = ()) -> None:
             if not self.silent:
-                self._connection.execute(statement, values)
+                try:
+                    self._connection.execute(statement, values)
+                except UnicodeEncodeError:  # a file name that is no text: the rest is remembered without it
+                    return
 
+        self._run("BEGIN IMMEDIATE")
         try:
-            if not self.silent:
-                self._connection.execute("BEGIN IMMEDIATE")
             yield run
-            if not self.silent:
-                self._connection.execute("COMMIT")
+            self._run("COMMIT")
+        except sqlite3.Error as error:
+            self._fall_silent(error)
+        finally:
+            if not self.silent and self._connection.in_transaction:
+                self._run("ROLLBACK")
+
+    def _run(self, statement: str) -> None:
+        if self.silent:
+            return
+        try:
+            self._connection.execute(statement)
         except sqlite3.Error as error:
             self._fall_silent(error)
 
@@ -58,7 +76,8 @@ class Database:
             self._connection.rollback()
         if self.silent == "damaged":
             self.close()
-            remove(self.path)
+            with contextlib.suppress(HostError, OSError):
+                _remove(self.path, self._inode)
 
     def close(self) -> None:
         with contextlib.suppress(sqlite3.Error):
@@ -67,35 +86,73 @@ class Database:
 
 def open_database(path: str, schema: str, version: int) -> tuple[Database | None, str]:
     """The database and how it was found: `ok`, `new`, `damaged` (and made anew), `locked` or `unwritable: why`."""
+    how = ""
     try:
-        os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+        make_folder(os.path.dirname(path))
+        for _ in (1, 2):
+            inode = _made(path)
+            try:
+                database, found = _opened(path, inode, schema, version)
+            except sqlite3.Error as error:
+                if not _is_damage(error):
+                    return None, "locked" if "lock" in str(error) else f"unwritable: {error}"
+                how = "damaged"
+            else:
+                if database is not None:
+                    return database, how or found
+                if found == "newer":
+                    return None, "unwritable: a newer metier made it"
+                how = how or "new"
+            _remove(path, inode)
+    except HostError as error:
+        return None, f"unwritable: {error.message}"
     except OSError as error:
         return None, f"unwritable: {error.strerror}"
-    for attempt in (1, 2):
-        try:
-            connection = _connect(path)
-            [(found,)] = connection.execute("PRAGMA user_version").fetchall()
-            if found == version:
-                return Database(connection, path), "ok" if attempt == 1 else "damaged"
-            if found == 0 and not connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchall():
-                connection.executescript(f"BEGIN IMMEDIATE;{schema}PRAGMA user_version = {version};COMMIT;")
-                return Database(connection, path), "new" if attempt == 1 else "damaged"
-            connection.close()
-        except sqlite3.Error as error:
-            if not _is_damage(error):
-                return None, "locked" if "lock" in str(error) else f"unwritable: {error}"
-        except OSError as error:
-            return None, f"unwritable: {error.strerror}"
-        if not remove(path):
-            return None, "unwritable: the damaged index can't be removed"
     return None, "unwritable: it can't be made anew"
 
 
-def _connect(path: str) -> sqlite3.Connection:
-    os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600))
+def _made(path: str) -> int:
+    """The file's inode; it is there afterwards, and the owner's alone if it was not before."""
+    flags = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW
+    try:
+        opened = os.open(path, flags)
+    except FileNotFoundError:
+        opened = os.open(path, flags | os.O_CREAT, 0o600)
+        os.fchmod(opened, 0o600)
+    try:
+        return os.fstat(opened).st_ino
+    finally:
+        os.close(opened)
+
+
+def _opened(path: str, inode: int, schema: str, version: int) -> tuple[Database | None, str]:
+    """The database, or None and whether an `older` or a `newer` metier made it."""
     connection = sqlite3.connect(path, timeout=_WAIT_MS / 1000, isolation_level=None)
-    connection.executescript("PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA trusted_schema = OFF;")
-    return connection
+    try:
+        connection.executescript("PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA trusted_schema = OFF;")
+        found = _version(connection)
+        how = "ok"
+        if found == 0:
+            connection.execute("BEGIN IMMEDIATE")  # two may come to an empty file at once: one of them fills it
+            found = _version(connection)
+            if found == 0 and not connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchall():
+                for statement in schema.split(";"):
+                    connection.execute(statement)
+                connection.execute(f"PRAGMA user_version = {version}")
+                found, how = version, "new"
+            connection.execute("COMMIT")
+    except sqlite3.Error:
+        connection.close()
+        raise
+    if found == version:
+        return Database(connection, path, inode), how
+    connection.close()
+    return None, "newer" if found > version else "older"
+
+
+def _version(connection: sqlite3.Connection) -> int:
+    [(found,)] = connection.execute("PRAGMA user_version").fetchall()
+    return int(found)
 
 
 def _is_damage(error: sqlite3.Error) -> bool:
@@ -104,12 +161,15 @@ def _is_damage(error: sqlite3.Error) -> bool:
     return isinstance(error, sqlite3.DatabaseError)
 
 
-def remove(path: str) -> bool:
-    for name in (path, path + "-wal", path + "-shm"):
+def _remove(path: str, inode: int) -> None:
+    """Remove a damaged or outdated index, unless another process has put a new one in its place."""
+    with locked(f"{os.path.dirname(path)}/.{os.path.basename(path)}.lock"):
         try:
-            os.unlink(name)
+            if os.lstat(path).st_ino != inode:
+                return
+            # The file itself goes last: until then nobody makes a new one that these could belong to.
+            for name in (path + "-wal", path + "-shm", path):
+                with contextlib.suppress(FileNotFoundError):
+                    os.unlink(name)
         except FileNotFoundError:
-            continue
-        except OSError:
-            return False
-    return True
+            return

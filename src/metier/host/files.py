@@ -9,7 +9,6 @@ from typing import TypeAlias
 
 from ..types.errors import OutsideSkill
 from ..types.skill import StatKey
-from .paths import is_inside
 
 HEAD = 1_024
 """Holds the frontmatter of all but a few skills in a thousand."""
@@ -20,7 +19,9 @@ _KINDS = {_FOLDER: "a folder", _LINK: "a link", 0o010000: "a named pipe", 0o1400
           0o020000: "a device", 0o060000: "a device"}  # fmt: skip
 _READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
 _OPEN_FOLDER = os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY
+_PASS_FOLDER = os.O_DIRECTORY | os.O_CLOEXEC | getattr(os, "O_PATH", os.O_RDONLY)
 _OPENAT2 = 437
+_MOST_HOPS = 40
 _NO_MAGICLINKS, _NO_SYMLINKS, _BENEATH = 0x02, 0x04, 0x08
 
 
@@ -110,23 +111,46 @@ def _answers(openat2: Callable[[int, bytes, bool], int]) -> bool:
 
 
 def _walk_open(folder: int, relative: bytes, links: bool) -> int:
-    """The same where `openat2` is missing: one step at a time, following no link at all."""
-    parts = relative.split(b"/")
-    if any(part in (b"", b".", b"..") for part in parts):
-        raise OSError(errno.EXDEV, "leaves the folder", os.fsdecode(relative))
-    here = folder
+    """The same where `openat2` is missing: one step at a time; each link is read and walked here, not by the system."""
+    waiting = relative.split(b"/")[::-1]
+    inside = [folder]
+    hops = 0
     try:
-        for part in parts[:-1]:
-            step = os.open(part, _OPEN_FOLDER | os.O_NOFOLLOW, dir_fd=here)
-            if here != folder:
-                os.close(here)
-            here = step
-        return os.open(parts[-1], _READ | os.O_NOFOLLOW, dir_fd=here)
-    except NotADirectoryError as error:
-        raise OSError(errno.ELOOP, error.strerror, os.fsdecode(relative)) from None
+        while True:
+            part = waiting.pop() or b"."
+            if part == b"..":
+                if len(inside) == 1:
+                    raise OSError(errno.EXDEV, "leaves the folder", os.fsdecode(relative))
+                os.close(inside.pop())
+                part = b"."
+            flags = _PASS_FOLDER if waiting else _READ
+            try:
+                step = os.open(part, flags | os.O_NOFOLLOW, dir_fd=inside[-1])
+            except OSError as error:
+                target = _target(inside[-1], part) if error.errno in (errno.ELOOP, errno.ENOTDIR) else None
+                if target is None:
+                    raise
+                hops += 1
+                if not links or hops > _MOST_HOPS:
+                    raise OSError(errno.ELOOP, "is a link", os.fsdecode(relative)) from None
+                if target.startswith(b"/"):
+                    raise OSError(errno.EXDEV, "leaves the folder", os.fsdecode(relative)) from None
+                waiting.extend(target.split(b"/")[::-1])
+                continue
+            if not waiting:
+                return step
+            inside.append(step)
     finally:
-        if here != folder:
-            os.close(here)
+        for opened in inside[1:]:
+            os.close(opened)
+
+
+def _target(folder: int, name: bytes) -> bytes | None:
+    """Where a link leads, or None when it is none."""
+    try:
+        return os.readlink(name, dir_fd=folder)
+    except OSError:
+        return None
 
 
 _opener: Callable[[int, bytes, bool], int] | None = None
@@ -263,17 +287,29 @@ def read_skill_file(directory: str, relative: str, limit: int) -> tuple[StatKey,
 
 def open_link(folder: int, relative: str, root: str, contain: bool) -> int:
     """The folder that a link in a root leads to.  Contained, it must lie beneath the root."""
-    if contain and _opener is not _walk_open:
-        opened = open_beneath(folder, relative, links=True)
-    else:
-        path = f"{root}/{relative}"
-        real = os.path.realpath(path, strict=True)
-        if contain and not is_inside(real, os.path.realpath(root)):
-            raise OSError(errno.EXDEV, "leaves the root", relative)
-        opened = os.open(real, _OPEN_FOLDER | os.O_NOFOLLOW)
+    if contain:
+        return _a_folder(open_beneath(folder, relative, links=True), relative)
+    real = os.path.realpath(f"{root}/{relative}", strict=True)
+    return _a_folder(os.open(real, _READ | os.O_NOFOLLOW), relative)
+
+
+def open_root(path: str, base: str) -> int:
+    """A root's folder.  With a base it must lie beneath that, wherever links on the way lead."""
+    opened = open_folder(path)
+    if not base or path == base:
+        return opened
+    os.close(opened)
+    outer = open_folder(base)
+    try:
+        return _a_folder(open_beneath(outer, path[len(base) :].lstrip("/"), links=True), path)
+    finally:
+        os.close(outer)
+
+
+def _a_folder(opened: int, name: str) -> int:
     if os.fstat(opened).st_mode & _TYPE != _FOLDER:
         os.close(opened)
-        raise NotADirectoryError(errno.ENOTDIR, "not a folder", relative)
+        raise NotADirectoryError(errno.ENOTDIR, "not a folder", name)
     return opened
 
 
@@ -281,12 +317,7 @@ def read_linked_head(folder: int, relative: str, name: str, limit: int) -> Head:
     """The head of a file that is a link inside its own folder; one that leads out of it is refused."""
     inside = open_beneath(folder, relative, links=True) if relative else os.dup(folder)
     try:
-        if _opener is not _walk_open:
-            return read_head(inside, name, limit, links=True)
-        target = os.readlink(name, dir_fd=inside)
-        if target.startswith("/") or ".." in target.split("/"):
-            raise OSError(errno.EXDEV, "leaves the folder", name)
-        return read_head(inside, os.path.normpath(target), limit)
+        return read_head(inside, name, limit, links=True)
     finally:
         os.close(inside)
 

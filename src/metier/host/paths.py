@@ -111,7 +111,7 @@ def entry_points(group: str) -> list[tuple[str, str, str]]:
                 continue
             for line in text.partition(wanted)[2].partition("\n[")[0].splitlines():
                 label, separator, module = line.partition("=")
-                if separator:
+                if separator and label.lstrip()[:1] not in ("#", ";"):
                     found.append((label.strip(), module.strip().partition(":")[0], site))
     return sorted(found)
 
@@ -138,7 +138,11 @@ def module_folder(module: str, site: str) -> str | None:
     return None
 
 
-def tree_of(directory: str, most: int = 2_000) -> list[tuple[str, os.stat_result]]:
+MOST_FILES = 20_000
+"""A folder with as many files is not looked through to the end."""
+
+
+def tree_of(directory: str, most: int = MOST_FILES) -> list[tuple[str, os.stat_result]]:
     """Every file and link beneath a folder with its own status, sorted; bounded, following nothing."""
     found: list[tuple[str, os.stat_result]] = []
     waiting = [""]
@@ -147,6 +151,8 @@ def tree_of(directory: str, most: int = 2_000) -> list[tuple[str, os.stat_result
         try:
             with os.scandir(f"{directory}/{inner}" if inner else directory) as entries:
                 for entry in entries:
+                    if len(found) >= most:
+                        break
                     path = f"{inner}/{entry.name}" if inner else entry.name
                     if entry.is_dir(follow_symlinks=False):
                         if entry.name not in ("__pycache__", ".git"):
@@ -196,6 +202,14 @@ def folders_with_skill(folder: str) -> list[str]:
 
 def home() -> str:
     return os.path.expanduser("~")
+
+
+def link_target(path: str) -> str:
+    """Where a link says it leads; nothing when it is no link."""
+    try:
+        return os.readlink(path)
+    except OSError:
+        return ""
 
 
 def is_link(path: str) -> bool:

@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Iterable, Mapping
 
-from ..types.errors import BadRequest
+from ..types.errors import BadRequest, HostError
 from ..types.place import Place
 from ..types.verdict import Facts
 from .memo import has_binary as has_binary
@@ -22,16 +22,47 @@ def here(path: str = ".", profile: str = "") -> Place:
         raise BadRequest(f"{path} is not a folder", "give the folder of your project", path)
     if profile and ("/" in profile or profile.startswith(".") or "\0" in profile):
         raise BadRequest(f"`{profile}` is not the name of a profile", "give a name without `/`")
-    home = os.environ.get("HOME") or os.path.expanduser("~")
-    home = home.rstrip("/") or "/"
+    home = _home()
     state = os.environ.get("METIER_HOME") or home.rstrip("/") + "/.metier"
+    if state.startswith("~/"):
+        state = home.rstrip("/") + state[1:]
+    cwd = _as_home_says(cwd, home)
     return Place(cwd, _project(cwd, home), home, os.path.abspath(state), os.environ, sys.platform, profile)
+
+
+def _home() -> str:
+    """HOME, or what the system says of this user.  Never a relative path: that would be another one everywhere."""
+    home = os.environ.get("HOME", "")
+    if not home.startswith("/"):
+        import pwd  # hardly ever needed
+
+        try:
+            home = pwd.getpwuid(os.getuid()).pw_dir
+        except KeyError:
+            home = ""
+    if home.startswith("/"):
+        return home.rstrip("/") or "/"
+    if os.environ.get("METIER_HOME"):
+        return "/nonexistent"
+    raise HostError("there is no home folder to keep anything in", "set HOME, or METIER_HOME")
+
+
+def _as_home_says(cwd: str, home: str) -> str:
+    """The working folder spelled through the home, when the home is a link: it is the same folder, not a project's."""
+    if cwd == home or cwd.startswith(home.rstrip("/") + "/"):
+        return cwd
+    real = os.path.realpath(home)
+    if real != home and (cwd == real or cwd.startswith(real.rstrip("/") + "/")):
+        return home + cwd[len(real.rstrip("/")) :]
+    return cwd
 
 
 def _project(cwd: str, home: str) -> str:
     """The nearest folder with `.git`; the home folder is nobody's project unless it is where we stand."""
     at = cwd
     while True:
+        if at == home and at != cwd:
+            return cwd
         if os.path.lexists(at + "/.git"):
             return at
         parent = os.path.dirname(at)
@@ -43,10 +74,19 @@ def _project(cwd: str, home: str) -> str:
 def facts(binaries: Iterable[str], names: Iterable[str], env: Mapping[str, str], platform: str) -> Facts:
     """What is true here of the binaries and variables that skills ask about."""
     present = frozenset(binary for binary in binaries if has_binary(binary, env.get("PATH", "")))
-    names = [name for name in names if name in env]
+    names = [name for name in names if _can_be_set(name) and name in env]
     return Facts(
         platform,
         present,
         frozenset(name for name in names if env[name]),
         frozenset(name for name in names if not env[name]),
     )
+
+
+def _can_be_set(name: str) -> bool:
+    """Whether a variable of that name can be at all: frontmatter may ask for one that no system can hold."""
+    try:
+        os.fsencode(name)
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -5,15 +5,26 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
-import secrets
 from collections.abc import Iterator
 
 from ..types.errors import HostError
+from .clock import now_ns
+
+_FORGOTTEN_NS = 60_000_000_000
+"""No write takes this long: what is older was left by a process that was killed."""
 
 
 def make_folder(path: str) -> None:
+    """A folder of the owner's alone; one that is there already stays as it is."""
+    if os.path.isdir(path):
+        return
     try:
-        os.makedirs(path, mode=0o700, exist_ok=True)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        os.mkdir(path, 0o700)
+        os.chmod(path, 0o700)
+    except FileExistsError:
+        if not os.path.isdir(path):
+            raise HostError(f"{path} is not a folder", "move it away, or set METIER_HOME", path) from None
     except OSError as error:
         raise HostError(
             f"{path} can't be made: {error.strerror}", "set METIER_HOME to a folder you may write", path
@@ -23,11 +34,12 @@ def make_folder(path: str) -> None:
 def write_text(path: str, text: str, mode: int = 0o600) -> None:
     """Replace a file whole: a reader sees the old text or the new, never a part."""
     folder = os.path.dirname(path)
-    beside = f"{folder}/.{os.path.basename(path)}.{secrets.token_hex(8)}.tmp"
+    beside = _beside(path)
     try:
         opened = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, mode)
         try:
             with os.fdopen(opened, "wb") as file:
+                os.fchmod(file.fileno(), mode)
                 file.write(text.encode())
                 file.flush()
                 os.fsync(file.fileno())
@@ -37,8 +49,32 @@ def write_text(path: str, text: str, mode: int = 0o600) -> None:
                 os.unlink(beside)
             raise
         _sync_folder(folder)
+        for name in leftovers(path, now_ns() - _FORGOTTEN_NS):
+            with contextlib.suppress(OSError):
+                os.unlink(name)
     except OSError as error:
         raise HostError(f"{path} can't be written: {error.strerror}", "check permissions and space", path) from error
+
+
+def _beside(path: str) -> str:
+    """A name beside a path that nobody can guess."""
+    folder, _, name = path.rpartition("/")
+    return f"{folder}/.{name}.{os.urandom(8).hex()}.tmp"
+
+
+def leftovers(path: str, before_ns: int) -> list[str]:
+    """What writers of a path left beside it when they were killed before that time."""
+    import re  # writing is rare, and starting must be quick
+
+    folder, _, name = path.rpartition("/")
+    ours = re.compile(re.escape(f".{name}.") + r"[0-9a-f]{16}\.tmp(\.old)?").fullmatch
+    found = []
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            with contextlib.suppress(OSError):
+                if ours(entry.name) and entry.stat(follow_symlinks=False).st_ctime_ns < before_ns:
+                    found.append(f"{folder}/{entry.name}")
+    return sorted(found)
 
 
 def _sync_folder(folder: str) -> None:
@@ -60,6 +96,7 @@ def locked(path: str) -> Iterator[None]:
     except OSError as error:
         raise HostError(f"{path} can't be locked: {error.strerror}", "check its permissions", path) from error
     try:
+        os.fchmod(opened, 0o600)
         fcntl.flock(opened, fcntl.LOCK_EX)
         yield
     finally:
@@ -70,7 +107,7 @@ def copy_tree(source: str, target: str) -> None:
     """Copy a folder of ours beside its target, then put it in place: it is there whole or not at all."""
     import shutil  # slow to start, and rarely wanted
 
-    beside = f"{os.path.dirname(target)}/.{os.path.basename(target)}.{secrets.token_hex(8)}.tmp"
+    beside = _beside(target)
     old = beside + ".old"
     try:
         shutil.copytree(source, beside, ignore=shutil.ignore_patterns("__pycache__"))
@@ -83,12 +120,22 @@ def copy_tree(source: str, target: str) -> None:
                 os.rename(old, target)
             raise
     except OSError as error:
-        raise HostError(
-            f"{target} can't be written: {error.strerror}", "check permissions and space", target
-        ) from error
+        reason = error.strerror or str(error)
+        raise HostError(f"{target} can't be written: {reason}", "check permissions and space", target) from error
     finally:
         for leftover in (beside, old):
             shutil.rmtree(leftover, ignore_errors=True)
+
+
+def mend_tree(target: str) -> None:
+    """Finish what a killed `copy_tree` left: the old folder goes back where no new one came, the rest is removed."""
+    import shutil
+
+    for name in leftovers(target, now_ns()):
+        if name.endswith(".old") and not os.path.lexists(target):
+            rename(name, target)
+        else:
+            shutil.rmtree(name, ignore_errors=True)
 
 
 def rename(path: str, target: str) -> None:

@@ -44,7 +44,7 @@ def batches(
             ignore_permission_denied=True,
         ):
             yield frozenset(path for _, path in changes)
-    except OSError:  # no watches left, or a folder that can't be watched: look at intervals instead
+    except (OSError, RuntimeError):  # no watches or no instances left, which it raises as the latter: look at intervals
         yield from _ticks(every_ms, stop)
 
 

@@ -194,7 +194,7 @@ class Library:
         return snapshot_of(self)
 
     def reload(self) -> Library:
-        """Look again.  A skill whose file is broken now stays as it last was, and is listed as broken too."""
+        """Look again.  What `watch` kept alive of a file that is broken stays, and is listed as broken too."""
         from .watching import reloaded
 
         return reloaded(self)

@@ -72,6 +72,9 @@ def open_at(place: Place, request: Request) -> Library:
         found = roots(place, wanted)
     database = _database(place, problems) if request.index else None
     seen = look(found, limits, database, lambda item: parse(item, dialects))
+    if database is not None and database.silent:
+        fault = Mark("index-damaged" if database.silent == "damaged" else "index-locked")
+        problems.append(problem(fault, database.path))
     return Library(
         place=place,
         request=request,
@@ -82,9 +85,9 @@ def open_at(place: Place, request: Request) -> Library:
         broken=seen.broken,
         problems=(*problems, *seen.problems),
         settings=settings,
-        allowed=_allowed(request.agent, place, settings, serving),
+        allowed=_allowed(request.agent, place, wanted),
         bundled=bundled_paths(place.state) if request.root is None else frozenset(),
-        untrusted=_untrusted(seen.skills, place, record, limits),
+        untrusted=untrusted_of(seen.skills, place, record, limits),
         guards=seen.guards,
         leaned_on=tuple(_leaned_on(place, settings, record, seen.skills)),
         database=database,
@@ -110,23 +113,26 @@ def _leaned_on(place: Place, settings: Settings, record: Trusted | None, skills:
 
 def _settings(place: Place, problems: list[Problem]) -> tuple[Settings, Trusted | None]:
     """The user's configuration, then that of the project if it is trusted and still says what it said."""
-    settings = _read(f"{place.state}/{CONFIG}", problems)
+    own = f"{place.state}/{CONFIG}"
+    settings = _read(own, paths.read_text_file(own), problems)
     record = trusted_record(place)
     path = f"{place.project}/.metier/{CONFIG}"
-    if record is None or path == f"{place.state}/{CONFIG}" or not paths.exists(path):
+    if record is None or path == own:
+        return settings, record
+    text = paths.read_text_file(path)
+    if text is None:
         return settings, record
     from ..sources.trusted import config_digest
 
-    if record.configuration != config_digest(place.project):
+    if record.configuration != config_digest(text):
         problems.append(problem(Mark("changed-since-trust", 0, (place.project,)), path))
         return settings, record
     from ..parse.config import merged
 
-    return merged(settings, _read(path, problems)), record
+    return merged(settings, _read(path, text, problems)), record
 
 
-def _read(path: str, problems: list[Problem]) -> Settings:
-    text = paths.read_text_file(path)
+def _read(path: str, text: str | None, problems: list[Problem]) -> Settings:
     if text is None:
         return Settings()
     from ..parse.config import settings_of  # no configuration, no need for a TOML reader
@@ -151,12 +157,13 @@ def trusted_record(place: Place) -> Trusted | None:
         {
             str(name): Capabilities(frozenset(map(str, runs)))
             for name, runs in (skills.items() if isinstance(skills, dict) else ())
+            if isinstance(runs, list)
         },
         str(entry.get("configuration", "")),
     )
 
 
-def _untrusted(skills: Sequence[Skill], place: Place, record: Trusted | None, limits: Limits) -> Mapping[str, Mark]:
+def untrusted_of(skills: Sequence[Skill], place: Place, record: Trusted | None, limits: Limits) -> Mapping[str, Mark]:
     theirs = [skill for skill in skills if skill.origin.source == "project"]
     if not theirs:
         return {}
@@ -211,26 +218,28 @@ def _database(place: Place, problems: list[Problem]) -> Database | None:
     return database
 
 
-def _allowed(agent: str | Sequence[str] | None, place: Place, settings: Settings, serving: Dialect) -> Allowed:
+def _allowed(agent: str | Sequence[str] | None, place: Place, wanted: Wanted) -> Allowed:
     """The skills an agent may use: a list, what its configuration or its own file says, or everything."""
     if agent is None:
         return Allowed()
     if not isinstance(agent, str):
         return Allowed(tuple(agent))
-    names = settings.agents[agent] if agent in settings.agents else _agent_file(agent, place)
-    if names is None and serving.serving.unlisted_agent == "none":
+    agents = wanted.settings.agents
+    names = agents[agent] if agent in agents else _agent_file(agent, place, wanted.project_trusted)
+    if names is None and wanted.serving.serving.unlisted_agent == "none":
         return Allowed(())
     return Allowed(names)
 
 
-def _agent_file(agent: str, place: Place) -> tuple[str, ...] | None:
-    """The `skills:` of an agent's own file."""
+def _agent_file(agent: str, place: Place, trusted: bool) -> tuple[str, ...] | None:
+    """The `skills:` of an agent's own file; the project's agents are looked at only once it is trusted."""
+    theirs: list[str] = []
     if "/" in agent or agent.endswith(".md"):
         candidates = [paths.absolute(agent, place.cwd, place.home)]
     else:
         folders = ("workspace/agents", ".metier/agents", ".claude/agents", "agents")
-        candidates = [f"{place.project}/{folder}/{agent}.md" for folder in folders]
-        candidates.append(f"{place.state}/agents/{agent}.md")
+        theirs = [f"{place.project}/{folder}/{agent}.md" for folder in folders]
+        candidates = [*(theirs if trusted else ()), f"{place.state}/agents/{agent}.md"]
     for path in candidates:
         text = paths.read_text_file(path)
         if text is None:
@@ -241,4 +250,8 @@ def _agent_file(agent: str, place: Place) -> tuple[str, ...] | None:
         if not found:
             raise BadRequest(f"{path} has no frontmatter", "begin it with `---`, a name and `skills:`", path)
         return names
+    if not trusted and any(paths.exists(path) for path in theirs):
+        raise BadRequest(
+            f"the agent `{agent}` belongs to a project that is not trusted", f"run `metier trust {place.project}`"
+        )
     raise BadRequest(f"no agent is called `{agent}`", "give the path of its file, or name it in [agents]")

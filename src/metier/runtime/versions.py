@@ -10,12 +10,15 @@ from typing import TYPE_CHECKING
 
 from ..host.clock import now_ns
 from ..host.database import Database
+from ..sources.look import is_settled
 from ..types.errors import MetierError
 from ..types.skill import Skill
 
 if TYPE_CHECKING:
     from .library import Library
 
+_WRITE = "INSERT OR REPLACE INTO notes VALUES (?, ?)"
+_UNREADABLE = "unreadable"
 _memory: dict[str, tuple[int, str]] = {}
 """Versions of this process, for libraries without an index."""
 
@@ -31,7 +34,7 @@ class Snapshot:
     fingerprint: str
     """The same for the same content and the same verdicts."""
     digests: dict[str, str]
-    """By path: the digest of each SKILL.md."""
+    """By path: the digest of each SKILL.md; of a broken one what is wrong, and the digest that was kept, if one was."""
 
 
 def bump(current: int) -> int:
@@ -44,20 +47,18 @@ def snapshot_of(library: Library) -> Snapshot:
     text = dumps([sorted(digests.items()), sorted(_standing(library))])
     fingerprint = sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
     where = library.place.cwd if library.request.root is None else library.roots[0].origin.path
-    workspace = f"{where}\0{library.dialect.name}"
+    allowed = "" if library.allowed.everything else dumps(library.allowed.names)
+    workspace = f"{where}\0{library.dialect.name}\0{library.place.profile}\0{allowed}"
     version, before = _load(library.database, workspace)
     if before != fingerprint:
-        version = bump(version)
-        _save(library.database, workspace, version, fingerprint)
+        version = _raise(library.database, workspace, fingerprint)
     everywhere, _ = _load(library.database, "")
     return Snapshot(max(version, everywhere), where, fingerprint, digests)
 
 
 def bump_everywhere(database: Database | None) -> int:
     """Make every workspace's snapshot out of date: after installing something for all of them."""
-    version = bump(_load(database, "")[0])
-    _save(database, "", version, "")
-    return version
+    return _raise(database, "", None)
 
 
 def _standing(library: Library) -> Iterable[str]:
@@ -67,26 +68,41 @@ def _standing(library: Library) -> Iterable[str]:
 
 
 def _digests(library: Library) -> Iterable[tuple[str, str]]:
-    for broken in library.broken:
-        yield broken.path, "broken:" + ",".join(mark.code for mark in broken.marks)
+    broken = {item.path: "broken:" + ",".join(mark.code for mark in item.marks) for item in library.broken}
+    yield from broken.items()
+    began = now_ns()
+    notes = _digest_notes(library.database)
+    fresh: list[tuple[str, str]] = []
     for skill in library.skills:
-        yield skill.path, _digest(library, skill)
+        key, stamp = f"digest\0{skill.path}", " ".join(map(str, skill.key)) + " "
+        known = notes.get(key) if skill.path not in library.kept else None
+        if known is not None and known.startswith(stamp):
+            yield skill.path, known.rpartition(" ")[2]
+            continue
+        digest = _digest(library, skill)
+        yield skill.path, f"{broken[skill.path]} {digest}" if skill.path in broken else digest
+        if digest != _UNREADABLE and skill.path not in library.kept and is_settled(skill.key, began):
+            fresh.append((key, stamp + digest))
+    _keep(library.database, fresh)
+
+
+def _digest_notes(database: Database | None) -> dict[str, str]:
+    if database is None:
+        return {}
+    return dict(database.rows("SELECT key, value FROM notes WHERE key >= 'digest' AND key < 'digesu'"))
 
 
 def _digest(library: Library, skill: Skill) -> str:
-    if skill.path in library.kept:
-        return library.read(skill).digest
-    key = f"digest\0{skill.path}"
-    stamp = " ".join(map(str, skill.key))
-    known = _note(library.database, key)
-    if known is not None and known.startswith(stamp + " "):
-        return known.rpartition(" ")[2]
     try:
-        digest = library.read(skill).digest
+        return library.read(skill).digest
     except MetierError:
-        return "unreadable"
-    _keep(library.database, key, f"{stamp} {digest}")
-    return digest
+        return _UNREADABLE
+
+
+def _every_version(database: Database | None) -> Iterable[int]:
+    yield from (version for version, _ in _memory.values())
+    rows = database.rows("SELECT value FROM notes WHERE key LIKE 'version%'") if database is not None else []
+    yield from (int(loads(value)[0]) for (value,) in rows)
 
 
 def _load(database: Database | None, workspace: str) -> tuple[int, str]:
@@ -97,9 +113,23 @@ def _load(database: Database | None, workspace: str) -> tuple[int, str]:
     return int(version), str(fingerprint)
 
 
-def _save(database: Database | None, workspace: str, version: int, fingerprint: str) -> None:
-    _memory[workspace] = (version, fingerprint)
-    _keep(database, f"version\0{workspace}", dumps([version, fingerprint]))
+def _raise(database: Database | None, workspace: str, fingerprint: str | None) -> int:
+    """Raise a version, unless another process has just done so for the same content."""
+    if database is None:
+        return _raised(None, workspace, fingerprint)
+    with database.change() as change:
+        version = _raised(database, workspace, fingerprint)
+        change(_WRITE, (f"version\0{workspace}", dumps(_memory[workspace])))
+    return version
+
+
+def _raised(database: Database | None, workspace: str, fingerprint: str | None) -> int:
+    version, before = _load(database, workspace)
+    if fingerprint is None or before != fingerprint:
+        # Above all that was ever handed out, so that a rise for one shows through a rise for everybody, and back.
+        version = bump(max([version, *_every_version(database)]))
+    _memory[workspace] = (version, fingerprint or "")
+    return version
 
 
 def _note(database: Database | None, key: str) -> str | None:
@@ -107,7 +137,8 @@ def _note(database: Database | None, key: str) -> str | None:
     return rows[0][0] if rows else None
 
 
-def _keep(database: Database | None, key: str, value: str) -> None:
-    if database is not None:
+def _keep(database: Database | None, notes: list[tuple[str, str]]) -> None:
+    if database is not None and notes:
         with database.change() as change:
-            change("INSERT OR REPLACE INTO notes VALUES (?, ?)", (key, value))
+            for note in notes:
+                change(_WRITE, note)

@@ -7,14 +7,16 @@ from dataclasses import dataclass, replace
 
 from ..host import files, paths
 from ..host.clock import monotonic
+from ..host.watch import DEBOUNCE_MS, batches
 from ..host.watch import Stop as Stop
-from ..host.watch import batches
 from ..types.errors import MetierError
+from ..types.problem import Mark, problem
 from ..types.skill import Skill
 from .library import Library
 
 _MOST_KEPT = 67_108_864
 _SHORTEST_MS = 1_000
+_LONGEST_MS = 60_000
 _SHARE = 50
 """The backstop may cost a fiftieth of the time."""
 
@@ -40,38 +42,66 @@ def reloaded(library: Library) -> Library:
 
 
 def _with_last_good(old: Library, new: Library, texts: Mapping[str, bytes]) -> Library:
-    broken = {item.path for item in new.broken}
+    broken = {item.path: item.origin for item in new.broken}
     if not broken:
         return new
-    saved = [skill for skill in old.skills if skill.path in broken]
+    # The root may have another rank or standing by now; the reading of the file is still the old one.
+    saved = [
+        skill._replace(origin=replace(broken[skill.path], dialect=skill.origin.dialect))
+        for skill in old.skills
+        if skill.path in broken and skill.path in texts
+    ]
     if not saved:
         return new
-    kept = {skill.path: texts[skill.path] for skill in saved if skill.path in texts}
-    standing = {skill.path: mark for skill in saved if (mark := old.untrusted.get(skill.path)) is not None}
-    skills = tuple(sorted((*new.skills, *saved), key=lambda skill: (-skill.origin.rank, skill.path)))
-    return replace(new, skills=skills, kept=kept, untrusted={**new.untrusted, **standing})
+    from .opening import trusted_record, untrusted_of
+
+    standing = untrusted_of(saved, new.place, trusted_record(new.place), new.limits)
+    skills = sorted((*new.skills, *saved), key=lambda skill: (-skill.origin.rank, skill.path.split("/")))
+    return replace(
+        new,
+        skills=tuple(skills),
+        kept={skill.path: texts[skill.path] for skill in saved},
+        untrusted={**new.untrusted, **standing},
+    )
 
 
 def changes(library: Library, stop: Stop | None = None) -> Iterator[Change]:
     """Yield each change of content.  Events make it quick; looking again at intervals makes it certain."""
-    texts = _texts(library, {})
+    texts = _texts(library, library.kept)
     current = library
+    _ = library.snapshot  # the first one reads every file; how long a look takes is measured without it
     while stop is None or not stop.is_set():
         began = monotonic()
-        fresh = _with_last_good(current, reloaded(current), texts)
+        fresh = _with_last_good(current, _again(current), texts)
         change = _difference(current, fresh)
         took = monotonic() - began
         if change is not None:
             current = fresh
             texts = _texts(current, texts)
             yield change
-            continue
-        every = max(_SHORTEST_MS, int(took * 1000 * _SHARE))
+            every = DEBOUNCE_MS  # more may have come before there was anything to hear it
+        else:
+            if fresh.database is not None and fresh.database is not current.database:
+                fresh.database.close()  # nobody has seen it; waiting for the collector would leave files open
+            every = min(max(_SHORTEST_MS, int(took * 1000 * _SHARE)), _LONGEST_MS)
         folders = _folders(current)
         for _ in batches(folders, _wanted(current), every, stop):
             break
         else:
             return
+
+
+def _again(library: Library) -> Library:
+    """Look again.  When that can't be done (the named root is gone, the trust book is damaged) nothing is offered
+    until it can: the watch outlives it."""
+    from .opening import open_at
+
+    try:
+        return open_at(library.place, library.request)
+    except MetierError as error:
+        gone = library.request.root is not None and not paths.is_folder(library.roots[0].origin.path)
+        mark = Mark("not-found") if gone else Mark("config-syntax", 0, (error.message,), fatal=True)
+        return replace(library, skills=(), broken=(), problems=(problem(mark, error.path),), kept={}, untrusted={})
 
 
 def _texts(library: Library, before: Mapping[str, bytes]) -> dict[str, bytes]:
@@ -113,20 +143,32 @@ def _folders(library: Library) -> set[str]:
     folders = {path for path, _ in library.guards}
     folders |= {skill.directory for skill in library.skills}
     folders |= {item.path.rpartition("/")[0] for item in library.broken}
-    for root in library.roots:
-        path = root.origin.path
-        while path and not paths.is_folder(path):
-            path = path.rpartition("/")[0]
-        if path:
-            folders.add(path)
+    folders |= {path.rpartition("/")[0] for path in _missing(library)}
     return folders
 
 
+def _missing(library: Library) -> set[str]:
+    """For each root that is not there: the first folder on the way to it that is not."""
+    missing = set()
+    for root in library.roots:
+        path = root.origin.path
+        if paths.is_folder(path):
+            continue
+        parent = path.rpartition("/")[0]
+        while parent and not paths.is_folder(parent):
+            path, parent = parent, parent.rpartition("/")[0]
+        missing.add(path)
+    return missing
+
+
 def _wanted(library: Library) -> Callable[[str], bool]:
-    skill_folders = {skill.directory for skill in library.skills}
+    searched = {path for path, _ in library.guards}
+    missing = _missing(library)
 
     def wanted(path: str) -> bool:
         folder, _, name = path.rpartition("/")
-        return name.lower() == "skill.md" or (folder not in skill_folders and not name.endswith((".swp", "~")))
+        if name.lower() == "skill.md" or path in missing:
+            return True
+        return folder in searched and not name.endswith((".swp", "~"))
 
     return wanted

@@ -7,7 +7,7 @@ from json import dumps, loads
 from typing import NamedTuple
 
 from ..host import files, paths, state
-from ..types.errors import HostError
+from ..types.errors import HostError, MetierError
 
 MANIFEST = "bundled.json"
 
@@ -41,7 +41,7 @@ def _read(folder: str) -> dict[str, str]:
     try:
         found = loads(text)["skills"]
         return {str(name): str(digest) for name, digest in found.items()}
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise HostError(f"{folder}/{MANIFEST} is damaged: {error}", "move it away and run `metier init`") from error
 
 
@@ -58,28 +58,47 @@ def copy_bundled(folder: str) -> Copied:
         state.make_folder(f"{folder}/skills")
         source = bundle()
         for name in paths.list_names(source).folders:
-            done[_one(f"{source}/{name}", f"{folder}/skills/{name}", name, manifest)].append(name)
-        state.write_text(f"{folder}/{MANIFEST}", dumps({"skills": manifest}, indent=1, sort_keys=True) + "\n")
+            target = f"{folder}/skills/{name}"
+            state.mend_tree(target)
+            before = dict(manifest)
+            done[_one(f"{source}/{name}", target, name, manifest)].append(name)
+            if manifest != before:  # at once: what is copied and not written down would pass for the user's own
+                _write(folder, manifest)
+        if not was_copied(folder):
+            _write(folder, manifest)
     return Copied(*(tuple(done[key]) for key in Copied._fields))
+
+
+def _write(folder: str, manifest: dict[str, str]) -> None:
+    state.write_text(f"{folder}/{MANIFEST}", dumps({"skills": manifest}, indent=1, sort_keys=True) + "\n")
 
 
 def _one(source: str, target: str, name: str, manifest: dict[str, str]) -> str:
     new = digest(source)
     there = paths.exists(target)
     if name not in manifest:
-        if there:
+        if there and _digest_now(target) != new:
             return "kept"
-        state.copy_tree(source, target)
+        if not there:
+            state.copy_tree(source, target)
         manifest[name] = new
         return "added"
     if not there:
         return "deleted"
-    now = digest(target)
+    now = _digest_now(target)
     if now == new or now != manifest[name]:
         return "kept"
     state.copy_tree(source, target)
     manifest[name] = new
     return "updated"
+
+
+def _digest_now(target: str) -> str:
+    """The digest of the user's copy; nothing when something in it can't be read, which ours always can."""
+    try:
+        return digest(target)
+    except (MetierError, OSError):
+        return ""
 
 
 def digest(directory: str) -> str:

@@ -40,6 +40,8 @@ class Visit:
     limits: Limits
     seen: set[tuple[int, int]] = field(default_factory=set)
     """Device and inode of every file taken: the same real file loads once."""
+    doubted: set[tuple[int, int]] = field(default_factory=set)
+    """The same for roots that are not trusted: what they hold takes nothing away from those that are."""
     problems: list[Problem] = field(default_factory=list)
     guards: list[tuple[str, StatKey | None]] = field(default_factory=list)
     """Folders whose names were read, with their keys: while these hold, the walk would be the same."""
@@ -53,7 +55,7 @@ def find(root: Root, visit: Visit, rows: Mapping[str, Row], read: Reader) -> Fin
     handed to `read` at once, so that no more than one head is held at a time."""
     path = root.origin.path
     try:
-        folder = files.open_folder(path)
+        folder = files.open_root(path, root.base)
     except (FileNotFoundError, NotADirectoryError):
         visit.guards.append((path, files.stat_key(path)))
         if root.named:
@@ -61,7 +63,10 @@ def find(root: Root, visit: Visit, rows: Mapping[str, Row], read: Reader) -> Fin
         return Finding([], [])
     except OSError as error:
         visit.guards.append((path, files.stat_key(path)))
-        visit.say("unreadable", path, path, error.strerror or "no reason given")
+        if error.errno == errno.EXDEV:
+            visit.say("link-outside", path, path, root.base)
+        else:
+            visit.say("unreadable", path, path, error.strerror or "no reason given")
         return Finding([], [])
     try:
         walk = _Walk(root, visit, rows, folder, read)
@@ -84,14 +89,17 @@ class _Walk:
         self.found: list[Skill | Broken] = []
         self.fresh: list[Skill | Broken] = []
         self.directories = 0
+        self.full = False
+        self.seen = visit.seen if root.origin.trusted else visit.doubted
         self.limit = visit.limits.file_bytes
 
     def skills(self) -> None:
         listed = self._list("", self.folder)
         if listed is None:
             return
-        if self.root.itself and SKILL_FILE in listed.files:
-            self._take("", self.path.rpartition("/")[2], SKILL_FILE)
+        spelled = _spelled(listed) if self.root.itself else None
+        if spelled is not None:
+            self._take("", self.path.rpartition("/")[2], spelled)
         elif (
             self.root.nested
             and "skills" in listed.folders
@@ -116,46 +124,40 @@ class _Walk:
         links = frozenset(listed.links)
         skip = self.root.skip if not prefix else frozenset[str]()
         names = sorted([*listed.folders, *links]) if links else listed.folders
+        found, most = self.found, self.visit.limits.candidates
         run: list[str] = []
         for name in names:
             if name[0] == "." or name in _NEVER or name in skip:
                 continue
             if name in links or prefix + name in self.rows:
-                if run and not self._run(prefix, run, level):
+                stopped = self._run(prefix, run, level) if run else ""
+                if stopped or len(found) >= most:
+                    _say_full(self, prefix, names[names.index(stopped or name) :])
                     return
                 run = []
-                if self._full(prefix + name):
-                    return
                 if name in links:
                     self._linked(prefix + name, name)
                 elif not self._known(prefix + name):
                     self._run(prefix, [name], level)
             else:
                 run.append(name)
-        if run:
-            self._run(prefix, run, level)
+        if stopped := self._run(prefix, run, level):
+            _say_full(self, prefix, names[names.index(stopped) :])
 
-    def _full(self, relative: str) -> bool:
-        most = self.visit.limits.candidates
-        if len(self.found) < most:
-            return False
-        self.visit.say("limit-candidates", self.path, self.path, str(most), relative)
-        return True
-
-    def _run(self, prefix: str, names: list[str], level: int) -> bool:
-        """Real folders, each a skill or a group of skills.  False when the root has given all it may."""
+    def _run(self, prefix: str, names: list[str], level: int) -> str:
+        """Real folders, each a skill or a group of skills; the one it stopped at when the root has given all it may."""
         contained = self.root.links == "contain"
         heads = files.read_heads(self.folder, prefix, names, self.limit, contained)
         # Opening many and then reading many is quicker than in turns: each has the processor's caches to itself.
         while batch := list(islice(heads, _BATCH)):
             for name, got in batch:
-                if len(self.found) >= self.visit.limits.candidates and self._full(prefix + name):
-                    return False
+                if len(self.found) >= self.visit.limits.candidates:
+                    return name
                 if isinstance(got, tuple):
                     self._read(prefix + name, name, got)
                 else:
                     self._odd(prefix + name, name, level, got)
-        return True
+        return ""
 
     def _read(self, relative: str, name: str, got: files.Head) -> None:
         key, head, whole, device = got
@@ -176,7 +178,7 @@ class _Walk:
         row = self.rows[relative]
         file = relative + _TAIL
         plain = files.plain_key(self.folder, file)
-        if plain is None or plain[0] != row[1:5]:
+        if plain is None or plain[0] != row[1:5] or row[4] > self.limit:
             return False
         if self._first(plain[1], row[1]):
             self.found.append(revive(row, self.root.origin, f"{self.path}/{file}"))
@@ -184,7 +186,7 @@ class _Walk:
 
     def _first(self, device: int, inode: int) -> bool:
         identity = (device, inode)
-        seen = self.visit.seen
+        seen = self.seen
         before = len(seen)
         seen.add(identity)
         return len(seen) > before
@@ -208,7 +210,7 @@ class _Walk:
             files.close(folder)
         if listed is None:
             return
-        spelled = next((file for file in (*listed.files, *listed.links) if file.lower() == "skill.md"), None)
+        spelled = _spelled(listed)
         if spelled is not None and not (prefix == "skills/" and level == 1):
             self._take(relative, relative.rpartition("/")[2], spelled)
         elif level <= self.root.depth:
@@ -248,21 +250,24 @@ class _Walk:
         except FileNotFoundError:
             return
         except OSError as error:
-            self._faulty(relative, name, SKILL_FILE, error)
+            self._faulty(relative, name, SKILL_FILE, error, folder)
             return
         finally:
             files.close(folder)
         if self._first(device, key[0]):
             self.found.append(self.read(Found(self.root.origin, name, path + _TAIL, key, head, whole, lasting=False)))
 
-    def _faulty(self, relative: str, name: str, spelled: str, error: OSError) -> None:
-        """A SKILL.md that is not an ordinary file: a link inside its folder is fine, the rest is broken."""
+    def _faulty(self, relative: str, name: str, spelled: str, error: OSError, inside: int | None = None) -> None:
+        """A SKILL.md that is not an ordinary file: a link inside its folder is fine, the rest is broken.
+
+        `inside` is its folder where that was reached by a link."""
         file = f"{relative}/{spelled}" if relative else spelled
         path = f"{self.path}/{file}"
         origin = self.root.origin
         if error.errno == errno.ELOOP and not isinstance(error, files.NotRegular):
             try:
-                key, head, whole, device = files.read_linked_head(self.folder, relative, spelled, self.limit)
+                place = (self.folder, relative) if inside is None else (inside, "")
+                key, head, whole, device = files.read_linked_head(*place, spelled, self.limit)
             except OSError as second:
                 error = second
             else:
@@ -273,12 +278,33 @@ class _Walk:
         self.found.append(Broken(name, path, key, origin, (_mark(error, spelled, self.limit),), name))
 
 
+def _say_full(walk: _Walk, prefix: str, names: list[str]) -> None:
+    """Say, once for a root, where its cap cut: at the first folder that is or holds a skill."""
+    limits = walk.visit.limits
+    for name in names[: limits.directories] if not walk.full else ():
+        relative = prefix + name
+        if name[0] == "." or name in _NEVER:
+            continue
+        if files.stat_key(f"{walk.path}/{relative}{_TAIL}") or _holds_skills(walk.folder, relative, _PEEK):
+            walk.full = True
+            walk.visit.say("limit-candidates", walk.path, walk.path, str(limits.candidates), relative)
+            return
+
+
+def _spelled(listed: paths.Listed) -> str | None:
+    """The skill file of a folder by the name it has there; the right spelling first."""
+    found = [file for file in (*listed.files, *listed.links) if file.lower() == "skill.md"]
+    return SKILL_FILE if SKILL_FILE in found else found[0] if found else None
+
+
 def _mark(error: OSError, spelled: str, limit: int) -> Mark:
     """Why a SKILL.md can't be read."""
     if isinstance(error, files.TooLarge):
         return Mark("too-large", 0, (str(error.key[3]), str(limit)), fatal=True)
     if isinstance(error, files.NotRegular):
         return Mark("not-a-file", 0, (spelled, str(error)), fatal=True)
+    if error.errno == errno.ENXIO:
+        return Mark("not-a-file", 0, (spelled, "a socket or a device"), fatal=True)
     if error.errno == errno.EXDEV:
         return Mark("link-outside", 0, (spelled, "its folder"), fatal=True)
     if error.errno in (errno.ELOOP, errno.ENOENT):

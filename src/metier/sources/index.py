@@ -92,7 +92,10 @@ def remember(database: Database, root: Root, fresh: Iterable[Skill | Broken], go
     """
     with database.change() as change:
         change("INSERT OR IGNORE INTO roots (tag) VALUES (?)", (tag(root),))
-        [(number,)] = database.rows("SELECT id FROM roots WHERE tag = ?", (tag(root),))
+        found = database.rows("SELECT id FROM roots WHERE tag = ?", (tag(root),))
+        if not found:
+            return  # the index is busy or gone; what was read is still right
+        number = found[0][0]
         for relative in gone:
             change("DELETE FROM skills WHERE root = ? AND dir = ?", (number, relative))
         for item in fresh:

@@ -19,6 +19,16 @@ _SETTLED_NS = 50_000_000
 """A file younger than this may change again without its times showing it: it is not remembered yet."""
 
 
+_COARSE_NS = 2_000_000_000
+"""The same where the file system keeps whole seconds only."""
+
+
+def is_settled(key: StatKey, at: int) -> bool:
+    """Whether a file read at that time or later will show any further change in its key."""
+    changed = max(key[1], key[2])
+    return changed < at - (_SETTLED_NS if changed % 1_000_000_000 else _COARSE_NS)
+
+
 class Seen(NamedTuple):
     skills: tuple[Skill, ...]
     broken: tuple[Broken, ...]
@@ -44,6 +54,7 @@ def _look(roots: Sequence[Root], limits: Limits, database: Database | None, read
     loaded: dict[str, int] = {}
     left_out: dict[str, list[str]] = {}
     for root in roots:
+        began = now_ns()
         rows = recall(database, root)
         finding = find(root, visit, rows, read)
         tier = root.origin.tier
@@ -56,16 +67,15 @@ def _look(roots: Sequence[Root], limits: Limits, database: Database | None, read
         loaded[tier] = loaded.get(tier, 0) + len(mine)
         skills += mine
         if database is not None and (finding.fresh or len(finding.items) < len(rows)):
-            _update(database, root, rows, finding)
+            _update(database, root, rows, finding, began)
     for tier, ids in left_out.items():
         details = (tier, str(limits.skills), str(len(ids)), ids[0])
         visit.problems.append(problem(Mark("limit-skills", 0, details)))
     return Seen(tuple(skills), tuple(broken), tuple(visit.problems), tuple(visit.guards))
 
 
-def _update(database: Database, root: Root, before: Iterable[str], finding: Finding) -> None:
+def _update(database: Database, root: Root, before: Iterable[str], finding: Finding, began: int) -> None:
     cut = len(root.origin.path) + 1
-    settled = now_ns() - _SETTLED_NS
-    lasting = [item for item in finding.fresh if max(item.key[1], item.key[2]) < settled]
+    lasting = [item for item in finding.fresh if item.origin is root.origin and is_settled(item.key, began)]
     there = {item.path[cut:].rpartition("/")[0] for item in finding.items}
     remember(database, root, lasting, [name for name in before if name not in there], cut)

@@ -67,6 +67,8 @@ def plugins(place: Place, settings: Settings, problems: list[Problem]) -> tuple[
         (place.project + "/.metier/plugins", "project"),
         (place.state + "/plugins", "plugin"),
     ]
+    if holders[0][0] == holders[1][0]:
+        del holders[0]  # standing in the home folder, its plugins are the user's own
     for holder, source in holders:
         for name in _folders(holder):
             found += read_plugin(f"{holder}/{name}", source, problems)

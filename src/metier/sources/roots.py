@@ -13,6 +13,9 @@ from ..types.settings import ConfiguredRoot, Settings
 from ..types.skill import Origin
 from .plugins import Plugin
 
+_STATE = "~/.metier/"
+"""Templates that begin so lie in metier's own folder, wherever METIER_HOME has put it."""
+
 
 class Wanted(NamedTuple):
     """Who serves the skills, and what else was asked for."""
@@ -43,9 +46,14 @@ def roots(place: Place, wanted: Wanted) -> tuple[Root, ...]:
             continue
         kept.setdefault(draft.path, draft)
     rank = len(kept)
+    labels: dict[str, int] = {}
     found = []
     for number, draft in enumerate(kept.values()):
         spec = draft.spec
+        base = place.project if spec.source == "project" else ""
+        count = labels[draft.label] = labels.get(draft.label, 0) + 1
+        if count > 1:
+            draft = draft._replace(label=f"{draft.label}-{count}")
         origin = Origin(
             "path" if draft.named and spec.label == "path" else "configured" if draft.named else spec.source,
             rank - number,
@@ -56,7 +64,7 @@ def roots(place: Place, wanted: Wanted) -> tuple[Root, ...]:
             spec.tier or draft.label,
             draft.namespace,
         )
-        found.append(Root(origin, spec.depth, spec.links, spec.nested, spec.itself, spec.skip, draft.named))
+        found.append(Root(origin, spec.depth, spec.links, spec.nested, spec.itself, spec.skip, draft.named, base))
     return tuple(found)
 
 
@@ -97,7 +105,9 @@ def _filled(spec: RootSpec, place: Place) -> Iterator[_Draft]:
         if not bundled:
             return
         template = template.replace("{bundled}", bundled)
-    if template.startswith("~/"):
+    if template.startswith(_STATE):
+        template = place.state + template[len(_STATE) - 1 :]
+    elif template.startswith("~/"):
         template = place.home.rstrip("/") + template[1:]
     yield _Draft(spec, template.replace("{project}", place.project.rstrip("/")), spec.label)
 
@@ -115,10 +125,17 @@ def guessed(path: str, wanted: Wanted) -> str:
     """The dialect of a folder by where it lies, as the roots metier knows lie."""
     for dialect in wanted.dialects.values():
         for spec in dialect.serving.roots:
-            tail = spec.path.rpartition("}")[2].removeprefix("~").lstrip("/")
-            if "/" in tail and (path == tail or path.endswith("/" + tail)):
+            before, profile, tail = spec.path.partition("{profile}")
+            known = (before if profile else before.rpartition("}")[2]).removeprefix("~").strip("/")
+            if "/" in known and _lies_in(path, known, tail if profile else ""):
                 return spec.dialect
     return "standard"
+
+
+def _lies_in(path: str, known: str, tail: str) -> bool:
+    """Whether a path is, or is inside, a folder that ends so; with a tail, any one name stands between."""
+    _, found, inner = f"{path}/".rpartition(f"/{known}/")
+    return bool(found) and (not tail or inner.partition("/")[2].startswith(tail.strip("/") + "/"))
 
 
 def named_root(path: str, dialect: str, place: Place, wanted: Wanted) -> Root:

@@ -8,6 +8,7 @@ from hashlib import sha256
 from json import dumps, loads
 
 from ..host import files, paths, state
+from ..host.clock import now_ns
 from ..types.errors import HostError
 from ..types.skill import Skill
 from ..types.tree import Tree
@@ -49,7 +50,7 @@ def read_book(folder: str) -> dict[str, dict[str, object]]:
         projects = book["projects"]
         if book["version"] != 1 or not isinstance(projects, dict):
             raise ValueError("unknown form")
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise HostError(
             f"{path} is damaged: {error}",
             "move it away, then run `metier trust` for each project again",
@@ -81,13 +82,17 @@ def runs_of(skill: Skill, limit: int) -> frozenset[str]:
         body = f"!`unreadable: {error}`"
     for command in (*_inline.findall(body), *_fenced.findall(body)):
         found.add(_digest("command", command.strip()))
-    for path, status in paths.tree_of(directory):
+    tree = paths.tree_of(directory)
+    if len(tree) >= paths.MOST_FILES:  # what was not seen can't be vouched for, today or tomorrow
+        found.add(_digest("uncounted", str(now_ns())))
+    for path, status in tree:
         if path == "SKILL.md":
             continue
         if status.st_mode & 0o170000 == 0o120000:
-            found.add(_digest("link", path, str(status.st_mtime_ns)))
+            found.add(_digest("link", path, paths.link_target(f"{directory}/{path}")))
         elif status.st_mode & 0o111 or path.startswith("scripts/") or path.endswith(_RUNS):
             found.add(_digest("script", path, str(bool(status.st_mode & 0o111)), _content(directory, path)))
+    found.update(_digest("install", recipe.options.json()) for recipe in skill.install)
     for key in _GRANTS:
         value = skill.extra.get(key)
         if value:
@@ -111,13 +116,12 @@ def _digest(*parts: str) -> str:
     return sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
-def config_digest(project: str) -> str:
+def config_digest(text: str | None) -> str:
     """The digest of a project's configuration; its text is not interpreted here."""
-    text = paths.read_text_file(f"{project}/{CONFIG}")
     return "" if text is None else sha256(text.encode()).hexdigest()
 
 
 def record_of(project: str, skills: Iterable[Skill], limit: int) -> dict[str, object]:
     """What is trusted when a person trusts a project as it is now."""
     places = {skill.directory.removeprefix(project + "/"): sorted(runs_of(skill, limit)) for skill in skills}
-    return {"skills": places, "configuration": config_digest(project)}
+    return {"skills": places, "configuration": config_digest(paths.read_text_file(f"{project}/{CONFIG}"))}

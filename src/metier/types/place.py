@@ -42,3 +42,5 @@ class Root(NamedTuple):
     skip: frozenset[str] = frozenset()
     named: bool = False
     """The user named this root: that it is missing is worth saying."""
+    base: str = ""
+    """The project that the root must lie in, links on the way to it included."""
