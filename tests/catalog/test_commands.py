@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 from tests.making import origin, skill
 
 from metier.catalog import command_names, command_table, match
+from metier.catalog import named as table_of
 from metier.catalog.commands import normalised
 from metier.dialects import ALL
 from metier.types.catalog import Command, Match
@@ -21,7 +22,7 @@ def named(dialect: str, *names: str, reserved: tuple[str, ...] = ()) -> list[str
 
 def called(dialect: str, line: str, *names: str) -> Match:
     rules = ALL[dialect].serving.commands
-    return match(line, [(name, name) for name in names], rules.form, rules.matching)
+    return match(line, table_of([(name, name) for name in names], rules.form), rules.matching)._replace(at=None)
 
 
 def table(dialect: str, *skills, reserved=(), scheduled=()):
@@ -257,3 +258,9 @@ def test_every_command_of_the_table_calls_its_own_skill(names):
     for dialect in NORMALISING:
         for name, command in zip(names, named(dialect, *names), strict=True):
             assert called(dialect, f"/{command}", *names).name == name
+
+
+def test_a_match_says_which_command_it_is():
+    found = match("/b x", table_of([("a", "a"), ("b", "b")], "name"), "exact")
+
+    assert (found.name, found.at) == ("b", 1)

@@ -91,7 +91,7 @@ def test_trust_asks_again_only_when_more_can_run():
     assert decided(record, frozenset({"one"})) is None
     assert decided(record, frozenset()) is None
     assert decided(record, frozenset({"one", "three"})) == "changed-since-trust"
-    assert decided(record, frozenset(), "elsewhere") == "changed-since-trust"
+    assert decided(record, frozenset(), "elsewhere") == "untrusted"
 
 
 def test_the_hint_about_trust_names_the_project():

@@ -98,7 +98,7 @@ def test_trusted_skills_are_like_any_other(world: World, theirs: Path):
     library = world.open()
     assert standing(library) == {"deploy": []}
     assert [command.name for command in library.commands()] == ["deploy"]
-    assert library.match("/deploy now") == ("deploy", "now", library.match("/deploy now").user_message)
+    assert library.match("/deploy now")[:2] == ("deploy", "now")
 
 
 def test_a_copy_of_a_trusted_project_elsewhere_is_untrusted(world: World, theirs: Path, tmp_path: Path):

@@ -199,11 +199,13 @@ def test_a_configured_root_stands_between_the_project_and_the_user(world: World)
     assert [(problem.code, problem.path) for problem in library.problems] == [("not-found", str(world.home / "gone"))]
 
 
-def test_a_configured_root_with_an_unknown_dialect_is_a_clear_error(world: World):
+def test_a_configured_root_with_an_unknown_dialect_is_a_finding_and_ends_nothing(world: World):
     world.state.mkdir()
     (world.state / "config.toml").write_text('roots = [{path = "~/x", dialect = "latin"}]\n')
-    with pytest.raises(BadRequest, match="`latin` is not a dialect"):
-        world.open()
+    [problem] = [one for one in world.open().problems if one.code == "config-type"]
+
+    assert "roots[0].dialect" in problem.message
+    assert problem.path.endswith("config.toml")
 
 
 @pytest.mark.parametrize(

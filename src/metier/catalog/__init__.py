@@ -11,11 +11,12 @@ from ..types.verdict import Verdict
 from .commands import command_names, command_table
 from .entries import compact_path, entries_of
 from .fit import Budget, fit
-from .match import match
+from .match import Named, match, named
 from .write import layout
 
 __all__ = [
     "Budget",
+    "Named",
     "Style",
     "catalogue",
     "command_names",
@@ -24,6 +25,7 @@ __all__ = [
     "fit",
     "layout",
     "match",
+    "named",
 ]
 
 

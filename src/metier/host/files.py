@@ -229,14 +229,23 @@ def _head(opened: int, limit: int) -> Head:
         close(opened)
 
 
+def _fence(head: bytes) -> int:
+    """Where the closing fence begins: the line break before a line that is `---`, or -1."""
+    at = head.find(b"\n---", 3)
+    while at >= 0:
+        end = head.find(b"\n", at + 4)
+        if end >= 0 and not head[at + 4 : end].strip(b" \t\r"):
+            return at
+        at = head.find(b"\n---", at + 4)
+    return head.find(b"\r---", 3) if b"\n" not in head else -1
+
+
 def wanted_beyond(head: bytes) -> int:
     """How many bytes more are needed: none if the frontmatter ends in the head and holds a description.
 
     Without a description some of the body is wanted in its place; without an end, the end.
     """
-    end = head.find(b"\n---", 3)
-    if end < 0:
-        end = head.find(b"\r---", 3)
+    end = _fence(head)
     if end < 0 and head.lstrip(b"\xef\xbb\xbf \t").startswith(b"---"):
         return LONGEST_HEAD - len(head)
     if end >= 0 and head.find(b"description:", 0, end) >= 0:

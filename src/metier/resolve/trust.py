@@ -36,8 +36,8 @@ def untrusted(
     """The project's skills that may not be used, and why.  Prose may change; what runs may only shrink."""
     marks: dict[str, Mark] = {}
     for skill, place, now in skills:
-        if record is None:
+        if record is None or place not in record.skills:
             marks[skill.path] = Mark("untrusted", 0, (project,))
-        elif place not in record.skills or now.widens(record.skills[place]):
+        elif now.widens(record.skills[place]):
             marks[skill.path] = Mark("changed-since-trust", 0, (project,))
     return marks

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from ..catalog import Budget, Style, catalogue, command_table, match
+from ..catalog import Budget, Named, Style, catalogue, command_table, match
 from ..host import files, paths
 from ..host.database import Database
 from ..host.place import facts
@@ -126,10 +126,13 @@ class Library:
         return tuple(found)
 
     def match(self, line: str) -> Match:
-        """The skill that a line of input calls, if it calls one."""
-        rules = self.dialect.serving.commands
-        callable_ = [verdict.skill for verdict in self.verdicts if verdict.usable and verdict.skill.user_may_invoke]
-        return match(line, [(skill.name, skill.id) for skill in callable_], rules.form, rules.matching)
+        """What a line of input calls, if it calls anything: `at` is its place in `commands()`."""
+        table = self.commands()
+        known = [
+            Named(one.name, one.skill.name if one.skill else one.name, one.skill.id if one.skill else one.name)
+            for one in table
+        ]
+        return match(line, known, self.dialect.serving.commands.matching)
 
     def find(self, name: str) -> Verdict:
         """The skill of that name, `name@root` for one that is shadowed; a folder's name will do."""

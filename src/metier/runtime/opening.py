@@ -62,6 +62,7 @@ def open_at(place: Place, request: Request) -> Library:
     problems: list[Problem] = []
     settings, record = _settings(place, problems)
     dialects = _dialects(settings, problems)
+    settings = _known_dialects(settings, dialects, f"{place.state}/{CONFIG}", problems)
     serving = _serving(request.dialect or str(settings.tree.get("dialect") or "standard"), dialects)
     limits = replace(serving.serving.limits, **settings.limits)
     wanted = Wanted(serving, dialects, settings, project_trusted=record is not None)
@@ -196,6 +197,26 @@ def _dialects(settings: Settings, problems: list[Problem]) -> Mapping[str, Diale
         if made is not None:
             found[made.name] = made
     return found
+
+
+def _known_dialects(
+    settings: Settings, dialects: Mapping[str, Dialect], path: str, problems: list[Problem]
+) -> Settings:
+    """A dialect that the configuration names and nobody knows is passed over, with a word about it."""
+    wanted = "one of " + ", ".join(dialects)
+    named = settings.tree.get("dialect")
+    if named is not None and named not in dialects:
+        problems.append(problem(Mark("config-type", 0, ("dialect", wanted)), path))
+        settings = replace(settings, tree={key: value for key, value in settings.tree.items() if key != "dialect"})
+    if all(not root.dialect or root.dialect in dialects for root in settings.roots):
+        return settings
+    kept = []
+    for number, root in enumerate(settings.roots):
+        if root.dialect and root.dialect not in dialects:
+            problems.append(problem(Mark("config-type", 0, (f"roots[{number}].dialect", wanted)), path))
+            root = replace(root, dialect="")
+        kept.append(root)
+    return replace(settings, roots=tuple(kept))
 
 
 def _serving(name: str, dialects: Mapping[str, Dialect]) -> Dialect:

@@ -73,3 +73,5 @@ class Match(NamedTuple):
     arguments: str
     user_message: str
     """What is left to say to the model."""
+    at: int | None = None
+    """Which of the commands it is."""

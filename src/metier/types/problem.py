@@ -153,7 +153,7 @@ MEANINGS: dict[Code, Meaning] = {
     ),
     "shadowed": Meaning("info", "shadowed by {0}", "address it as `{1}`, or rename one of the two"),
     "untrusted": Meaning(
-        "warning", "the project is not trusted", "read its skills, then run `metier trust {0}`"
+        "warning", "not trusted yet: it comes with the project", "read it, then run `metier trust {0}`"
     ),
     "changed-since-trust": Meaning(
         "warning",

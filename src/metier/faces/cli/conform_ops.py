@@ -6,7 +6,7 @@ import base64
 from collections.abc import Callable
 from typing import Any
 
-from ...catalog import Budget, command_names, compact_path, fit, layout, match
+from ...catalog import Budget, command_names, compact_path, fit, layout, match, named
 from ...catalog.entries import entries_of
 from ...dialects import ALL
 from ...host import files, scratch
@@ -103,7 +103,7 @@ def commands(dialect: str, given: Case) -> Case:
 
 def matching(dialect: str, given: Case) -> Case:
     rules = ALL[dialect].serving.commands
-    found = match(given["input"], [(name, name) for name in given["skills"]], rules.form, rules.matching)
+    found = match(given["input"], named([(name, name) for name in given["skills"]], rules.form), rules.matching)
     return {"skill": found.name, "arguments": found.arguments, "user_message": found.user_message}
 
 

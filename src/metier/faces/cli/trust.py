@@ -13,17 +13,18 @@ from .printing import clean, clean_path, columns, say, say_json
 
 
 @click.command("trust")
-@click.argument("directory", required=False, default=".")
+@click.argument("directory", required=False)
 @click.option("--list", "listing", is_flag=True, help="The projects you trust.")
 @click.option("--remove", is_flag=True, help="Take the trust back.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document.")
 @click.pass_obj
-def trust(context: Context, directory: str, listing: bool, remove: bool, as_json: bool) -> None:
+def trust(context: Context, directory: str | None, listing: bool, remove: bool, as_json: bool) -> None:
     """Trust the skills of a project as they are now.
 
     The trust is kept outside the project and is bound to its path and to what its skills can run.  Prose may
     change later; new or changed commands, scripts and grants ask again.
     """
+    directory = directory or context.project
     place = here(directory)
     if listing:
         _list(place.state, as_json)
@@ -34,7 +35,7 @@ def trust(context: Context, directory: str, listing: bool, remove: bool, as_json
         write_record(place.state, project, None)
         say(f"{clean_path(project)} is no longer trusted" if known else f"{clean_path(project)} was not trusted")
         return
-    library = open_library(directory, dialect=context.dialect, profile=context.profile)
+    library = open_library(directory, profile=context.profile)
     theirs = [skill for skill in library.skills if skill.origin.source == "project"]
     write_record(place.state, project, record_of(project, theirs, library.limits.file_bytes))
     report = [(skill.name, len(runs_of(skill, library.limits.file_bytes))) for skill in theirs]
