@@ -1,4 +1,4 @@
-"""metier with its index written by an earlier process: verdicts with their problems, no catalog."""
+"""metier with its index written by an earlier process: verdicts, no catalog."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import metier
 def verdicts(root: str) -> tuple[int, str, object]:
     """One library and its verdicts."""
     library = metier.open(root=root)
-    problems = [verdict.problems for verdict in library.verdicts]
-    return len(problems), "", (library, problems)
+    verdicts = library.verdicts
+    return len(verdicts) + len(library.broken), "", (library, verdicts)
 
 
 run(verdicts)

@@ -22,7 +22,8 @@ def test_a_library_can_not_be_changed(world: World):
         library.skills = ()  # type: ignore[misc]
     with pytest.raises(AttributeError):
         library.skills[0].name = "other"  # type: ignore[misc]
-    assert isinstance(library.skills, tuple)
+    assert not hasattr(library.skills, "append")
+    assert library.skills == tuple(library.skills)
     assert isinstance(library.problems, tuple)
 
 

@@ -75,7 +75,10 @@ def write_index(world: World, statement: str, *values: object) -> None:
 
 def test_the_second_open_believes_the_index(stocked: World):
     cold = stocked.open(index=True)
-    write_index(stocked, "UPDATE skills SET description = 'From the index.' WHERE dir = 'one'")
+    write_index(
+        stocked,
+        "UPDATE skills SET texts = 'one' || char(31) || 'From the index.' || char(31, 31, 31, 31) WHERE dir = 'one'",
+    )
     assert stocked.open(index=True).find("one").skill.description == "From the index."
     assert stocked.open().find("one").skill.description == "Does it."
     assert codes(cold) == []
@@ -192,7 +195,10 @@ def test_a_damaged_index_is_made_anew_and_never_changes_what_is_found(stocked: W
     assert first.snapshot.version
     second = stocked.open(index=True)
     assert (shown(second), codes(second)) == (cold, [])
-    write_index(stocked, "UPDATE skills SET description = 'From the index.' WHERE dir = 'one'")
+    write_index(
+        stocked,
+        "UPDATE skills SET texts = 'one' || char(31) || 'From the index.' || char(31, 31, 31, 31) WHERE dir = 'one'",
+    )
     assert stocked.open(index=True).find("one").skill.description == "From the index."
 
 
@@ -407,3 +413,24 @@ def test_any_character_that_yaml_can_write_goes_through_the_index_or_around_it(w
         assert (shown(library), codes(library)) == (cold, [])
         assert library.snapshot.version
     assert "good" in ids(library)
+
+
+def test_a_row_that_can_not_be_taken_apart_is_read_anew(stocked: World):
+    fill(stocked)
+    write_index(stocked, "UPDATE skills SET texts = 'scribbled' WHERE dir = 'one'")
+
+    assert "one" in stocked.open(index=True).names
+    assert [skill.name for skill in stocked.open(index=True).skills] == list(stocked.open(index=True).names)
+
+
+def test_scribbles_where_requirements_stood_never_make_a_skill_eligible(stocked: World):
+    fill(stocked)
+    write_index(
+        stocked,
+        "UPDATE skills SET texts = 'one' || char(31) || 'd' || char(31, 31) || '{not json' || char(31)"
+        " || '{neither' || char(31) WHERE dir = 'one'",
+    )
+    [verdict] = [verdict for verdict in stocked.open(index=True).verdicts if verdict.skill.id == "one"]
+
+    assert not verdict.eligible
+    assert dict(verdict.skill.extra) == {}

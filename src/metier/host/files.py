@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable, Iterable, Iterator
-from typing import TypeAlias
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, TypeAlias
 
 from ..types.errors import OutsideSkill
 from ..types.skill import StatKey
@@ -207,6 +207,31 @@ def read_heads(
         finally:
             close(opened)
         yield name, (key, head, len(head) >= size, found.st_dev)
+
+
+def unchanged(
+    folder: int, prefix: str, names: Iterable[str], rows: Mapping[str, Any], limit: int
+) -> Iterator[tuple[str, Any, int]]:
+    """Each name with its row, if the row's key is still that of a plain file there, and the file's device."""
+    stat = os.stat
+    for name in names:
+        row = rows.get(prefix + name)
+        if row is not None:
+            try:
+                found = stat(f"{prefix}{name}/SKILL.md", dir_fd=folder, follow_symlinks=False)
+            except OSError:
+                yield name, None, 0
+                continue
+            if (
+                found.st_mtime_ns == row[2]
+                and found.st_ino == row[1]
+                and found.st_ctime_ns == row[3]
+                and found.st_size == row[4] <= limit
+                and found.st_mode & _TYPE == _REGULAR
+            ):
+                yield name, row, found.st_dev
+                continue
+        yield name, None, 0
 
 
 def _refusal(found: os.stat_result, key: StatKey) -> OSError:

@@ -13,6 +13,7 @@ from ..host.database import Database
 from ..host.place import facts
 from ..resolve import Allowed, Terms, asked, resolve
 from ..resolve.eligibility import checklist
+from ..sources import Shelf
 from ..types.catalog import Catalog, Command, Match
 from ..types.dialect import Dialect, Format, Limits
 from ..types.errors import Changed, MetierError, UnknownSkill, Unloadable
@@ -40,7 +41,7 @@ class Library:
     limits: Limits
     roots: tuple[Root, ...]
     """Where it looked, in order of precedence."""
-    skills: tuple[Skill, ...]
+    skills: Sequence[Skill]
     """Every skill that loads, the ones that shadow others first."""
     broken: tuple[Broken, ...]
     """Every skill that does not load, with the reasons."""
@@ -60,7 +61,7 @@ class Library:
     @property
     def names(self) -> tuple[str, ...]:
         """The name of every skill that loads, whatever was decided about it."""
-        return tuple(skill.name for skill in self.skills)
+        return self.skills.names if isinstance(self.skills, Shelf) else tuple(skill.name for skill in self.skills)
 
     @cached_property
     def facts(self) -> Facts:

@@ -73,6 +73,7 @@ def open_at(place: Place, request: Request) -> Library:
         found = roots(place, wanted)
     database = _database(place, problems) if request.index else None
     seen = look(found, limits, database, lambda item: parse(item, dialects))
+    theirs = any(root.origin.source == "project" for root in found)
     if database is not None and database.silent:
         fault = Mark("index-damaged" if database.silent == "damaged" else "index-locked")
         problems.append(problem(fault, database.path))
@@ -88,7 +89,7 @@ def open_at(place: Place, request: Request) -> Library:
         settings=settings,
         allowed=_allowed(request.agent, place, wanted),
         bundled=bundled_paths(place.state) if request.root is None else frozenset(),
-        untrusted=untrusted_of(seen.skills, place, record, limits),
+        untrusted=untrusted_of(seen.skills if theirs else (), place, record, limits),
         guards=seen.guards,
         leaned_on=tuple(_leaned_on(place, settings, record, seen.skills)),
         database=database,

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from .look import Seen, look
+from .look import Seen, Shelf, look
 
-__all__ = ["Seen", "look"]
+__all__ = ["Seen", "Shelf", "look"]

@@ -13,7 +13,7 @@ from ..types.dialect import Limits
 from ..types.place import Root
 from ..types.problem import Code, Mark, Problem, problem
 from ..types.skill import Broken, Found, Skill, StatKey
-from .index import Row, revive
+from .index import Row
 
 SKILL_FILE = "SKILL.md"
 _TAIL = "/" + SKILL_FILE
@@ -28,7 +28,8 @@ Reader: TypeAlias = Callable[[Found], Skill | Broken]
 
 
 class Finding(NamedTuple):
-    items: list[Skill | Broken]
+    items: list[Skill | Broken | Row]
+    """In order; what the index knew comes as its row."""
     fresh: list[Skill | Broken]
     """Those the index should learn."""
 
@@ -86,7 +87,7 @@ class _Walk:
         self.folder = folder
         self.path = root.origin.path
         self.read = read
-        self.found: list[Skill | Broken] = []
+        self.found: list[Skill | Broken | Row] = []
         self.fresh: list[Skill | Broken] = []
         self.directories = 0
         self.full = False
@@ -120,69 +121,61 @@ class _Walk:
             return None
 
     def _level(self, prefix: str, level: int, listed: paths.Listed) -> None:
-        """What a folder holds, in order: links one by one, folders in runs."""
+        """What a folder holds, in order: links and what the index knows one by one, other folders in runs."""
         links = frozenset(listed.links)
-        skip = self.root.skip if not prefix else frozenset[str]()
+        skip = _NEVER | self.root.skip if not prefix else _NEVER
         names = sorted([*listed.folders, *links]) if links else listed.folders
-        found, most = self.found, self.visit.limits.candidates
+        wanted = [name for name in names if name[0] != "." and name not in skip]
+        found, seen, most = self.found, self.seen, self.visit.limits.candidates
         run: list[str] = []
-        for name in names:
-            if name[0] == "." or name in _NEVER or name in skip:
-                continue
-            if name in links or prefix + name in self.rows:
-                stopped = self._run(prefix, run, level) if run else ""
-                if stopped or len(found) >= most:
-                    _say_full(self, prefix, names[names.index(stopped or name) :])
-                    return
-                run = []
-                if name in links:
-                    self._linked(prefix + name, name)
-                elif not self._known(prefix + name):
-                    self._run(prefix, [name], level)
-            else:
+        if not self.rows and not links:
+            run, wanted = wanted, []
+        for name, row, device in files.unchanged(self.folder, prefix, wanted, self.rows, self.limit):
+            if row is None and name not in links:
                 run.append(name)
-        if stopped := self._run(prefix, run, level):
+                continue
+            stopped = self._run(prefix, run, level) if run else ""
+            if stopped or len(found) >= most:
+                _say_full(self, prefix, names[names.index(stopped or name) :])
+                return
+            run = []
+            if name in links:
+                self._linked(prefix + name, name)
+                continue
+            count = len(seen)
+            seen.add((device, row[1]))
+            if len(seen) > count:
+                found.append(row)
+        if run and (stopped := self._run(prefix, run, level)):
             _say_full(self, prefix, names[names.index(stopped) :])
 
     def _run(self, prefix: str, names: list[str], level: int) -> str:
         """Real folders, each a skill or a group of skills; the one it stopped at when the root has given all it may."""
-        contained = self.root.links == "contain"
-        heads = files.read_heads(self.folder, prefix, names, self.limit, contained)
+        found, seen, fresh, read, origin = self.found, self.seen, self.fresh, self.read, self.root.origin
+        most, before = self.visit.limits.candidates, f"{self.path}/{prefix}"
+        heads = files.read_heads(self.folder, prefix, names, self.limit, self.root.links == "contain")
         # Opening many and then reading many is quicker than in turns: each has the processor's caches to itself.
         while batch := list(islice(heads, _BATCH)):
             for name, got in batch:
-                if len(self.found) >= self.visit.limits.candidates:
+                if len(found) >= most:
                     return name
-                if isinstance(got, tuple):
-                    self._read(prefix + name, name, got)
-                else:
+                if not isinstance(got, tuple):
                     self._odd(prefix + name, name, level, got)
+                    continue
+                key, head, whole, device = got
+                count = len(seen)
+                seen.add((device, key[0]))
+                if len(seen) > count:
+                    made = read(new(Found, (origin, name, f"{before}{name}{_TAIL}", key, head, whole, (), True)))
+                    found.append(made)
+                    fresh.append(made)
         return ""
-
-    def _read(self, relative: str, name: str, got: files.Head) -> None:
-        key, head, whole, device = got
-        if self._first(device, key[0]):
-            path = f"{self.path}/{relative}{_TAIL}"
-            made = self.read(new(Found, (self.root.origin, name, path, key, head, whole, (), True)))
-            self.found.append(made)
-            self.fresh.append(made)
 
     def _odd(self, relative: str, name: str, level: int, error: OSError) -> None:
         if isinstance(error, FileNotFoundError):
             self._group(relative + "/", level + 1, relative)
         else:
             self._faulty(relative, name, SKILL_FILE, error)
-
-    def _known(self, relative: str) -> bool:
-        """Whether the index still has the truth about a folder."""
-        row = self.rows[relative]
-        file = relative + _TAIL
-        plain = files.plain_key(self.folder, file)
-        if plain is None or plain[0] != row[1:5] or row[4] > self.limit:
-            return False
-        if self._first(plain[1], row[1]):
-            self.found.append(revive(row, self.root.origin, f"{self.path}/{file}"))
-        return True
 
     def _first(self, device: int, inode: int) -> bool:
         identity = (device, inode)

@@ -13,23 +13,25 @@ from ..types.problem import pack, unpack
 from ..types.skill import NOTHING_REQUIRED, Broken, Origin, Requirements, Skill
 from ..types.tree import EMPTY, Tree
 
-READER = 1
+READER = 2
 """Raised whenever parsing changes: what an older reader wrote is then not believed."""
 
 _USER, _MODEL, _ENABLED, _BROKEN, _TIDY = 1, 2, 4, 8, 16
 _ORDINARY = _USER | _MODEL | _ENABLED
 new = tuple.__new__
 
-Row: TypeAlias = tuple[str, int, int, int, int, str, str, str, int, str | None, str | None, str | None]
-"""Folder, the four parts of the key, name, description, hint, flags, requirements, extra, marks."""
+Row: TypeAlias = tuple[str, int, int, int, int, int, str]
+"""Folder, the four parts of the key, flags, and all the texts in one: fewer things to fetch."""
+
+_APART = "\x1f"
+"""Between the texts of a row: name, description, hint, requirements, extra, marks."""
 
 SCHEMA = """
 CREATE TABLE roots (id INTEGER PRIMARY KEY, tag TEXT NOT NULL UNIQUE);
 CREATE TABLE skills (
     root INTEGER NOT NULL, dir TEXT NOT NULL,
     ino INTEGER NOT NULL, mtime INTEGER NOT NULL, ctime INTEGER NOT NULL, size INTEGER NOT NULL,
-    name TEXT NOT NULL, description TEXT NOT NULL, hint TEXT NOT NULL, flags INTEGER NOT NULL,
-    requires TEXT, extra TEXT, noted TEXT, searched INTEGER NOT NULL DEFAULT 0,
+    flags INTEGER NOT NULL, texts TEXT NOT NULL, searched INTEGER NOT NULL DEFAULT 0,
     PRIMARY KEY (root, dir)
 ) WITHOUT ROWID;
 CREATE TABLE notes (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -38,7 +40,7 @@ CREATE TABLE memos (
 ) WITHOUT ROWID;
 CREATE VIRTUAL TABLE words USING fts5 (name, description, root UNINDEXED, dir UNINDEXED);
 """
-_COLUMNS = "dir, ino, mtime, ctime, size, name, description, hint, flags, requires, extra, noted"
+_COLUMNS = "dir, ino, mtime, ctime, size, flags, texts"
 
 
 def tag(root: Root) -> str:
@@ -60,16 +62,25 @@ def recall(database: Database | None, root: Root) -> Mapping[str, Row]:
     rows: list[Row] = database.rows(
         f"SELECT {_COLUMNS} FROM skills WHERE root = (SELECT id FROM roots WHERE tag = ?)", (tag(root),)
     )
-    return {row[0]: row for row in rows}
+    return {row[0]: row for row in rows if row[6].count(_APART) >= 5}
+
+
+def is_broken(row: Row) -> bool:
+    return bool(row[5] & _BROKEN)
+
+
+def name_in(row: Row) -> str:
+    return row[6].partition(_APART)[0]
 
 
 def revive(row: Row, origin: Origin, path: str) -> Skill | Broken:
     """A row as the value it was made from."""
-    relative, ino, mtime, ctime, size, name, description, hint, flags, requires, extra, noted = row
+    relative, ino, mtime, ctime, size, flags, texts = row
+    name, description, hint, requires, extra, noted = texts.split(_APART, 5)
     id = relative if "/" not in relative else relative.rpartition("/")[2]
     key = (ino, mtime, ctime, size)
-    rest = EMPTY if extra is None else Tree(extra)
-    if flags & ~_TIDY == _ORDINARY and requires is None:
+    rest = Tree(extra) if extra else EMPTY
+    if flags & ~_TIDY == _ORDINARY and not requires:
         return new(
             Skill,
             (
@@ -78,7 +89,7 @@ def revive(row: Row, origin: Origin, path: str) -> Skill | Broken:
             ),
         )  # fmt: skip
     if flags & _BROKEN:
-        return Broken(id, path, key, origin, unpack(noted or ""), name)
+        return Broken(id, path, key, origin, unpack(noted), name)
     return Skill(
         id, name, description, path, key, origin, hint, bool(flags & _USER), bool(flags & _MODEL),
         bool(flags & _ENABLED), _requirements(requires), rest, noted or (), bool(flags & _TIDY),
@@ -100,27 +111,38 @@ def remember(database: Database, root: Root, fresh: Iterable[Skill | Broken], go
             change("DELETE FROM skills WHERE root = ? AND dir = ?", (number, relative))
         for item in fresh:
             relative = item.path[cut:].rpartition("/")[0]
+            flags, texts = _columns(item)
+            if any(_APART in text for text in texts[:-1]):
+                change("DELETE FROM skills WHERE root = ? AND dir = ?", (number, relative))
+                continue  # it could not be taken apart again; it is simply read each time
             change(
-                "INSERT OR REPLACE INTO skills VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0)",
-                (number, relative, *item.key, *_columns(item)),
+                "INSERT OR REPLACE INTO skills VALUES (?, ?, ?, ?, ?, ?, ?, ?, 0)",
+                (number, relative, *item.key, flags, _APART.join(texts)),
             )
 
 
-def _columns(item: Skill | Broken) -> tuple[str, str, str, int, str | None, str | None, str | None]:
-    noted = pack(item.marks) if item.marks else None
+def _columns(item: Skill | Broken) -> tuple[int, tuple[str, ...]]:
+    noted = pack(item.marks) if item.marks else ""
     if isinstance(item, Broken):
-        return (item.name, "", "", _BROKEN, None, None, noted)
+        return _BROKEN, (item.name, "", "", "", "", noted)
     flags = item.user_may_invoke * _USER | item.model_may_invoke * _MODEL | item.enabled * _ENABLED
     flags |= item.tidy * _TIDY
-    requires = None if item.requires is NOTHING_REQUIRED else dumps(vars(item.requires), ensure_ascii=False)
-    extra = item.extra.json() if item.extra else None
-    return (item.name, item.description, item.argument_hint, flags, requires, extra, noted)
+    requires = "" if item.requires is NOTHING_REQUIRED else dumps(vars(item.requires))
+    extra = item.extra.json() if item.extra else ""
+    return flags, (item.name, item.description, item.argument_hint, requires, extra, noted)
 
 
-def _requirements(text: str | None) -> Requirements:
-    if text is None:
+_UNREADABLE = Requirements(platforms=("unknown: the index is damaged",))
+"""What a damaged row requires: something that no machine has."""
+
+
+def _requirements(text: str) -> Requirements:
+    if not text:
         return NOTHING_REQUIRED
-    found: dict[str, Any] = loads(text)
+    try:
+        found: dict[str, Any] = loads(text)
+    except ValueError:
+        return _UNREADABLE
     lists = {key: tuple(value) for key, value in found.items() if isinstance(value, list)}
     rest: dict[str, Any] = {**found, **lists}
     return Requirements(**rest)
@@ -147,8 +169,12 @@ def _catch_up(database: Database) -> None:
             "DELETE FROM words WHERE NOT EXISTS (SELECT 1 FROM skills"
             " WHERE skills.root = words.root AND skills.dir = words.dir AND searched = 1)"
         )
-        change(
-            "INSERT INTO words (name, description, root, dir)"
-            " SELECT name, description, root, dir FROM skills WHERE searched = 0 AND flags & 8 = 0"
-        )
+        for root, relative, texts in database.rows(
+            "SELECT root, dir, texts FROM skills WHERE searched = 0 AND flags & ? = 0", (_BROKEN,)
+        ):
+            name, description, *_ = texts.split(_APART, 2)
+            change(
+                "INSERT INTO words (name, description, root, dir) VALUES (?, ?, ?, ?)",
+                (name, description, root, relative),
+            )
         change("UPDATE skills SET searched = 1 WHERE searched = 0")

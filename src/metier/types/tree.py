@@ -28,7 +28,10 @@ class Tree(Mapping[str, Value]):
                 return {}
             from json import loads  # most trees are never opened
 
-            read: dict[str, Raw] = loads(self._raw)
+            try:
+                read: dict[str, Raw] = loads(self._raw)
+            except ValueError:  # a damaged index: what it kept is not to be had
+                read = {}
             self._raw = read
             return read
         return self._raw
