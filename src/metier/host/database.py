@@ -95,7 +95,7 @@ def open_database(path: str, schema: str, version: int) -> tuple[Database | None
                 database, found = _opened(path, inode, schema, version)
             except sqlite3.Error as error:
                 if not _is_damage(error):
-                    return None, "locked" if "lock" in str(error) else f"unwritable: {error}"
+                    return None, "locked" if _is_passing(error, path) else f"unwritable: {error}"
                 how = "damaged"
             else:
                 if database is not None:
@@ -153,6 +153,14 @@ def _opened(path: str, inode: int, schema: str, version: int) -> tuple[Database 
 def _version(connection: sqlite3.Connection) -> int:
     [(found,)] = connection.execute("PRAGMA user_version").fetchall()
     return int(found)
+
+
+def _is_passing(error: sqlite3.Error, path: str) -> bool:
+    """Whether another process has it now: holds it, or is just putting a new one in its place."""
+    if "lock" in str(error):
+        return True
+    replaced = "disk I/O" in str(error) or "unable to open" in str(error)
+    return replaced and os.access(os.path.dirname(path), os.W_OK) and os.path.isfile(path)
 
 
 def _is_damage(error: sqlite3.Error) -> bool:
