@@ -84,7 +84,6 @@ def test_a_failure_is_a_failure_through_a_pipe_too(plain):
 
 
 DAMAGE = {
-    "config.toml": (b"\xff\xfe", "is not UTF-8", 5),
     "trust.json": (b"{", "is damaged", 5),
     "bundled.json": (b"[]", "is damaged", 5),
 }
@@ -108,7 +107,10 @@ def test_a_damaged_file_of_metiers_own_is_named_with_what_to_do(desk, name):
 
 def test_a_configuration_that_is_a_folder_is_named(desk):
     (desk.state / "config.toml").mkdir(parents=True)
-    complained(desk.say("list"), 5)
+    said = desk.say("list")
+    assert said.code == 0
+    assert "the configuration can't be read" in said.out
+    assert desk.say("doctor").code == 1
 
 
 def test_bad_toml_is_shown_with_its_line_and_the_skills_are_listed_all_the_same(desk):
@@ -235,3 +237,18 @@ def test_what_may_not_be_read_is_told(desk):
     said = desk.say("list")
     assert said.code == 0
     assert "broken" in said.out
+
+
+def test_a_configuration_that_is_no_text_is_a_finding_and_the_rest_goes_on(desk):
+    desk.skill("one")
+    (desk.state / "config.toml").write_bytes(b"\xff\xfe")
+    said = desk.say("list")
+    assert said.code == 0
+    assert "is not UTF-8" in said.out
+    assert "one" in said.out
+
+
+def test_a_global_option_behind_the_command_is_told_its_place(desk):
+    said = desk.say("list", "--dialect", "umbra")
+    complained(said, 2)
+    assert "before the command" in said.err

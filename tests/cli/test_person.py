@@ -173,7 +173,7 @@ def test_a_name_that_can_not_be_is_refused_with_a_better_one(desk, name, better)
 def test_nothing_is_overwritten(desk):
     desk.say("new", "mine", "First words.")
     said = desk.say("new", "mine", "Other words.")
-    assert said.code == 5
+    assert said.code == 2
     assert "is there already" in said.err
     assert "First words." in (desk.project / ".metier/skills/mine/SKILL.md").read_text()
 
@@ -208,7 +208,7 @@ def test_trust_is_given_listed_and_taken_back(desk):
     desk.skill("runs", "---\nname: runs\ndescription: d\n---\n!`date`\n", under=theirs)
     assert desk.say("trust", "--list").out == "You trust no project yet.\n"
     said = desk.say("trust")
-    assert said.out == f"Trusted: {desk.project}\n  prose  nothing in it runs\n  runs   1 that run or are granted\n"
+    assert said.out == f"Trusted: {desk.project}\n  prose  nothing in it runs\n  runs   `date`\n"
     assert "2 ready" in desk.say("list").out
     assert desk.say("trust", "--list").out == f"{desk.project}\n"
     assert json.loads(desk.say("trust", "--list", "--json").out) == {str(desk.project): {"skills": 2}}

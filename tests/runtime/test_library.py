@@ -259,3 +259,21 @@ def test_reloading_again_and_again_leaves_nothing_open(world: World):
     for _ in range(200):
         library = library.reload()
     assert len(os.listdir("/proc/self/fd")) < before + 60
+
+
+def test_a_library_is_a_value_that_can_be_compared_and_kept_and_gives_no_secrets_away(world: World):
+    write_skill(world.home / ".agents/skills/one")
+    world.variables["SECRET_TOKEN"] = "hunter2"
+    first, second = world.open(), world.open()
+
+    assert first == second
+    assert hash(first) == hash(second)
+    assert "hunter2" not in repr(first)
+
+
+def test_a_wrong_format_or_limit_is_a_bad_request(world: World):
+    library = world.open()
+    with pytest.raises(BadRequest, match="`nope` is not a format"):
+        library.catalog(format="nope")  # type: ignore[arg-type]
+    with pytest.raises(BadRequest, match="less than nothing"):
+        library.catalog(max_chars=-1)

@@ -11,7 +11,12 @@ from ..types.errors import HostError
 _READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
 _TYPE, _REGULAR = 0o170000, 0o100000
 
-cwd = os.getcwd
+
+def cwd() -> str:
+    try:
+        return os.getcwd()
+    except OSError as error:
+        raise HostError("the working folder is gone", "change to a folder that is there") from error
 
 
 class Listed(NamedTuple):

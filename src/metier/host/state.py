@@ -7,7 +7,7 @@ import fcntl
 import os
 from collections.abc import Iterator
 
-from ..types.errors import HostError
+from ..types.errors import BadRequest, HostError
 from .clock import now_ns
 
 _FORGOTTEN_NS = 60_000_000_000
@@ -151,7 +151,7 @@ def write_new(path: str, text: str, mode: int = 0o644) -> None:
         os.makedirs(os.path.dirname(path), exist_ok=True)
         opened = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, mode)
     except FileExistsError as error:
-        raise HostError(f"{path} is there already", "choose another name, or edit that one", path) from error
+        raise BadRequest(f"{path} is there already", "choose another name, or edit that one", path) from error
     except OSError as error:
         raise HostError(f"{path} can't be written: {error.strerror}", "check permissions", path) from error
     with os.fdopen(opened, "w", encoding="utf-8") as file:

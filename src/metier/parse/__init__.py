@@ -37,7 +37,7 @@ def parse(found: Found, dialects: Mapping[str, Dialect]) -> Skill | Broken:
             head = head_of(text, other.authoring, marks, found.whole)
         return settle(found, origin, head, marks)
     except Refusal as refusal:
-        return Broken(found.id, found.path, found.key, origin, tuple(refusal.marks), refusal.name)
+        return Broken(found.id, found.path, found.key, origin, tuple(refusal.marks), refusal.name or found.id)
 
 
 def head_of(text: str, authoring: Authoring, marks: list[Mark], whole: bool = True) -> Head:

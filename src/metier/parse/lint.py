@@ -18,6 +18,8 @@ _awk = re.compile(r"\bawk\b[^\n`'\"]{0,200}['\"][^'\"\n$]{0,400}(\$[0-9])")
 _LONGEST_KEY, _MOST_KEYS = 40, 100
 _price = re.compile(r"(?<![\w$\\])(\$[0-9][0-9,]*(?:\.[0-9]+)?(?:,[0-9]{3}|\.[0-9]{2}|[0-9]{2,}))")
 
+_NO_ESCAPE = "if it is meant as it stands, write it in words: this dialect has no escape"
+
 
 def lint(text: str, dialect: Dialect) -> list[Mark]:
     """Hidden characters, misspelled fields, and text that looks like a placeholder but is none."""
@@ -61,7 +63,7 @@ def _hazards(body: str, dialect: Dialect, before: int) -> list[Mark]:
     marks = []
     for number, line in enumerate(body.split("\n"), before + 1):
         for found in (*_awk.findall(line), *_price.findall(line)):
-            cure = "\\" + found if arguments.escape else f"${{…}} or words instead of {found}"
+            cure = f"write `\\{found}` if it is meant as it stands" if arguments.escape else _NO_ESCAPE
             marks.append(Mark("placeholder-hazard", number, (found, cure)))
             break
     return marks

@@ -39,5 +39,5 @@ def untrusted(
         if record is None or place not in record.skills:
             marks[skill.path] = Mark("untrusted", 0, (project,))
         elif now.widens(record.skills[place]):
-            marks[skill.path] = Mark("changed-since-trust", 0, (project,))
+            marks[skill.path] = Mark("changed-since-trust", 0, (project, "what it runs or is granted"))
     return marks

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
 from ..catalog import Budget, Named, Style, catalogue, command_table, match
 from ..host import files, paths
@@ -16,7 +16,7 @@ from ..resolve.eligibility import checklist
 from ..sources import Shelf
 from ..types.catalog import Catalog, Command, Match
 from ..types.dialect import Dialect, Format, Limits
-from ..types.errors import Changed, MetierError, UnknownSkill, Unloadable
+from ..types.errors import BadRequest, Changed, MetierError, UnknownSkill, Unloadable
 from ..types.place import Place, Root
 from ..types.problem import Mark, Problem
 from ..types.settings import Settings
@@ -47,16 +47,21 @@ class Library:
     """Every skill that does not load, with the reasons."""
     problems: tuple[Problem, ...]
     """What there is to say about roots, limits, configuration and the index."""
+    dialects: Mapping[str, Dialect] = field(default_factory=dict, repr=False)
+    """Every dialect there is, the user's own among them."""
     settings: Settings = field(default_factory=Settings)
     allowed: Allowed = field(default_factory=Allowed)
     bundled: frozenset[str] = frozenset()
     untrusted: Mapping[str, Mark] = field(default_factory=dict)
-    guards: tuple[tuple[str, StatKey | None], ...] = ()
-    leaned_on: tuple[str, ...] = ()
+    guards: tuple[tuple[str, StatKey | None], ...] = field(default=(), compare=False, repr=False)
+    leaned_on: tuple[str, ...] = field(default=(), compare=False, repr=False)
     """Files and folders beside the skills that decided something: configuration, trust, plugins."""
-    database: Database | None = None
+    database: Database | None = field(default=None, compare=False, repr=False)
     kept: Mapping[str, bytes] = field(default_factory=dict)
     """The last good text of files that are broken now, by path."""
+
+    def __hash__(self) -> int:
+        return hash((self.place.cwd, self.dialect.name, tuple(skill.path for skill in self.skills)))
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -86,7 +91,14 @@ class Library:
     def catalog(
         self, *, format: Format | None = None, max_skills: int | None = None, max_chars: int | None = None
     ) -> Catalog:
-        """The listing for a system prompt, in the dialect's form and within its limits."""
+        """The listing for a system prompt, in the dialect's form and within its limits.
+
+        A limit cuts from the end; the note that then says how many were left out comes on top of it.
+        """
+        if format is not None and format not in get_args(Format):
+            raise BadRequest(f"`{format}` is not a format", "one of: " + ", ".join(get_args(Format)))
+        if min(max_skills or 0, max_chars or 0) < 0:
+            raise BadRequest("a limit can't be less than nothing", "give a number from 0 up, or None for no limit")
         budget = Budget(
             self.limits.listed if max_skills is None else max_skills,
             self.limits.characters if max_chars is None else max_chars,

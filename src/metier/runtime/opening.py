@@ -18,7 +18,7 @@ from ..sources.bundled import bundled_paths
 from ..sources.plugins import MANIFESTS, plugins
 from ..sources.roots import Wanted, named_root, roots
 from ..types.dialect import Dialect, Limits
-from ..types.errors import BadRequest
+from ..types.errors import BadRequest, HostError
 from ..types.place import Place, Root
 from ..types.problem import Mark, Problem, problem
 from ..types.settings import Settings
@@ -86,6 +86,7 @@ def open_at(place: Place, request: Request) -> Library:
         skills=seen.skills,
         broken=seen.broken,
         problems=(*problems, *seen.problems),
+        dialects=dialects,
         settings=settings,
         allowed=_allowed(request.agent, place, wanted),
         bundled=bundled_paths(place.state) if request.root is None else frozenset(),
@@ -116,22 +117,31 @@ def _leaned_on(place: Place, settings: Settings, record: Trusted | None, skills:
 def _settings(place: Place, problems: list[Problem]) -> tuple[Settings, Trusted | None]:
     """The user's configuration, then that of the project if it is trusted and still says what it said."""
     own = f"{place.state}/{CONFIG}"
-    settings = _read(own, paths.read_text_file(own), problems)
+    settings = _read(own, _text(own, problems), problems)
     record = trusted_record(place)
     path = f"{place.project}/.metier/{CONFIG}"
     if record is None or path == own:
         return settings, record
-    text = paths.read_text_file(path)
+    text = _text(path, problems)
     if text is None:
         return settings, record
     from ..sources.trusted import config_digest
 
     if record.configuration != config_digest(text):
-        problems.append(problem(Mark("changed-since-trust", 0, (place.project,)), path))
+        problems.append(problem(Mark("changed-since-trust", 0, (place.project, "the project's configuration")), path))
         return settings, record
     from ..parse.config import merged
 
     return merged(settings, _read(path, text, problems)), record
+
+
+def _text(path: str, problems: list[Problem]) -> str | None:
+    """A configuration file; one that can't be read is a finding, and the rest goes on without it."""
+    try:
+        return paths.read_text_file(path)
+    except HostError as error:
+        problems.append(problem(Mark("config-syntax", 0, (error.message,), fatal=True), path))
+        return None
 
 
 def _read(path: str, text: str | None, problems: list[Problem]) -> Settings:

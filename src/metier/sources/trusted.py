@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from hashlib import sha256
 from json import dumps, loads
 
@@ -73,7 +73,15 @@ def write_record(folder: str, project: str, record: Mapping[str, object] | None)
 
 def runs_of(skill: Skill, limit: int) -> frozenset[str]:
     """A digest for each command in a skill's body, each file of it that can run, and each thing it is granted."""
-    found = set()
+    return frozenset(digest for _, digest in _runs(skill, limit))
+
+
+def what_runs(skill: Skill, limit: int) -> tuple[str, ...]:
+    """The same in words, for the person who is asked."""
+    return tuple(sorted({label for label, _ in _runs(skill, limit)}))
+
+
+def _runs(skill: Skill, limit: int) -> Iterator[tuple[str, str]]:
     directory = skill.directory
     try:
         _, data = files.read_skill_file(directory, skill.path.rpartition("/")[2], limit)
@@ -81,23 +89,24 @@ def runs_of(skill: Skill, limit: int) -> frozenset[str]:
     except (OSError, HostError) as error:
         body = f"!`unreadable: {error}`"
     for command in (*_inline.findall(body), *_fenced.findall(body)):
-        found.add(_digest("command", command.strip()))
+        yield f"`{command.strip()}`", _digest("command", command.strip())
     tree = paths.tree_of(directory)
     if len(tree) >= paths.MOST_FILES:  # what was not seen can't be vouched for, today or tomorrow
-        found.add(_digest("uncounted", str(now_ns())))
+        yield "more files than can be vouched for", _digest("uncounted", str(now_ns()))
     for path, status in tree:
         if path == "SKILL.md":
             continue
         if status.st_mode & 0o170000 == 0o120000:
-            found.add(_digest("link", path, paths.link_target(f"{directory}/{path}")))
+            yield path, _digest("link", path, paths.link_target(f"{directory}/{path}"))
         elif status.st_mode & 0o111 or path.startswith("scripts/") or path.endswith(_RUNS):
-            found.add(_digest("script", path, str(bool(status.st_mode & 0o111)), _content(directory, path)))
-    found.update(_digest("install", recipe.options.json()) for recipe in skill.install)
+            yield path, _digest("script", path, str(bool(status.st_mode & 0o111)), _content(directory, path))
+    for recipe in skill.install:
+        yield f"install {recipe.kind} {recipe.package}", _digest("install", recipe.options.json())
     for key in _GRANTS:
         value = skill.extra.get(key)
         if value:
-            found.add(_digest("grant", key, value if isinstance(value, str) else repr(_plain(value))))
-    return frozenset(found)
+            text = value if isinstance(value, str) else repr(_plain(value))
+            yield f"{key}: {text}", _digest("grant", key, text)
 
 
 def _plain(value: object) -> object:

@@ -28,18 +28,22 @@ class MetierError(Exception):
 
 
 class SkillError(MetierError):
+    """One skill is at fault."""
+
     exit_code = 3
 
 
 class Unloadable(SkillError):
-    pass
+    """A file that can't be read as a skill."""
 
 
 class Changed(SkillError):
-    pass
+    """A file that is no longer the one that was judged: reload."""
 
 
 class UnknownSkill(MetierError):
+    """Nothing has that name; `nearest` are the names that come close."""
+
     exit_code = 2
 
     def __init__(self, name: str, nearest: tuple[str, ...] = ()) -> None:
@@ -50,21 +54,29 @@ class UnknownSkill(MetierError):
 
 
 class BadRequest(MetierError):
+    """The caller asked for something that is not there or makes no sense."""
+
     exit_code = 2
 
 
 class Refused(MetierError):
+    """A policy said no, before anything happened."""
+
     exit_code = 4
 
 
 class OutsideSkill(Refused):
-    pass
+    """A path that leaves the skill's folder."""
 
 
 class HostError(MetierError):
+    """The machine failed."""
+
     exit_code = 5
 
 
 class MissingExtra(HostError):
+    """An optional part is not installed."""
+
     def __init__(self, what: str, extra: str) -> None:
         super().__init__(f"{what} needs the extra `{extra}`", f"run `pip install 'metier[{extra}]'`")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from .dialect import Links
@@ -18,7 +18,7 @@ class Place:
     home: str
     state: str
     """Where metier keeps its own files: `~/.metier`, or METIER_HOME."""
-    env: Mapping[str, str]
+    env: Mapping[str, str] = field(repr=False, compare=False)
     platform: str
     profile: str = ""
 

@@ -118,13 +118,15 @@ MEANINGS: dict[Code, Meaning] = {
         "warning", "invisible or control characters: {0}", "remove them; a reader can't see what they say"
     ),
     "placeholder-hazard": Meaning(
-        "warning", "`{0}` will be replaced by an argument", "write `{1}` if it is meant as it stands"
+        "warning", "`{0}` will be replaced by an argument", "{1}"
     ),
     "field-typo": Meaning("warning", "`{0}` is not a field", "did you mean `{1}`?"),
     "tools-invalid": Meaning("warning", "`allowed-tools` has unbalanced brackets", "balance ( and )"),
     "disabled": Meaning("error", "Skill disabled in config", "{0}"),
     "not_in_allowlist": Meaning(
-        "error", "Bundled skill not allowed", "Add to config.allowBundled array: {0}"
+        "error",
+        "Bundled skill not allowed",
+        "Add to config.allowBundled array (skills.allowBundled in config.toml): {0}"
     ),
     "platform": Meaning("error", "Platform mismatch: this is {0}", "Only works on: {1}"),
     "binary": Meaning("error", "Missing required binary: {0}", "{1}"),
@@ -157,7 +159,7 @@ MEANINGS: dict[Code, Meaning] = {
     ),
     "changed-since-trust": Meaning(
         "warning",
-        "its commands, scripts or grants changed since the project was trusted",
+        "{1} changed since the project was trusted",
         "read what changed, then run `metier trust {0}`",
     ),
     "not-allowed": Meaning("info", "not in this agent's list of skills", "add `{0}` to the agent's `skills:`"),

@@ -24,13 +24,13 @@ class SkillSettings:
     """What the configuration says of one skill."""
 
     enabled: bool = True
-    api_key: str = ""
-    env: Mapping[str, str] = field(default_factory=dict)
+    api_key: str = field(default="", repr=False)
+    env: Mapping[str, str] = field(default_factory=dict, repr=False)
 
 
 @dataclass(frozen=True)
 class Settings:
-    tree: Mapping[str, Setting] = field(default_factory=dict)
+    tree: Mapping[str, Setting] = field(default_factory=dict, repr=False)
     roots: tuple[ConfiguredRoot, ...] = ()
     plugins: tuple[str, ...] = ()
     dialects: Mapping[str, Dialect] = field(default_factory=dict)

@@ -226,6 +226,9 @@ def complete() -> int:
 
 def _usage_hint(error: click.ClickException) -> str:
     context = getattr(error, "ctx", None)
+    option = getattr(error, "option_name", "")
+    if option in ("--root", "--dialect", "--agent", "--profile", "--project", "--no-index") and context is not None:
+        return f"it goes before the command: metier {option} … {context.info_name}"
     return f"run `{context.command_path} --help`" if context is not None else ""
 
 

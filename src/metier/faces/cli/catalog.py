@@ -13,7 +13,11 @@ from .printing import arrow, clean, columns, counted, problem_lines, say, say_js
 
 @click.command("catalog")
 @click.option("--format", "format_", type=click.Choice(get_args(Format)), help="Another listing than the dialect's.")
-@click.option("--max-chars", type=click.IntRange(min=0), help="At most this many characters.")
+@click.option(
+    "--max-chars",
+    type=click.IntRange(min=0),
+    help="At most this many characters; the note of what was left out comes on top.",
+)
 @click.option("--max-skills", type=click.IntRange(min=0), help="At most this many skills.")
 @click.option("--dialect", metavar="NAME", help="Serve as this dialect (as before the command).")
 @click.option("--json", "as_json", is_flag=True, help="Entries, what was left out, and counts.")

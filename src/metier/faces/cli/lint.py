@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import NamedTuple
 
 import click
 
-from ...dialects import ALL
 from ...host import files, paths, state
 from ...parse import parse
 from ...parse.lint import lint as read_closely
 from ...parse.mend import mend
 from ...parse.text import Refusal, text_of
+from ...runtime import Library
 from ...sources.roots import Wanted, guessed
 from ...types.dialect import Dialect
 from ...types.errors import BadRequest, OutsideSkill
 from ...types.problem import Mark, Problem, problem
-from ...types.settings import Settings
 from ...types.skill import Found, Origin
 from .app import Context
 from .printing import clean, paint, problem_dict, problem_lines, say, say_json
@@ -37,26 +37,27 @@ class Closely(NamedTuple):
 
 
 @click.command("lint")
-@click.argument("paths", nargs=-1)
+@click.argument("where", metavar="[PATH]...", nargs=-1, type=click.Path())
 @click.option("--fix", is_flag=True, help="Mend what has one clear cure; the rest of each file stays as it is.")
 @click.option("--dialect", metavar="NAME", help="Read as this dialect; otherwise the folder's place decides.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document.")
 @click.pass_context
-def lint(context: click.Context, paths: tuple[str, ...], fix: bool, dialect: str | None, as_json: bool) -> None:
+def lint(context: click.Context, where: tuple[str, ...], fix: bool, dialect: str | None, as_json: bool) -> None:
     """Find slips in skills: what was repaired to load them, misspelled fields, hidden text, `$1` hazards.
 
-    PATH is a skill's folder, its SKILL.md, or a folder of skills (the current folder if none is given).
-    Exit code 1 if errors or warnings remain.
+    PATH is a skill's folder, its SKILL.md, or a folder of skills; without PATH, every skill that `metier list`
+    shows.  Exit code 1 if errors or warnings remain.
     """
     settings: Context = context.obj
+    library = settings.library() if dialect is None else replace(settings, dialect=None).library()
     name = dialect or settings.dialect
-    if name is not None and name not in ALL:
-        raise BadRequest(f"`{name}` is not a dialect", "one of: " + ", ".join(ALL))
-    found = [
-        closely(folder, ALL[name] if name else None, fix)
-        for path in paths or (settings.root or ".",)
-        for folder in folders_of(path)
-    ]
+    if name is not None and name not in library.dialects:
+        raise BadRequest(f"`{name}` is not a dialect", "one of: " + ", ".join(library.dialects))
+    if where or settings.root is not None:
+        folders = [folder for path in where or (settings.root or ".",) for folder in folders_of(path)]
+    else:
+        folders = sorted(skill_folders(library))
+    found = [closely(folder, library, library.dialects[name] if name else None, fix) for folder in folders]
     if as_json:
         say_json(
             [
@@ -104,21 +105,39 @@ def skill_file_in_any_letters(folder: str) -> str | None:
     return next((name for name in (*listed.files, *listed.links) if name.lower() == "skill.md"), None)
 
 
-def closely(folder: str, dialect: Dialect | None, fix: bool) -> Closely:
+def skill_folders(library: Library) -> dict[str, Dialect]:
+    """The folder of every skill a library has seen, loaded or not, and how each is read."""
+    found = {skill.directory: skill.origin.dialect for skill in library.skills}
+    return found | {item.path.rpartition("/")[0]: item.origin.dialect for item in library.broken}
+
+
+def dialect_of(folder: str, library: Library) -> Dialect:
+    """How a folder is read: as the root it lies in says, or else as its place suggests."""
+    known = skill_folders(library).get(folder)
+    if known is not None:
+        return known
+    for root in library.roots:
+        if paths.is_inside(folder, root.origin.path):
+            return root.origin.dialect
+    wanted = Wanted(library.dialect, library.dialects, library.settings)
+    return library.dialects[guessed(folder.rpartition("/")[0], wanted)]
+
+
+def closely(folder: str, library: Library, dialect: Dialect | None, fix: bool) -> Closely:
     if not paths.is_folder(folder):
         code = Mark("not-found" if not paths.exists(folder) else "not-a-directory", fatal=True)
         return Closely(folder, (problem(code, folder),))
     name = skill_file_in_any_letters(folder)
     if name is None:
         return Closely(folder, (problem(Mark("missing-skill-md", fatal=True), folder),))
-    chosen = dialect or ALL[guessed(folder.rpartition("/")[0], Wanted(ALL["standard"], ALL, Settings()))]
+    chosen = dialect or dialect_of(folder, library)
     mended: list[str] = []
     if fix:
         name = _mend(folder, name, mended)
-    return Closely(f"{folder}/{name}", tuple(_problems(folder, name, chosen)), tuple(mended))
+    return Closely(f"{folder}/{name}", tuple(_problems(folder, name, chosen, library.dialects)), tuple(mended))
 
 
-def _problems(folder: str, name: str, dialect: Dialect) -> Iterator[Problem]:
+def _problems(folder: str, name: str, dialect: Dialect, dialects: Mapping[str, Dialect]) -> Iterator[Problem]:
     path = f"{folder}/{name}"
     try:
         key, data = files.read_skill_file(folder, name, LIMIT)
@@ -127,7 +146,7 @@ def _problems(folder: str, name: str, dialect: Dialect) -> Iterator[Problem]:
         return
     origin = Origin("path", 1, "root", folder.rpartition("/")[0], dialect)
     marks = () if name == "SKILL.md" else (Mark("file-case", 0, (name,)),)
-    found = parse(Found(origin, paths.real_name(folder), path, key, data, True, marks), ALL)
+    found = parse(Found(origin, paths.real_name(folder), path, key, data, True, marks), dialects)
     yield from found.problems
     try:
         text = text_of(data, True, [])

@@ -34,7 +34,7 @@ def width() -> int:
     if not sys.stdout.isatty():
         return PIPE_WIDTH
     try:
-        return max(40, os.get_terminal_size().columns)
+        return max(40, os.get_terminal_size().columns or PIPE_WIDTH)
     except OSError:
         return PIPE_WIDTH
 

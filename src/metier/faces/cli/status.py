@@ -97,11 +97,24 @@ def summary(library: Library, verbose: bool) -> Iterator[str]:
             yield f"  {clean(item.id)}"
             for one in item.problems:
                 yield from (f"    {text}" for text in problem_lines(one, hint=verbose))
+    yield from _left_out(library)
     if library.problems:
         yield ""
     for one in library.problems:
         yield from problem_lines(one, hint=verbose)
     yield from _next(library, verbose)
+
+
+def _left_out(library: Library) -> Iterator[str]:
+    """What the catalog's limits cut, by name."""
+    catalog = library.catalog()
+    cut = [one for one in catalog.left_out if one.reason != "hidden-from-model"]
+    if cut:
+        yield ""
+        yield paint(f"left out of the catalog ({len(cut)})", "bold")
+        listed = f"{len(catalog.entries)} of {len(catalog.entries) + len(cut)} are listed"
+        yield f"  {listed}; the limit is {cut[0].reason.replace('limit-', 'limits.')}"
+        yield from (f"  {clean(one.name)}" for one in cut)
 
 
 def _group(found: list[tuple[str, Problem]], verbose: bool) -> Iterator[str]:

@@ -7,13 +7,13 @@ import click
 from ...host import paths
 from ...host.place import here
 from ...runtime import open as open_library
-from ...sources.trusted import read_book, record_of, runs_of, write_record
+from ...sources.trusted import read_book, record_of, what_runs, write_record
 from .app import Context
 from .printing import clean, clean_path, columns, say, say_json
 
 
 @click.command("trust")
-@click.argument("directory", required=False)
+@click.argument("directory", required=False, type=click.Path())
 @click.option("--list", "listing", is_flag=True, help="The projects you trust.")
 @click.option("--remove", is_flag=True, help="Take the trust back.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document.")
@@ -38,12 +38,12 @@ def trust(context: Context, directory: str | None, listing: bool, remove: bool, 
     library = open_library(directory, profile=context.profile)
     theirs = [skill for skill in library.skills if skill.origin.source == "project"]
     write_record(place.state, project, record_of(project, theirs, library.limits.file_bytes))
-    report = [(skill.name, len(runs_of(skill, library.limits.file_bytes))) for skill in theirs]
+    report = [(skill.name, what_runs(skill, library.limits.file_bytes)) for skill in theirs]
     if as_json:
-        say_json({"project": project, "skills": [{"name": name, "runs": runs} for name, runs in report]})
+        say_json({"project": project, "skills": [{"name": name, "runs": list(runs)} for name, runs in report]})
         return
     say(f"Trusted: {clean_path(project)}")
-    rows = [(clean(name), f"{runs} that run or are granted" if runs else "nothing in it runs") for name, runs in report]
+    rows = [(clean(name), ", ".join(clean(one) for one in runs) or "nothing in it runs") for name, runs in report]
     for line in columns(rows, indent=2):
         say("  " + line)
     if not report:

@@ -23,7 +23,7 @@ class Report(NamedTuple):
 
 
 @click.command("validate")
-@click.argument("paths", nargs=-1, required=True)
+@click.argument("paths", nargs=-1, required=True, type=click.Path())
 @click.option("--json", "as_json", is_flag=True, help="One JSON document.")
 @click.pass_context
 def validate(context: click.Context, paths: tuple[str, ...], as_json: bool) -> None:
