@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from ..types.catalog import Catalog, LeftOut
 from ..types.dialect import Format, Listing
+from ..types.skill import Skill
 from ..types.verdict import Verdict
 from .commands import command_names, command_table
 from .entries import compact_path, entries_of
@@ -38,20 +39,20 @@ class Style:
     format: Format | None = None
 
 
+def _may_see(skill: Skill) -> bool:
+    """Whether the model may see a skill that has no command."""
+    return not skill.origin.dialect.authoring.user_invocable_hides
+
+
 def catalogue(verdicts: Iterable[Verdict], style: Style, budget: Budget) -> Catalog:
     """The listing of every skill the model may use; what is not in it is left out with a reason."""
     listing = style.listing
-    shown, hidden = [], []
-    for verdict in verdicts:
-        if verdict[1]:
-            continue
-        skill = verdict[0]
-        if skill.model_may_invoke and (
-            skill.user_may_invoke or not skill.origin.dialect.authoring.user_invocable_hides
-        ):
-            shown.append(skill)
-        else:
-            hidden.append(LeftOut(skill.name, "hidden-from-model", skill.path))
+    usable = [verdict.skill for verdict in verdicts if not verdict.marks]
+    shown = [skill for skill in usable if skill.model_may_invoke and (skill.user_may_invoke or _may_see(skill))]
+    hidden: list[LeftOut] = []
+    if len(shown) < len(usable):
+        kept = set(map(id, shown))
+        hidden = [LeftOut(skill.name, "hidden-from-model", skill.path) for skill in usable if id(skill) not in kept]
     entries = entries_of(shown, listing, style.home)
     if listing.alphabetical:
         entries.sort(key=lambda entry: entry.name)

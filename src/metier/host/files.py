@@ -199,8 +199,10 @@ def read_heads(
                 yield name, _refusal(found, key)
                 continue
             head = read(opened, HEAD)
-            if size > HEAD and (more := wanted_beyond(head)):
-                head += read(opened, more)
+            if size > HEAD:
+                end = head.find(b"\n---\n", 3)
+                if (end < 0 or head.find(b"description:", 0, end) < 0) and (more := wanted_beyond(head)):
+                    head += read(opened, more)
         except OSError as error:
             yield name, error
             continue
@@ -211,27 +213,30 @@ def read_heads(
 
 def unchanged(
     folder: int, prefix: str, names: Iterable[str], rows: Mapping[str, Any], limit: int
-) -> Iterator[tuple[str, Any, int]]:
+) -> list[tuple[str, Any, int]]:
     """Each name with its row, if the row's key is still that of a plain file there, and the file's device."""
     stat = os.stat
+    found = []
     for name in names:
-        row = rows.get(prefix + name)
+        inner = prefix + name if prefix else name
+        row = rows.get(inner)
         if row is not None:
             try:
-                found = stat(f"{prefix}{name}/SKILL.md", dir_fd=folder, follow_symlinks=False)
+                now = stat(inner + "/SKILL.md", dir_fd=folder, follow_symlinks=False)
             except OSError:
-                yield name, None, 0
+                found.append((name, None, 0))
                 continue
             if (
-                found.st_mtime_ns == row[2]
-                and found.st_ino == row[1]
-                and found.st_ctime_ns == row[3]
-                and found.st_size == row[4] <= limit
-                and found.st_mode & _TYPE == _REGULAR
+                now.st_mtime_ns == row[2]
+                and now.st_ino == row[1]
+                and now.st_ctime_ns == row[3]
+                and now.st_size == row[4] <= limit
+                and now.st_mode & _TYPE == _REGULAR
             ):
-                yield name, row, found.st_dev
+                found.append((name, row, now.st_dev))
                 continue
-        yield name, None, 0
+        found.append((name, None, 0))
+    return found
 
 
 def _refusal(found: os.stat_result, key: StatKey) -> OSError:

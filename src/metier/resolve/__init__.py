@@ -34,9 +34,33 @@ class Terms:
 
 def resolve(skills: Sequence[Skill], facts: Facts, terms: Terms) -> tuple[Verdict, ...]:
     """Decide about every skill, in order of precedence; each one that may not be used says why."""
+    plain = not terms.settings.mentions_skills and terms.allowed.everything
+    if plain and not terms.untrusted and _all_apart(skills):
+        verdicts = [new(Verdict, (skill, (), None)) for skill in skills]
+        for at in [at for at, one in enumerate(skills) if one.requires is not NOTHING_REQUIRED or not one.enabled]:
+            verdicts[at] = Verdict(skills[at], _standing(skills[at], facts, terms))
+        return tuple(verdicts)
+    return _one_by_one(skills, facts, terms, plain)
+
+
+def _all_apart(skills: Sequence[Skill]) -> bool:
+    """Whether no two skills have one name, so that nothing can shadow anything."""
+    return (
+        len({skill.identity for skill in skills}) == len(skills)
+        if _mixed(skills)
+        else (len({skill.name for skill in skills}) == len(skills))
+    )
+
+
+def _mixed(skills: Sequence[Skill]) -> bool:
+    """Whether identity is more than the name for any of them."""
+    origins = {id(skill.origin): skill.origin for skill in skills}.values()
+    return any(origin.namespace or origin.dialect.authoring.identity != "name" for origin in origins)
+
+
+def _one_by_one(skills: Sequence[Skill], facts: Facts, terms: Terms, plain: bool) -> tuple[Verdict, ...]:
     winners: dict[str, Skill] = {}
     verdicts: list[Verdict] = []
-    plain = not terms.settings.mentions_skills and terms.allowed.everything
     origin, by_folder = None, False
     for skill in skills:
         if skill.origin is not origin:

@@ -6,7 +6,7 @@ import errno
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from ..host import files, paths
 from ..types.dialect import Limits
@@ -130,7 +130,10 @@ class _Walk:
         run: list[str] = []
         if not self.rows and not links:
             run, wanted = wanted, []
-        for name, row, device in files.unchanged(self.folder, prefix, wanted, self.rows, self.limit):
+        compared = files.unchanged(self.folder, prefix, wanted, self.rows, self.limit)
+        if not links and _take_all(self, compared):
+            return
+        for name, row, device in compared:
             if row is None and name not in links:
                 run.append(name)
                 continue
@@ -159,13 +162,13 @@ class _Walk:
             for name, got in batch:
                 if len(found) >= most:
                     return name
-                if not isinstance(got, tuple):
-                    self._odd(prefix + name, name, level, got)
+                if type(got) is not tuple:
+                    self._odd(prefix + name, name, level, got)  # type: ignore[arg-type]
                     continue
                 key, head, whole, device = got
-                count = len(seen)
-                seen.add((device, key[0]))
-                if len(seen) > count:
+                identity = (device, key[0])
+                if identity not in seen:
+                    seen.add(identity)
                     made = read(new(Found, (origin, name, f"{before}{name}{_TAIL}", key, head, whole, (), True)))
                     found.append(made)
                     fresh.append(made)
@@ -335,3 +338,15 @@ def _link_mark(error: OSError, relative: str, root: str) -> Mark:
     if error.errno == errno.EXDEV:
         return Mark("link-outside", 0, (relative, root))
     return Mark("link-broken", 0, (relative,))
+
+
+def _take_all(walk: _Walk, compared: list[tuple[str, Any, int]]) -> bool:
+    """The usual warm start: nothing changed, nothing twice, no limit near.  Then all is taken at once."""
+    known = {(device, row[1]) for _, row, device in compared if row is not None}
+    if len(known) < len(compared) or not walk.seen.isdisjoint(known):
+        return False
+    if len(walk.found) + len(compared) > walk.visit.limits.candidates:
+        return False
+    walk.seen |= known
+    walk.found += [row for _, row, _ in compared]
+    return bool(compared)
