@@ -50,7 +50,7 @@ class World:
     def trust(self, dialect: str | None = None) -> None:
         library = self.open(dialect)
         theirs = [skill for skill in library.skills if skill.origin.source == "project"]
-        record = record_of(str(self.project), theirs, library.limits.file_bytes)
+        record = record_of(str(self.project), theirs, library.limits.file_bytes, whole=True)
         write_record(str(self.state), str(self.project), record)
 
     @property

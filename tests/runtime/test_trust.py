@@ -57,20 +57,30 @@ def test_untrusted_skills_shadow_nothing(world: World, theirs: Path):
 
 
 def test_the_configuration_of_a_project_is_unread_before_trust_and_after_a_change(world: World, theirs: Path):
-    write_skill(world.home / "extra/configured")
+    write_skill(world.project / "extra/configured")
     config = world.project / ".metier/config.toml"
     config.parent.mkdir()
-    config.write_text('roots = ["~/extra"]\nnonsense = 1\n')
+    config.write_text('roots = ["extra"]\nnonsense = 1\n')
     before = world.open()
     assert (ids(before), codes(before)) == (["deploy"], [])
     world.trust()
     trusted = world.open()
     assert (ids(trusted), codes(trusted)) == (["deploy", "configured"], ["config-unknown-key"])
-    config.write_text('roots = ["~/extra", "~/more"]\n')
+    config.write_text('roots = ["extra", "more"]\n')
     changed = world.open()
     assert (ids(changed), codes(changed)) == (["deploy"], ["changed-since-trust"])
     config.unlink()
     assert codes(world.open()) == []
+
+
+def test_a_project_can_not_configure_a_root_outside_itself(world: World, theirs: Path):
+    write_skill(world.home / "extra/private")
+    config = world.project / ".metier/config.toml"
+    config.parent.mkdir()
+    config.write_text('roots = ["~/extra"]\n')
+    world.trust()
+    library = world.open()
+    assert (ids(library), codes(library)) == (["deploy"], ["link-outside"])
 
 
 def test_even_broken_configuration_of_an_untrusted_project_is_not_looked_at(world: World, theirs: Path):
@@ -149,7 +159,7 @@ def make_executable(folder: Path) -> None:
 
 
 def add_link(folder: Path) -> None:
-    (folder / "scripts/link").symlink_to("/bin/sh")
+    (folder / "scripts/link").symlink_to("../SKILL.md")
 
 
 def add_recipe(folder: Path) -> None:

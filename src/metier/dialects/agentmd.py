@@ -22,7 +22,7 @@ AGENTMD = Dialect(
     ),
     serving=Serving(
         roots=(WORKSPACE,),
-        listing=Listing("available"),
+        listing=Listing("available", description_cut=1_536),
         delivery="skill-context",
         commands=Commands(),
         plugins=False,

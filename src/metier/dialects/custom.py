@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import fields, replace
 from typing import Any, cast, get_args
@@ -9,6 +10,7 @@ from typing import Any, cast, get_args
 from ..types.dialect import Authoring, CommandForm, Commands, Description, Dialect, Format, Listing, NameRule
 from ..types.problem import Mark
 
+_name = re.compile(r"[a-z0-9][a-z0-9-]{0,31}").fullmatch
 _PLAIN = {
     "name_rule": get_args(NameRule),
     "description": get_args(Description),
@@ -21,6 +23,9 @@ _KEYS = ("like", "fields", "format", "description_cut", "command_form", *_PLAIN,
 def custom(name: str, table: Mapping[str, object], known: Mapping[str, Dialect], marks: list[Mark]) -> Dialect | None:
     """The dialect a table describes, or None with a mark that says what is wrong with it."""
     where = f"dialects.{name}"
+    if not _name(name):
+        marks.append(Mark("config-type", 0, (where, "a name of small letters, digits and hyphens")))
+        return None
     like = table.get("like", "standard")
     if not isinstance(like, str) or like not in known or name in known:
         reason = f"one of {', '.join(known)}" if name not in known else "a new name"

@@ -34,7 +34,7 @@ MULTICA = Dialect(
     ),
     serving=Serving(
         roots=(PROFILE, MANAGED),
-        listing=Listing("emoji"),
+        listing=Listing("emoji", description_cut=1_536),
         delivery="user-message",
         commands=Commands(form="hyphen", matching="loose"),
         plugins=False,

@@ -40,7 +40,7 @@ STANDARD = Dialect(
             multica.MANAGED,
             openclaw.BUNDLED,
         ),
-        listing=Listing("guided"),
+        listing=Listing("guided", description_cut=1_536),
         delivery="skill-context",
         commands=Commands(scheduled=True),
     ),

@@ -309,7 +309,7 @@ def read_whole(folder: int, relative: str, limit: int, links: bool = False) -> t
 
 def read_skill_file(directory: str, relative: str, limit: int) -> tuple[StatKey, bytes]:
     """A file of a skill, by the skill's folder and a path inside it."""
-    if not relative or "\0" in relative or relative.startswith(("/", "~")) or ".." in relative.split("/"):
+    if not relative or "\0" in relative or relative.startswith("/") or ".." in relative.split("/"):
         raise OutsideSkill(f"`{relative}` is outside the skill's folder", "give a path inside the folder")
     folder = open_folder(directory)
     try:

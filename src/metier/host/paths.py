@@ -147,7 +147,12 @@ MOST_FILES = 20_000
 """A folder with as many files is not looked through to the end."""
 
 
-def tree_of(directory: str, most: int = MOST_FILES) -> list[tuple[str, os.stat_result]]:
+_PASSED_OVER = frozenset({"__pycache__", ".git"})
+
+
+def tree_of(
+    directory: str, most: int = MOST_FILES, passing_over: frozenset[str] = _PASSED_OVER
+) -> list[tuple[str, os.stat_result]]:
     """Every file and link beneath a folder with its own status, sorted; bounded, following nothing."""
     found: list[tuple[str, os.stat_result]] = []
     waiting = [""]
@@ -160,13 +165,22 @@ def tree_of(directory: str, most: int = MOST_FILES) -> list[tuple[str, os.stat_r
                         break
                     path = f"{inner}/{entry.name}" if inner else entry.name
                     if entry.is_dir(follow_symlinks=False):
-                        if entry.name not in ("__pycache__", ".git"):
+                        if entry.name not in passing_over:
                             waiting.append(path)
                     else:
                         found.append((path, entry.stat(follow_symlinks=False)))
         except OSError:
             continue
     return sorted(found)
+
+
+def can_be_path(text: str) -> bool:
+    """Whether a text from somewhere else can be a path at all."""
+    try:
+        os.fsencode(text)
+    except UnicodeEncodeError:
+        return False
+    return "\0" not in text
 
 
 def package_folder() -> str:

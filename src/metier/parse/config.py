@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Iterable, Mapping
-from dataclasses import fields
+from dataclasses import fields, replace
 from difflib import get_close_matches
 
 from ..types.dialect import Limits
@@ -62,11 +62,12 @@ def _line_of(message: str, text: str) -> int:
 
 
 def merged(first: Settings, second: Settings) -> Settings:
-    """Two files as one: the second says more where both speak."""
+    """The user's file and the project's as one: the second says more where both speak."""
     return Settings(
         tree=_deep(first.tree, second.tree),
-        roots=second.roots + first.roots,
-        plugins=second.plugins + first.plugins,
+        roots=tuple(replace(root, project=True) for root in second.roots) + first.roots,
+        plugins=first.plugins,
+        project_plugins=second.plugins,
         limits={**first.limits, **second.limits},
         agents={**first.agents, **second.agents},
         allow_bundled=second.allow_bundled or first.allow_bundled,
@@ -155,8 +156,8 @@ def _roots(value: object, marks: list[Mark]) -> tuple[ConfiguredRoot, ...]:
             found.append(ConfiguredRoot(item))
         elif isinstance(item, Mapping) and isinstance(item.get("path"), str):
             _name_unknown(where + ".", item, _ROOT, marks)
-            texts = {key: text for key in _ROOT if isinstance(text := item.get(key), str)}
-            found.append(ConfiguredRoot(**texts))
+            path, dialect, label = (text if isinstance(text := item.get(key), str) else "" for key in _ROOT)
+            found.append(ConfiguredRoot(path, dialect, label))
         else:
             marks.append(Mark("config-type", 0, (where, "a path, or a table with `path`")))
     return tuple(found)

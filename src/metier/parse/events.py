@@ -9,6 +9,8 @@ from ..types.tree import Raw
 DEEPEST = 64
 LONGEST = 65_536
 _OTHER_ENDS = "\x85\u2028\u2029"
+_MOST_TWICE, _MOST_LINES = 20, 200
+"""Lines are worked out for so many keys; nobody reads of more."""
 _CURE = "put the value in quotes, and indent with spaces"
 
 
@@ -121,11 +123,10 @@ class _Builder:
         return _line(self.block, event.start_mark)
 
     def _guard(self, event: Any) -> None:
-        line = self._line(event)
         if event.anchor is not None:
-            raise BadYaml("anchors (`&name`) are refused", line, forbidden=True)
+            raise BadYaml("anchors (`&name`) are refused", self._line(event), forbidden=True)
         if event.tag is not None:
-            raise BadYaml(f"tags (`{event.tag[:40]}`) are refused", line, forbidden=True)
+            raise BadYaml(f"tags (`{event.tag[:40]}`) are refused", self._line(event), forbidden=True)
 
     def _open(self, container: Any, event: Any) -> None:
         if self._waiting_for_key():
@@ -159,13 +160,12 @@ class _Builder:
         self._attach(text)
 
     def _key(self, text: str, event: Any) -> None:
-        line = self._line(event)
         if text == "<<" and not event.style:
-            raise BadYaml("merge keys (`<<`) are refused", line, True, "write the keys out")
-        if text in self.stack[-1]:
-            self.twice.append((text, line))
-        if len(self.stack) == 1:
-            self.lines[text] = line
+            raise BadYaml("merge keys (`<<`) are refused", self._line(event), True, "write the keys out")
+        if text in self.stack[-1] and len(self.twice) < _MOST_TWICE:
+            self.twice.append((text, self._line(event)))
+        if len(self.stack) == 1 and len(self.lines) < _MOST_LINES:
+            self.lines[text] = self._line(event)
         self.keys[-1] = text
 
     def _attach(self, value: Any) -> None:

@@ -13,7 +13,7 @@ _between = re.compile(r"(?:\s+|//[^\n]*|/\*(?:[^*]|\*(?!/))*\*/)+").match
 _text = re.compile(r"\"((?:\\[\s\S]|[^\"\\\n])*)\"|'((?:\\[\s\S]|[^'\\\n])*)'").match
 _word = re.compile(r"[A-Za-z_$][A-Za-z0-9_$]*").match
 _scalar = re.compile(
-    r"(?:true|false|null|[+-]?(?:Infinity|NaN|0[xX][0-9A-Fa-f]+|(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?))"
+    r"(?:true|false|null|[+-]?(?:Infinity|NaN|0[xX][0-9A-Fa-f]+|(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?))"
     r"(?![A-Za-z0-9_$.])"
 ).match
 _escape = re.compile(r"\\(?:u([0-9A-Fa-f]{4})|x([0-9A-Fa-f]{2})|(\r\n|[\s\S]))").sub

@@ -29,7 +29,7 @@ _COMMON = frozenset(
 _SPECIAL = frozenset("!&*-?:,[]{}#|>@%`\"' ")
 _IN_FLOW = re.compile(r"[\[\]{}\"'#&*!|>%@`?]|: |:,|:$").search
 _JSON = re.compile(
-    r'(?:[{}\[\], ]|"[^"\\]{0,200}"(?:: ?)?|(?:true|false|null|-?[0-9]{1,30}(?:\.[0-9]{1,30})?)(?=[,}\] ]))+'
+    r'(?:[{}\[\], ]|"[^"\\]{0,200}":?|(?:true|false|null|-?[0-9]{1,30}(?:\.[0-9]{1,30})?)(?=[,}\] ]))+'
 ).fullmatch
 _ESCAPED = re.compile(r'(?:[^"\\]|\\["\\])*').fullmatch
 _DEEPEST = 8
@@ -141,7 +141,13 @@ def _other(key: str, value: str, below: list[str], depth: int) -> Raw | None:
         inner = value[1:-1]
         items = _flow_list(inner)
         return value if items is not None and not depth and key in HINT else items
-    if first == "{" and last == "}" and value.count("{") + value.count("[") <= _DEEPEST and _JSON(value):
+    if (
+        first == "{"
+        and last == "}"
+        and key not in HINT
+        and value.count("{") + value.count("[") <= _DEEPEST
+        and _JSON(value)
+    ):
         return _json(value)
     return None
 

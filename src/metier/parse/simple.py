@@ -12,7 +12,7 @@ from ..types.dialect import Authoring
 from ..types.problem import Mark
 from ..types.skill import NOTHING_REQUIRED, Found, Skill
 from ..types.tree import EMPTY, Raw, Unread
-from . import lines
+from . import events, lines
 from .events import LONGEST
 from .fields import (
     LONGEST_DESCRIPTION,
@@ -45,7 +45,7 @@ _KEY = rb"[A-Za-z_][A-Za-z0-9_-]{0,63}:"
 _WORDS = rb"[A-Za-z0-9][A-Za-z0-9 ,./()@_*+-]*"
 _VALUE = rb"(?:" + _WORDS + rb"(?::[A-Za-z0-9/*][A-Za-z0-9 ,./()@_*+-]*)*|\"[A-Za-z0-9 ,./()@_*+:-]*\")"
 _more = re.compile(
-    rb"(?:" + _KEY + rb"(?: (?:" + _VALUE + rb"|\[[A-Za-z0-9_-]+(?:, ?[A-Za-z0-9][A-Za-z0-9_-]*)*\])\n"
+    rb"(?:" + _KEY + rb"(?: (?:" + _VALUE + rb"|\[[A-Za-z0-9][A-Za-z0-9_-]*(?:, ?[A-Za-z0-9][A-Za-z0-9_-]*)*\])\n"
     rb"|\n(?:(?:  - " + _WORDS + rb"\n)+|(?:  " + _KEY + rb" " + _VALUE + rb"\n)+)))+---\n"
 ).match
 """Further frontmatter that can wait: texts, lists and maps of texts that the plain reader is sure of."""
@@ -83,9 +83,21 @@ def simple(found: Found) -> Skill | None:
     return _at_once(found, description, head[at:end].decode(), at)
 
 
+def _surely(source: str) -> dict[str, Raw]:
+    """What waited, read at last: by the plain reader, or by YAML should that one not be sure after all."""
+    tree = lines.read(source)
+    return tree if tree is not None else events.read(source).tree
+
+
 def _made(found: Found, description: str, rest: object, noted: tuple[Mark, ...]) -> Skill:
-    tidy = "  " not in description and "\n" not in description and description.isascii()
     id = found[1]
+    tidy = (
+        "  " not in description
+        and "\n" not in description
+        and description.isascii()
+        and id.isascii()
+        and "  " not in id
+    )
     return new(
         Skill,
         (
@@ -133,7 +145,7 @@ def _lightly(found: Found, description: str, span: tuple[int, int], authoring: A
         at = start - 1 if lines_each else head.index(b"\n" + keys[known.first], start - 1)
         line = head.count(b"\n", 0, at) + 2 + (known.first if lines_each else 0)
         noted = (new(Mark, ("unknown-field", line, known.unknown, False)),)
-    return _made(found, description, new(Unread, (source, lines.read)), noted)
+    return _made(found, description, new(Unread, (source, _surely)), noted)
 
 
 class _Shape(NamedTuple):

@@ -84,7 +84,11 @@ class Library:
         if one.key[3] != other.key[3]:
             return False
         try:
-            return self.read(one).digest == self.read(other).digest
+            if self.read(one).digest != self.read(other).digest:
+                return False
+            from ..sources.bundled import digest
+
+            return digest(one.directory) == digest(other.directory)  # scripts count as well
         except (MetierError, OSError):
             return False
 

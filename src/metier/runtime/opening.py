@@ -65,7 +65,7 @@ def open_at(place: Place, request: Request) -> Library:
     settings = _known_dialects(settings, dialects, f"{place.state}/{CONFIG}", problems)
     serving = _serving(request.dialect or str(settings.tree.get("dialect") or "standard"), dialects)
     limits = replace(serving.serving.limits, **settings.limits)
-    wanted = Wanted(serving, dialects, settings, project_trusted=record is not None)
+    wanted = Wanted(serving, dialects, settings, project_trusted=record is not None and record.whole)
     if request.root is not None:
         found: tuple[Root, ...] = (named_root(request.root, request.dialect or "", place, wanted),)
     else:
@@ -120,7 +120,7 @@ def _settings(place: Place, problems: list[Problem]) -> tuple[Settings, Trusted 
     settings = _read(own, _text(own, problems), problems)
     record = trusted_record(place)
     path = f"{place.project}/.metier/{CONFIG}"
-    if record is None or path == own:
+    if record is None or not record.whole or path == own:
         return settings, record
     text = _text(path, problems)
     if text is None:
@@ -172,6 +172,7 @@ def trusted_record(place: Place) -> Trusted | None:
             if isinstance(runs, list)
         },
         str(entry.get("configuration", "")),
+        entry.get("whole", True) is True,
     )
 
 

@@ -23,6 +23,8 @@ new = tuple.__new__
 Row: TypeAlias = tuple[str, int, int, int, int, int, str]
 """Folder, the four parts of the key, flags, and all the texts in one: fewer things to fetch."""
 
+_LONGEST_ROW = 16_384
+"""What is longer than any sensible frontmatter is read each time; the index stays small."""
 _APART = "\x1f"
 """Between the texts of a row: name, description, hint, requirements, extra, marks."""
 
@@ -62,7 +64,7 @@ def recall(database: Database | None, root: Root) -> Mapping[str, Row]:
     rows: list[Row] = database.rows(
         f"SELECT {_COLUMNS} FROM skills WHERE root = (SELECT id FROM roots WHERE tag = ?)", (tag(root),)
     )
-    return {row[0]: row for row in rows if row[6].count(_APART) >= 5}
+    return {row[0]: row for row in rows if type(row[6]) is str and row[6].count(_APART) >= 5 and type(row[5]) is int}
 
 
 def is_broken(row: Row) -> bool:
@@ -112,7 +114,7 @@ def remember(database: Database, root: Root, fresh: Iterable[Skill | Broken], go
         for item in fresh:
             relative = item.path[cut:].rpartition("/")[0]
             flags, texts = _columns(item)
-            if any(_APART in text for text in texts[:-1]):
+            if any(_APART in text for text in texts[:-1]) or sum(map(len, texts)) > _LONGEST_ROW:
                 change("DELETE FROM skills WHERE root = ? AND dir = ?", (number, relative))
                 continue  # it could not be taken apart again; it is simply read each time
             change(

@@ -74,6 +74,12 @@ def plugins(place: Place, settings: Settings, problems: list[Problem]) -> tuple[
             found += read_plugin(f"{holder}/{name}", source, problems)
     for path in settings.plugins:
         found += read_plugin(paths.absolute(path, place.cwd, place.home), "plugin", problems, named=True)
+    for path in settings.project_plugins:
+        inside = paths.absolute(path, place.project, place.home)
+        if paths.is_inside(paths.real_path(inside), paths.real_path(place.project)):
+            found += read_plugin(inside, "project", problems, named=True)
+        else:
+            problems.append(problem(Mark("link-outside", 0, (path, place.project)), inside))
     found += _entry_points(problems)
     return tuple(_distinct(found))
 
@@ -146,11 +152,16 @@ def _skill_folders(
     name = str(tree.get("name") or tree.get("id"))
     unknown = [key for key in tree if key not in _KNOWN] if manifest.file == "plugin.json" else []
     if unknown:
-        problems.append(problem(Mark("plugin-invalid", 0, (f"unknown: {', '.join(unknown)}",)), f"{path}/plugin.json"))
+        problems.append(
+            problem(Mark("plugin-invalid", 0, (f"unknown: {', '.join(unknown)[:200]}",)), f"{path}/plugin.json")
+        )
     listed = tree.get("skills") if manifest.file != "plugin.json" else None
-    extra = [item for item in listed if isinstance(item, str)] if isinstance(listed, list) else []
-    if isinstance(listed, str):
-        extra = [listed]
+    named = [listed] if isinstance(listed, str) else listed if isinstance(listed, list) else []
+    extra = [item for item in named if isinstance(item, str) and paths.can_be_path(item)]
+    if len(extra) < len(named):
+        problems.append(
+            problem(Mark("plugin-invalid", 0, ("`skills` holds what is no path",)), f"{path}/{manifest.file}")
+        )
     own = [] if manifest.file == "openclaw.plugin.json" and extra else ["skills"]
     real = paths.real_path(path)
     found = []

@@ -84,8 +84,13 @@ def _in_order(place: Place, wanted: Wanted) -> Iterator[_Draft]:
         yield from configured
     if serving.plugins:
         for plugin in wanted.plugins:
-            spec = RootSpec(plugin.name, plugin.path, plugin.source, plugin.dialect, depth=1, tier="extra")
+            spec = RootSpec(plugin.name, plugin.path, plugin.source, plugin.dialect, depth=1, tier=_tier(plugin))
             yield _Draft(spec, plugin.path, plugin.label, namespace=plugin.namespace)
+
+
+def _tier(plugin: Plugin) -> str:
+    """A project's plugins have a limit of their own: they take no room from the user's."""
+    return "extra" if plugin.source == "plugin" else "extra-project"
 
 
 def _filled(spec: RootSpec, place: Place) -> Iterator[_Draft]:
@@ -113,11 +118,15 @@ def _filled(spec: RootSpec, place: Place) -> Iterator[_Draft]:
 
 
 def _named(root: ConfiguredRoot, label: str, place: Place, wanted: Wanted) -> _Draft:
-    path = paths.absolute(root.path, place.cwd, place.home)
+    path = paths.absolute(root.path, place.project if root.project else place.cwd, place.home)
     dialect = root.dialect or guessed(path, wanted)
     if dialect not in wanted.dialects:
         raise BadRequest(f"`{dialect}` is not a dialect", "one of: " + ", ".join(sorted(wanted.dialects)))
-    spec = RootSpec(label.partition("-")[0], path, "user", dialect, links="follow", itself=True)
+    kind = label.partition("-")[0]
+    if root.project:
+        spec = RootSpec(kind, path, "project", dialect, links="contain", itself=True)
+        return _Draft(spec, path, root.label or label)
+    spec = RootSpec(kind, path, "user", dialect, links="follow", itself=True)
     return _Draft(spec, path, root.label or label, named=True)
 
 

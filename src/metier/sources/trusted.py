@@ -9,32 +9,24 @@ from json import dumps, loads
 
 from ..host import files, paths, state
 from ..host.clock import now_ns
-from ..types.errors import HostError
+from ..types.errors import HostError, MetierError
 from ..types.skill import Skill
-from ..types.tree import Tree
 
 BOOK = "trust.json"
 CONFIG = ".metier/config.toml"
-_LARGEST = 16_777_216
-_RUNS = (
-    ".py",
-    ".sh",
-    ".bash",
-    ".js",
-    ".mjs",
-    ".cjs",
-    ".ts",
-    ".rb",
-    ".pl",
-    ".ps1",
-    ".bat",
-    ".cmd",
-    ".php",
-    ".lua",
-)
-_GRANTS = ("allowed-tools", "hooks", "install", "command-dispatch", "command-tool", "shell", "mcp", "agent")
-_inline = re.compile(r"!`([^`]*)`")
-_fenced = re.compile(r"^[ \t]*`{3,}!\s*\n(.*?)^[ \t]*`{3,}", re.DOTALL | re.MULTILINE)
+_MOST_BYTES = 67_108_864
+"""Of one skill's files, read to vouch for them."""
+_INERT = (".md", ".txt", ".rst", ".png", ".jpg", ".jpeg", ".gif", ".svg", ".webp", ".pdf", ".csv", ".bak")
+"""Endings of files that nothing runs, as long as they are not executable and not in `scripts/`."""
+_PROSE = frozenset(
+    {
+        "license", "version", "author", "homepage", "compatibility", "tags", "when_to_use", "category", "source",
+        "date_added", "risk", "emoji", "keywords", "repository",
+    }
+)  # fmt: skip
+"""Frontmatter that says something and grants nothing; every other key counts."""
+_inline = re.compile(r"(?=!`+([^`]*)`)")
+_fence = re.compile(r"[ \t]*(?:`{3,}|~{3,})[ \t]*(!?)")
 
 Record = Mapping[str, object]
 
@@ -78,46 +70,90 @@ def runs_of(skill: Skill, limit: int) -> frozenset[str]:
 
 def what_runs(skill: Skill, limit: int) -> tuple[str, ...]:
     """The same in words, for the person who is asked."""
-    return tuple(sorted({label for label, _ in _runs(skill, limit)}))
+    quiet = ("the name ", "the model may", "people may", "no tool is")
+    return tuple(sorted({label for label, _ in _runs(skill, limit) if not label.startswith(quiet)}))
 
 
 def _runs(skill: Skill, limit: int) -> Iterator[tuple[str, str]]:
+    """Each thing by a word for it and its digest.  What can't be seen has a new digest every time."""
     directory = skill.directory
     try:
         _, data = files.read_skill_file(directory, skill.path.rpartition("/")[2], limit)
         body = data.decode("utf-8", "replace").replace("\r\n", "\n").replace("\r", "\n")
-    except (OSError, HostError) as error:
-        body = f"!`unreadable: {error}`"
-    for command in (*_inline.findall(body), *_fenced.findall(body)):
-        yield f"`{command.strip()}`", _digest("command", command.strip())
-    tree = paths.tree_of(directory)
+    except (OSError, MetierError):
+        yield "SKILL.md, which can't be read", _digest("unseen", str(now_ns()))
+        body = ""
+    for command in _commands(body):
+        yield f"`{command}`", _digest("command", command)
+    yield from _files(directory)
+    yield from _grants(skill)
+
+
+def _commands(body: str) -> Iterator[str]:
+    """Everything in a body that any dialect might take for a command, and rather too much than too little."""
+    yield from dict.fromkeys(found.strip() for found in _inline.findall(body))
+    block: list[str] | None = None
+    for line in body.split("\n"):
+        fence = _fence.match(line)
+        if fence is None:
+            if block is not None:
+                block.append(line)
+            continue
+        if block is not None:
+            yield "\n".join(block).strip()
+            block = None
+        if fence[1]:
+            block = [line[fence.end() :]]
+    if block is not None:
+        yield "\n".join(block).strip()
+
+
+def _files(directory: str) -> Iterator[tuple[str, str]]:
+    tree = paths.tree_of(directory, passing_over=frozenset())
+    left = _MOST_BYTES
     if len(tree) >= paths.MOST_FILES:  # what was not seen can't be vouched for, today or tomorrow
-        yield "more files than can be vouched for", _digest("uncounted", str(now_ns()))
+        yield "more files than can be vouched for", _digest("unseen", str(now_ns()))
     for path, status in tree:
         if path == "SKILL.md":
             continue
         if status.st_mode & 0o170000 == 0o120000:
-            yield path, _digest("link", path, paths.link_target(f"{directory}/{path}"))
-        elif status.st_mode & 0o111 or path.startswith("scripts/") or path.endswith(_RUNS):
-            yield path, _digest("script", path, str(bool(status.st_mode & 0o111)), _content(directory, path))
-    for recipe in skill.install:
-        yield f"install {recipe.kind} {recipe.package}", _digest("install", recipe.options.json())
-    for key in _GRANTS:
-        value = skill.extra.get(key)
-        if value:
-            text = value if isinstance(value, str) else repr(_plain(value))
+            yield path, _link(directory, path)
+        elif status.st_mode & 0o111 or path.startswith("scripts/") or not path.lower().endswith(_INERT):
+            left -= status.st_size
+            seen = _content(directory, path, status.st_size) if left >= 0 else ""
+            yield path, _digest("file", path, str(bool(status.st_mode & 0o111)), seen or str(now_ns()))
+
+
+def _link(directory: str, path: str) -> str:
+    """A link inside the skill counts by where it leads; one that leads out can't be vouched for."""
+    real = paths.real_path(f"{directory}/{path}")
+    inside = paths.is_inside(real, paths.real_path(directory))
+    return _digest("link", path, real if inside else str(now_ns()))
+
+
+def _grants(skill: Skill) -> Iterator[tuple[str, str]]:
+    """What its frontmatter asks for, and what it no longer forbids itself."""
+    yield f"the name {skill.name}", _digest("name", skill.identity, skill.name)
+    if skill.model_may_invoke:
+        yield "the model may use it", _digest("model")
+    if skill.user_may_invoke:
+        yield "people may call it", _digest("user")
+    for key, value in skill.extra.plain().items():
+        if key == "metadata" and isinstance(value, dict):
+            value = {inner: one for inner, one in value.items() if inner not in _PROSE}
+        if key not in _PROSE and value:
+            text = value if isinstance(value, str) else dumps(value, sort_keys=True)
             yield f"{key}: {text}", _digest("grant", key, text)
+    if "disallowed-tools" not in skill.extra:
+        yield "no tool is disallowed", _digest("undenied")
 
 
-def _plain(value: object) -> object:
-    return value.plain() if isinstance(value, Tree) else value
-
-
-def _content(directory: str, path: str) -> str:
+def _content(directory: str, path: str, size: int) -> str:
+    """The digest of a file's content, or nothing when it can't be had."""
     try:
-        _, data = files.read_skill_file(directory, path, _LARGEST)
-    except (OSError, HostError) as error:
-        return f"unreadable: {type(error).__name__}"
+        _, data = files.read_skill_file(directory, path, size)
+    except (OSError, MetierError):
+        return ""
     return sha256(data).hexdigest()
 
 
@@ -130,7 +166,8 @@ def config_digest(text: str | None) -> str:
     return "" if text is None else sha256(text.encode()).hexdigest()
 
 
-def record_of(project: str, skills: Iterable[Skill], limit: int) -> dict[str, object]:
-    """What is trusted when a person trusts a project as it is now."""
+def record_of(project: str, skills: Iterable[Skill], limit: int, whole: bool = False) -> dict[str, object]:
+    """What is trusted when a person trusts a project as it is now; `whole` is its configuration and agents too."""
     places = {skill.directory.removeprefix(project + "/"): sorted(runs_of(skill, limit)) for skill in skills}
-    return {"skills": places, "configuration": config_digest(paths.read_text_file(f"{project}/{CONFIG}"))}
+    configuration = config_digest(paths.read_text_file(f"{project}/{CONFIG}")) if whole else ""
+    return {"skills": places, "configuration": configuration, "whole": whole}

@@ -17,6 +17,8 @@ class ConfiguredRoot:
     path: str
     dialect: str = ""
     label: str = ""
+    project: bool = False
+    """The project's own configuration names it: it must lie in the project, and is trusted as the project is."""
 
 
 @dataclass(frozen=True)
@@ -33,6 +35,8 @@ class Settings:
     tree: Mapping[str, Setting] = field(default_factory=dict, repr=False)
     roots: tuple[ConfiguredRoot, ...] = ()
     plugins: tuple[str, ...] = ()
+    project_plugins: tuple[str, ...] = ()
+    """Those that the project's own configuration names."""
     dialects: Mapping[str, Dialect] = field(default_factory=dict)
     limits: Mapping[str, int] = field(default_factory=dict)
     agents: Mapping[str, tuple[str, ...] | None] = field(default_factory=dict)

@@ -6,11 +6,11 @@ import re
 
 _HIDDEN = re.compile(
     "[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f"  # control characters, escape sequences among them
-    "\xad\u034f\u180e\u200b\ufeff"  # zero-width, but for the joiners that scripts need
+    "\xad\u034f\u180b-\u180f\u200b\u2800\ufeff\ufff0-\ufff8"  # zero-width, but for the joiners that scripts need
     "\u115f\u1160\u17b4\u17b5\u3164\uffa0"  # letters that are drawn as nothing
     "\u061c\u200e\u200f\u202a-\u202e\u2060-\u206f"  # direction overrides and other orders to the display
     "\ud800-\udfff\ufff9-\ufffb\ufffe\uffff"  # halves of characters, annotations, what is no character
-    "\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"  # marks of music, tags and selectors
+    "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"  # marks of music, tags and selectors
 )
 _UNSEEN = re.compile(_HIDDEN.pattern[:-1] + "\x85\u2028\u2029]")
 _ESCAPE = re.compile(

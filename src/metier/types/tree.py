@@ -116,7 +116,7 @@ class Unread(NamedTuple):
     """Frontmatter that was looked over and can wait: its source, and what will read it."""
 
     source: str
-    read: Callable[[str], dict[str, Raw] | None]
+    read: Callable[[str], dict[str, Raw]]
 
     def tree(self) -> Tree:
-        return Tree(self.read(self.source) or {})
+        return Tree(self.read(self.source))

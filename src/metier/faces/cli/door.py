@@ -30,8 +30,10 @@ def main() -> int:
         answer = None
     if answer is not None:
         return _give(answer)
-    from .app import complete, run
-
+    try:
+        from .app import complete, run
+    except KeyboardInterrupt:
+        return 130
     return complete() if completing else run(arguments)
 
 

@@ -35,7 +35,13 @@ def roots(context: Context, everything: bool, as_json: bool) -> None:
         say("None of the places metier looks in exists yet.")
         say(arrow("`metier roots --all` names them; `metier new NAME` makes the first skill"))
     table = [
-        (f"{row['rank']:>2}", clean(str(row["label"])), str(row["dialect"]), _note(row), clean_path(str(row["path"])))
+        (
+            f"{row['rank']:>2}",
+            clean(str(row["label"])),
+            clean(str(row["dialect"])),
+            _note(row),
+            clean_path(str(row["path"])),
+        )
         for row in shown
     ]
     for line in columns(table, last_cut=False):

@@ -188,7 +188,7 @@ def _options(skill: Skill) -> str:
 
 
 def _source(origin: Origin) -> str:
-    return f"{origin.source} ({clean(origin.root)}, {origin.dialect.name} dialect)"
+    return f"{origin.source} ({clean(origin.root)}, {clean(origin.dialect.name)} dialect)"
 
 
 def _tools(library: Library, skill: Skill) -> frozenset[str]:

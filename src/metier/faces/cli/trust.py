@@ -6,8 +6,10 @@ import click
 
 from ...host import paths
 from ...host.place import here
+from ...runtime import Library
 from ...runtime import open as open_library
 from ...sources.trusted import read_book, record_of, what_runs, write_record
+from ...types.skill import Skill
 from .app import Context
 from .printing import clean, clean_path, columns, say, say_json
 
@@ -36,8 +38,10 @@ def trust(context: Context, directory: str | None, listing: bool, remove: bool, 
         say(f"{clean_path(project)} is no longer trusted" if known else f"{clean_path(project)} was not trusted")
         return
     library = open_library(directory, profile=context.profile)
-    theirs = [skill for skill in library.skills if skill.origin.source == "project"]
-    write_record(place.state, project, record_of(project, theirs, library.limits.file_bytes))
+    write_record(place.state, project, _record(library, project))
+    library = open_library(directory, profile=context.profile)  # the configuration counts now, and may add roots
+    write_record(place.state, project, _record(library, project))
+    theirs = _theirs(library)
     report = [(skill.name, what_runs(skill, library.limits.file_bytes)) for skill in theirs]
     if as_json:
         say_json({"project": project, "skills": [{"name": name, "runs": list(runs)} for name, runs in report]})
@@ -48,6 +52,14 @@ def trust(context: Context, directory: str | None, listing: bool, remove: bool, 
         say("  " + line)
     if not report:
         say("  It has no skills yet; those added later will ask again.")
+
+
+def _theirs(library: Library) -> list[Skill]:
+    return [skill for skill in library.skills if skill.origin.source == "project"]
+
+
+def _record(library: Library, project: str) -> dict[str, object]:
+    return record_of(project, _theirs(library), library.limits.file_bytes, whole=True)
 
 
 def _list(state: str, as_json: bool) -> None:
