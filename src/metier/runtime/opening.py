@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 
-from ..dialects import ALL
 from ..host import paths
 from ..host.database import Database, open_database
 from ..host.place import here
@@ -18,14 +17,14 @@ from ..sources.bundled import bundled_paths
 from ..sources.plugins import MANIFESTS, plugins
 from ..sources.roots import Wanted, named_root, roots
 from ..types.dialect import Dialect, Limits
-from ..types.errors import BadRequest, HostError
+from ..types.errors import BadRequest
 from ..types.place import Place, Root
 from ..types.problem import Mark, Problem, problem
 from ..types.settings import Settings
 from ..types.skill import Skill
+from .configuring import CONFIG, all_dialects, known_dialects, own_roots, settings_of_place
 from .library import Library
 
-CONFIG = "config.toml"
 INDEX = "index.db"
 
 
@@ -60,9 +59,10 @@ def open(
 def open_at(place: Place, request: Request) -> Library:
     """The same, for a place that was described rather than found."""
     problems: list[Problem] = []
-    settings, record = _settings(place, problems)
-    dialects = _dialects(settings, problems)
-    settings = _known_dialects(settings, dialects, f"{place.state}/{CONFIG}", problems)
+    settings, record = settings_of_place(place, problems)
+    dialects = all_dialects(settings, problems)
+    settings = known_dialects(settings, dialects, f"{place.state}/{CONFIG}", problems)
+    settings = own_roots(settings, place, problems)
     serving = _serving(request.dialect or str(settings.tree.get("dialect") or "standard"), dialects)
     limits = replace(serving.serving.limits, **settings.limits)
     wanted = Wanted(serving, dialects, settings, project_trusted=record is not None and record.whole)
@@ -114,68 +114,6 @@ def _leaned_on(place: Place, settings: Settings, record: Trusted | None, skills:
                 yield from (f"{skill.directory}/{path}" for path in paths.tree_paths(skill.directory))
 
 
-def _settings(place: Place, problems: list[Problem]) -> tuple[Settings, Trusted | None]:
-    """The user's configuration, then that of the project if it is trusted and still says what it said."""
-    own = f"{place.state}/{CONFIG}"
-    settings = _read(own, _text(own, problems), problems)
-    record = trusted_record(place)
-    path = f"{place.project}/.metier/{CONFIG}"
-    if record is None or not record.whole or path == own:
-        return settings, record
-    text = _text(path, problems)
-    if text is None:
-        return settings, record
-    from ..sources.trusted import config_digest
-
-    if record.configuration != config_digest(text):
-        problems.append(problem(Mark("changed-since-trust", 0, (place.project, "the project's configuration")), path))
-        return settings, record
-    from ..parse.config import merged
-
-    return merged(settings, _read(path, text, problems)), record
-
-
-def _text(path: str, problems: list[Problem]) -> str | None:
-    """A configuration file; one that can't be read is a finding, and the rest goes on without it."""
-    try:
-        return paths.read_text_file(path)
-    except HostError as error:
-        problems.append(problem(Mark("config-syntax", 0, (error.message,), fatal=True), path))
-        return None
-
-
-def _read(path: str, text: str | None, problems: list[Problem]) -> Settings:
-    if text is None:
-        return Settings()
-    from ..parse.config import settings_of  # no configuration, no need for a TOML reader
-
-    marks: list[Mark] = []
-    settings = settings_of(text, marks)
-    problems += [problem(mark, path) for mark in marks]
-    return settings
-
-
-def trusted_record(place: Place) -> Trusted | None:
-    """What the user trusted this project with, if they did."""
-    if not paths.exists(f"{place.state}/trust.json"):
-        return None
-    from ..sources.trusted import read_book
-
-    entry = read_book(place.state).get(paths.real_path(place.project))
-    if entry is None:
-        return None
-    skills = entry.get("skills")
-    return Trusted(
-        {
-            str(name): Capabilities(frozenset(map(str, runs)))
-            for name, runs in (skills.items() if isinstance(skills, dict) else ())
-            if isinstance(runs, list)
-        },
-        str(entry.get("configuration", "")),
-        entry.get("whole", True) is True,
-    )
-
-
 def untrusted_of(skills: Sequence[Skill], place: Place, record: Trusted | None, limits: Limits) -> Mapping[str, Mark]:
     theirs = [skill for skill in skills if skill.origin.source == "project"]
     if not theirs:
@@ -193,42 +131,6 @@ def untrusted_of(skills: Sequence[Skill], place: Place, record: Trusted | None, 
         for skill in theirs
     )
     return untrusted(now, record, place.project)
-
-
-def _dialects(settings: Settings, problems: list[Problem]) -> Mapping[str, Dialect]:
-    tables = settings.tree.get("dialects")
-    if not isinstance(tables, Mapping) or not tables:
-        return ALL
-    from ..dialects.custom import custom
-
-    found = dict(ALL)
-    for name, table in tables.items():
-        marks: list[Mark] = []
-        made = custom(str(name), table, ALL, marks) if isinstance(table, Mapping) else None
-        problems += [problem(mark) for mark in marks]
-        if made is not None:
-            found[made.name] = made
-    return found
-
-
-def _known_dialects(
-    settings: Settings, dialects: Mapping[str, Dialect], path: str, problems: list[Problem]
-) -> Settings:
-    """A dialect that the configuration names and nobody knows is passed over, with a word about it."""
-    wanted = "one of " + ", ".join(dialects)
-    named = settings.tree.get("dialect")
-    if named is not None and named not in dialects:
-        problems.append(problem(Mark("config-type", 0, ("dialect", wanted)), path))
-        settings = replace(settings, tree={key: value for key, value in settings.tree.items() if key != "dialect"})
-    if all(not root.dialect or root.dialect in dialects for root in settings.roots):
-        return settings
-    kept = []
-    for number, root in enumerate(settings.roots):
-        if root.dialect and root.dialect not in dialects:
-            problems.append(problem(Mark("config-type", 0, (f"roots[{number}].dialect", wanted)), path))
-            root = replace(root, dialect="")
-        kept.append(root)
-    return replace(settings, roots=tuple(kept))
 
 
 def _serving(name: str, dialects: Mapping[str, Dialect]) -> Dialect:

@@ -53,7 +53,8 @@ def _with_last_good(old: Library, new: Library, texts: Mapping[str, bytes]) -> L
     ]
     if not saved:
         return new
-    from .opening import trusted_record, untrusted_of
+    from .configuring import trusted_record
+    from .opening import untrusted_of
 
     standing = untrusted_of(saved, new.place, trusted_record(new.place), new.limits)
     skills = sorted((*new.skills, *saved), key=lambda skill: (-skill.origin.rank, skill.path.split("/")))
