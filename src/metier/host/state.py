@@ -6,10 +6,12 @@ import contextlib
 import errno
 import fcntl
 import os
+import stat
 from collections.abc import Iterator
 
 from ..types.errors import BadRequest, HostError
 from .clock import now_ns
+from .files import open_beneath
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
@@ -153,6 +155,61 @@ def rename(path: str, target: str) -> None:
         os.rename(path, target)
     except OSError as error:
         raise HostError(f"{path} can't be renamed: {error.strerror}", "check permissions", path) from error
+
+
+@contextlib.contextmanager
+def folder_beneath(base: str, inner: str) -> Iterator[int]:
+    """A folder held open: whatever its path leads to later, it is this one.  No link beyond the base is followed."""
+    outer = os.open(base, _FOLDER)
+    try:
+        opened = open_beneath(outer, inner)
+    finally:
+        os.close(outer)
+    try:
+        yield opened
+    finally:
+        os.close(opened)
+
+
+def plain_mode(folder: int, name: str) -> int | None:
+    """The permissions of a regular file in an open folder; None when it is a link or anything else."""
+    found = os.stat(name, dir_fd=folder, follow_symlinks=False)
+    return found.st_mode & 0o777 if stat.S_ISREG(found.st_mode) else None
+
+
+def replace_in(folder: int, name: str, text: str, mode: int) -> None:
+    """Replace a file of an open folder whole, by its name in that folder."""
+    beside = _beside(name)[1:]
+    try:
+        opened = os.open(beside, _CREATE, 0o600, dir_fd=folder)
+        try:
+            with os.fdopen(opened, "wb") as file:
+                os.fchmod(file.fileno(), mode)
+                file.write(text.encode())
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(beside, name, src_dir_fd=folder, dst_dir_fd=folder)
+        except OSError:
+            with contextlib.suppress(OSError):
+                os.unlink(beside, dir_fd=folder)
+            raise
+    except OSError as error:
+        raise HostError(f"{name} can't be written: {error.strerror}", "check permissions and space", name) from error
+
+
+def rename_in(folder: int, name: str, target: str) -> bool:
+    """Rename a file of an open folder to a name that nothing in it has."""
+    try:
+        os.stat(target, dir_fd=folder, follow_symlinks=False)
+    except FileNotFoundError:
+        pass
+    else:
+        return False
+    try:
+        os.rename(name, target, src_dir_fd=folder, dst_dir_fd=folder)
+    except OSError as error:
+        raise HostError(f"{name} can't be renamed: {error.strerror}", "check permissions", name) from error
+    return True
 
 
 def write_new(base: str, inner: str, text: str) -> None:
