@@ -144,3 +144,35 @@ def test_conform_prints_no_escape_sequence_of_a_case(tmp_path):
 
     assert "\x1b" not in done.stdout
     assert "\x07" not in done.stdout
+
+
+OUTSIDE = ["../{0}", "{1}", "", ".", "..", "a/../../{0}", "a//b", "a\0b", "/", 3, None]
+
+
+@pytest.mark.parametrize("name", OUTSIDE)
+@pytest.mark.parametrize("where", ["dir", "file", "files"])
+def test_a_case_writes_nowhere_but_in_its_own_folder(tmp_path, monkeypatch, name, where):
+    """A file of cases comes from anywhere: no name in it leads out of the folder made for the moment."""
+    (tmp_path / "scratch").mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "scratch"))
+    escape = f"../../{tmp_path.name}-out"
+    bad = name.format(escape, tmp_path / "out") if isinstance(name, str) else name
+    given = {"dir": bad, "target": "file"} if where == "file" else {"dir": bad, "text": "hello"}
+    if where == "files":
+        given = {"dir": "mine", "files": {"ok.md": "x", str(bad) if bad is not None else "": "hello"}}
+        if name == 3:
+            given["files"] = {"a": "x", "a/b": "y"}
+    [(key, _, came)] = run_case({"op": "validate", "given": given, "expect": {"errors": []}})
+    assert key == "given"
+    assert "not a name inside a folder" in str(came) or (where == "files" and name == 3)
+    assert [path.name for path in tmp_path.rglob("*")] == ["scratch"]
+    assert not list(tmp_path.parent.glob(f"{tmp_path.name}-out*"))
+
+
+def test_what_a_case_expects_is_shown_without_orders_to_the_terminal(tmp_path):
+    said = conform(
+        tmp_path, {"id": "x", "op": "allowed_tools", "given": {"value": "a"}, "expect": {"\x1b]0;hi\x07k": 1}}
+    )
+    assert said.returncode == 1
+    assert "\x1b" not in said.stdout
+    assert "k: expected 1" in said.stdout

@@ -87,12 +87,38 @@ def executable(folder: Path) -> None:
     (folder / "SKILL.md").chmod(0o755)
 
 
-@pytest.mark.parametrize("edit", [link_outside, huge, pipe, executable])
+def repository(folder: Path) -> None:
+    (folder / ".git/objects").mkdir(parents=True)
+    (folder / ".git/HEAD").write_text("ref: refs/heads/main\n")
+
+
+def repository_further_in(folder: Path) -> None:
+    (folder / "more").mkdir()
+    (folder / "more/notes.md").write_text("")
+    repository(folder / "more")
+
+
+def empty_folder(folder: Path) -> None:
+    (folder / "a/b").mkdir(parents=True)
+
+
+@pytest.mark.parametrize(
+    "edit", [link_outside, huge, pipe, executable, repository, repository_further_in, empty_folder]
+)
 def test_whatever_a_user_puts_into_a_copy_makes_it_theirs(state: str, skills: Path, edit):
     copy_bundled(state)
     make_old(state, NAMES[0])
     edit(skills / NAMES[0])
+    there = sorted(skills.rglob("*"))
     assert NAMES[0] in copy_bundled(state).kept
+    assert sorted(skills.rglob("*")) == there
+
+
+def test_what_python_leaves_behind_is_no_edit(state: str, skills: Path):
+    copy_bundled(state)
+    make_old(state, NAMES[0])
+    (skills / NAMES[0] / "__pycache__").mkdir()
+    assert copy_bundled(state).updated == (NAMES[0],)
 
 
 def test_a_skill_of_the_users_own_under_the_same_name_is_untouched_and_not_bundled(state: str, skills: Path):

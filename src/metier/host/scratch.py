@@ -14,6 +14,13 @@ def folder() -> Iterator[str]:
         yield os.path.realpath(path)
 
 
+def inside(path: str, name: object) -> str:
+    """A path in a folder, by a name that somebody else chose: whatever could lead out of the folder is refused."""
+    if not isinstance(name, str) or "\0" in name or any(part in ("", ".", "..") for part in name.split("/")):
+        raise ValueError(f"{name!r} is not a name inside a folder")
+    return f"{path}/{name}"
+
+
 def write(path: str, data: bytes) -> None:
     with open(path, "wb") as file:
         file.write(data)
@@ -21,7 +28,8 @@ def write(path: str, data: bytes) -> None:
 
 def fill(path: str, contents: Mapping[str, bytes]) -> None:
     """A folder with these files in it."""
+    places = {inside(path, name): data for name, data in contents.items()}  # all are judged before any is written
     os.makedirs(path)
-    for name, data in contents.items():
-        os.makedirs(os.path.dirname(f"{path}/{name}"), exist_ok=True)
-        write(f"{path}/{name}", data)
+    for place, data in places.items():
+        os.makedirs(os.path.dirname(place), exist_ok=True)
+        write(place, data)

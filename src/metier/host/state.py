@@ -3,32 +3,44 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import os
+import stat
 from collections.abc import Iterator
 
 from ..types.errors import BadRequest, HostError
 from .clock import now_ns
+from .files import open_beneath
 
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+_CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
 _FORGOTTEN_NS = 60_000_000_000
 """No write takes this long: what is older was left by a process that was killed."""
 
 
 def make_folder(path: str) -> None:
-    """A folder of the owner's alone; one that is there already stays as it is."""
-    if os.path.isdir(path):
-        return
-    try:
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        os.mkdir(path, 0o700)
-        os.chmod(path, 0o700)
-    except FileExistsError:
-        if not os.path.isdir(path):
-            raise HostError(f"{path} is not a folder", "move it away, or set METIER_HOME", path) from None
-    except OSError as error:
-        raise HostError(
-            f"{path} can't be made: {error.strerror}", "set METIER_HOME to a folder you may write", path
-        ) from error
+    """A folder of the owner's alone, and so is each one made on the way; one that is there already stays as it is."""
+    for folder in _missing(path):
+        try:
+            os.mkdir(folder, 0o700)
+            os.chmod(folder, 0o700)
+        except FileExistsError:
+            if not os.path.isdir(folder):
+                raise HostError(f"{folder} is not a folder", "move it away, or set METIER_HOME", folder) from None
+        except OSError as error:
+            raise HostError(
+                f"{folder} can't be made: {error.strerror}", "set METIER_HOME to a folder you may write", folder
+            ) from error
+
+
+def _missing(path: str) -> list[str]:
+    """The folders to make for a folder to be there, the outermost first."""
+    missing = []
+    while path and not os.path.isdir(path):
+        missing.append(path)
+        path = os.path.dirname(path)
+    return missing[::-1]
 
 
 def write_text(path: str, text: str, mode: int = 0o600) -> None:
@@ -145,14 +157,109 @@ def rename(path: str, target: str) -> None:
         raise HostError(f"{path} can't be renamed: {error.strerror}", "check permissions", path) from error
 
 
-def write_new(path: str, text: str, mode: int = 0o644) -> None:
-    """Write a file that must not be there yet."""
+@contextlib.contextmanager
+def folder_beneath(base: str, inner: str) -> Iterator[int]:
+    """A folder held open: whatever its path leads to later, it is this one.  No link beyond the base is followed."""
+    outer = os.open(base, _FOLDER)
     try:
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        opened = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, mode)
-    except FileExistsError as error:
-        raise BadRequest(f"{path} is there already", "choose another name, or edit that one", path) from error
+        opened = open_beneath(outer, inner)
+    finally:
+        os.close(outer)
+    try:
+        yield opened
+    finally:
+        os.close(opened)
+
+
+def plain_mode(folder: int, name: str) -> int | None:
+    """The permissions of a regular file in an open folder; None when it is a link or anything else."""
+    found = os.stat(name, dir_fd=folder, follow_symlinks=False)
+    return found.st_mode & 0o777 if stat.S_ISREG(found.st_mode) else None
+
+
+def replace_in(folder: int, name: str, text: str, mode: int) -> None:
+    """Replace a file of an open folder whole, by its name in that folder."""
+    beside = _beside(name)[1:]
+    try:
+        opened = os.open(beside, _CREATE, 0o600, dir_fd=folder)
+        try:
+            with os.fdopen(opened, "wb") as file:
+                os.fchmod(file.fileno(), mode)
+                file.write(text.encode())
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(beside, name, src_dir_fd=folder, dst_dir_fd=folder)
+        except OSError:
+            with contextlib.suppress(OSError):
+                os.unlink(beside, dir_fd=folder)
+            raise
     except OSError as error:
-        raise HostError(f"{path} can't be written: {error.strerror}", "check permissions", path) from error
-    with os.fdopen(opened, "w", encoding="utf-8") as file:
-        file.write(text)
+        raise HostError(f"{name} can't be written: {error.strerror}", "check permissions and space", name) from error
+
+
+def rename_in(folder: int, name: str, target: str) -> bool:
+    """Rename a file of an open folder to a name that nothing in it has."""
+    try:
+        os.stat(target, dir_fd=folder, follow_symlinks=False)
+    except FileNotFoundError:
+        pass
+    else:
+        return False
+    try:
+        os.rename(name, target, src_dir_fd=folder, dst_dir_fd=folder)
+    except OSError as error:
+        raise HostError(f"{name} can't be renamed: {error.strerror}", "check permissions", name) from error
+    return True
+
+
+def write_new(base: str, inner: str, text: str) -> None:
+    """Write a file in a new folder beneath a base, one step at a time and through no link beyond the base."""
+    *steps, last, name = inner.split("/")
+    at = base
+    try:
+        for outer in _missing(base):
+            with contextlib.suppress(FileExistsError):
+                os.mkdir(outer, 0o755)
+        folder = os.open(base, _FOLDER)
+        try:
+            for step in steps:
+                at = f"{at}/{step}"
+                with contextlib.suppress(FileExistsError):
+                    os.mkdir(step, 0o755, dir_fd=folder)
+                folder = _entered(folder, step)
+            at = f"{at}/{last}"
+            os.mkdir(last, 0o755, dir_fd=folder)
+            _fill_new(folder, last, name, text)
+        finally:
+            os.close(folder)
+    except FileExistsError as error:
+        raise BadRequest(f"{at} is there already", "choose another name, or edit that one", at) from error
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.ENOTDIR):
+            hint = "give the folder that is meant with --dir, or remove the link"
+            raise BadRequest(f"{at} is a link or no folder: nothing is written through it", hint, at) from error
+        raise HostError(f"{at} can't be written: {error.strerror}", "check permissions", at) from error
+
+
+def _entered(folder: int, step: str) -> int:
+    """The folder in a folder, in its place: no link is followed, and the outer one is closed."""
+    inner = os.open(step, _FOLDER | os.O_NOFOLLOW, dir_fd=folder)
+    os.close(folder)
+    return inner
+
+
+def _fill_new(outer: int, last: str, name: str, text: str) -> None:
+    """A file in the folder just made; if it can't be written, neither stays."""
+    folder = os.open(last, _FOLDER | os.O_NOFOLLOW, dir_fd=outer)
+    try:
+        opened = os.open(name, _CREATE, 0o644, dir_fd=folder)
+        with os.fdopen(opened, "w", encoding="utf-8") as file:
+            file.write(text)
+    except OSError:
+        with contextlib.suppress(OSError):
+            os.unlink(name, dir_fd=folder)
+        with contextlib.suppress(OSError):
+            os.rmdir(last, dir_fd=outer)
+        raise
+    finally:
+        os.close(folder)

@@ -7,7 +7,8 @@ that the block said before.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from ..types.text import hidden_in, unhidden
@@ -20,6 +21,14 @@ from .repair import PLAIN, STRUCTURED, repair
 
 _key = re.compile(r"([A-Za-z_][A-Za-z0-9_-]*)[ \t]*:(?:[ \t]+(.*))?$").match
 _line = re.compile(r"([^\r\n]*)(\r\n|\r|\n|$)")
+_LIVE = (
+    re.compile(r"!`[^`]*`?"),
+    re.compile(r"(?:`{3,}|~{3,})[ \t]*!?"),
+    re.compile(r"(?<!\\)\\*\$(?:\{[^}]*\}?|ARGUMENTS(?:\[[0-9]*\])?|[\w@]+)"),
+)
+"""Commands, fences and placeholders of any dialect."""
+_begins_fence = re.compile(r"[ \t>*+-]*(?:`{3,}|~{3,})[ \t]*!?").match
+_commands = re.compile(r"[ \t>*+-]*(`{3,}|~{3,})[ \t]*!").match
 _ROUNDS = 4
 """Curing one slip may bare another; what has been mended has nothing left to mend."""
 _KNOWN = PLAIN | STRUCTURED | frozenset(SPELLINGS) | frozenset(SPELLINGS.values())
@@ -81,14 +90,15 @@ def _lines(text: str) -> list[_Line]:
 
 def _all_bare(lines: list[_Line]) -> list[_Line]:
     """Every line without hidden characters; frontmatter that could be read with them must be readable without."""
-    bare = [_Line(_bare(line.text), line.end) for line in lines]
+    bare = [*_each_bare(lines)]
     for number in range(1, len(lines)):
         if bare[number] == ("", "\n") and bare[number - 1].end == "\r":
             bare[number] = lines[number]  # without it, two line ends would become one
     fences = [number for number, line in enumerate(lines) if line.text.strip(" \t") == "---"][:2]
     if fences[:1] == [0] and len(fences) == 2:
         head = slice(1, fences[1])
-        if _readable(lines[head]) and not _readable(bare[head]):
+        bare[head] = [old if _hides_key(old.text) else new for old, new in zip(lines[head], bare[head], strict=True)]
+        if _readable(lines[head]) and (not _readable(bare[head]) or _keys(bare[head]) - _keys(lines[head])):
             bare[head] = lines[head]
     elif fences and unhidden(lines[0].text).rstrip(" \t") == "---" and _is_head(bare[1 : fences[0]]):
         bare[0] = _Line("---", lines[0].end)
@@ -106,10 +116,48 @@ def _readable(block: Sequence[_Line]) -> bool:
     return True
 
 
+def _each_bare(lines: Sequence[_Line]) -> Iterator[_Line]:
+    """Each line without hidden characters, but those of a block of commands: what did not run must not begin to."""
+    closing = ""
+    for line in lines:
+        if closing:
+            yield line
+            closing = "" if line.text.strip(" \t").startswith(closing) else closing
+        else:
+            yield _Line(_bare(line.text), line.end)
+            commands = _commands(line.text)
+            closing = commands[1] if commands else ""
+
+
 def _bare(text: str) -> str:
-    """A line without hidden characters, unless it would become a fence that it was not."""
+    """A line without hidden characters, unless it would become a fence, a command or a placeholder that it was not."""
     bare = unhidden(text)
-    return text if bare.strip(" \t") == "---" and text.strip(" \t") != "---" else bare
+    if bare == text or (bare.strip(" \t") == "---" and text.strip(" \t") != "---"):
+        return text
+    return text if _alive(bare) - _alive(text) else bare
+
+
+def _alive(text: str) -> Counter[str]:
+    """What a line would run or fill in, each with the characters around it: they decide whether it does."""
+    found = Counter(
+        text[max(0, one.start() - 1) : one.end() + 1] for pattern in _LIVE for one in pattern.finditer(text)
+    )
+    begun = _begins_fence(text)
+    if begun:
+        found["\n" + begun[0]] += 1
+    return found
+
+
+def _hides_key(text: str) -> bool:
+    """Whether a line of frontmatter has hidden characters where its key is."""
+    key, colon, _ = text.partition(":")
+    return bool(colon) and unhidden(key) != key
+
+
+def _keys(block: Sequence[_Line]) -> set[str]:
+    """The keys of a block; none when it can't be read as it stands."""
+    reading = _reading(block)
+    return set(reading.tree) if reading is not None else set()
 
 
 def _texts(lines: Sequence[_Line]) -> str:

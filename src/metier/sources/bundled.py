@@ -94,11 +94,20 @@ def _one(source: str, target: str, name: str, manifest: dict[str, str]) -> str:
 
 
 def _digest_now(target: str) -> str:
-    """The digest of the user's copy; nothing when something in it can't be read, which ours always can."""
+    """The digest of the user's copy; nothing when it holds what ours never does or what can't be read."""
     try:
-        return digest(target)
+        return "" if _holds_more(target) else digest(target)
     except (MetierError, OSError):
         return ""
+
+
+def _holds_more(folder: str) -> bool:
+    """Whether there is anything that a digest passes over: a repository, or a folder without a file."""
+    listed = paths.list_names(folder)
+    folders = [name for name in listed.folders if name != "__pycache__"]
+    if ".git" in folders or not (folders or listed.files or listed.links):
+        return True
+    return any(_holds_more(f"{folder}/{name}") for name in folders)
 
 
 def digest(directory: str) -> str:

@@ -46,7 +46,8 @@ def conform(context: click.Context, paths: tuple[str, ...], as_json: bool) -> No
         for failure in failures:
             where = f"{clean(str(failure['file']))}:{failure['line']}"
             say(f"{paint('failed', 'red')} {clean(str(failure['id']))} ({where}) {clean(str(failure['note'] or ''))}")
-            for what, expected, actual in failure["wrong"]:
+            for key, expected, actual in failure["wrong"]:
+                what = clean(key)
                 say(f"  {what}: expected {clean(json.dumps(expected, ensure_ascii=False))}")
                 say(f"  {' ' * len(what)}       got {clean(json.dumps(actual, ensure_ascii=False, default=str))}")
         say(f"{passed} passed, {len(failures)} failed")
@@ -82,7 +83,7 @@ def run_case(case: dict[str, Any]) -> list[tuple[str, object, object]]:
         return [("op", case.get("op"), "an operation this build does not know yet")]
     try:
         actual = op(str(case.get("dialect")), case["given"])
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, OSError) as error:
         return [("given", f"what `{case['op']}` asks for", f"{type(error).__name__}: {error}")]
     return [
         (key, expected, actual.get(key)) for key, expected in case["expect"].items() if not holds(key, expected, actual)

@@ -83,7 +83,7 @@ def frontmatter(dialect: str, given: Case) -> Case:
 
 def validate(_: str, given: Case) -> Case:
     with scratch.folder() as root:
-        path = f"{root}/{given['dir']}"
+        path = scratch.inside(root, given["dir"])
         if given.get("target") == "file":
             scratch.write(path, b"")
         elif given.get("target") != "missing":

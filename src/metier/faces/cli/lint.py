@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import NamedTuple
@@ -30,6 +31,8 @@ class Closely(NamedTuple):
     path: str
     problems: tuple[Problem, ...]
     mended: tuple[str, ...] = ()
+    left: str = ""
+    """Why it was left as it is although it was to be mended."""
 
     @property
     def clean(self) -> bool:
@@ -66,6 +69,7 @@ def lint(context: click.Context, where: tuple[str, ...], fix: bool, dialect: str
                     "problems": [problem_dict(p) for p in one.problems],
                     "mended": list(one.mended),
                 }
+                | ({"left": one.left} if one.left else {})
                 for one in found
             ]
         )
@@ -83,6 +87,8 @@ def lint(context: click.Context, where: tuple[str, ...], fix: bool, dialect: str
 def _lines(one: Closely) -> Iterator[str]:
     for what in one.mended:
         yield f"{clean(one.path)}: {paint('mended', 'green')}: {clean(what)}"
+    if one.left:
+        yield f"{clean(one.path)}: {paint('not mended', 'yellow')}: {one.left}"
     for problem_ in one.problems:
         yield from problem_lines(problem_)
 
@@ -132,9 +138,10 @@ def closely(folder: str, library: Library, dialect: Dialect | None, fix: bool) -
         return Closely(folder, (problem(Mark("missing-skill-md", fatal=True), folder),))
     chosen = dialect or dialect_of(folder, library)
     mended: list[str] = []
+    left = ""
     if fix:
-        name = _mend(folder, name, mended)
-    return Closely(f"{folder}/{name}", tuple(_problems(folder, name, chosen, library.dialects)), tuple(mended))
+        name, left = _mend(folder, name, library, mended)
+    return Closely(f"{folder}/{name}", tuple(_problems(folder, name, chosen, library.dialects)), tuple(mended), left)
 
 
 def _problems(folder: str, name: str, dialect: Dialect, dialects: Mapping[str, Dialect]) -> Iterator[Problem]:
@@ -158,21 +165,37 @@ def _problems(folder: str, name: str, dialect: Dialect, dialects: Mapping[str, D
             yield problem(mark, path)
 
 
-def _mend(folder: str, name: str, mended: list[str]) -> str:
-    """Mend a file in place; its permissions stay, and a reader never sees half of it."""
+def _mend(folder: str, name: str, library: Library, mended: list[str]) -> tuple[str, str]:
+    """Mend a file in place: its name afterwards, and why nothing was done to it if that is to be told.
+
+    Permissions stay, a reader never sees half of it, and nothing is written that a link leads to: the folder is
+    opened once, and read and written through that.
+    """
+    roots = [root.origin.path for root in library.roots]
+    outer = [root for root in roots if root != folder and paths.is_inside(folder, root)]
+    base = max(outer, key=len, default=folder.rpartition("/")[0]) or "/"
     try:
-        _, data = files.read_skill_file(folder, name, LIMIT)
+        with state.folder_beneath(base, folder[len(base.rstrip("/")) + 1 :]) as opened:
+            return _mend_in(opened, paths.real_name(folder), name, mended), ""
+    except OSError as error:
+        linked = error.errno in (errno.ELOOP, errno.ENOTDIR)
+        return name, "a link leads to its folder: give that folder itself" if linked else ""
+
+
+def _mend_in(folder: int, directory: str, name: str, mended: list[str]) -> str:
+    try:
+        _, data = files.read_whole(folder, name, LIMIT, links=True)
         text = data.decode()
-    except (OSError, OutsideSkill, UnicodeDecodeError):
+    except (OSError, UnicodeDecodeError):
         return name
     if "\0" in text:
         return name
-    fixed, what = mend(text, paths.real_name(folder))
-    if what and not paths.is_link(f"{folder}/{name}"):
-        state.write_text(f"{folder}/{name}", fixed, paths.mode_of(f"{folder}/{name}"))
+    fixed, what = mend(text, directory)
+    mode = state.plain_mode(folder, name)
+    if what and mode is not None:
+        state.replace_in(folder, name, fixed, mode)
         mended.extend(what)
-    if name != "SKILL.md" and not paths.exists(f"{folder}/SKILL.md"):
-        state.rename(f"{folder}/{name}", f"{folder}/SKILL.md")
+    if name != "SKILL.md" and state.rename_in(folder, name, "SKILL.md"):
         mended.append(f"renamed `{name}` to `SKILL.md`")
         return "SKILL.md"
     return name

@@ -66,13 +66,23 @@ def new(
     if wrong:
         raise BadRequest(f"the description is not valid: {wrong[0].code}", "write at most 1024 characters on one line")
     path = f"{root}/{name}/SKILL.md"
-    state.write_new(path, text)
+    _write(place, root, f"{name}/SKILL.md", text)
     _keep_trusted(place, path)
     if as_json:
         say_json({"path": path})
         return
     say(f"Written: {clean(path)}")
     say("Edit it, then run `metier lint` and `metier why " + name + "`.")
+
+
+def _write(place: Place, root: str, inner: str, text: str) -> None:
+    """Links in a project may be anybody's, so none is followed there; those elsewhere are the user's own."""
+    if paths.is_inside(root, place.state):
+        state.make_folder(root)
+    elif paths.is_inside(root, place.project):
+        inner = f"{root}/{inner}"[len(place.project.rstrip("/")) + 1 :]
+        root = place.project
+    state.write_new(root, inner, text)
 
 
 def _keep_trusted(place: Place, path: str) -> None:
