@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, TypeAlias
+from collections.abc import Callable, Iterable, Iterator
+from typing import TypeAlias
 
 from ..types.errors import OutsideSkill
 from ..types.skill import StatKey
@@ -209,34 +209,6 @@ def read_heads(
         finally:
             close(opened)
         yield name, (key, head, len(head) >= size, found.st_dev)
-
-
-def unchanged(
-    folder: int, prefix: str, names: Iterable[str], rows: Mapping[str, Any], limit: int
-) -> list[tuple[str, Any, int]]:
-    """Each name with its row, if the row's key is still that of a plain file there, and the file's device."""
-    stat = os.stat
-    found = []
-    for name in names:
-        inner = prefix + name if prefix else name
-        row = rows.get(inner)
-        if row is not None:
-            try:
-                now = stat(inner + "/SKILL.md", dir_fd=folder, follow_symlinks=False)
-            except OSError:
-                found.append((name, None, 0))
-                continue
-            if (
-                now.st_mtime_ns == row[2]
-                and now.st_ino == row[1]
-                and now.st_ctime_ns == row[3]
-                and now.st_size == row[4] <= limit
-                and now.st_mode & _TYPE == _REGULAR
-            ):
-                found.append((name, row, now.st_dev))
-                continue
-        found.append((name, None, 0))
-    return found
 
 
 def _refusal(found: os.stat_result, key: StatKey) -> OSError:

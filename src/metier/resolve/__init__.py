@@ -45,17 +45,13 @@ def resolve(skills: Sequence[Skill], facts: Facts, terms: Terms) -> tuple[Verdic
 
 def _all_apart(skills: Sequence[Skill]) -> bool:
     """Whether no two skills have one name, so that nothing can shadow anything."""
-    return (
-        len({skill.identity for skill in skills}) == len(skills)
-        if _mixed(skills)
-        else (len({skill.name for skill in skills}) == len(skills))
-    )
-
-
-def _mixed(skills: Sequence[Skill]) -> bool:
-    """Whether identity is more than the name for any of them."""
-    origins = {id(skill.origin): skill.origin for skill in skills}.values()
-    return any(origin.namespace or origin.dialect.authoring.identity != "name" for origin in origins)
+    if not skills:
+        return True
+    first = skills[0].origin
+    by_name = not first.namespace and first.dialect.authoring.identity == "name"
+    if by_name and all(skill.origin is first for skill in skills):
+        return len({skill.name for skill in skills}) == len(skills)
+    return len({skill.identity for skill in skills}) == len(skills)
 
 
 def _one_by_one(skills: Sequence[Skill], facts: Facts, terms: Terms, plain: bool) -> tuple[Verdict, ...]:

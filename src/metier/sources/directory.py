@@ -6,9 +6,9 @@ import errno
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
-from ..host import files, paths
+from ..host import compare, files, paths
 from ..types.dialect import Limits
 from ..types.place import Root
 from ..types.problem import Code, Mark, Problem, problem
@@ -130,10 +130,9 @@ class _Walk:
         run: list[str] = []
         if not self.rows and not links:
             run, wanted = wanted, []
-        compared = files.unchanged(self.folder, prefix, wanted, self.rows, self.limit)
-        if not links and _take_all(self, compared):
+        elif not links and _take_all(self, prefix, wanted):
             return
-        for name, row, device in compared:
+        for name, row, device in compare.unchanged(self.folder, prefix, wanted, self.rows, self.limit):
             if row is None and name not in links:
                 run.append(name)
                 continue
@@ -340,13 +339,13 @@ def _link_mark(error: OSError, relative: str, root: str) -> Mark:
     return Mark("link-broken", 0, (relative,))
 
 
-def _take_all(walk: _Walk, compared: list[tuple[str, Any, int]]) -> bool:
+def _take_all(walk: _Walk, prefix: str, names: list[str]) -> bool:
     """The usual warm start: nothing changed, nothing twice, no limit near.  Then all is taken at once."""
-    known = {(device, row[1]) for _, row, device in compared if row is not None}
-    if len(known) < len(compared) or not walk.seen.isdisjoint(known):
+    if not names or len(walk.found) + len(names) > walk.visit.limits.candidates:
         return False
-    if len(walk.found) + len(compared) > walk.visit.limits.candidates:
+    same = compare.all_unchanged(walk.folder, prefix, names, walk.rows, walk.limit)
+    if same is None or len(same[1]) < len(names) or not walk.seen.isdisjoint(same[1]):
         return False
-    walk.seen |= known
-    walk.found += [row for _, row, _ in compared]
-    return bool(compared)
+    walk.found += same[0]
+    walk.seen |= same[1]
+    return True

@@ -11,7 +11,7 @@ from ..types.dialect import Dialect
 from ..types.place import Root
 from ..types.problem import pack, unpack
 from ..types.skill import NOTHING_REQUIRED, Broken, Origin, Requirements, Skill
-from ..types.tree import EMPTY, Tree
+from ..types.tree import EMPTY
 
 READER = 2
 """Raised whenever parsing changes: what an older reader wrote is then not believed."""
@@ -81,7 +81,7 @@ def revive(row: Row, origin: Origin, path: str) -> Skill | Broken:
     name, description, hint, requires, extra, noted = texts.split(_APART, 5)
     id = relative if "/" not in relative else relative.rpartition("/")[2]
     key = (ino, mtime, ctime, size)
-    rest = Tree(extra) if extra else EMPTY
+    rest = extra or EMPTY
     if flags & ~_TIDY == _ORDINARY and not requires:
         return new(
             Skill,

@@ -163,7 +163,7 @@ class Skill(NamedTuple):
     """It is in the catalog."""
     enabled: bool = True
     requires: Requirements = NOTHING_REQUIRED
-    rest: Tree | Unread | dict[str, Raw] = EMPTY
+    rest: Tree | Unread | dict[str, Raw] | str = EMPTY
     """All other frontmatter; `extra` is the way to read it."""
     noted: str | tuple[Mark, ...] = ()
     """What was noticed while reading, packed if it comes from the index; `marks` spells it out."""
