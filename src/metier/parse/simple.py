@@ -58,7 +58,8 @@ new = tuple.__new__
 def simple(found: Found) -> Skill | None:
     """A skill whose name is its folder's and whose frontmatter the plain reader knows."""
     head = found[4]
-    if b"\0" in head or found[6] or not (head.isascii() or _is_text(head)):
+    # `find`, because `in` on bytes first tries its left side as a number and makes an error of that.
+    if head.find(b"\0") >= 0 or found[6] or not (head.isascii() or _is_text(head)):
         return None
     begun = _start(head)
     if begun is None:
@@ -111,9 +112,9 @@ def _description(begun: re.Match[bytes]) -> str | None:
     """The description, unless YAML might read it otherwise."""
     _, plain, double, single, style, block = begun.groups()
     if plain is not None:
-        if b":" in plain and (b": " in plain or plain.endswith(b":")):
-            return None
         text = plain.decode("ascii")
+        if ":" in text and (": " in text or text[-1] == ":"):
+            return None
         return None if text[-1] == " " or ("#" in text and " #" in text) else text
     if block is None:
         text = (double if single is None else single).decode("ascii")
