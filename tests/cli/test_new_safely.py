@@ -63,3 +63,14 @@ def test_nobody_else_may_write_where_skills_are_read(desk, tmp_path, umask):
     for top in (desk.state, desk.project / ".metier", tmp_path / "far", tmp_path / "other"):
         for path in (top, *top.rglob("*")):
             assert not path.stat().st_mode & 0o022, path
+
+
+def test_a_new_skill_makes_nothing_else_of_the_project_trusted(desk):
+    desk.skill("theirs", under=desk.project / ".claude/skills")
+    (desk.project / ".claude/agents").mkdir(parents=True)
+    (desk.project / ".claude/agents/rev.md").write_text("---\nname: rev\nskills: [theirs]\n---\n")
+    assert desk.say("new", "mine", "Does it. Use when asked.").code == 0
+    listed = desk.say("list").out
+    assert "1 ready, 1 untrusted" in listed
+    assert "untrusted" in desk.say("roots").out
+    assert desk.say("--agent", "rev", "list").code == 2

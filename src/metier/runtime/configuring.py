@@ -75,7 +75,7 @@ def trusted_record(place: Place) -> Trusted | None:
             if isinstance(runs, list)
         },
         str(entry.get("configuration", "")),
-        entry.get("whole", True) is True,
+        entry.get("whole") is True,
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from hashlib import sha256
 from json import dumps, loads
 
@@ -53,11 +53,27 @@ def read_book(folder: str) -> dict[str, dict[str, object]]:
 
 def write_record(folder: str, project: str, record: Mapping[str, object] | None) -> None:
     """Keep what a project was trusted with; None takes the trust back."""
+    _rewrite(folder, project, lambda _: record)
+
+
+def add_skills(folder: str, project: str, added: Mapping[str, object]) -> None:
+    """Trust some more skills of a project, and nothing else of it that was not trusted before."""
+
+    def more(before: Mapping[str, object]) -> Mapping[str, object]:
+        known, new = before.get("skills"), added.get("skills")
+        skills = {**(known if isinstance(known, dict) else {}), **(new if isinstance(new, dict) else {})}
+        return {"configuration": "", "whole": False, **before, "skills": skills}
+
+    _rewrite(folder, project, more)
+
+
+def _rewrite(folder: str, project: str, change: Callable[[Mapping[str, object]], Mapping[str, object] | None]) -> None:
+    """Read, change and write the book with nobody in between."""
     state.make_folder(folder)
     with state.locked(f"{folder}/.{BOOK}.lock"):
         book = read_book(folder)
         real = paths.real_path(project)
-        book.pop(real, None)
+        record = change(book.pop(real, {}))
         if record is not None:
             book[real] = dict(record)
         state.write_text(f"{folder}/{BOOK}", dumps({"version": 1, "projects": book}, indent=1, sort_keys=True) + "\n")

@@ -80,7 +80,7 @@ def run_case(case: dict[str, Any]) -> list[tuple[str, object, object]]:
     """What differs: the key, what was expected, what came.  Nothing when the case holds."""
     op = OPS.get(str(case.get("op")))
     if op is None:
-        return [("op", case.get("op"), "an operation this build does not know yet")]
+        return [("op", case.get("op"), "not an operation of this build; it knows " + ", ".join(OPS))]
     try:
         actual = op(str(case.get("dialect")), case["given"])
     except (KeyError, TypeError, ValueError, AttributeError, OSError) as error:

@@ -11,7 +11,7 @@ from ...host.place import here
 from ...parse.check import check, name_fault
 from ...parse.mend import quoted
 from ...runtime import open as open_library
-from ...sources.trusted import read_book, record_of, write_record
+from ...sources.trusted import add_skills, record_of
 from ...types.errors import BadRequest
 from ...types.place import Place
 from .app import Context
@@ -89,11 +89,6 @@ def _keep_trusted(place: Place, path: str) -> None:
     """What a person writes with metier is theirs: that one skill is trusted, the project's others are not."""
     if not path.startswith(place.project + "/") or path.startswith(place.state + "/"):
         return
-    record = dict(read_book(place.state).get(paths.real_path(place.project), {}))
     library = open_library(place.cwd, index=False)
     mine = [skill for skill in library.skills if skill.path == path]
-    added = record_of(place.project, mine, library.limits.file_bytes)
-    known = record.get("skills")
-    record["skills"] = {**(known if isinstance(known, dict) else {}), **added["skills"]}  # type: ignore[dict-item]
-    record.setdefault("configuration", "")
-    write_record(place.state, place.project, record)
+    add_skills(place.state, place.project, record_of(place.project, mine, library.limits.file_bytes))
