@@ -11,7 +11,7 @@ from typing import NamedTuple
 from ..types.dialect import Authoring
 from ..types.problem import Mark
 from ..types.skill import NOTHING_REQUIRED, Found, Skill
-from ..types.tree import EMPTY, Raw, Unread
+from ..types.tree import EMPTY, Raw, Tree, Unread
 from . import events, lines
 from .events import LONGEST
 from .fields import (
@@ -57,14 +57,14 @@ new = tuple.__new__
 
 def simple(found: Found) -> Skill | None:
     """A skill whose name is its folder's and whose frontmatter the plain reader knows."""
-    head = found[4]
+    origin, id, path, key, head, _, marks, _ = found
     # `find`, because `in` on bytes first tries its left side as a number and makes an error of that.
-    if head.find(b"\0") >= 0 or found[6] or not (head.isascii() or _is_text(head)):
+    if head.find(b"\0") >= 0 or marks or not (head.isascii() or _is_text(head)):
         return None
     begun = _start(head)
     if begun is None:
         return _by_lines(found)
-    id, authoring = found[1], found[0].dialect.authoring
+    authoring = origin.dialect.authoring
     description = _description(begun)
     at = begun.end()
     if description is None or head[at : at + 1] == b" ":
@@ -73,13 +73,27 @@ def simple(found: Found) -> Skill | None:
         return None
     if len(id) > LONGEST_NAME or authoring.name_rule not in _BY_FOLDER:
         return None
-    if head.startswith(b"---\n", at):
-        return _made(found, description, EMPTY, ())
-    more = _more(head, at)
-    if more is not None:
-        return _lightly(found, description, more.span(), authoring)
+    rest: Unread | Tree = EMPTY
+    noted: tuple[Mark, ...] = ()
+    if not head.startswith(b"---\n", at):
+        more = _more(head, at)
+        if more is None or more.end() > LONGEST:
+            return _beyond(found, description, at)
+        lightly = _lightly(head, more.span(), authoring)
+        if lightly is None:
+            return _at_once(found, description, head[at : more.end() - 5].decode("ascii"), at)
+        rest, noted = lightly
+    tidy = "  " not in description and "\n" not in description  # and the name is plain ASCII, or we were not here
+    return new(
+        Skill, (id, id, description, path, key, origin, "", True, True, True, NOTHING_REQUIRED, rest, noted, tidy)
+    )
+
+
+def _beyond(found: Found, description: str, at: int) -> Skill | None:
+    """The same where what follows the description is not of the simplest kind."""
+    head = found.head
     end = head.find(b"\n---", at - 1)
-    if end < at or head[end + 4 : end + 5] != b"\n":
+    if end < at or end > LONGEST or head[end + 4 : end + 5] != b"\n":
         return None
     return _at_once(found, description, head[at:end].decode(), at)
 
@@ -123,30 +137,29 @@ def _description(begun: re.Match[bytes]) -> str | None:
     return text.replace("\n  ", " " if style == b">" else "\n")
 
 
-def _lightly(found: Found, description: str, span: tuple[int, int], authoring: Authoring) -> Skill | None:
-    """A skill whose further frontmatter decides nothing: it is kept as it is written, and read when asked for."""
+def _lightly(head: bytes, span: tuple[int, int], authoring: Authoring) -> tuple[Unread, tuple[Mark, ...]] | None:
+    """Further frontmatter that decides nothing: kept as it is written, and read when asked for."""
     start, end = span
-    if end > LONGEST:
-        return None
-    head = found[4]
     keys = tuple(_keys(head, start, end - 4))
-    known = _shapes.get((keys, authoring.fields))
+    shape = (keys, authoring.fields)
+    known = _shapes.get(shape)
     if known is None:
-        known = _shapes[(keys, authoring.fields)] = _shape(keys, authoring)
-        if len(_shapes) > _MOST_SHAPES:
+        known = _shape(keys, authoring)
+        if len(_shapes) >= _MOST_SHAPES:
             _shapes.clear()
+        _shapes[shape] = known
+    waits, unknown, first, tools = known
+    if not waits or (tools and not _even_tools(head, start - 1, end)):
+        return None
     source = head[start : end - 5].decode("ascii")
     lines_each = source.count("\n") + 1 == len(keys)
-    if not known.waits or (b"allowed-tools:" in keys and not _even_tools(head, start - 1, end)):
-        return _at_once(found, description, source, start)
     if not lines_each and not _inner_wait(_inner_keys(head, start, end)):
-        return _at_once(found, description, source, start)
-    noted: tuple[Mark, ...] = ()
-    if known.unknown:
-        at = start - 1 if lines_each else head.index(b"\n" + keys[known.first], start - 1)
-        line = head.count(b"\n", 0, at) + 2 + (known.first if lines_each else 0)
-        noted = (new(Mark, ("unknown-field", line, known.unknown, False)),)
-    return _made(found, description, new(Unread, (source, _surely)), noted)
+        return None
+    if not unknown:
+        return new(Unread, (source, _surely)), ()
+    at = start - 1 if lines_each else head.index(b"\n" + keys[first], start - 1)
+    line = head.count(b"\n", 0, at) + 2 + (first if lines_each else 0)
+    return new(Unread, (source, _surely)), (new(Mark, ("unknown-field", line, unknown, False)),)
 
 
 class _Shape(NamedTuple):
@@ -155,6 +168,7 @@ class _Shape(NamedTuple):
     waits: bool
     unknown: tuple[str, ...]
     first: int
+    tools: bool
 
 
 _shapes: dict[tuple[tuple[bytes, ...], frozenset[str]], _Shape] = {}
@@ -165,7 +179,8 @@ def _shape(keys: tuple[bytes, ...], authoring: Authoring) -> _Shape:
     names = [key[:-1].decode("ascii") for key in keys]
     unknown = [name for name in names if name not in authoring.fields]
     waits = _DECIDING.isdisjoint(names) and len(set(names)) == len(names)
-    return _Shape(waits, (", ".join(unknown),) if unknown else (), names.index(unknown[0]) if unknown else 0)
+    first = names.index(unknown[0]) if unknown else 0
+    return _Shape(waits, (", ".join(unknown),) if unknown else (), first, "allowed-tools" in names)
 
 
 def _inner_wait(keys: list[bytes]) -> bool:

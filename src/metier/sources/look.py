@@ -134,7 +134,10 @@ def _look(roots: Sequence[Root], limits: Limits, database: Database | None, read
 
 def _loaded(root: Root, finding: Finding, broken: list[Broken]) -> list[Skill | Row]:
     """What loads, as it came; what does not is added to the broken."""
-    mine: list[Skill | Row] = []
+    mine: list[Skill | Row] = [item for item in finding.items if type(item) is Skill]
+    if len(mine) == len(finding.items):
+        return mine
+    mine = []
     for item in finding.items:
         if isinstance(item, Broken):
             broken.append(item)
