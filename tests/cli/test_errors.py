@@ -58,7 +58,7 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> Desk:
         ("catalog --max-chars many", "many"),
         ("catalog --max-chars -1", "-1"),
         ("completion tcsh", "tcsh"),
-        ("validate", "PATHS"),
+        ("validate", "nothing to check"),
         ("new", "NAME"),
         ("new Bad_Name", "try `bad-name`"),
         ("--root", "--root"),

@@ -60,7 +60,9 @@ def lint(context: click.Context, where: tuple[str, ...], fix: bool, dialect: str
         folders = [folder for path in where or (settings.root or ".",) for folder in folders_of(path)]
     else:
         folders = sorted(skill_folders(library))
-    found = [closely(folder, library, library.dialects[name] if name else None, fix) for folder in folders]
+    known = skill_folders(library)
+    chosen = library.dialects[name] if name else None
+    found = [closely(folder, library, chosen or known.get(folder), fix) for folder in folders]
     if as_json:
         say_json(
             [
@@ -119,9 +121,6 @@ def skill_folders(library: Library) -> dict[str, Dialect]:
 
 def dialect_of(folder: str, library: Library) -> Dialect:
     """How a folder is read: as the root it lies in says, or else as its place suggests."""
-    known = skill_folders(library).get(folder)
-    if known is not None:
-        return known
     for root in library.roots:
         if paths.is_inside(folder, root.origin.path):
             return root.origin.dialect

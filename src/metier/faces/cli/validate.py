@@ -9,7 +9,7 @@ import click
 
 from ...host import files, paths
 from ...parse.check import check
-from ...types.errors import OutsideSkill
+from ...types.errors import BadRequest, OutsideSkill
 from ...types.problem import Mark, Problem, problem
 from .app import Context
 from .printing import clean, paint, problem_dict, problem_lines, say, say_json
@@ -23,7 +23,7 @@ class Report(NamedTuple):
 
 
 @click.command("validate")
-@click.argument("paths", nargs=-1, required=True, type=click.Path())
+@click.argument("paths", metavar="PATH...", nargs=-1, type=click.Path())
 @click.option("--json", "as_json", is_flag=True, help="One JSON document.")
 @click.pass_context
 def validate(context: click.Context, paths: tuple[str, ...], as_json: bool) -> None:
@@ -31,7 +31,10 @@ def validate(context: click.Context, paths: tuple[str, ...], as_json: bool) -> N
 
     PATH is a skill's folder, its SKILL.md, or a folder of skills.  Exit code 1 if anything is wrong.
     """
-    _: Context = context.obj
+    settings: Context = context.obj
+    if not paths and settings.root is None:
+        raise BadRequest("there is nothing to check", "give a skill's folder: metier validate PATH")
+    paths = paths or (str(settings.root),)
     reports = [report for path in paths for report in reports_of(path)]
     bad = sum(bool(report.problems) for report in reports)
     if as_json:
