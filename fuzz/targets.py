@@ -7,7 +7,7 @@ from collections.abc import Callable
 import atheris
 
 with atheris.instrument_imports(include=["metier"]):
-    from metier.catalog import command_names, match
+    from metier.catalog import command_names, match, named
     from metier.dialects import ALL
     from metier.parse import events, lines, parse
     from metier.parse.body import body_of
@@ -105,7 +105,7 @@ def _commands(data: bytes) -> None:
         if rules.form in ("underscore", "hyphen"):
             assert len({one.lower() for one in commands}) == len(commands)
             assert all(0 < len(one) <= 32 and one.isascii() for one in commands), commands
-        found = match(line, pairs, rules.form, rules.matching)
+        found = match(line, named(pairs, rules.form), rules.matching)
         assert found.name is None or found.name in names.split("|")
         assert found.name is not None or found.arguments == ""
 
