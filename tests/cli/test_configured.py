@@ -104,8 +104,8 @@ def test_a_configured_root_that_is_missing_is_told_and_no_more(desk):
 
 def test_the_profile_comes_before_what_is_managed(desk):
     desk.skill("one", under=desk.home / ".super-multica/skills", description="Managed.")
-    desk.skill("one", under=desk.home / ".super-multica/agent-profiles/work/skills", description="Of the profile.")
-    assert "Of the profile." in desk.say("--dialect", "multica", "--profile", "work", "catalog").out
+    desk.skill("one", under=desk.home / ".super-multica/agent-profiles/team/skills", description="Of the profile.")
+    assert "Of the profile." in desk.say("--dialect", "multica", "--profile", "team", "catalog").out
     assert "Managed." in desk.say("--dialect", "multica", "catalog").out
 
 

@@ -23,7 +23,7 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> Desk:
     desk = Desk(tmp_path_factory.mktemp("plain"))
     desk.skill("deploy")
     (desk.project / "file").write_text("")
-    (desk.home / ".super-multica/agent-profiles/work/skills").mkdir(parents=True)
+    (desk.home / ".super-multica/agent-profiles/team/skills").mkdir(parents=True)
     return desk
 
 
@@ -41,7 +41,7 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> Desk:
         ("--agent nobody list", "no agent is called `nobody`"),
         ("--agent ./file list", "has no frontmatter"),
         ("--agent ./missing.md list", "no agent is called"),
-        ("--profile wrk list", "did you mean `work`?"),
+        ("--profile taem list", "did you mean `team`?"),
         ("--profile ../x list", "not the name of a profile"),
         ("--profile none --dialect multica status", "no profile is called `none`"),
         ("show deplyo", "did you mean `deploy`?"),

@@ -221,19 +221,3 @@ def folders_with_skill(folder: str) -> list[str]:
 
 def home() -> str:
     return os.path.expanduser("~")
-
-
-def link_target(path: str) -> str:
-    """Where a link says it leads; nothing when it is no link."""
-    try:
-        return os.readlink(path)
-    except OSError:
-        return ""
-
-
-def is_link(path: str) -> bool:
-    return os.path.islink(path)
-
-
-def mode_of(path: str) -> int:
-    return os.stat(path).st_mode & 0o777

@@ -43,6 +43,15 @@ def _missing(path: str) -> list[str]:
     return missing[::-1]
 
 
+def _fill(opened: int, text: str, mode: int) -> None:
+    """Put a text into a file that was just made, down to the disk."""
+    with os.fdopen(opened, "wb") as file:
+        os.fchmod(file.fileno(), mode)
+        file.write(text.encode())
+        file.flush()
+        os.fsync(file.fileno())
+
+
 def write_text(path: str, text: str, mode: int = 0o600) -> None:
     """Replace a file whole: a reader sees the old text or the new, never a part."""
     folder = os.path.dirname(path)
@@ -50,11 +59,7 @@ def write_text(path: str, text: str, mode: int = 0o600) -> None:
     try:
         opened = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, mode)
         try:
-            with os.fdopen(opened, "wb") as file:
-                os.fchmod(file.fileno(), mode)
-                file.write(text.encode())
-                file.flush()
-                os.fsync(file.fileno())
+            _fill(opened, text, mode)
             os.replace(beside, path)
         except BaseException:  # nothing half-written stays behind, whatever stopped us
             with contextlib.suppress(OSError):
@@ -183,11 +188,7 @@ def replace_in(folder: int, name: str, text: str, mode: int) -> None:
     try:
         opened = os.open(beside, _CREATE, 0o600, dir_fd=folder)
         try:
-            with os.fdopen(opened, "wb") as file:
-                os.fchmod(file.fileno(), mode)
-                file.write(text.encode())
-                file.flush()
-                os.fsync(file.fileno())
+            _fill(opened, text, mode)
             os.replace(beside, name, src_dir_fd=folder, dst_dir_fd=folder)
         except OSError:
             with contextlib.suppress(OSError):
