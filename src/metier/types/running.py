@@ -1,0 +1,64 @@
+"""Running a program: what is to run, what it may touch, and how it ended."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+Tier: TypeAlias = Literal["bubblewrap", "landlock", "none"]
+"""How a program was kept apart from the machine; `none` is a session of its own and bounds, not a boundary."""
+Need: TypeAlias = Literal["require", "prefer", "off"]
+"""`require`: a boundary or a refusal; `prefer`: a boundary where there is one; `off`: none is asked for."""
+
+
+@dataclass(frozen=True)
+class Permissions:
+    """What a program may reach beside its own folder; paths are absolute."""
+
+    network: bool = False
+    hosts: tuple[str, ...] = ()
+    """Only these hosts; refused where the tier can't filter them."""
+    read: tuple[str, ...] = ()
+    write: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Program:
+    """A program to run.  Its environment is given whole: nothing is inherited."""
+
+    argv: tuple[str, ...]
+    cwd: str
+    env: Mapping[str, str] = field(default_factory=dict, repr=False)
+    seconds: float = 30.0
+    output: int = 64_000
+    """Bytes kept of each stream: the head and the tail."""
+    merged: bool = False
+    """Standard error goes into standard output, in the order it was written."""
+
+
+@dataclass(frozen=True)
+class Box:
+    """The boundary asked for: the skill's folder is readable, the work folder writable, both at their own paths."""
+
+    need: Need
+    skill: str = ""
+    work: str = ""
+    """A private folder to write in; empty asks for one that goes when the program ends."""
+    permissions: Permissions = field(default_factory=Permissions)
+
+
+@dataclass(frozen=True)
+class Ran:
+    """How a program ended."""
+
+    status: int | None
+    """Its exit status, negative for a signal; None when it could not start."""
+    stdout: str
+    stderr: str = ""
+    timed_out: bool = False
+    left_out: int = 0
+    """Bytes of output that were not kept."""
+    tier: Tier = "none"
+    note: str = ""
+    """What a person should know of how it ran: a missing boundary, why it could not start, what limit ended it."""
