@@ -174,6 +174,11 @@ def tree_of(
     return sorted(found)
 
 
+def is_plain_folder(path: str) -> bool:
+    """Whether a folder is there, and not by way of a link."""
+    return os.path.isdir(path) and not os.path.islink(path)
+
+
 def can_be_path(text: str) -> bool:
     """Whether a text from somewhere else can be a path at all."""
     try:

@@ -20,6 +20,7 @@ from ...types.settings import Settings
 from ...types.skill import Broken, Found, Origin, Skill
 from ...types.tools import allowed_tools
 from ...types.verdict import Facts
+from . import conform_acts
 from .validate import reports_of
 
 Case = dict[str, Any]
@@ -171,4 +172,8 @@ OPS: dict[str, Callable[[str, Case], Case]] = {
     "env_overlay": env_overlay,
     "allowed_tools": tools,
     "compact_path": compact,
+    "split": conform_acts.split,
+    "substitute": conform_acts.substitute,
+    "render": conform_acts.render,
+    "tools": conform_acts.tools,
 }
