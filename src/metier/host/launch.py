@@ -61,6 +61,9 @@ def _become(plan: dict[str, Any], told: int) -> None:
             _signal.signal(getattr(_signal, name), _signal.SIG_DFL)
         os.setsid()
         step = "limits"
+        for joined in plan["joins"]:
+            with open(joined, "wb") as file:
+                file.write(b"0")
         _limit(plan["limits"])
         step = "landlock"
         rules = _ruleset(plan["landlock"]) if plan["landlock"] else -1
@@ -97,7 +100,10 @@ def _end_all() -> None:
     try:
         while True:
             _signal_all(_signal.SIGKILL)
-            if not os.waitpid(-1, 0 if _LINUX else os.WNOHANG)[0]:
+            pid = os.waitpid(-1, 0 if _LINUX else os.WNOHANG)[0]
+            while pid:
+                pid = os.waitpid(-1, os.WNOHANG)[0]
+            if not _LINUX:
                 return
     except ChildProcessError:
         return

@@ -29,8 +29,8 @@ class Confinement(NamedTuple):
     tier: Tier = "none"
     watch: Callable[[int], str] = lambda pid: ""
     """Is given the launcher's process id, often; says why all beneath it has to be ended."""
-    placed: Callable[[int], None] = lambda pid: None
-    """Is given the launcher's process id before the program is there."""
+    joins: tuple[str, ...] = ()
+    """The lists of control groups that the program is put on."""
 
 
 def run(program: Program, gate: Gate = PROGRAMS) -> Ran:
@@ -109,7 +109,6 @@ def _spawn(program: Program, found: str, confinement: Confinement) -> Spawned:
         )
         undo.callback(process.wait)
         undo.callback(process.kill)
-        confinement.placed(process.pid)
         assert process.stdin is not None
         with contextlib.suppress(BrokenPipeError), process.stdin as pipe:
             pipe.write(marshal.dumps(_plan(program, found, confinement, told)))
@@ -135,6 +134,7 @@ def _plan(program: Program, found: str, confinement: Confinement, report: int) -
         "env": {os.fsencode(name): os.fsencode(value) for name, value in program.env.items()},
         "cwd": program.cwd,
         "limits": list(confinement.limits),
+        "joins": list(confinement.joins),
         "landlock": dict(confinement.landlock) if confinement.landlock else None,
         "seccomp": confinement.seccomp,
         "uid": confinement.uid,

@@ -82,3 +82,31 @@ class Ran:
     tier: Tier = "none"
     note: str = ""
     """What a person should know of how it ran: a missing boundary, why it could not start, what limit ended it."""
+
+
+@dataclass(frozen=True)
+class Check:
+    """One thing that was tried from inside a boundary, and whether it went as it must."""
+
+    name: str
+    held: bool
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Footing:
+    """What boundary this machine gives, found by trying it."""
+
+    tier: Tier
+    reason: str
+    """Why it is this tier and no better one; empty for the best."""
+    checks: tuple[Check, ...] = ()
+    interpreter: str = ""
+    """The Python that the trial was run with, as scripts are."""
+    bwrap: str = ""
+    closes_users: bool = False
+    """Whether bubblewrap can forbid further user namespaces."""
+    abi: int = 0
+    """The version of Landlock."""
+    limits: str = ""
+    """What keeps memory and processes within limits."""
