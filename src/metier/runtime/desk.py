@@ -12,6 +12,7 @@ from ..activate import Off, Terms, context, render, tool_result
 from ..host import files, paths
 from ..host.clock import monotonic
 from ..host.memo import which
+from ..host.sandbox.interpreter import python as own_python
 from ..types.activation import Activation, By, Call, Message
 from ..types.dialect import Shell
 from ..types.errors import BadRequest, Changed, MetierError, OutsideSkill, Refused, SkillError
@@ -43,7 +44,7 @@ class LibraryDesk:
     write: tuple[str, ...] = ()
     """Folders that scripts may write in, beside their own."""
     variables: Mapping[str, str] = field(default_factory=dict)
-    run_boxed: Callable[[Program, Box], Ran] = run_program
+    runner: Callable[[Library, Program, Box], Ran] = run_program
 
     def offered(self) -> Sequence[Skill]:
         """The skills that may be used here, in the catalog's order."""
@@ -114,7 +115,11 @@ class LibraryDesk:
         argv = (*shell_program(shell, env), source)
         cwd = skill.directory if shell.cwd == "skill" else self.cwd
         program = Program(argv, cwd, env | values, limit, merged=shell.output == "merged")
-        return self.run_boxed(program, box(self.library, skill, self.cwd, self.write, self.by == "schedule"))
+        return self._run(program, skill)
+
+    def _run(self, program: Program, skill: Skill) -> Ran:
+        boundary = box(self.library, skill, self.cwd, self.write, self.by == "schedule")
+        return self.runner(self.library, program, boundary)
 
     def result(self, activation: Activation) -> str:
         return tool_result(activation)
@@ -168,12 +173,13 @@ class LibraryDesk:
             raise Changed(f"{skill.path} changed since the library was opened", "reload the library", skill.path)
         env = environment(self.library, skill)
         kind = script[script.rindex(".") :]
-        found = next((one for name in _INTERPRETERS[kind] if (one := which(name, env.get("PATH", "")))), "")
+        found = next((one for name in _INTERPRETERS[kind] if (one := which(name, env["PATH"]))), "")
+        if not found and kind == ".py":
+            found = own_python()
         if not found:
             return Ran(None, "", note=f"there is no {_INTERPRETERS[kind][0]} on PATH")
         argv = (found, f"{skill.directory}/scripts/{script}", *words)
-        boundary = box(self.library, skill, self.cwd, self.write, self.by == "schedule")
-        return self.run_boxed(Program(argv, skill.directory, env, SCRIPT_SECONDS), boundary)
+        return self._run(Program(argv, skill.directory, env, SCRIPT_SECONDS), skill)
 
     def search(self, query: str, limit: int) -> Sequence[Skill]:
         wanted = query.lower().split()

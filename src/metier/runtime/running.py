@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 _PASSED = ("PATH", "LANG", "LANGUAGE", "TZ", "TERM", "USER", "LOGNAME", "NO_COLOR", "COLUMNS")
 """Names of the caller's environment that every program gets; `LC_…` too."""
+_PATH = "/usr/local/bin:/usr/bin:/bin"
 _OWN = frozenset({"user", "bundled", "path", "configured"})
 """Sources whose skills the user wrote or named: a boundary is preferred for them, not required."""
 _NEEDS: tuple[Need, ...] = ("off", "prefer", "require")
@@ -62,7 +63,7 @@ def _yes(tree: Tree, key: str) -> bool:
 def environment(library: Library, skill: Skill) -> dict[str, str]:
     """The whole environment of a skill's programs: a few names of ours, what it declares, its settings and options."""
     outside = library.place.env
-    env = {name: outside[name] for name in _PASSED if name in outside}
+    env = {"PATH": _PATH} | {name: outside[name] for name in _PASSED if name in outside}
     env.update({name: value for name, value in outside.items() if name.startswith("LC_")})
     needs = skill.requires
     declared = (*needs.env, *granted(library, skill).env, *((needs.primary_env,) if needs.primary_env else ()))
@@ -96,6 +97,7 @@ def box(library: Library, skill: Skill, cwd: str, write: tuple[str, ...], schedu
     return Box(
         need_of(library, skill, scheduled),
         skill.directory,
+        hidden=(library.place.state,),
         permissions=replace(given, read=tuple(dict.fromkeys((*outer, *given.read))), write=(*given.write, *write)),
     )
 
@@ -109,12 +111,12 @@ def need_of(library: Library, skill: Skill, scheduled: bool = False) -> Need:
     return "prefer" if skill.origin.source in _OWN and not scheduled else "require"
 
 
-def run_program(program: Program, boundary: Box) -> Ran:
+def run_program(library: Library, program: Program, boundary: Box) -> Ran:
     """Run inside the boundary; a refusal is how it ended."""
-    from ..host import process  # most commands run nothing
+    from ..host import sandbox  # most commands run nothing
 
     try:
-        return process.run(program)
+        return sandbox.run(program, boundary, sandbox.here(library.place.env, library.place.state))
     except Refused as refusal:
         return Ran(None, "", note=f"{refusal.message}; {refusal.hint}" if refusal.hint else refusal.message)
 
