@@ -10,6 +10,7 @@ from pathlib import Path
 from corpus import LARGE, corpus, name_of
 from measure import Command, Cost, Job, Sample, commands, race
 from peers import PEERS, NotInstalled, Peer, install
+from rendering import rendering
 from report import Row, at_least, at_most, number, over
 
 FLOOR_LIMIT = 2.5
@@ -259,4 +260,11 @@ def _cost(cost: Cost) -> float | None:
     return None if cost.error else cost.best
 
 
-PARTS: dict[str, Callable[[Plan], list[Row]]] = {"A": cold, "B": warm, "C": flat, "D": process, "E": memory}
+PARTS: dict[str, Callable[[Plan], list[Row]]] = {
+    "A": cold,
+    "B": warm,
+    "C": flat,
+    "D": process,
+    "E": memory,
+    "R": rendering,
+}

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache
-from hashlib import sha256
 from typing import Literal, NamedTuple, TypeAlias
 
-from ..types.activation import Activation, Call, Insert
+from ..types.activation import Activation, Call, Insert, InsertKind
 from ..types.dialect import Authoring, Shell
 from ..types.errors import SkillError
 from ..types.running import Ran
@@ -23,9 +22,9 @@ from .template import (
     Given,
     Named,
     Piece,
+    Placeholder,
     Rooted,
     Slice,
-    Text,
     Variable,
     Whole,
     Word,
@@ -86,17 +85,16 @@ def render(skill: Skill, body: str, call: Call, terms: Terms) -> Activation:
     given = Given(call.arguments, skill.arguments, terms.variables, skill.directory)
     filled = filling(given, authoring.arguments)
     writer = _Writer(skill, call, terms, filled)
+    plain = body.isascii()
     for part in found:
-        if isinstance(part, Text):
-            writer.keep(part.text)
+        if isinstance(part, str):
+            writer.write(part if plain else writer.clean(part))
         elif isinstance(part, Command):
             writer.insert("command", part.source, *writer.command(part))
         else:
-            writer.insert(_kind(part), part.source, value_of(part, filled))
+            writer.insert(_KINDS.get(type(part), "argument"), part.source, writer.value(part))
     writer.append_unused(found, authoring)
-    text = "".join(writer.out)
-    digest = "sha256:" + sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
-    return Activation(skill, call, text, tuple(writer.inserts), digest)
+    return Activation(skill, call, "".join(writer.out), tuple(writer.inserts))
 
 
 @lru_cache(maxsize=64)
@@ -112,10 +110,7 @@ def parts(body: str, forms: Forms, shell: Shell | None) -> tuple[Part, ...]:
     return tuple(found)
 
 
-def _kind(part: Piece) -> Literal["argument", "variable", "path"]:
-    if isinstance(part, Variable):
-        return "variable"
-    return "path" if isinstance(part, Rooted) else "argument"
+_KINDS: dict[type, InsertKind] = {Variable: "variable", Rooted: "path"}
 
 
 class _Writer:
@@ -125,6 +120,7 @@ class _Writer:
         self.skill, self.call, self.terms, self.filled = skill, call, terms, filled
         self.out: list[str] = []
         self.inserts: list[Insert] = []
+        self.values: dict[Placeholder, str] = {}
         self.length = 0
         self.begun = terms.clock()
 
@@ -132,20 +128,21 @@ class _Writer:
         self.out.append(text)
         self.length += len(text)
 
-    def keep(self, text: str) -> None:
+    def clean(self, text: str) -> str:
         """The author's own text, without what nobody can see."""
-        if not text.isascii() and (found := ordered_in(text)):
-            self.inserts.append(Insert("removed", " ".join(found), "", self.length, "hidden characters"))
-            text = without_orders(text)
-        self.write(text)
+        if not (found := ordered_in(text)):
+            return text
+        self.inserts.append(Insert("removed", " ".join(found), "", self.length, "hidden characters"))
+        return without_orders(text)
 
-    def insert(
-        self,
-        kind: Literal["argument", "variable", "path", "command", "appended"],
-        source: str,
-        value: str,
-        note: str = "",
-    ) -> None:
+    def value(self, part: Placeholder) -> str:
+        """What a placeholder becomes; most stand in a body more than once."""
+        known = self.values.get(part)
+        if known is None:
+            known = self.values[part] = value_of(part, self.filled)
+        return known
+
+    def insert(self, kind: InsertKind, source: str, value: str, note: str = "") -> None:
         self.inserts.append(Insert(kind, source, value, self.length, note))
         self.write(value)
 
@@ -218,7 +215,10 @@ def _atoms(command: Command, filled: Filling) -> list[Atom]:
     """A command's characters, with a value wherever there is one to be put; what has none is text."""
     atoms: list[Atom] = []
     for piece in command.pieces:
-        if isinstance(piece, Text) or not is_there(piece, filled):
+        if isinstance(piece, str):
+            atoms.extend(piece)
+            continue
+        if not is_there(piece, filled):
             atoms.extend(value_of(piece, filled))
             continue
         whole = value_of(piece, filled)
