@@ -255,7 +255,7 @@ def test_a_global_option_behind_the_command_is_told_its_place(desk):
 
 
 def test_an_error_is_json_for_whoever_asked_for_json(plain: Desk):
-    said = plain.run("show", "dploy", "--json")
+    said = plain.say("show", "dploy", "--json")
 
     assert said.code == 2
     assert said.out == ""
