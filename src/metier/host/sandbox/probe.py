@@ -27,6 +27,15 @@ _KEPT = 0b110
 """The capabilities that the second tier keeps when we are root; it has the paths to itself."""
 
 
+_SETTINGS = (
+    "kernel/random/boot_id",
+    "user/max_user_namespaces",
+    "kernel/unprivileged_userns_clone",
+    "kernel/apparmor_restrict_unprivileged_userns",
+)
+"""What of the kernel's settings decides over namespaces, and changes with each boot."""
+
+
 class Machine(NamedTuple):
     """What of this machine may be used, and where what was found is kept."""
 
@@ -128,7 +137,8 @@ def _landlock(machine: Machine) -> Footing:
 
 def _tried(footing: Footing, machine: Machine, kept: int) -> Footing:
     """The footing when all that it must refuse was refused; otherwise none, with what went wrong."""
-    footing = replace(footing, interpreter=interpreter.python(), limits=_keeper(machine))
+    shown = interpreter.choose(interpreter.python(), os.defpath, "/", (), homes())
+    footing = replace(footing, interpreter=shown.path, limits=_keeper(machine))
     with _bait() as bait:
         program = Program(
             (interpreter.python(), "-I", "-S", "-c", _source(), *bait.words, str(kept)),
@@ -237,8 +247,9 @@ def _key(machine: Machine) -> str:
         with contextlib.suppress(OSError):
             found = os.stat(path)
             looked.append((path, found.st_ino, found.st_size, found.st_mtime_ns))
-    with contextlib.suppress(OSError), open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
-        looked.append(file.read())
+    for name in _SETTINGS:
+        with contextlib.suppress(OSError), open(f"/proc/sys/{name}", encoding="ascii") as file:
+            looked.append(file.read())
     return hashlib.sha256(repr(looked).encode()).hexdigest()
 
 
