@@ -107,10 +107,10 @@ def _sandbox(place: Place) -> list[Finding]:
     held = sum(one.held for one in footing.checks)
     found = f"{held} checks held, {footing.limits}" if footing.tier != "none" else "scripts of others are refused"
     note = f"{footing.tier}: {'; '.join(filter(None, (footing.reason, found)))}"
-    rows = [_optional("sandbox", footing.tier == "bubblewrap", note, "install bubblewrap")]
-    if footing.tier != "none":
-        rows.append(_optional("scripts", True, f"run with {footing.interpreter}", ""))
-    return rows
+    return [
+        _optional("sandbox", footing.tier == "bubblewrap", note, "install bubblewrap"),
+        _optional("scripts", True, f"run with {footing.interpreter}", ""),
+    ]
 
 
 def _c_yaml() -> bool:

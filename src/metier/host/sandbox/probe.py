@@ -105,7 +105,7 @@ def _found(machine: Machine) -> Footing:
             checks += footing.checks
     if machine.only == "none":
         reasons.append("METIER_SANDBOX is none")
-    return Footing("none", "; ".join(reasons), checks, limits=_keeper(machine))
+    return Footing("none", "; ".join(reasons), checks, interpreter.python(), limits=_keeper(machine))
 
 
 def _keeper(machine: Machine) -> str:
