@@ -27,7 +27,7 @@ def spawn(runs: int) -> list[Row]:
         for name, footing in found.items()
         if footing.tier == name
     }
-    if os.path.exists(BARE[0]):
+    if os.access(BARE[0], os.X_OK):
         jobs["bare"] = lambda: subprocess.run(BARE, stdin=subprocess.DEVNULL, capture_output=True, check=True)
     print(f"{runs} rounds of {len(jobs)} ways to start a program", file=sys.stderr)
     best = dict.fromkeys(jobs, float("inf"))
