@@ -148,4 +148,5 @@ def _around(path: str, closed: tuple[str, ...]) -> Iterator[str]:
         yield path
         return
     for name in sorted(os.listdir(path)):
-        yield from _around(f"{path}/{name}", closed)
+        if not os.path.islink(f"{path}/{name}"):  # a rule would be for where it leads
+            yield from _around(f"{path}/{name}", closed)

@@ -78,6 +78,7 @@ def group(limits: Limits, allowed: bool = True) -> Iterator[Group | None]:
     try:
         one.hold(limits)
     except OSError:
+        one.remove()
         yield None
         return
     try:

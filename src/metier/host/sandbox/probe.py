@@ -160,7 +160,9 @@ def confined(program: Program, box: Box, footing: Footing, groups: bool) -> Ran:
         work = box.work
         if not work and footing.tier == "landlock":
             work = os.path.realpath(stack.enter_context(tempfile.TemporaryDirectory(prefix="metier-work-")))
-        seen = view(program, box, work, homes())
+        ours = os.environ.get("METIER_HOME", "")
+        hidden = (*box.hidden, *([os.path.abspath(ours)] if ours else []))
+        seen = view(program, replace(box, hidden=hidden), work, homes())
         if not seen.program:
             return Ran(None, "", tier=footing.tier, note=f"{program.argv[0]}: not found, or it can't be shown inside")
         if footing.tier == "landlock":
