@@ -10,6 +10,8 @@ from tests.world import python
 from metier.host.sandbox import limits as keeping
 from metier.types.running import Limits
 
+BOMB = "bomb() { [ $1 = 0 ] || { bomb $(($1 - 1)) | bomb $(($1 - 1)) & }; sleep 100; }; bomb 10; sleep 100"
+"""Doubles itself until there are two thousand: enough to see it ended, and no more than a machine bears if it is not."""
 SMALL = Limits(processes=60, memory=150 << 20, scratch=16 << 20, file=32 << 20, disk=64 << 20, files=500)
 
 
@@ -24,7 +26,7 @@ def held(request: pytest.FixtureRequest, desk: Desk) -> Desk:
 
 
 def test_a_fork_bomb_is_ended(held: Desk):
-    ran = held.run(sh("bomb() { bomb | bomb & }; bomb; sleep 100", seconds=60), held.box(limits=SMALL))
+    ran = held.run(sh(BOMB, seconds=60), held.box(limits=SMALL))
     assert (ran.status, ran.timed_out, ran.note) == (-9, False, "processes: more than 60")
 
 
@@ -91,7 +93,7 @@ def test_it_leaves_no_core(desk: Desk):
 def test_others_go_on_while_one_misbehaves(held: Desk):
     from concurrent.futures import ThreadPoolExecutor
 
-    bomb = sh("bomb() { bomb | bomb & }; bomb; sleep 100", seconds=60)
+    bomb = sh(BOMB, seconds=60)
     with ThreadPoolExecutor(4) as pool:
         bad = pool.submit(held.run, bomb, held.box(limits=SMALL))
         good = [pool.submit(held.run, sh("echo $1", str(number))) for number in range(6)]
