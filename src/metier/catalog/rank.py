@@ -175,10 +175,12 @@ def _phrases(asked: Weighed, card: _Read) -> float:
     terms, weight = asked.terms, asked.common.get
     found = []
     for phrase in (card.name, *card.phrases):
-        unique = set(phrase)
-        said = sum([terms[term] for term in unique if term in terms])
+        said = whole = 0.0
+        for term in set(phrase):
+            whole += weight(term, _UNKNOWN)
+            if term in terms:
+                said += terms[term]
         if said:
-            whole = sum([weight(term, _UNKNOWN) for term in unique])
             found.append(said * (said / max(whole, said)) ** 3)
     found.sort(reverse=True)
     return sum([worth * share for worth, share in zip(found, _PHRASES, strict=False)])

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 _WEIGHTS = {"lexical": 2.0}
 """In a fusion; every other engine has 1."""
-_DEEP = 200
-"""How far down each engine is asked where there are several, and where some answers may not be shown."""
+_DEEPER = 50
+"""How much further down each engine is asked than is wanted: some answers may not be shown."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Finder:
             raise BadRequest("a limit can't be less than nothing", "give a number from 0 up")
         if audience not in get_args(Audience):
             raise BadRequest(f"`{audience}` is nobody who searches", "one of: " + ", ".join(get_args(Audience)))
-        found = {engine.name: engine.rank(query, max(limit, _DEEP)) for engine in self.engines}
+        found = {engine.name: engine.rank(query, limit + _DEEPER) for engine in self.engines}
         best = next(iter(found.values())) if len(found) == 1 else fused(found, _WEIGHTS)
         placed = ranks(found)
         hits: list[Hit] = []

@@ -26,8 +26,10 @@ if TYPE_CHECKING:
 
 _LOOKED_FOR = 16
 """So many terms of a request are looked for; all of them count in the score."""
-_CANDIDATES = 200
+_CANDIDATES = 150
 _MOST_CANDIDATES = 6_400
+_EXPLAINED = 25
+"""So many answers say which terms they have."""
 _BATCH = 200
 """Skills in one transaction: nobody waits long for the index."""
 PATIENCE = 0.3
@@ -53,17 +55,17 @@ class Lexical:
         found = self._candidates(terms, most)
         worth = ranking.scores(weighed, [one for _, one in found])
         best = sorted(zip(worth, found, strict=True), key=lambda one: (-one[0], one[1][0]))[:most]
-        explained = [ranking.explained(weighed, one) for _, (_, one) in best]
+        explained = [ranking.explained(weighed, one) for _, (_, one) in best[:_EXPLAINED]]
         first = sum(bool(one.fields) for one in explained[0]) if explained else 0
         clear = ranking.applies([score for score, _ in best], first, self.total)
         return [
-            Ranked(path, score, clear and score >= best[0][0] / 2, matched)
-            for (score, (path, _)), matched in zip(best, explained, strict=True)
+            Ranked(path, score, clear and score >= best[0][0] / 2, explained[at] if at < _EXPLAINED else ())
+            for at, (score, (path, _)) in enumerate(best)
         ]
 
     def _candidates(self, terms: Sequence[str], most: int) -> list[search.Candidate]:
         """The likeliest of this place's own skills; other places' are passed over."""
-        wanted = max(_CANDIDATES, most)
+        wanted = max(_CANDIDATES, most + 50)
         asked = wanted
         while True:
             rows = search.candidates(self.database, terms, asked)

@@ -13,6 +13,7 @@ _WEIGHTS = "8.0, 2.0, 1.0"
 _DEAREST = 60_000
 """So many occurrences may the terms of one question have together; then the commoner ones are left out."""
 _FEWEST = 4
+_AT_ONCE = 100
 
 
 class Kept(NamedTuple):
@@ -82,11 +83,12 @@ def total(database: Database) -> int:
 
 def frequencies(database: Database, terms: Iterable[str]) -> dict[str, int]:
     """How many cards have each term."""
-    found = {}
-    for term in terms:
-        rows = database.rows("SELECT doc FROM vocabulary WHERE term = ?", (term,))
-        if rows:
-            found[term] = rows[0][0]
+    asked = list(terms)
+    found: dict[str, int] = {}
+    for at in range(0, len(asked), _AT_ONCE):
+        some = asked[at : at + _AT_ONCE]
+        marks = ", ".join("?" * len(some))
+        found.update(database.rows(f"SELECT term, doc FROM vocabulary WHERE term IN ({marks})", some))
     return found
 
 
