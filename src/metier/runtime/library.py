@@ -25,9 +25,9 @@ from ..types.verdict import Check, Facts, Verdict
 
 if TYPE_CHECKING:
     from ..types.activation import Activation, By
+    from ..types.search import Audience, Hit
     from ..types.tool import Tool
     from .desk import LibraryDesk
-    from ..types.search import Audience, Hit
     from .finding import Finder
     from .opening import Request
     from .versions import Snapshot
