@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -41,7 +41,8 @@ def dense(library: Library, lexical: Lexical, encoder: Encoder, patience: float)
     """The engine over the same index; it makes vectors for so many seconds, and knows those that are made."""
     own = writer(lexical.database) if lexical.database.path else lexical.database
     if own is not None:
-        encode_more(library, own, encoder, monotonic() + patience)
+        until = monotonic() + patience
+        encode_more(library, own, encoder, lambda: monotonic() < until)
         if own is not lexical.database:
             own.close()
     made = [(path, vector) for path, vector in search.vectors(lexical.database) if path in lexical.among]
@@ -52,12 +53,12 @@ def _said(skill: Skill) -> str:
     return f"{skill.name.replace('-', ' ')}: {skill.description}"
 
 
-def encode_more(library: Library, database: Database, encoder: Encoder, until: float) -> int:
-    """Make vectors until that time: how many are left to make."""
+def encode_more(library: Library, database: Database, encoder: Encoder, go_on: Callable[[], bool]) -> int:
+    """Make vectors while told to: how many are left to make."""
     lacking = search.without_vector(database)
     wanted = [skill for skill in library.skills if skill.path in lacking]
     done = 0
-    while done < len(wanted) and monotonic() < until and not database.silent:
+    while done < len(wanted) and go_on() and not database.silent:
         batch = wanted[done : done + _BATCH]
         search.keep_vectors(
             database,

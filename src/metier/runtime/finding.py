@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, get_args
 
 from ..catalog.fuse import fused, ranks
+from ..catalog.pick import picked
+from ..types.catalog import Command
 from ..types.errors import BadRequest
 from ..types.problem import Problem
 from ..types.search import Audience, Engine, Hit
@@ -84,3 +86,11 @@ def nearest(library: Library, name: str) -> tuple[str, ...]:
         words = name.replace("-", " ").replace("_", " ")
         close = [hit.skill.name for hit in library.search(words, limit=3, audience="person") if hit.clear]
     return tuple(dict.fromkeys(close))
+
+
+def pick(library: Library, typed: str, limit: int) -> tuple[Command, ...]:
+    """Commands for what a person has typed so far: by their letters first, then by what their skills are for."""
+    table = library.commands()
+    words = typed.removeprefix("/")
+    about = [hit.skill.path for hit in library.search(words, limit=limit, audience="person")] if " " in words else []
+    return picked(table, words, about)[:limit]

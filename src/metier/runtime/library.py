@@ -134,6 +134,12 @@ class Library:
         begin = prefix.removeprefix("/")
         return tuple(command for command in table if command.name.startswith(begin)) if begin else table
 
+    def pick(self, typed: str, limit: int = 10) -> tuple[Command, ...]:
+        """The commands a person may mean by what they have typed so far, best first: letters or whole words."""
+        from .finding import pick
+
+        return pick(self, typed, limit)
+
     def match(self, line: str) -> Match:
         """What a line of input calls, if it calls anything: `at` is its place in `commands()`."""
         table = self.commands()
@@ -197,25 +203,11 @@ class Library:
 
         from ..parse.body import body_of
 
-        data = self.kept[skill.path] if skill.path in self.kept else self._bytes(skill)
+        data = self.kept[skill.path] if skill.path in self.kept else _bytes(self, skill)
         text, marks = body_of(data, skill.origin.dialect)
         if marks and marks[-1].fatal:
             raise unloadable(Broken(skill.id, skill.path, skill.key, skill.origin, marks))
         return Body(skill, text, "sha256:" + sha256(data).hexdigest(), marks)
-
-    def _bytes(self, skill: Skill) -> bytes:
-        folder, _, name = skill.path.rpartition("/")
-        try:
-            key, data = files.read_skill_file(folder, name, self.limits.file_bytes)
-        except OSError as error:
-            raise Unloadable(
-                f"{skill.path} can't be read: {error.strerror or 'too large'}",
-                "reload the library",
-                skill.path,
-            ) from error
-        if key != skill.key:
-            raise Changed(f"{skill.path} changed since the library was opened", "reload the library", skill.path)
-        return data
 
     @cached_property
     def snapshot(self) -> Snapshot:
@@ -268,3 +260,18 @@ def _same(library: Library, one: Skill, other: Skill) -> bool:
         return digest(one.directory) == digest(other.directory)  # scripts count as well
     except (MetierError, OSError):
         return False
+
+
+def _bytes(library: Library, skill: Skill) -> bytes:
+    folder, _, name = skill.path.rpartition("/")
+    try:
+        key, data = files.read_skill_file(folder, name, library.limits.file_bytes)
+    except OSError as error:
+        raise Unloadable(
+            f"{skill.path} can't be read: {error.strerror or 'too large'}",
+            "reload the library",
+            skill.path,
+        ) from error
+    if key != skill.key:
+        raise Changed(f"{skill.path} changed since the library was opened", "reload the library", skill.path)
+    return data

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING
@@ -18,7 +18,7 @@ from ..sources import index, search
 from ..sources.search import Made
 from ..types.errors import OutsideSkill
 from ..types.problem import FAMILIES, Mark, Problem, problem
-from ..types.search import Ranked
+from ..types.search import Card, Ranked
 from ..types.skill import Skill
 
 if TYPE_CHECKING:
@@ -48,11 +48,7 @@ class Lexical:
     name: str = "lexical"
 
     def rank(self, request: str, most: int) -> Sequence[Ranked]:
-        asked = ranking.question(request)
-        common = search.frequencies(self.database, asked.weights)
-        weighed = ranking.weighed(asked, common, self.usual, self.total)
-        terms = search.affordable(list(islice(weighed.terms, _LOOKED_FOR)), common)
-        found = self._candidates(terms, most)
+        weighed, found = self._asked(request, most)
         worth = ranking.scores(weighed, [one for _, one in found])
         best = sorted(zip(worth, found, strict=True), key=lambda one: (-one[0], one[1][0]))[:most]
         explained = [ranking.explained(weighed, one) for _, (_, one) in best[:_EXPLAINED]]
@@ -62,6 +58,21 @@ class Lexical:
             Ranked(path, score, clear and score >= best[0][0] / 2, explained[at] if at < _EXPLAINED else ())
             for at, (score, (path, _)) in enumerate(best)
         ]
+
+    def loses(self, request: str, owner: str, newcomer: str, card: Card) -> bool:
+        """Whether a skill that is first for a request would not be if there were this card."""
+        weighed, found = self._asked(request, 10)
+        others = [one for one in found if one[0] != newcomer]
+        *worth, new = ranking.scores(weighed, [*(one for _, one in others), card])
+        first = max(zip(worth, others, strict=True), key=lambda one: one[0], default=None)
+        return first is not None and first[1][0] == owner and new > first[0]
+
+    def _asked(self, request: str, most: int) -> tuple[ranking.Weighed, list[search.Candidate]]:
+        asked = ranking.question(request)
+        common = search.frequencies(self.database, asked.weights)
+        weighed = ranking.weighed(asked, common, self.usual, self.total)
+        terms = search.affordable(list(islice(weighed.terms, _LOOKED_FOR)), common)
+        return weighed, self._candidates(terms, most)
 
     def _candidates(self, terms: Sequence[str], most: int) -> list[search.Candidate]:
         """The likeliest of this place's own skills; other places' are passed over."""
@@ -78,7 +89,7 @@ class Lexical:
 def lexical(library: Library) -> Lexical:
     """The lexical engine over an index in memory, made anew: names and descriptions only, so that nobody waits."""
     database = memory_database(index.SCHEMA)
-    catch_up(library, database, 0)
+    catch_up(library, database, lambda: False)
     return _engine(library, database)
 
 
@@ -90,7 +101,8 @@ def stored(library: Library, patience: float = PATIENCE) -> tuple[Lexical | None
     own = writer(database)
     fault = "locked" if own is None else ""
     if own is not None:
-        catch_up(library, own, monotonic() + patience)
+        until = monotonic() + patience
+        catch_up(library, own, lambda: monotonic() < until)
         fault = own.silent
         own.close()
     engine = _engine(library, database)
@@ -111,8 +123,8 @@ def writer(database: Database) -> Database | None:
     return open_database(database.path, index.SCHEMA, index.READER)[0]
 
 
-def catch_up(library: Library, database: Database, until: float) -> int:
-    """Make the cards those of this library, then read bodies until that time: how many are left to read."""
+def catch_up(library: Library, database: Database, go_on: Callable[[], bool]) -> int:
+    """Make the cards those of this library, then read bodies while told to: how many are left to read."""
     there = search.kept(database)
     marks = {skill.path: mark_of(skill) for skill in library.skills}
     new = [skill for skill in library.skills if there.get(skill.path, _NONE).mark != marks[skill.path]]
@@ -128,7 +140,7 @@ def catch_up(library: Library, database: Database, until: float) -> int:
     unread = [one for one in library.skills if one.path in fresh or not there[one.path].whole]
     done = 0
     for batch in _batches(unread):
-        if monotonic() >= until or database.silent:
+        if not go_on() or database.silent:
             break
         search.keep(database, [_read(library, one, marks[one.path]) for one in batch])
         done += len(batch)
