@@ -8,7 +8,7 @@ from ..types.search import Card
 from ..types.words import terms
 from .stuffing import is_stuffed
 
-_sentences = re.compile(r"(?<=[.!?…;])\s+|\n+|(?=\bDO NOT USE\b)|(?=\bUSE FOR\b)").split
+_sentences = re.compile(r"(?<=[.!?…;])\s+|\n+|(?=\bDO NOT USE\b)|(?<!NOT )(?=\bUSE FOR\b)").split
 _elsewhere = re.compile(
     r"\W*(?:(?:please )?(?:do not|don['’]t|never|not)\b.{0,24}?\b(?:use|for|invoke|trigger|activate|apply|intended)\b"
     r"|for\b.{3,160}?[,;:—–-]+\s*(?:see|use|try|prefer|go to|invoke)\b"

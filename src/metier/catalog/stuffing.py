@@ -51,7 +51,7 @@ def is_list(description: str) -> bool:
     said = [stem(word) for word in words if word not in STOP]
     most = max(Counter(said).values(), default=0)
     run = _longest_run(description)
-    if run >= 30 or (run >= 14 and joints < 0.12) or joints < 0.04 or most > max(9, 0.4 * len(said)):
+    if run >= 30 or (run >= 14 and joints < 0.16) or joints < 0.04 or most > max(9, 0.4 * len(said)):
         return True
     return joints < 0.2 and max(map(len, map(str.split, _pieces(description)))) >= 35
 
