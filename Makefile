@@ -39,7 +39,7 @@ bench: $(STAMP) ## measure
 	$(RUN) bench/run.py
 
 bench-select: $(STAMP) ## measure how well the right skill is found
-	$(RUN) bench/selection.py --dense
+	$(RUN) -m bench.selection --dense
 
 fuzz: $(STAMP) ## feed the parsers what nobody would write
 	@$(RUN) -c 'import atheris' 2>/dev/null || sh scripts/venv.sh add requirements/fuzz.txt

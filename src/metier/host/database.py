@@ -28,7 +28,7 @@ class Database:
         self.path = path
         self._inode = inode
         self.silent = ""
-        """Why it fell silent, or nothing."""
+        """Why it fell silent, or nothing: `damaged`, `locked`, or `unwritable: why`."""
 
     def rows(self, query: str, values: Sequence[Any] = ()) -> list[Any]:
         if self.silent:
@@ -71,7 +71,8 @@ class Database:
             self._fall_silent(error)
 
     def _fall_silent(self, error: sqlite3.Error) -> None:
-        self.silent = "damaged" if _is_damage(error) else "locked"
+        held = "lock" in str(error) or "busy" in str(error)
+        self.silent = "damaged" if _is_damage(error) else "locked" if held else f"unwritable: {error}"
         with contextlib.suppress(sqlite3.Error):
             self._connection.rollback()
         if self.silent == "damaged" and self.path:

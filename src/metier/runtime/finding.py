@@ -52,12 +52,9 @@ class Finder:
                 hits.append(Hit(skill, len(hits) + 1, one.score, one.clear, one.matched, placed[one.path]))
         return tuple(hits)
 
-
     def shadow(self, query: str, others: Sequence[Engine] = (), most: int = 50) -> dict[str, tuple[str, ...]]:
         """What every engine alone would show, the live ones and others that run beside them: paths, best first."""
-        return {
-            engine.name: tuple(one.path for one in engine.rank(query, most)) for engine in (*self.engines, *others)
-        }
+        return {engine.name: tuple(one.path for one in engine.rank(query, most)) for engine in (*self.engines, *others)}
 
 
 def may_see(verdict: Verdict) -> bool:
