@@ -143,8 +143,10 @@ def problem_dict(problem: Problem) -> dict[str, object]:
 def state_of(verdict: Verdict) -> str:
     """One word or two for what a skill is here."""
     codes = {mark.code for mark in verdict.marks}
-    if "untrusted" in codes or "changed-since-trust" in codes:
+    if not codes.isdisjoint(("untrusted", "changed-since-trust")):
         return "untrusted"
+    if not codes.isdisjoint(("unapproved", "changed-since-approval", "lock-unreadable")):
+        return "unapproved"
     if verdict.shadowed_by is not None:
         return "shadowed"
     if "not-allowed" in codes:
@@ -174,6 +176,7 @@ STATE_STYLES = {
     "model only": "green",
     "broken": "red",
     "untrusted": "yellow",
+    "unapproved": "yellow",
     "shadowed": "dim",
     "not allowed": "dim",
     "disabled": "dim",
