@@ -194,22 +194,23 @@ def _environment(access: Access) -> dict[str, str]:
         "GIT_LFS_SKIP_SMUDGE": "1", "GIT_CONFIG_COUNT": str(len(pairs)),
     }  # fmt: skip
     if not any(key == "core.sshcommand" for key, _ in pairs):
-        env["GIT_SSH_COMMAND"] = "ssh -oBatchMode=yes"
+        env |= {"GIT_SSH_COMMAND": "ssh -oBatchMode=yes"}
     for number, (key, value) in enumerate(pairs):
         env |= {f"GIT_CONFIG_KEY_{number}": key, f"GIT_CONFIG_VALUE_{number}": value}
     return env
 
 
+_CONFIG_HOME = "XDG_CONFIG_HOME"
 _known: dict[tuple[str, str], list[tuple[str, str]]] = {}
 
 
 def _users_own(env: Mapping[str, str]) -> list[tuple[str, str]]:
     """What the user configured to reach repositories: credentials, proxies, certificates, and no more."""
-    who = (env.get("HOME", ""), env.get("XDG_CONFIG_HOME", ""))
+    who = (env.get("HOME", ""), env.get(_CONFIG_HOME, ""))
     if who not in _known:
         pairs = []
         for scope in ("--system", "--global"):
-            plain = {name: env[name] for name in ("HOME", "PATH", "XDG_CONFIG_HOME") if name in env}
+            plain = {name: env[name] for name in ("HOME", "PATH", _CONFIG_HOME) if name in env}
             with contextlib.suppress(OSError, subprocess.SubprocessError):
                 said = subprocess.run(
                     ["git", "config", scope, "--includes", "-z", "--list"], env=plain, cwd="/", timeout=20,

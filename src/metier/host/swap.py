@@ -165,3 +165,38 @@ def keys(path: str) -> str:
                     f" {status.st_mode}"
                 )
     return sha256("\0".join(sorted(found)).encode("utf-8", "surrogateescape")).hexdigest()
+
+
+def keep_bytes(path: str, data: bytes) -> None:
+    """Write a file that only ever has this content: whole, or not at all."""
+    if os.path.exists(path):
+        return
+    make_folders(os.path.dirname(path), 0o700)
+    beside = f"{path}.{os.urandom(6).hex()}"
+    try:
+        with open(beside, "xb") as file:
+            file.write(data)
+        os.chmod(beside, 0o400)
+        os.replace(beside, path)
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            os.unlink(beside)
+        raise HostError(f"{path} can't be written: {error.strerror}", "check permissions and space", path) from error
+
+
+def put_bytes(path: str, data: bytes, mode: int) -> None:
+    """Write or replace a file in a folder of ours."""
+    make_folders(os.path.dirname(path))
+    remove_tree(path)
+    with open(path, "xb") as file:
+        os.fchmod(file.fileno(), mode)
+        file.write(data)
+
+
+def copy_entry(source: str, target: str) -> None:
+    """Copy one file with its mode, or one link as a link."""
+    import shutil
+
+    make_folders(os.path.dirname(target))
+    remove_tree(target)
+    shutil.copy2(source, target, follow_symlinks=False)
