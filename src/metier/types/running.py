@@ -38,6 +38,23 @@ class Program:
 
 
 @dataclass(frozen=True)
+class Limits:
+    """How much a boxed program may use, with all that it starts; more ends it, and the note says which was too much."""
+
+    processes: int = 256
+    memory: int = 2 << 30
+    """Bytes in memory, its private temporary folder included."""
+    scratch: int = 256 << 20
+    """Bytes in the private temporary folder."""
+    file: int = 1 << 30
+    """Bytes in any one file it writes."""
+    disk: int = 2 << 30
+    """Bytes in its work folder."""
+    files: int = 100_000
+    """Files in its work folder."""
+
+
+@dataclass(frozen=True)
 class Box:
     """The boundary asked for: the skill's folder is readable, the work folder writable, both at their own paths."""
 
@@ -46,6 +63,9 @@ class Box:
     work: str = ""
     """A private folder to write in; empty asks for one that goes when the program ends."""
     permissions: Permissions = field(default_factory=Permissions)
+    limits: Limits = field(default_factory=Limits)
+    hidden: tuple[str, ...] = ()
+    """Paths that stay out of sight although a folder around them may be read."""
 
 
 @dataclass(frozen=True)
@@ -62,3 +82,31 @@ class Ran:
     tier: Tier = "none"
     note: str = ""
     """What a person should know of how it ran: a missing boundary, why it could not start, what limit ended it."""
+
+
+@dataclass(frozen=True)
+class Check:
+    """One thing that was tried from inside a boundary, and whether it went as it must."""
+
+    name: str
+    held: bool
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Footing:
+    """What boundary this machine gives, found by trying it."""
+
+    tier: Tier
+    reason: str
+    """Why it is this tier and no better one; empty for the best."""
+    checks: tuple[Check, ...] = ()
+    interpreter: str = ""
+    """The Python that the trial was run with, as scripts are."""
+    bwrap: str = ""
+    closes_users: bool = False
+    """Whether bubblewrap can forbid further user namespaces."""
+    abi: int = 0
+    """The version of Landlock."""
+    limits: str = ""
+    """What keeps memory and processes within limits."""

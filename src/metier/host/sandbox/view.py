@@ -1,0 +1,189 @@
+"""What a boxed program sees of the machine: decided here once, as a value, and laid down by each tier in its way."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+from ...types.errors import BadRequest, Refused
+from ...types.running import Box, Program
+from . import interpreter
+
+Kind: TypeAlias = Literal["hide", "guard", "read", "write"]
+
+SYSTEM = ("/usr", "/opt", "/nix/store")
+"""Programs and their libraries: what every user of the machine may read."""
+LINKS = ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
+ETC = (
+    "/etc/alternatives",
+    "/etc/ld.so.cache",
+    "/etc/localtime",
+    "/etc/nsswitch.conf",
+    "/etc/passwd",
+    "/etc/group",
+    "/etc/ssl/openssl.cnf",
+)
+NETWORK = ("/etc/resolv.conf", "/etc/hosts", "/etc/ssl/certs", "/etc/pki/tls", "/etc/gai.conf")
+PRIVATE = (
+    ".ssh",
+    ".aws",
+    ".azure",
+    ".gnupg",
+    ".kube",
+    ".docker",
+    ".netrc",
+    ".npmrc",
+    ".pypirc",
+    ".git-credentials",
+    ".password-store",
+    ".mozilla",
+    ".metier",
+    ".config/gcloud",
+    ".config/gh",
+    ".config/op",
+    ".config/google-chrome",
+    ".config/chromium",
+    ".local/share/keyrings",
+    ".cargo/credentials.toml",
+    ".claude/.credentials.json",
+    ".codex/auth.json",
+    ".bash_history",
+    ".zsh_history",
+    ".python_history",
+)
+"""Beneath a home: out of sight although the home may be read."""
+PROTECTED = (
+    ".git",
+    ".metier",
+    ".claude",
+    ".agents",
+    ".umbra",
+    ".openclaw",
+    ".super-multica",
+    ".mcp.json",
+    ".envrc",
+    ".vscode",
+    ".idea",
+    ".husky",
+    ".gitmodules",
+    ".gitconfig",
+    ".bashrc",
+    ".bash_profile",
+    ".profile",
+    ".zshrc",
+)
+"""In a folder that may be written: what other programs take orders from stays as it is, there or not."""
+IN_GIT = ("hooks", "config", "config.worktree", "modules", "worktrees")
+"""The same, where it is a `.git` itself that may be written."""
+_CLOSED = ("/", "/proc", "/sys", "/dev", "/run", "/boot", "/etc", "/usr", "/var", "/home")
+
+
+@dataclass(frozen=True)
+class Seen:
+    """One path and what may be done with it."""
+
+    path: str
+    kind: Kind
+
+
+@dataclass(frozen=True)
+class View:
+    """What there is for a program."""
+
+    seen: tuple[Seen, ...]
+    """The outer before the inner."""
+    program: str
+    argv: tuple[str, ...]
+    cwd: str
+    work: str
+    env: Mapping[str, str] = field(repr=False)
+    writes: tuple[str, ...] = ()
+    """Folders that may be written beside the work folder."""
+    note: str = ""
+
+
+def view(program: Program, box: Box, work: str, homes: Iterable[str]) -> View:
+    """What a program in a box sees; `work` is where it may always write."""
+    allowed = box.permissions
+    given: dict[str, Kind] = {}
+    for path in (box.skill, *allowed.read):
+        if path:
+            given[_grant(path)] = "read"
+    for path in (*allowed.write, work):
+        if path:
+            given[_grant(path)] = "write"
+    cwd = os.path.normpath(program.cwd or work or "/tmp")
+    chosen = interpreter.choose(program.argv[0], program.env.get("PATH", os.defpath), cwd, tuple(given), homes)
+    for path in chosen.prefixes:
+        given.setdefault(path, "read")
+    hidden = [*box.hidden, *(f"{home}/{name}" for home in homes for name in PRIVATE)]
+    laid = {**_inside(given, hidden, "hide"), **_guards(given, work, hidden), **given}
+    if not any(_within(cwd, path) for path in (*given, *SYSTEM, "/tmp")):
+        raise Refused(
+            f"the program would run in {cwd}, which it may not see", "let it read that folder, or run it elsewhere", cwd
+        )
+    seen = tuple(Seen(path, laid[path]) for path in sorted(laid, key=lambda path: path.split("/")))
+    writes = tuple(path for path, kind in given.items() if kind == "write" and path != work)
+    argv = (chosen.path, *program.argv[1:])
+    return View(seen, chosen.path, argv, cwd, work, _environment(program.env, work, given), writes, chosen.note)
+
+
+def _grant(path: str) -> str:
+    """A path as it is bound.  What would open the whole machine is no grant."""
+    if not path.startswith("/") or "\0" in path:
+        raise BadRequest(f"`{path}` is not an absolute path", "give paths from the root of the file system")
+    path = "/" + os.path.normpath(path).lstrip("/")
+    if path in _CLOSED or path.startswith(("/proc/", "/sys/", "/dev/")):
+        raise Refused(f"{path} is never opened to a boxed program", "grant the folder it needs, by its own path", path)
+    return path
+
+
+def _within(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(folder.rstrip("/") + "/")
+
+
+def _inside(given: Mapping[str, Kind], paths: Iterable[str], kind: Kind) -> dict[str, Kind]:
+    """Those of the paths that a grant would open, and that are there."""
+    return {
+        path: kind
+        for path in map(os.path.normpath, paths)
+        if path not in given and _opened(path, given) and os.path.lexists(path)
+    }
+
+
+def _opened(path: str, given: Mapping[str, Kind]) -> bool:
+    return any(_within(path, folder) for folder in given)
+
+
+def _guards(given: Mapping[str, Kind], work: str, hidden: Iterable[str]) -> dict[str, Kind]:
+    """What stays as it is inside the folders that may be written; the work folder is private and holds no orders."""
+    found: dict[str, Kind] = {}
+    for folder, kind in given.items():
+        if kind != "write" or folder == work or not os.path.isdir(folder):
+            continue
+        names = IN_GIT if os.path.basename(folder) == ".git" else PROTECTED
+        inner = [f"{folder}/{name}" for name in names]
+        inner += [path for path in hidden if os.path.dirname(path) == folder and not os.path.lexists(path)]
+        for path in inner:
+            if path in given:
+                continue
+            if os.path.islink(path):
+                raise Refused(
+                    f"{path} is a link, which can't be kept as it is while {folder} may be written",
+                    "grant a folder without it, or put the real folder in its place",
+                    path,
+                )
+            found[path] = "guard"
+    return found
+
+
+def _environment(env: Mapping[str, str], work: str, given: Mapping[str, Kind]) -> dict[str, str]:
+    """Its environment, with a home and a place for temporary files that are there."""
+    made = dict(env)
+    scratch = work or "/tmp"
+    for name in ("HOME", "TMPDIR"):
+        if not _opened(made.get(name, "/"), given):
+            made[name] = scratch
+    return made
