@@ -148,9 +148,11 @@ def _mark(folder: int, name: str, status: os.stat_result) -> FileMark:
     return FileMark("sha256:" + digest.hexdigest(), f"{mode & 0o7777:o}")
 
 
-def keys(path: str) -> str:
-    """What `stat` says of every file beneath a folder, as one digest: while it holds, the bytes are the same."""
+def keys(path: str) -> tuple[str, int]:
+    """What `stat` says of every file beneath a folder, as one digest: while it holds, the bytes are the same.
+    With it, when the last of them changed."""
     found = []
+    newest = 0
     waiting = [path]
     while waiting:
         here = waiting.pop()
@@ -160,11 +162,12 @@ def keys(path: str) -> str:
                 if entry.is_dir(follow_symlinks=False):
                     waiting.append(entry.path)
                     continue
+                newest = max(newest, status.st_mtime_ns, status.st_ctime_ns)
                 found.append(
                     f"{entry.path}\0{status.st_ino} {status.st_mtime_ns} {status.st_ctime_ns} {status.st_size}"
                     f" {status.st_mode}"
                 )
-    return sha256("\0".join(sorted(found)).encode("utf-8", "surrogateescape")).hexdigest()
+    return sha256("\0".join(sorted(found)).encode("utf-8", "surrogateescape")).hexdigest(), newest
 
 
 def keep_bytes(path: str, data: bytes) -> None:

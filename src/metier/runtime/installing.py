@@ -13,20 +13,26 @@ from ..types.place import Place
 from .opening import Request, open_at
 
 
-def nearby(place: Place, root: str) -> tuple[tuple[str, str], ...]:
-    """Names and descriptions of the skills that are here already."""
+def nearby(place: Place, besides: str = "") -> tuple[tuple[str, str], ...]:
+    """Names and descriptions of the skills that are here already, besides those of one folder."""
     try:
         library = open_at(place, Request(index=False))
     except (MetierError, OSError):
         return ()
-    return tuple((skill.name, skill.description) for skill in library.skills)
+    others = [one for one in library.skills if not besides or not paths.is_inside(one.path, besides)]
+    return tuple((skill.name, skill.description) for skill in others)
 
 
 def scanner(place: Place) -> Scan | None:
-    """`skill-scanner`, where it is installed."""
-    from ..install.scanner import found
+    """`skill-scanner`, where it is installed; it runs in the sandbox."""
+    from ..host import process, sandbox
+    from ..install.scanner import PROGRAM, scanning
 
-    return found(place.env)
+    program = process.find(PROGRAM, place.env.get("PATH", ""), place.cwd)
+    if not program:
+        return None
+    prefix = paths.real_path(program).rpartition("/")[0].rpartition("/")[0]
+    return scanning(program, prefix, place.env, sandbox.run)
 
 
 def trust_placed(place: Place, ground: Ground, keys: Sequence[str]) -> None:

@@ -48,7 +48,7 @@ def add(
     Everything is fetched to one side, looked at and shown; it is placed whole when you approve.  Nothing of it runs.
     """
     at = field(context, user, in_project, profile)
-    known = nearby(at.place, at.ground.root)
+    known = nearby(at.place)
     with Bar(source) as bar:
         asked = wish(source, at, scanner(at.place), skills=tuple(skills), name=name, force=force, nearby=known)
         with adding.offered(asked, outfit(at.place, bar, allow_insecure)) as offer:

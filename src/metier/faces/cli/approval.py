@@ -54,9 +54,8 @@ def show_target(target: Target, root: str) -> None:
 def _show_skill(skill: Inspected) -> None:
     valid = "valid" if not skill.faults else counted(len(skill.faults), "fault") + " against the standard"
     state = paint(valid, "green" if not skill.faults else "yellow")
-    say(
-        f"  {paint(clean(skill.name), 'cyan')} ({state}{'' if skill.loads else ', does not load'}): {clean(skill.description)}"
-    )
+    loads = "" if skill.loads else ", does not load"
+    say(f"  {paint(clean(skill.name), 'cyan')} ({state}{loads}): {clean(skill.description)}")
     for fault in skill.faults[:5]:
         for line in problem_lines(fault, hint=False):
             say(f"    {line}")
