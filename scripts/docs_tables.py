@@ -72,6 +72,7 @@ _SKILLS = {
     "entries": "a table for each skill (below)",
     "allowBundled": "where it is not empty, the only bundled skills that may be used",
     "shell": "accepted; nothing reads it yet",
+    "install": "`preferBrew` (true or false) and `nodeManager` (`npm`, `pnpm`, `yarn`, `bun`), for `metier install`",
 }
 _ENTRY = {
     "enabled": "`false` switches the skill off",

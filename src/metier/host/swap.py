@@ -196,6 +196,17 @@ def put_bytes(path: str, data: bytes, mode: int) -> None:
         file.write(data)
 
 
+def make_executable(path: str) -> None:
+    os.chmod(path, os.stat(path, follow_symlinks=False).st_mode & 0o777 | 0o111)
+
+
+def replace_link(path: str, target: str) -> None:
+    """Let a link lead to a target, whatever it led to before."""
+    beside = f"{path}.{os.urandom(6).hex()}"
+    os.symlink(target, beside)
+    os.replace(beside, path)
+
+
 def copy_entry(source: str, target: str) -> None:
     """Copy one file with its mode, or one link as a link."""
     import shutil

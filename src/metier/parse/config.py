@@ -14,7 +14,7 @@ from ..types.settings import ConfiguredRoot, Settings
 
 TOP = ("skills", "limits", "roots", "plugins", "dialects", "dialect", "agents", "config")
 LIMITS = tuple(field.name for field in fields(Limits))
-_SKILLS = ("entries", "allowBundled", "shell")
+_SKILLS = ("entries", "allowBundled", "shell", "install")
 _ENTRY_KINDS = {
     "enabled": (bool, "true or false"),
     "apiKey": (str, "a text"),

@@ -34,6 +34,8 @@ COMMANDS = {
     "freeze": ("verify:freeze", "Lock skills as they are now."),
     "approve": ("verify:approve", "Approve an installed skill as it is now."),
     "sync": ("verify:sync", "Make skills what the lock says."),
+    "install": ("install:install", "Install what a skill needs."),
+    "plugins": ("plugins:plugins", "List plugins, or install one."),
     "unpack": ("unpack:unpack", "Take an archive apart, safely."),
     "trust": ("trust:trust", "Trust the skills of a project."),
     "roots": ("roots:roots", "Show where metier looks, in order of precedence."),
