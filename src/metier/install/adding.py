@@ -92,6 +92,7 @@ def referred(spec: str, outfit: Outfit) -> Reference:
 def offered(wish: Wish, outfit: Outfit) -> Iterator[Offer]:
     """Everything up to the question.  What is not accepted is gone afterwards."""
     wanted = referred(wish.spec, outfit)
+    wish = replace(wish, spec=wanted.spec)  # without a password
     if wish.name:
         folder_name(wish.name)
     likely = wish.name or wanted.path.rpartition("/")[2] or wanted.repo

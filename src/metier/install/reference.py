@@ -77,8 +77,13 @@ def _checked_ref(spec: str, ref: str) -> str:
     return ref
 
 
+def without_password(text: str) -> str:
+    """A source as it may be shown and written down."""
+    return re.sub(r"(?<=://)[^/\s@]*@", "", text)
+
+
 def _bad(spec: str, why: str) -> BadRequest:
-    return BadRequest(f"`{spec[:200]}` is not a source: {why}", _FORMS)
+    return BadRequest(f"`{without_password(spec)[:200]}` is not a source: {why}", _FORMS)
 
 
 def reference(spec: str, local: Local = "", before_at: Local = "", insecure: bool = False) -> Reference:

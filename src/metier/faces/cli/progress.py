@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 
 from ...host.clock import monotonic
+from ...install.reference import without_password
+from ...types.text import shortened
 from .printing import clean, width
 
 _EVERY = 0.08
@@ -15,7 +17,7 @@ class Bar:
     """A line on standard error that is drawn over itself, and is gone when the work is done."""
 
     def __init__(self, label: str) -> None:
-        self._label = label
+        self._label = shortened(without_password(label).rstrip("/").rpartition("/")[2] or label, 32)
         self._on = sys.stderr is not None and sys.stderr.isatty()
         self._next = 0.0
         self._drawn = False
