@@ -82,6 +82,16 @@ def remove_tree(path: str) -> None:
     shutil.rmtree(path, ignore_errors=True)
 
 
+def remove_empty(base: str, inside: str) -> None:
+    """Remove a folder and those above it, as long as nothing is in them."""
+    while inside:
+        try:
+            os.rmdir(f"{base}/{inside}")
+        except OSError:
+            return
+        inside = inside.rpartition("/")[0]
+
+
 def remove_file(path: str) -> None:
     with contextlib.suppress(FileNotFoundError):
         os.unlink(path)

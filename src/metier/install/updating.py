@@ -190,6 +190,7 @@ def _merged(wish: Wish, folder: str, fetched: Fetched, sides: _Sides, old: Mappi
 def _take_mine(here: str, there: str, path: str, mark: FileMark | None) -> None:
     if mark is None:
         swap.remove_tree(f"{there}/{path}")
+        swap.remove_empty(there, path.rpartition("/")[0])
     else:
         swap.copy_entry(f"{here}/{path}", f"{there}/{path}")
 
