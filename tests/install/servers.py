@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 GIT = {
     "PATH": os.environ["PATH"], "HOME": "/nonexistent", "GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": "/dev/null",
@@ -75,7 +75,7 @@ class Server(NamedTuple):
     certificate: str = ""
 
     @property
-    def env(self) -> dict[str, str]:
+    def env(self) -> dict[str, Any]:
         return {"SSL_CERT_FILE": self.certificate, "GIT_SSL_CAINFO": self.certificate} if self.certificate else {}
 
 

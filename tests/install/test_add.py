@@ -8,6 +8,7 @@ import stat
 import tarfile
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.cli.desk import Desk
@@ -24,8 +25,9 @@ def names(desk: Desk, *words: str) -> list[str]:
     return sorted(one["name"] for one in json.loads(desk.say(*words, "list", "--json").out)["skills"])
 
 
-def lock_of(desk: Desk) -> dict:
-    return json.loads((desk.state / "skills-lock.json").read_text())
+def lock_of(desk: Desk) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((desk.state / "skills-lock.json").read_text())
+    return found
 
 
 @pytest.fixture
@@ -106,7 +108,12 @@ def test_only_the_folder_that_is_wanted_comes_over_the_network(desk: Desk, repo:
 
     def counted(asked):
         before = asked.wfile.write
-        asked.wfile.write = lambda data: (count.append(len(data)), before(data))[1]
+
+        def write(data: bytes) -> int:
+            count.append(len(data))
+            return before(data)
+
+        asked.wfile.write = write
         git_http(bare.parent)(asked)
 
     with serving(counted, certificate) as server:

@@ -9,9 +9,8 @@ import pytest
 from tests.cli.desk import Desk
 from tests.install.servers import Repo, git, skill_text
 
-from metier.install import place
 from metier.install.lockfile import BadLock, read, read_foreign, tree_digest, written
-from metier.types.installed import FileMark
+from metier.types.installed import FileMark, Lock
 
 
 @pytest.fixture
@@ -284,7 +283,7 @@ def test_locks_of_npx_skills_are_read(desk: Desk, repo: Repo):
     }  # fmt: skip
     assert read_foreign(json.dumps(world))[0].spec == "anthropics/skills/skills/pdf"
     with pytest.raises(BadLock):
-        read_foreign(written(place.Lock()))
+        read_foreign(written(Lock()))
     (desk.project / "skills-lock.json").write_text(json.dumps(project))
     said = desk.say("sync", "--from", "skills-lock.json", "--yes")
     assert said.code == 0, said.err

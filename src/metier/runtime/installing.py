@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from ..dialects import ALL
 from ..host import paths
 from ..host.archive import Progress
 from ..host.place import has_binary, is_superuser
 from ..host.state import make_folder
-from ..install.adding import Scan
+from ..install import adding, removing
+from ..install.adding import Scan, Wish
 from ..install.outfit import Outfit
 from ..install.place import Ground
-from ..install.recipes import MANAGERS, Means, Plan
+from ..install.recipes import MANAGERS, SECONDS, Means, Plan, options
 from ..install.tools import Done, program_prefix
 from ..install.tools import perform as tools_perform
+from ..install.turns import Keys, serialize
 from ..sources.trusted import add_skills, record_of
-from ..types.errors import MetierError
+from ..types.errors import MetierError, Refused
 from ..types.place import Place
 from ..types.skill import Skill
 from .library import Library
@@ -89,3 +93,38 @@ def perform(
     if done.ok:
         bump_everywhere(library.database)
     return done
+
+
+async def add(here: Place, spec: str, *, name: str = "", skills: Sequence[str] = (), force: bool = False) -> list[str]:
+    """Add skills that the caller has approved; waits its turn.  What is placed, by its place in the root."""
+    ground = Ground(f"{here.state}/skills")
+    kit = Outfit(here.env, here.cwd, here.home)
+    wish = Wish(spec, ground, ALL["standard"], here.state, tuple(skills), name, force, nearby(here))
+
+    def work() -> list[str]:
+        with adding.offered(wish, kit) as offer:
+            if offer.dangers:
+                raise Refused(f"{offer.wish.spec} has grave findings: {offer.dangers[0].message}", "read them first")
+            return [key for change in adding.accept(offer) for key in change.skills]
+
+    wanted = name or adding.referred(spec, kit).repo
+    return await serialize(Keys.skill_add(wanted), lambda: asyncio.to_thread(work))
+
+
+async def remove(here: Place, name: str) -> str:
+    """Put a skill into the trash; waits its turn.  Where it was in the root."""
+    ground = Ground(f"{here.state}/skills")
+    return await serialize(Keys.skill_remove(name), lambda: asyncio.to_thread(removing.remove, ground, name))
+
+
+async def install(library: Library, name: str, id: str, seconds: float = SECONDS[1]) -> Done:
+    """Carry out a recipe of a skill that the caller has approved; waits its turn."""
+    skill = library.find(name).skill
+    chosen = next(
+        (one for one in options(skill.install, means_of(library), skill.settings_key) if one.recipe.id == id), None
+    )
+    if chosen is None or chosen.plan is None:
+        why = chosen.refusal if chosen is not None else "there is no such recipe"
+        raise Refused(f"`{id}` of {name} is refused: {why}", "choose another recipe")
+    plan = chosen.plan
+    return await serialize(Keys.skill_install(name), lambda: asyncio.to_thread(perform, library, plan, skill, seconds))
