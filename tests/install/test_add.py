@@ -111,7 +111,8 @@ def test_only_the_folder_that_is_wanted_comes_over_the_network(desk: Desk, repo:
 
         def write(data: bytes) -> int:
             count.append(len(data))
-            return before(data)
+            before(data)
+            return len(data)
 
         asked.wfile.write = write
         git_http(bare.parent)(asked)

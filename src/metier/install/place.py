@@ -217,7 +217,7 @@ def _recover(ground: Ground) -> None:
     """Finish or undo every change whose owner is dead, and sweep what nobody needs.  The root's lock is held."""
     folder = f"{ground.work}/journal"
     for name in swap.names(folder):
-        owner = f"{ground.work}/staging/{name.partition('-')[0]}.lock"
+        owner = f"{ground.work}/staging/{_owner(name)}.lock"
         opened = locks.take_now(owner)
         if opened is None and paths.exists(owner):
             continue
@@ -229,6 +229,11 @@ def _recover(ground: Ground) -> None:
         if opened is not None:
             locks.let_go(opened)
     _sweep(ground)
+
+
+def _owner(name: str) -> str:
+    """Whose a record is; one that is still being written has a dot before its name."""
+    return name.lstrip(".").partition("-")[0]
 
 
 def _settle(ground: Ground, record: Mapping[str, Any], journal: str) -> None:
@@ -255,7 +260,7 @@ def _record(path: str) -> dict[str, Any] | None:
 
 def _sweep(ground: Ground) -> None:
     folder = f"{ground.work}/staging"
-    busy = {name.partition("-")[0] for name in swap.names(f"{ground.work}/journal")}
+    busy = {_owner(name) for name in swap.names(f"{ground.work}/journal")}
     for name in {one.removesuffix(".lock") for one in swap.names(folder)} - busy:
         opened = locks.take_now(f"{folder}/{name}.lock")
         if opened is None and paths.exists(f"{folder}/{name}.lock"):
