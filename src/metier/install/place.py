@@ -136,25 +136,36 @@ def commit(mine: Staging, change: Change, new: str = "") -> str:
     """Make a change: written down, done in one step, entered in the lock.  Where the old folder is now, if anywhere."""
     ground = mine.ground
     swap.make_folders(ground.root)
-    if not paths.exists(ground.lock):  # from now on whoever reads this root looks for a journal too
-        with locks.held([_root_lock(ground)]):
-            if not paths.exists(ground.lock):
-                state.write_text(ground.lock, lockfile.written(Lock()), 0o644)
-    number = len(swap.names(f"{ground.work}/journal"))
-    journal = f"{ground.work}/journal/{mine.name}-{number}-{token_hex(2)}.json"
-    target = f"{ground.root}/{change.target}"
-    record: dict[str, Any] = {
+    with locks.held([_root_lock(ground)]):
+        if not paths.exists(ground.lock):  # from now on whoever reads this root looks for a journal too
+            state.write_text(ground.lock, lockfile.written(Lock()), 0o644)
+        journal = f"{ground.work}/journal/{mine.name}-{token_hex(4)}.json"
+        record = _planned(mine, change, new)
+        state.write_text(journal, json.dumps(record, indent=1), 0o600)
+        _do(ground, record)
+        _finish(ground, record, journal)
+    return f"{record['trash']}/folder" if paths.exists(f"{record['trash']}/folder") else ""
+
+
+def _planned(mine: Staging, change: Change, new: str) -> dict[str, Any]:
+    """A change as it is written down before it is made."""
+    ground = mine.ground
+    source = new or f"{ground.root}/{change.target}"
+    return {
         "op": change.op,
         "target": change.target,
-        "new": new or target,
-        "inode": swap.inode(new or target),
+        "new": source,
+        "inode": swap.inode(source),
         "old": f"{mine.folder}/old-{token_hex(4)}",
         "trash": f"{ground.work}/trash/{stamp()}-{token_hex(4)}",
         "skills": {place: lockfile.skill_tree(entry) for place, entry in change.skills.items()},
         "folders": {name: lockfile.rest_tree(rest) for name, rest in change.folders.items()},
     }
-    state.write_text(journal, json.dumps(record, indent=1), 0o600)
-    if change.op == "remove":
+
+
+def _do(ground: Ground, record: Mapping[str, Any]) -> None:
+    target, new = f"{ground.root}/{record['target']}", record["new"]
+    if record["op"] == "remove":
         _to_trash(ground, record, target)
     elif not paths.exists(target):
         swap.make_folders(target.rpartition("/")[0])
@@ -162,9 +173,6 @@ def commit(mine: Staging, change: Change, new: str = "") -> str:
     elif not swap.exchange(new, target):
         swap.move(target, record["old"])
         swap.move(new, target)
-    with locks.held([_root_lock(ground)]):
-        _finish(ground, record, journal)
-    return f"{record['trash']}/folder" if paths.exists(f"{record['trash']}/folder") else ""
 
 
 def _to_trash(ground: Ground, record: Mapping[str, Any], path: str) -> None:

@@ -37,7 +37,7 @@ def perform(plan: Plan, tools: str, outfit: Outfit, run: Runner, prefix: str = "
     env = {name: outfit.env[name] for name in _INHERITED if name in outfit.env} | dict(plan.env)
     env["HOME"] = f"{tools}/home" if own else outfit.home
     swap.make_folders(env["HOME"])
-    reach = Permissions(network=True, read=(prefix,) if prefix else (), write=(tools,))
+    reach = Permissions(network=True, read=(prefix,) if prefix else ())
     box = Box("prefer", work=tools, permissions=reach) if own else Box("off")
     ran = run(Program(plan.argv, tools if own else outfit.home, env, outfit.seconds, 200_000, merged=True), box)
     return _told(plan, ran)
@@ -94,9 +94,11 @@ def link(tools: str, folder: str, binary: str) -> bool:
     return True
 
 
-def program_prefix(plan: Plan, env: Mapping[str, str]) -> str:
-    """The folder that the program of a plan lies in, so that it can be read in the sandbox."""
+def program_prefix(plan: Plan, env: Mapping[str, str], tools: str) -> str:
+    """The folder to be read in the sandbox so that the program of a plan runs: that of `bin`, its libraries beside."""
     for folder in env.get("PATH", "").split(":") if plan.argv else ():
         if folder and paths.exists(f"{folder}/{plan.argv[0]}"):
-            return paths.real_path(f"{folder}/{plan.argv[0]}").rpartition("/")[0].rpartition("/")[0] or "/"
+            own = paths.real_path(folder)
+            outer = own.rpartition("/")[0] or "/"
+            return own if paths.is_inside(tools, outer) else outer
     return ""

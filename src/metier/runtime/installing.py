@@ -89,7 +89,9 @@ def perform(
     kit = Outfit(place.env, place.cwd, place.home, insecure, seconds=seconds, progress=progress)
     tools = f"{place.state}/tools"
     make_folder(place.state)
-    done = tools_perform(replace(plan, binaries=wanted), tools, kit, sandbox.run, program_prefix(plan, place.env))
+    done = tools_perform(
+        replace(plan, binaries=wanted), tools, kit, sandbox.run, program_prefix(plan, place.env, tools)
+    )
     if done.ok:
         bump_everywhere(library.database)
     return done
