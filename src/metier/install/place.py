@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from ..host import locks, paths, state, swap
 from ..host.clock import stamp
-from ..types.errors import HostError
+from ..types.errors import BadRequest, HostError
 from ..types.installed import Entry, Lock, Rest
 from . import lockfile
 
@@ -320,7 +320,7 @@ def from_trash(mine: Staging, name: str) -> Change:
     ground = mine.ground
     record = _trash_record(f"{ground.work}/trash/{name}")
     if record is None:
-        raise HostError("it is no longer in the trash", "run `metier restore` to see what is")
+        raise BadRequest("it is no longer in the trash", "run `metier restore` to see what is")
     change = Change(
         "place",
         record["target"],

@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
+from ..host import paths
 from ..types.problem import Mark, Problem, problem
 from ..types.running import Box, Permissions, Program, Ran
 from ..types.text import flat
@@ -17,10 +18,11 @@ _GRAVE = ("CRITICAL", "HIGH")
 Runner: TypeAlias = Callable[[Program, Box], Ran]
 
 
-def scanning(program: str, prefix: str, env: Mapping[str, str], run: Runner) -> Callable[[str], tuple[Problem, ...]]:
+def scanning(program: str, env: Mapping[str, str], run: Runner) -> Callable[[str], tuple[Problem, ...]]:
     """What asks the scanner about a folder.  It gets no network, and no longer than its time."""
 
     def scan(folder: str) -> tuple[Problem, ...]:
+        prefix = readable(program, folder)
         asked = Program(
             (program, "scan", folder, "--format", "json"),
             folder,
@@ -31,6 +33,13 @@ def scanning(program: str, prefix: str, env: Mapping[str, str], run: Runner) -> 
         return said(run(asked, Box("prefer", skill=folder, permissions=Permissions(read=(prefix,)))))
 
     return scan
+
+
+def readable(program: str, writable: str) -> str:
+    """The folder to be read in the sandbox so that a program runs: that of its `bin`, with its libraries beside."""
+    own = paths.real_path(program.rpartition("/")[0])
+    outer = own.rpartition("/")[0] or "/"
+    return own if paths.is_inside(writable, outer) else outer
 
 
 def said(ran: Ran) -> tuple[Problem, ...]:

@@ -12,7 +12,7 @@ from . import place
 from .outfit import Outfit
 from .place import Change, Ground
 from .recipes import Plan
-from .scanner import Runner
+from .scanner import Runner, readable
 
 _INHERITED = (
     "PATH", "LANG", "LC_ALL", "TERM", "http_proxy", "https_proxy", "HTTPS_PROXY", "NO_PROXY", "no_proxy",
@@ -98,7 +98,5 @@ def program_prefix(plan: Plan, env: Mapping[str, str], tools: str) -> str:
     """The folder to be read in the sandbox so that the program of a plan runs: that of `bin`, its libraries beside."""
     for folder in env.get("PATH", "").split(":") if plan.argv else ():
         if folder and paths.exists(f"{folder}/{plan.argv[0]}"):
-            own = paths.real_path(folder)
-            outer = own.rpartition("/")[0] or "/"
-            return own if paths.is_inside(tools, outer) else outer
+            return readable(f"{folder}/{plan.argv[0]}", tools)
     return ""

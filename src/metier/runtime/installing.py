@@ -46,8 +46,7 @@ def scanner(place: Place) -> Scan | None:
     program = process.find(PROGRAM, place.env.get("PATH", ""), place.cwd)
     if not program:
         return None
-    prefix = paths.real_path(program).rpartition("/")[0].rpartition("/")[0]
-    return scanning(program, prefix, place.env, sandbox.run)
+    return scanning(program, place.env, sandbox.run)
 
 
 def trust_placed(place: Place, ground: Ground, keys: Sequence[str]) -> None:
