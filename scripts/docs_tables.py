@@ -61,6 +61,7 @@ _TOP = {
     "limits": "how much is looked at and listed (below)",
     "agents": "agents by name (below)",
     "dialects": "dialects of your own (below)",
+    "sandbox": "how programs of skills are kept apart from the machine (below)",
     "config": "settings that skills ask for in `config.requiresConfig`, as you like",
 }
 _ROOT = {
@@ -71,14 +72,25 @@ _ROOT = {
 _SKILLS = {
     "entries": "a table for each skill (below)",
     "allowBundled": "where it is not empty, the only bundled skills that may be used",
-    "shell": "accepted; nothing reads it yet",
     "install": "`preferBrew` (true or false) and `nodeManager` (`npm`, `pnpm`, `yarn`, `bun`), for `metier install`",
+    "shell": "`off`: commands in bodies do not run; a project can't switch them on again",
 }
 _ENTRY = {
     "enabled": "`false` switches the skill off",
     "apiKey": "counts as the variable that the skill names in `primaryEnv`",
     "env": "a table of variables; each that has a value counts as set",
     "config": "a table of settings, found by `skills.KEY.config.…`",
+    "permissions": "what its programs may reach (below)",
+}
+_PERMISSIONS = {
+    "network": "`true` lets its programs reach the network",
+    "hosts": "the only hosts they may reach; refused where they can't be told apart",
+    "read": "files and folders they may read, beside their own folder, the working folder and the project",
+    "write": "files and folders they may write",
+    "env": "names of your environment that they get",
+}
+_SANDBOX = {
+    "need": "`require`, `prefer` or `off`; otherwise `require` for skills of others, `prefer` for your own",
 }
 _LIMITS = {
     "candidates": "skill folders taken from one root",
@@ -115,6 +127,7 @@ _VARIABLES = {
     "NO_COLOR": "no colours, where it is set to anything",
     "TERM": "no colours, where it is `dumb`",
     "PATH": "where the binaries that skills require are looked up; none of them is run",
+    "METIER_SANDBOX": "the one [tier](../concepts/sandbox.md) to try: `bubblewrap`, `landlock`, `none`; else the best",
     "METIER_DEBUG": "a fault of metier's own ends with a traceback",
     "_METIER_COMPLETE": "set by the completion script, as are the next two",
     "COMP_WORDS": "the line that is being completed",
@@ -136,6 +149,12 @@ def configuration() -> str:
         "### skills.entries.KEY",
         "`KEY` is the name of the skill's folder, or its own `skillKey`. `skills.KEY` is short for the same table.",
         _keys("", config._ENTRY, _ENTRY),
+        "### skills.entries.KEY.permissions",
+        "Where a key is given here, it counts in place of what the skill's own `metadata.metier.permissions` asks for.",
+        _keys("", tuple(config._PERMISSIONS), _PERMISSIONS),
+        "## sandbox",
+        "Only your own configuration is asked, never a project's.",
+        _keys("sandbox.", ("need",), _SANDBOX),
         "## limits",
         _limits(),
         "## agents.NAME",

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from metier.activate import Given, fill, pieces, split
-from metier.activate.template import Text
+from metier.activate import Forms, Given, fill, pieces, split
 from metier.dialects import ALL
 
 
@@ -15,7 +14,7 @@ def filled(
     dialect: str, body: str, arguments: str | tuple[str, ...], names: tuple[str, ...] = (), **variables: str
 ) -> str:
     reads = ALL[dialect].authoring.arguments
-    return fill(pieces(body, reads, names, tuple(variables)), reads, Given(arguments, names, variables))
+    return fill(pieces(body, Forms(reads, names, tuple(variables))), reads, Given(arguments, names, variables))
 
 
 def test_the_first_word_is_one_in_umbra_and_nought_elsewhere():
@@ -56,8 +55,8 @@ def test_a_dialect_without_placeholders_changes_nothing(dialect: str):
 @given(st.sampled_from(sorted(ALL)), st.text(max_size=60), st.text(max_size=40))
 def test_nothing_that_was_filled_in_is_read_again(dialect: str, body: str, arguments: str):
     reads = ALL[dialect].authoring.arguments
-    found = pieces(body, reads, (), ())
-    kept = "".join(piece.text for piece in found if isinstance(piece, Text))
+    found = pieces(body, Forms(reads))
+    kept = "".join(piece for piece in found if isinstance(piece, str))
 
     assert fill(found, reads, Given(())).count("\x00") == kept.count("\x00")
     assert "".join(fill([piece], reads, Given(arguments)) for piece in found) == fill(found, reads, Given(arguments))

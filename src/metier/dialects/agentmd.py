@@ -17,8 +17,8 @@ AGENTMD = Dialect(
         requires_at=("metier", *VENDORS),
         user_invocable_hides=True,
         arguments=Arguments(first=0, splitting="blanks", joint="\n", bracketed=True, single_digit=True),
-        shell=Shell(fenced=False, anchored=False, cwd="skill", on_failure="note"),
-        variables=("SKILL_DIR",),
+        shell=Shell(fenced=False, anchored=False, cwd="skill", on_failure="stderr", output="both"),
+        variables=("SKILL_DIR", "CLAUDE_SKILL_DIR"),
     ),
     serving=Serving(
         roots=(WORKSPACE,),

@@ -29,6 +29,7 @@ AGENVOY = Dialect(
         unclosed_is_body=True,
         broken_yaml_is_empty=True,
         requires_at=("metier", *VENDORS),
+        rooted=("scripts", "templates", "assets"),
     ),
     serving=Serving(
         roots=(
@@ -41,6 +42,7 @@ AGENVOY = Dialect(
         ),
         listing=Listing("policy", description_cut=512, alphabetical=True),
         delivery="tool-call",
+        tools=("run_skill", "skill_read_file", "skill_run_script"),
         commands=Commands(matching="tail", scheduled=True),
         plugins=False,
     ),

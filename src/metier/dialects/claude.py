@@ -12,6 +12,8 @@ _OWN = frozenset(
     }
 )  # fmt: skip
 
+_QUIET = frozenset({"grep", "rg", "egrep", "fgrep", "find", "diff", "test", "[", "git diff", "git grep"})
+
 CLAUDE = Dialect(
     name="claude",
     title="Claude Code",
@@ -23,8 +25,19 @@ CLAUDE = Dialect(
         identity="directory",
         requires_at=("metier", *VENDORS),
         arguments=Arguments(first=0, splitting="shell", missing="stays", bracketed=True, named=True, escape=True),
-        shell=Shell(fenced=True, anchored=True, cwd="agent", on_failure="abort"),
+        shell=Shell(
+            fenced=True,
+            anchored=True,
+            cwd="agent",
+            on_failure="abort",
+            output="merged",
+            program="bash",
+            seconds=120.0,
+            quiet=_QUIET,
+        ),
         variables=("CLAUDE_SKILL_DIR", "CLAUDE_PROJECT_DIR", "CLAUDE_SESSION_ID", "CLAUDE_EFFORT"),
+        unused="ARGUMENTS: ",
+        unused_when="no-whole",
     ),
     serving=Serving(
         roots=(USER_CLAUDE, PROJECT_CLAUDE),

@@ -75,6 +75,7 @@ OPENCLAW = Dialect(
         ),
         listing=Listing("mandatory", paths="home"),
         delivery="model-reads",
+        tools=("read", "skill_run_script"),
         commands=Commands(form="underscore", matching="loose"),
         limits=Limits(candidates=300, skills=200, listed=150, characters=30_000),
     ),

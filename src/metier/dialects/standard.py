@@ -17,8 +17,9 @@ STANDARD = Dialect(
         name_rule="standard",
         requires_at=("metier", *VENDORS, ""),
         arguments=Arguments(first=0, splitting="shell", missing="stays", bracketed=True, named=True, escape=True),
-        shell=Shell(fenced=True, anchored=True, cwd="agent", on_failure="note"),
+        shell=Shell(fenced=True, anchored=True, cwd="agent", on_failure="error", program="bash"),
         variables=("SKILL_DIR", "CLAUDE_SKILL_DIR"),
+        unused="ARGUMENTS: ",
     ),
     serving=Serving(
         roots=(

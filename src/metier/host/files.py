@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 from collections.abc import Callable, Iterable, Iterator
@@ -281,11 +282,31 @@ def read_whole(folder: int, relative: str, limit: int, links: bool = False) -> t
 
 def read_skill_file(directory: str, relative: str, limit: int) -> tuple[StatKey, bytes]:
     """A file of a skill, by the skill's folder and a path inside it."""
+    with _inside(directory, relative) as folder:
+        return read_whole(folder, relative, limit, links=True)
+
+
+def read_part(directory: str, relative: str, offset: int, most: int) -> tuple[int, bytes]:
+    """The size of a skill's file, and part of it."""
+    with _inside(directory, relative) as folder:
+        opened = open_beneath(folder, relative, links=True)
+        try:
+            found = os.fstat(opened)
+            if found.st_mode & _TYPE != _REGULAR:
+                raise NotRegular(_KINDS.get(found.st_mode & _TYPE, "special"))
+            return found.st_size, os.pread(opened, most, min(offset, found.st_size))
+        finally:
+            os.close(opened)
+
+
+@contextlib.contextmanager
+def _inside(directory: str, relative: str) -> Iterator[int]:
+    """A skill's folder, open, for a path that stays inside it."""
     if not relative or "\0" in relative or relative.startswith("/") or ".." in relative.split("/"):
         raise OutsideSkill(f"`{relative}` is outside the skill's folder", "give a path inside the folder")
     folder = open_folder(directory)
     try:
-        return read_whole(folder, relative, limit, links=True)
+        yield folder
     except OSError as error:
         if error.errno in (errno.EXDEV, errno.ELOOP):
             raise OutsideSkill(

@@ -174,6 +174,10 @@ def tree_of(
     return sorted(found)
 
 
+def is_file(path: str) -> bool:
+    return os.path.isfile(path)
+
+
 def can_be_path(text: str) -> bool:
     """Whether a text from somewhere else can be a path at all."""
     try:

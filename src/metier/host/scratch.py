@@ -28,6 +28,10 @@ def write(path: str, data: bytes) -> None:
         file.write(data)
 
 
+def link(path: str, target: str) -> None:
+    os.symlink(target, path)
+
+
 def fill(path: str, contents: Mapping[str, bytes]) -> None:
     """A folder with these files in it."""
     places = {inside(path, name): data for name, data in contents.items()}  # all are judged before any is written

@@ -7,12 +7,14 @@ import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import fields, replace
 from difflib import get_close_matches
+from typing import get_args
 
 from ..types.dialect import Limits
 from ..types.problem import Mark
+from ..types.running import Need
 from ..types.settings import ConfiguredRoot, Settings
 
-TOP = ("skills", "limits", "roots", "plugins", "dialects", "dialect", "agents", "config")
+TOP = ("skills", "limits", "roots", "plugins", "dialects", "dialect", "agents", "sandbox", "config")
 LIMITS = tuple(field.name for field in fields(Limits))
 _SKILLS = ("entries", "allowBundled", "shell", "install")
 _ENTRY_KINDS = {
@@ -20,10 +22,20 @@ _ENTRY_KINDS = {
     "apiKey": (str, "a text"),
     "env": (dict, "a table"),
     "config": (dict, "a table"),
+    "permissions": (dict, "a table"),
 }
+_PERMISSIONS = {"network": bool, "hosts": list, "read": list, "write": list, "env": list}
 _ENTRY = tuple(_ENTRY_KINDS)
 _ROOT = ("path", "dialect", "label")
-_KINDS = {"skills": dict, "limits": dict, "agents": dict, "dialects": dict, "config": dict, "dialect": str}
+_KINDS = {
+    "skills": dict,
+    "sandbox": dict,
+    "limits": dict,
+    "agents": dict,
+    "dialects": dict,
+    "config": dict,
+    "dialect": str,
+}
 _at_line = re.compile(r"\(at line (\d+), column \d+\)").search
 
 
@@ -43,6 +55,7 @@ def settings_of(text: str, marks: list[Mark]) -> Settings:
     marks += [Mark("config-type", 0, (f"dialects.{name}", "a table")) for name in odd]
     skills = tree.get("skills", {})
     _check_skills(skills, marks)
+    _check_sandbox(tree.get("sandbox", {}), marks)
     return Settings(
         tree=tree,
         roots=_roots(tree.get("roots", []), marks),
@@ -62,9 +75,16 @@ def _line_of(message: str, text: str) -> int:
 
 
 def merged(first: Settings, second: Settings) -> Settings:
-    """The user's file and the project's as one: the second says more where both speak."""
+    """The user's file and the project's as one: the second says more where both speak, but never lifts a bound."""
+    tree = _deep(first.tree, second.tree)
+    tree.pop("sandbox", None)
+    if "sandbox" in first.tree:
+        tree["sandbox"] = first.tree["sandbox"]
+    skills = tree.get("skills")
+    if first.shell_off and isinstance(skills, dict):
+        skills["shell"] = "off"
     return Settings(
-        tree=_deep(first.tree, second.tree),
+        tree=tree,
         roots=tuple(replace(root, project=True) for root in second.roots) + first.roots,
         plugins=first.plugins,
         project_plugins=second.plugins,
@@ -112,6 +132,8 @@ def _check_skills(skills: Mapping[str, object], marks: list[Mark]) -> None:
     """`skills.<key>` may be any skill; a plain value there is a slip."""
     plain = {key: value for key, value in skills.items() if not isinstance(value, Mapping)}
     _name_unknown("skills.", plain, _SKILLS, marks)
+    if plain.get("shell", "on") not in ("on", "off", True, False):
+        marks.append(Mark("config-type", 0, ("skills.shell", "on or off")))
     for key, entry in _table(skills, "entries", marks).items():
         where = f"skills.entries.{key}"
         if isinstance(entry, Mapping):
@@ -123,12 +145,31 @@ def _check_skills(skills: Mapping[str, object], marks: list[Mark]) -> None:
             _check_entry(f"skills.{key}", entry, marks)
 
 
+def _check_sandbox(sandbox: dict[str, object], marks: list[Mark]) -> None:
+    _name_unknown("sandbox.", sandbox, ("need",), marks)
+    if sandbox.get("need", "prefer") not in get_args(Need):
+        marks.append(Mark("config-type", 0, ("sandbox.need", "one of " + ", ".join(get_args(Need)))))
+        del sandbox["need"]
+
+
+def _check_permissions(where: str, table: object, marks: list[Mark]) -> None:
+    if not isinstance(table, Mapping):
+        return
+    _name_unknown(f"{where}.permissions.", table, _PERMISSIONS, marks)
+    for key, kind in _PERMISSIONS.items():
+        if key in table and not isinstance(table[key], kind):
+            marks.append(
+                Mark("config-type", 0, (f"{where}.permissions.{key}", "true or false" if kind is bool else "a list"))
+            )
+
+
 def _check_entry(where: str, entry: Mapping[str, object], marks: list[Mark]) -> None:
     """What the configuration says of one skill; a key of the skill's own goes under `config`."""
     _name_unknown(where + ".", entry, _ENTRY, marks)
     for key, (kind, what) in _ENTRY_KINDS.items():
         if key in entry and not isinstance(entry[key], kind):
             marks.append(Mark("config-type", 0, (f"{where}.{key}", what)))
+    _check_permissions(where, entry.get("permissions"), marks)
     env = entry.get("env")
     for name, value in env.items() if isinstance(env, Mapping) else ():
         if not isinstance(value, str | int | float):

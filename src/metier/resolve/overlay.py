@@ -46,9 +46,15 @@ def overlay(
     return Overlay(added, tuple(dict.fromkeys(blocked)))
 
 
+def is_never(name: str) -> bool:
+    """Names that decide what a program runs, whoever declares them."""
+    upper = name.upper()
+    return upper in _NEVER or upper.startswith(_NEVER_PREFIXES)
+
+
 def is_blocked(name: str, own: set[str]) -> bool:
     upper = name.upper()
-    if upper in _NEVER or upper.startswith(_NEVER_PREFIXES):
+    if is_never(upper):
         return True
     if upper in own:
         return False

@@ -35,7 +35,11 @@ def settings_of_place(place: Place, problems: list[Problem]) -> tuple[Settings, 
         return settings, record
     from ..parse.config import merged
 
-    return merged(settings, _read(path, text, problems)), record
+    theirs = _read(path, text, problems)
+    if "sandbox" in theirs.tree:
+        own_only = "the boundary is set in your own configuration alone"
+        problems.append(problem(Mark("config-unknown-key", 0, ("sandbox", own_only)), path))
+    return merged(settings, theirs), record
 
 
 def _text(path: str, problems: list[Problem]) -> str | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, get_args
 
 from ..catalog import Budget, Named, Style, catalogue, command_table, match
@@ -24,6 +24,9 @@ from ..types.skill import Body, Broken, Skill, StatKey
 from ..types.verdict import Check, Facts, Verdict
 
 if TYPE_CHECKING:
+    from ..types.activation import Activation, By
+    from ..types.tool import Tool
+    from .desk import LibraryDesk
     from .opening import Request
     from .versions import Snapshot
     from .watching import Change, Stop
@@ -76,21 +79,8 @@ class Library:
     @cached_property
     def verdicts(self) -> tuple[Verdict, ...]:
         """What was decided about every skill."""
-        terms = Terms(self.settings, self.allowed, self.bundled, self.untrusted, self._same)
+        terms = Terms(self.settings, self.allowed, self.bundled, self.untrusted, partial(_same, self))
         return resolve(self.skills, self.facts, terms)
-
-    def _same(self, one: Skill, other: Skill) -> bool:
-        """Whether two skills of one name have the same bytes."""
-        if one.key[3] != other.key[3]:
-            return False
-        try:
-            if self.read(one).digest != self.read(other).digest:
-                return False
-            from ..sources.bundled import digest
-
-            return digest(one.directory) == digest(other.directory)  # scripts count as well
-        except (MetierError, OSError):
-            return False
 
     def catalog(
         self, *, format: Format | None = None, max_skills: int | None = None, max_chars: int | None = None
@@ -108,9 +98,9 @@ class Library:
             self.limits.characters if max_chars is None else max_chars,
         )
         style = Style(self.dialect.serving.listing, self.place.home, format)
-        return catalogue(self._in_order(), style, budget)
+        return catalogue(self.in_order(), style, budget)
 
-    def _in_order(self) -> Sequence[Verdict]:
+    def in_order(self) -> Sequence[Verdict]:
         """An agent's own order where it has a list."""
         names = self.allowed.names
         if not names:
@@ -125,22 +115,9 @@ class Library:
     def commands(self, prefix: str = "", reserved: Sequence[str] = ()) -> tuple[Command, ...]:
         """What a person may type after `/`; with a prefix, the commands that begin with it."""
         rules = self.dialect.serving.commands
-        table = command_table(self.verdicts, rules, reserved, self._scheduled())
+        table = command_table(self.verdicts, rules, reserved, _scheduled(self))
         begin = prefix.removeprefix("/")
         return tuple(command for command in table if command.name.startswith(begin)) if begin else table
-
-    def _scheduled(self) -> tuple[Command, ...]:
-        """Scheduler skills are no skills of the library; they are offered by name alone."""
-        if not self.dialect.serving.commands.scheduled:
-            return ()
-        found = []
-        for root in self.roots:
-            for skipped in sorted(root.skip):
-                folder = f"{root.origin.path}/{skipped}"
-                for name in paths.folders_with(folder, "SKILL.md"):
-                    path = f"{folder}/{name}/SKILL.md"
-                    found.append(Command(f"sched-{name}", None, "run this scheduled skill now", scheduled=path))
-        return tuple(found)
 
     def match(self, line: str) -> Match:
         """What a line of input calls, if it calls anything: `at` is its place in `commands()`."""
@@ -175,6 +152,27 @@ class Library:
         known = dict.fromkeys([*(skill.name for skill in self.skills), *(broken.id for broken in self.broken)])
         folded = {one.lower(): one for one in known}
         return tuple(folded[one] for one in get_close_matches(name.lower(), folded, 3, 0.6))
+
+    def desk(self, *, cwd: str = "", by: By = "model", write: Sequence[str] = ()) -> LibraryDesk:
+        """The skills as a model, a person or a schedule may use them; `write` are folders that scripts may write in."""
+        from .desk import LibraryDesk
+
+        return LibraryDesk(self, cwd or self.place.cwd, by, tuple(write))
+
+    def activate(self, name: str, arguments: str | Sequence[str] = "", *, by: By = "user", cwd: str = "") -> Activation:
+        """A skill's instructions as a model gets them: arguments, variables and commands filled in."""
+        from ..types.activation import Call
+
+        desk = self.desk(cwd=cwd, by=by)
+        given = arguments if isinstance(arguments, str) else tuple(arguments)
+        return desk.render(desk.skill(name), Call(name, given, by, desk.cwd))
+
+    def tools(self, *, cwd: str = "", write: Sequence[str] = ()) -> tuple[Tool, ...]:
+        """The tools a model reaches these skills with; none where there is no skill for it."""
+        from ..act.tools import tools_of
+
+        desk = self.desk(cwd=cwd, write=write)
+        return tools_of(desk, self.dialect.serving.tools) if desk.offered() else ()
 
     def checks(self, skill: Skill) -> tuple[Check, ...]:
         """Every requirement of a skill, met or not."""
@@ -242,3 +240,31 @@ class Library:
 def unloadable(broken: Broken) -> Unloadable:
     last = broken.problems[-1]
     return Unloadable(f"{last.place or broken.path}: {last.message}", last.hint, broken.path)
+
+
+def _scheduled(library: Library) -> tuple[Command, ...]:
+    """Scheduler skills are no skills of the library; they are offered by name alone."""
+    if not library.dialect.serving.commands.scheduled:
+        return ()
+    found = []
+    for root in library.roots:
+        for skipped in sorted(root.skip):
+            folder = f"{root.origin.path}/{skipped}"
+            for name in paths.folders_with(folder, "SKILL.md"):
+                path = f"{folder}/{name}/SKILL.md"
+                found.append(Command(f"sched-{name}", None, "run this scheduled skill now", scheduled=path))
+    return tuple(found)
+
+
+def _same(library: Library, one: Skill, other: Skill) -> bool:
+    """Whether two skills of one name have the same bytes."""
+    if one.key[3] != other.key[3]:
+        return False
+    try:
+        if library.read(one).digest != library.read(other).digest:
+            return False
+        from ..sources.bundled import digest
+
+        return digest(one.directory) == digest(other.directory)  # scripts count as well
+    except (MetierError, OSError):
+        return False

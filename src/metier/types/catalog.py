@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from .skill import Skill
+from .text import tokens_of
 
 
 class Entry(NamedTuple):
@@ -44,9 +45,8 @@ class Catalog:
 
     @property
     def tokens(self) -> int:
-        """An estimate: four characters to a token, one for each wide character."""
-        wide = sum(1 for character in self.text if character > "\u2e7f")
-        return wide + (len(self.text) - wide + 3) // 4
+        """An estimate of what the listing costs."""
+        return tokens_of(self.text)
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ Description: TypeAlias = Literal["required", "optional", "first-line", "first-pa
 Format: TypeAlias = Literal["xml", "mandatory", "available", "policy", "emoji", "guided", "plain"]
 PathStyle: TypeAlias = Literal["absolute", "home"]
 Delivery: TypeAlias = Literal["user-message", "skill-context", "tool-call", "model-reads"]
+ToolName: TypeAlias = Literal["skill_use", "skill_read_file", "skill_run_script", "run_skill", "skill_search", "read"]
 CommandForm: TypeAlias = Literal["name", "directory", "underscore", "hyphen"]
 Matching: TypeAlias = Literal["exact", "loose", "tail"]
 Links: TypeAlias = Literal["follow", "contain"]
@@ -45,9 +46,18 @@ class Shell:
     """How commands are written in a body, and where they run."""
 
     fenced: bool
+    """A ` ```! ` block is a command too."""
     anchored: bool
+    """An inline command stands at the start of a line or after white space."""
     cwd: Literal["skill", "agent"]
-    on_failure: Literal["note", "abort"]
+    on_failure: Literal["error", "stderr", "abort"]
+    """`[shell error: …]` in its place, its output with `[stderr: …]`, or no activation at all."""
+    output: Literal["end", "both", "merged"] = "end"
+    """White space is taken off its end, or off both; merged, standard error is part of it."""
+    program: Literal["sh", "bash"] = "sh"
+    seconds: float = 10.0
+    quiet: frozenset[str] = frozenset()
+    """Programs whose exit status 1 is an answer, not a failure."""
 
 
 @dataclass(frozen=True)
@@ -75,6 +85,12 @@ class Authoring:
     arguments: Arguments | None = None
     shell: Shell | None = None
     variables: tuple[str, ...] = ()
+    rooted: tuple[str, ...] = ()
+    """Folders of a skill; a path that begins with one gets the skill's folder in front."""
+    unused: Literal["", "ARGUMENTS: ", "User request: "] = ""
+    """How arguments that the body has no place for are put after it."""
+    unused_when: Literal["always", "no-whole", "no-argument"] = "no-argument"
+    """When that is: always, when the body has no `$ARGUMENTS`, or when it has no placeholder for one at all."""
 
 
 @dataclass(frozen=True)
@@ -133,6 +149,10 @@ class Serving:
     """In order of precedence: an earlier root shadows a later one."""
     listing: Listing
     delivery: Delivery
+    preface: Literal["ran", "label", "folder"] = "folder"
+    """What stands before the body in a user message: who ran it, its label, or where its folder is."""
+    tools: tuple[ToolName, ...] = ("skill_use", "skill_read_file", "skill_run_script")
+    """The tools a model reaches skills with."""
     commands: Commands = field(default_factory=Commands)
     limits: Limits = field(default_factory=Limits)
     plugins: bool = True

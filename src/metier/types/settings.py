@@ -28,6 +28,7 @@ class SkillSettings:
     enabled: bool = True
     api_key: str = field(default="", repr=False)
     env: Mapping[str, str] = field(default_factory=dict, repr=False)
+    permissions: Mapping[str, Setting] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -70,11 +71,18 @@ class Settings:
         short = short if isinstance(short, Mapping) else {}
         env = entry.get("env", short.get("env"))
         key_text = entry.get("apiKey", short.get("apiKey"))
+        permissions = entry.get("permissions", short.get("permissions"))
         return SkillSettings(
             enabled=entry.get("enabled") is not False and short.get("enabled") is not False,
             api_key=key_text if isinstance(key_text, str) else "",
             env={name: _as_text(value) for name, value in env.items()} if isinstance(env, Mapping) else {},
+            permissions=permissions if isinstance(permissions, Mapping) else {},
         )
+
+    @property
+    def shell_off(self) -> bool:
+        """Commands in bodies are switched off."""
+        return self.at("skills.shell") in ("off", False)
 
     @property
     def mentions_skills(self) -> bool:

@@ -17,6 +17,10 @@ _ESCAPE = re.compile(
     r"\x1b(?:\][^\x07\x1b]*(?:\x07|\x1b\\)?|[P^_X][^\x1b]*(?:\x1b\\)?|\[[0-?]*[ -/]*[@-~]?|[ -/]*[0-~]?)"
     r"|\x9b[0-?]*[ -/]*[@-~]?"
 )
+_ORDERS = re.compile(
+    "(\U0001f3f4[\U000e0020-\U000e007e]{1,16}\U000e007f)"
+    "|[\U000e0000-\U000e007f\u202a-\u202e\u2066-\u2069]|[\U000e0100-\U000e01ef]{2,}"
+)
 _returns = re.compile("[\x0b\x0c\r\x85\u2028\u2029]")
 """What moves the cursor and is no line feed."""
 
@@ -59,6 +63,18 @@ def unhidden(text: str) -> str:
     return _HIDDEN.sub("", _ESCAPE.sub("", text))
 
 
+def without_orders(text: str) -> str:
+    """The text without characters that tell a reader what a person can't see: tags, direction overrides, runs of
+    selectors.  Flags are spelled with tags and stay; so do the joiners that scripts and emoji need."""
+    return _ORDERS.sub(lambda found: found[1] or "", text)
+
+
+def ordered_in(text: str) -> tuple[str, ...]:
+    """The characters that `without_orders` takes away, by code point, each once."""
+    taken = "".join(found[0] for found in _ORDERS.finditer(text) if not found[1])
+    return tuple(dict.fromkeys(f"U+{ord(character):04X}" for character in taken))
+
+
 def hidden_in(text: str) -> tuple[str, ...]:
     """The hidden characters a text holds, by code point, each once."""
     return tuple(dict.fromkeys(f"U+{ord(found):04X}" for found in _HIDDEN.findall(text)))
@@ -74,3 +90,9 @@ def shortened(text: str, most: int) -> str:
     ):
         cut -= 1
     return text[:cut].rstrip() + "…"
+
+
+def tokens_of(text: str) -> int:
+    """An estimate: four characters to a token, one for each wide character."""
+    wide = 0 if text.isascii() else sum(1 for character in text if character > "\u2e7f")
+    return wide + (len(text) - wide + 3) // 4

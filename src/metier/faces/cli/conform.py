@@ -85,12 +85,25 @@ def run_case(case: dict[str, Any]) -> list[tuple[str, object, object]]:
         actual = op(str(case.get("dialect")), case["given"])
     except (KeyError, TypeError, ValueError, AttributeError, OSError) as error:
         return [("given", f"what `{case['op']}` asks for", f"{type(error).__name__}: {error}")]
-    expect = case["expect"]
+    expect = _placed(case["expect"], actual.get("places", {}))
     absent = [key for key in ABSENT.get(case["op"], ()) if key in actual and key not in expect]
     return [
         *((key, expected, actual.get(key)) for key, expected in expect.items() if not holds(key, expected, actual)),
         *((key, None, actual[key]) for key in absent),
     ]
+
+
+def _placed(expected: Any, places: dict[str, str]) -> Any:
+    """What a case expects, with its `{{…}}` replaced by the folders it ran in."""
+    if isinstance(expected, str):
+        for name, path in places.items():
+            expected = expected.replace(name, path)
+        return expected
+    if isinstance(expected, list):
+        return [_placed(one, places) for one in expected]
+    if isinstance(expected, dict):
+        return {key: _placed(one, places) for key, one in expected.items()}
+    return expected
 
 
 def holds(key: str, expected: Any, actual: dict[str, Any]) -> bool:
@@ -99,6 +112,15 @@ def holds(key: str, expected: Any, actual: dict[str, Any]) -> bool:
         return all(part in actual.get("text", "") for part in expected)
     if key == "not_contains":
         return not any(part in actual.get("text", "") for part in expected)
+    if key == "absent_paths":
+        return not any(path in actual["present"] or (path[:1] == "/" and paths.exists(path)) for path in expected)
+    if key in ("results", "messages"):
+        found = actual.get(key, [])
+        return len(found) == len(expected) and all(
+            holds(inner, value, one)
+            for one, wanted in zip(found, expected, strict=True)
+            for inner, value in wanted.items()
+        )
     if key == "codes":
         return set(expected) <= set(actual.get("codes", ()))
     if key == "codes_absent":

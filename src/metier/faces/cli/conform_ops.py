@@ -22,6 +22,7 @@ from ...types.settings import Settings
 from ...types.skill import Broken, Found, Origin, Skill
 from ...types.tools import allowed_tools
 from ...types.verdict import Facts
+from . import conform_acts
 from .validate import reports_of
 
 Case = dict[str, Any]
@@ -183,6 +184,10 @@ OPS: dict[str, Callable[[str, Case], Case]] = {
     "allowed_tools": tools,
     "compact_path": compact,
     "source": source,
+    "split": conform_acts.split,
+    "substitute": conform_acts.substitute,
+    "render": conform_acts.render,
+    "tools": conform_acts.tools,
 }
 ABSENT = {"source": ("path", "ref")}
 """What an operation must not give when a case does not name it."""

@@ -1,0 +1,1 @@
+"""6. act: Activation + Messages -> Events."""

@@ -1,0 +1,118 @@
+"""How an activation reaches a model: four ways, and in all that carry the body the same bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from hashlib import sha256
+from xml.sax.saxutils import quoteattr
+
+from ..types.activation import Activation, Message, ToolCall
+from ..types.dialect import Serving
+from ..types.text import flat
+
+MOST_RESOURCES = 50
+"""Files named in a wrapper; the rest are counted."""
+_RULE = "Relative paths in these instructions are relative to the skill directory."
+
+
+def deliver(
+    activation: Activation, serving: Serving, resources: Sequence[str] = (), user_text: str = ""
+) -> tuple[Message, ...]:
+    """The messages that tell a model to follow a skill.
+
+    `resources` are the skill's files, by their paths in its folder; `user_text` is what the person said beside it.
+    """
+    match serving.delivery:
+        case "user-message":
+            return (Message("user", user_message(activation, serving, resources), skill=activation.skill.name),)
+        case "skill-context":
+            return (Message("user", context(activation, resources), skill=activation.skill.name),)
+        case "tool-call":
+            said = (Message("user", user_text),) if user_text else ()
+            return said + tool_pair(activation)
+        case "model-reads":
+            return (Message("user", request(activation), skill=activation.skill.name),)
+
+
+def user_message(activation: Activation, serving: Serving, resources: Sequence[str] = ()) -> str:
+    """What stands in the conversation as the user's own words."""
+    name, typed = activation.call.name.lstrip("/") or activation.skill.name, activation.call.typed
+    match serving.preface:
+        case "ran":
+            first = f"The user ran: /{name} {typed}" if typed else f"The user ran: /{name}"
+            return f"{first}\nExecute the following skill instructions now:\n\n{activation.text}"
+        case "label":
+            return f"[Skill: {name}]\n\n{activation.text}"
+        case "folder":
+            files = _files(resources)
+            return f"{_folder(activation)}\n\n{activation.text}" + (f"\n\n{files}" if files else "")
+
+
+def request(activation: Activation) -> str:
+    """The words that send a model to read the file itself."""
+    typed = activation.call.typed
+    wanted = f'Use the "{flat(activation.skill.name)}" skill for this request.'
+    return f"{wanted}\n\nUser input:\n{typed}" if typed else wanted
+
+
+def confirmation(activation: Activation) -> str:
+    """What a tool answers when the instructions follow as a message."""
+    return f"Skill '{activation.skill.name}' activated successfully. Instructions will follow."
+
+
+def context(activation: Activation, resources: Sequence[str] = ()) -> str:
+    """The instructions in a wrapper that says whose they are, where its files lie and how to reach them."""
+    skill = activation.skill
+    parts = [f"# Skill: {flat(skill.name)}", _folder(activation), activation.text]
+    if activation.call.typed and not any(one.kind in ("argument", "appended") for one in activation.inserts):
+        parts.append(f"Arguments: {activation.call.typed}")
+    if files := _files(resources):
+        parts.append(files)
+    inside = "\n\n".join(parts)
+    return f"<skill-context name={quoteattr(flat(skill.name))}>\n{inside}\n</skill-context>"
+
+
+def _folder(activation: Activation) -> str:
+    return f"Skill directory: {activation.skill.directory}\n{_RULE}"
+
+
+def _files(resources: Sequence[str]) -> str:
+    """The skill's files by kind, sorted, with the tools that reach them."""
+    ordered = sorted(resources)
+    scripts = [path.removeprefix("scripts/") for path in ordered if path.startswith("scripts/")]
+    others = [path for path in ordered if not path.startswith("scripts/")]
+    lines = []
+    if scripts:
+        lines += [f"Available scripts: {_named(scripts)}", "Use skill_run_script to execute them."]
+    if others:
+        lines += [f"Available references: {_named(others)}", "Use skill_read_file to read them."]
+    return "\n".join(lines)
+
+
+def _named(paths: list[str]) -> str:
+    shown = ", ".join(flat(path) for path in paths[:MOST_RESOURCES])
+    left = len(paths) - MOST_RESOURCES
+    return f"{shown} and {left} more" if left > 0 else shown
+
+
+def tool_result(activation: Activation) -> str:
+    """What the tool that runs a skill answers, whoever called it."""
+    skill = activation.skill
+    return f"skill: {flat(skill.name)}\nskill directory: {skill.directory}\n{_RULE}\n\n---\n\n{activation.text}"
+
+
+def tool_pair(activation: Activation) -> tuple[Message, Message]:
+    """A call of `run_skill` and its result: the same bytes whether a person or the model asked."""
+    name = activation.skill.name
+    number = "skill-" + sha256(f"{activation.skill.path}\0{activation.digest}".encode()).hexdigest()[:16]
+    return (
+        Message("assistant", call=ToolCall(number, "run_skill", {"skill": name})),
+        Message("tool", tool_result(activation), answers=number, skill=name),
+    )
+
+
+def already_there(activation: Activation, visible: Sequence[Message]) -> str:
+    """The short note in place of instructions that the model can still see in full; empty when it can't."""
+    if not activation.text or not any(activation.text in message.text for message in visible if message.skill):
+        return ""
+    return f"Skill '{activation.skill.name}' is already active: follow its instructions above, which have not changed."

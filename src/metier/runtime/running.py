@@ -1,0 +1,131 @@
+"""What a skill's programs get here: an environment of their own, a boundary, and what they may reach."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, get_args
+
+from ..host import paths
+from ..resolve.overlay import is_never, overlay
+from ..types.dialect import Shell
+from ..types.errors import Refused
+from ..types.running import Box, Need, Permissions, Program, Ran
+from ..types.skill import Skill
+from ..types.tree import Tree
+
+if TYPE_CHECKING:
+    from .library import Library
+
+_PASSED = ("PATH", "LANG", "LANGUAGE", "TZ", "TERM", "USER", "LOGNAME", "NO_COLOR", "COLUMNS")
+"""Names of the caller's environment that every program gets; `LC_…` too."""
+_PATH = "/usr/local/bin:/usr/bin:/bin"
+_OWN = frozenset({"user", "bundled", "path", "configured"})
+"""Sources whose skills the user wrote or named: a boundary is preferred for them, not required."""
+_NEEDS: tuple[Need, ...] = ("off", "prefer", "require")
+
+
+@dataclass(frozen=True)
+class Granted:
+    """What a skill asks for and the user grants: permissions, and names of the environment."""
+
+    permissions: Permissions = field(default_factory=Permissions)
+    env: tuple[str, ...] = ()
+
+
+def granted(library: Library, skill: Skill) -> Granted:
+    """What the skill's own frontmatter asks for; where the configuration speaks of it, that counts instead."""
+    asked = skill.extra.branch("metadata", "metier", "permissions")
+    said = library.settings.entry(skill.settings_key).permissions
+    base = skill.directory
+    home = library.place.home
+
+    def places(key: str) -> tuple[str, ...]:
+        written = said.get(key) if key in said else asked.words(key)
+        return tuple(paths.absolute(str(one), base, home) for one in _list(written))
+
+    network = said.get("network") if "network" in said else _yes(asked, "network")
+    hosts = tuple(map(str, _list(said.get("hosts") if "hosts" in said else asked.words("hosts"))))
+    names = tuple(map(str, _list(said.get("env") if "env" in said else asked.words("env"))))
+    return Granted(Permissions(bool(network), hosts, places("read"), places("write")), names)
+
+
+def _list(value: object) -> tuple[object, ...]:
+    if isinstance(value, list | tuple):
+        return tuple(value)
+    return () if value is None or value == "" else (value,)
+
+
+def _yes(tree: Tree, key: str) -> bool:
+    return tree.text(key).strip().lower() in ("true", "yes", "on", "1")
+
+
+def environment(library: Library, skill: Skill) -> dict[str, str]:
+    """The whole environment of a skill's programs: a few names of ours, what it declares, its settings and options."""
+    outside = library.place.env
+    env = {"PATH": _PATH} | {name: outside[name] for name in _PASSED if name in outside}
+    env.update({name: value for name, value in outside.items() if name.startswith("LC_")})
+    needs = skill.requires
+    declared = (*needs.env, *granted(library, skill).env, *((needs.primary_env,) if needs.primary_env else ()))
+    env.update({name: outside[name] for name in declared if name in outside and not is_never(name)})
+    entry = library.settings.entry(skill.settings_key)
+    env.update(overlay(entry.env, declared, env, needs.primary_env, entry.api_key).added)
+    env.update(_options(skill.options, "METIER_OPTION_"))
+    env |= {"SKILL_DIR": skill.directory, "CLAUDE_SKILL_DIR": skill.directory, "PYTHONDONTWRITEBYTECODE": "1"}
+    return env
+
+
+def _options(options: Tree, prefix: str) -> Iterator[tuple[str, str]]:
+    """`config.options`, each as a variable; a table's options have its name in front."""
+    for key, value in options.items():
+        name = prefix + "".join(letter if letter.isalnum() and letter.isascii() else "_" for letter in key).upper()
+        if isinstance(value, Tree):
+            yield from _options(value, name + "_")
+        elif isinstance(value, tuple):
+            yield name, "\n".join(item for item in value if isinstance(item, str))
+        elif "\0" not in value:
+            yield name, value
+
+
+def box(library: Library, skill: Skill, cwd: str, write: tuple[str, ...], scheduled: bool = False) -> Box:
+    """The boundary for a skill's programs: its folder, the working folder and project to read, and what is granted."""
+    given = granted(library, skill).permissions
+    project = library.place.project
+    readable = (cwd, project) if paths.is_inside(cwd, project) else (cwd,)
+    home = library.place.home
+    outer = tuple(one for one in readable if one not in ("/", home) and not paths.is_inside(home, one))
+    return Box(
+        need_of(library, skill, scheduled),
+        skill.directory,
+        hidden=(library.place.state,),
+        permissions=replace(given, read=tuple(dict.fromkeys((*outer, *given.read))), write=(*given.write, *write)),
+    )
+
+
+def need_of(library: Library, skill: Skill, scheduled: bool = False) -> Need:
+    """`require` for what others wrote and what runs unattended; the user's configuration may say otherwise."""
+    said = library.settings.at("sandbox.need")
+    if said in get_args(Need):
+        need: Need = said  # type: ignore[assignment]  # one of the three, as the line above says
+        return "require" if scheduled and need != "off" else need
+    return "prefer" if skill.origin.source in _OWN and not scheduled else "require"
+
+
+def run_program(library: Library, program: Program, boundary: Box) -> Ran:
+    """Run inside the boundary; a refusal is how it ended."""
+    from ..host import sandbox  # most commands run nothing
+
+    try:
+        return sandbox.run(program, boundary, sandbox.here(library.place.env, library.place.state))
+    except Refused as refusal:
+        return Ran(None, "", note=f"{refusal.message}; {refusal.hint}" if refusal.hint else refusal.message)
+
+
+def shell_program(shell: Shell, env: Mapping[str, str]) -> tuple[str, ...]:
+    """The shell that a dialect's commands are written for, or the plain one where it is missing."""
+    from ..host.memo import which
+
+    wanted = ("bash", "sh") if shell.program == "bash" else ("sh", "bash")
+    found = next((one for name in wanted if (one := which(name, env.get("PATH", "")))), "/bin/sh")
+    plain = ("--noprofile", "--norc") if found.endswith("bash") else ()
+    return (found, *plain, "-c")
