@@ -10,7 +10,12 @@ from tests.cli.desk import Desk
 from tests.install.servers import Repo, git, skill_text
 
 from metier.install.lockfile import BadLock, read, read_foreign, tree_digest, written
+from metier.runtime import Library
+from metier.runtime.desk import LibraryDesk
+from metier.runtime.opening import Request, open_at
+from metier.types.errors import Changed
 from metier.types.installed import FileMark, Lock
+from metier.types.place import Place
 
 
 @pytest.fixture
@@ -305,3 +310,34 @@ def test_a_lock_of_npx_skills_with_another_hash_places_nothing(desk: Desk, repo:
 def test_a_lock_written_and_read_is_the_same(desk: Desk, pdf: Path):
     text = lock_path(desk).read_text()
     assert written(read(text)) == text
+
+
+def opened(desk: Desk) -> Library:
+    here = Place(str(desk.project), str(desk.project), str(desk.home), str(desk.state), desk.env, "linux")
+    return open_at(here, Request(index=False))
+
+
+def test_reading_a_file_and_running_a_script_of_a_frozen_skill_that_changed_is_refused(desk: Desk, pdf: Path):
+    assert desk.say("freeze", "pdf").code == 0
+    library = opened(desk)
+    skill = library.find("pdf").skill
+    at = LibraryDesk(library, str(desk.project))
+    assert at.page(skill, "reference.md", 0).text == "More about PDF.\n"
+    (pdf / "scripts/extra.py").write_text("x\n")
+    for use in (
+        lambda: at.page(skill, "reference.md", 0),
+        lambda: at.run(skill, "fill.py", ()),
+        lambda: library.read(skill),
+    ):
+        with pytest.raises(Changed, match=r"scripts/extra\.py was added"):
+            use()
+    (pdf / "scripts/extra.py").unlink()
+    assert at.page(skill, "reference.md", 0).text == "More about PDF.\n"
+
+
+def test_a_script_that_changed_after_the_library_was_opened_is_not_run(desk: Desk, pdf: Path):
+    library = opened(desk)
+    skill = library.find("pdf").skill
+    change_bytes(pdf)
+    with pytest.raises(Changed, match=r"scripts/fill\.py was changed"):
+        LibraryDesk(library, str(desk.project)).run(skill, "fill.py", ())

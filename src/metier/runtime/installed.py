@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, NamedTuple
 
 from ..host import paths, swap
 from ..host.clock import now_ns
@@ -18,6 +18,10 @@ from ..types.installed import Entry, Lock
 from ..types.place import Place
 from ..types.problem import Mark
 from ..types.skill import Skill
+from .locking import locks_of
+
+if TYPE_CHECKING:
+    from .library import Library
 
 _NOTE = "INSERT OR REPLACE INTO notes VALUES (?, ?)"
 _LIMIT = 256_000
@@ -109,29 +113,44 @@ def _judged(
         return None
     if entry.frozen:
         return Mark("changed-since-approval", 0, (name, f"{odd[0][0]} was {odd[0][1]}"))
-    if ground.shared:
-        return None  # what a project's skills may run is the trust book's to say
-    approved = frozenset(entry.approval.runs) if entry.approval is not None else frozenset()
-    if runs_of(skill, _LIMIT) <= approved:
+    if _within_approval(skill, ground, entry):
         return None
     return Mark("changed-since-approval", 0, (name, ", ".join(f"{path} was {how}" for path, how in odd[:3])))
 
 
-def vouch(skill: Skill, roots: Sequence[str], here: Place) -> None:
-    """Refuse a frozen skill of which any file differs, and name the file; asked before a skill is used."""
-    for ground in grounds(roots, here):
-        if not paths.is_inside(skill.path, ground.root):
-            continue
+def vouch(library: Library, skill: Skill, running: bool = False) -> None:
+    """Refuse a frozen skill of which any file differs, and name the file; asked before a skill is used.
+
+    Before something of a skill runs, what was not frozen is looked at again too: it must still be what was approved.
+    """
+    for ground in grounds(locks_of(skill, library.place), library.place):
         said = locked([ground])
         if said.unreadable:
             raise HostError(said.unreadable[ground.root], "mend the lock; nothing of this root is used before")
         _, entry = said.entries.get(skill.directory, (ground, None))
-        if entry is None or not entry.frozen:
+        if entry is None or not (entry.frozen or running):
             continue
-        now = keeping.marks_at(skill.directory)
-        for path, how in keeping.differences(entry.files, now, ground.shared):
+        odd = list(keeping.differences(entry.files, keeping.marks_at(skill.directory), ground.shared))
+        if odd and (entry.frozen or not _within_approval(skill, ground, entry)):
+            path, how = odd[0]
             raise Changed(
-                f"`{skill.name}` is frozen, and {path} was {how}",
-                "`metier sync` brings it back as it was; `metier freeze` takes it as it is now",
+                f"`{skill.name}` is {'frozen' if entry.frozen else 'approved as it was'}, and {path} was {how}",
+                "`metier sync` brings it back as it was; `metier freeze` or `metier approve` takes it as it is now",
                 f"{skill.directory}/{path}",
             )
+
+
+def _within_approval(skill: Skill, ground: Ground, entry: Entry) -> bool:
+    """Whether all that can run in it was approved; in a project the trust book says that."""
+    if ground.shared:
+        return True
+    return entry.approval is not None and runs_of(skill, _LIMIT) <= frozenset(entry.approval.runs)
+
+
+def from_elsewhere(library: Library, skill: Skill) -> bool:
+    """Whether a skill was installed, so that others wrote it, wherever it lies."""
+    for ground in grounds(locks_of(skill, library.place), library.place):
+        entry = locked([ground]).entries.get(skill.directory)
+        if entry is not None and entry[1].provenance.kind != "local":
+            return True
+    return False

@@ -22,6 +22,7 @@ from ..types.problem import Mark, Problem
 from ..types.settings import Settings
 from ..types.skill import Body, Broken, Skill, StatKey
 from ..types.verdict import Check, Facts, Verdict
+from .locking import locks_of
 
 if TYPE_CHECKING:
     from ..types.activation import Activation, By
@@ -184,24 +185,15 @@ class Library:
 
         from ..parse.body import body_of
 
-        self.vouch(skill)
+        if locks_of(skill, self.place):
+            from .installed import vouch  # only where something was installed
+
+            vouch(self, skill)
         data = self.kept[skill.path] if skill.path in self.kept else self._bytes(skill)
         text, marks = body_of(data, skill.origin.dialect)
         if marks and marks[-1].fatal:
             raise unloadable(Broken(skill.id, skill.path, skill.key, skill.origin, marks))
         return Body(skill, text, "sha256:" + sha256(data).hexdigest(), marks)
-
-    def vouch(self, skill: Skill) -> None:
-        """Refuse a frozen skill of which any file is not what it was; the failure names the file.
-
-        Whatever uses a skill asks this first: `read` does, and so must rendering and running its scripts.
-        """
-        root, plugins = skill.origin.path, f"{self.place.state}/plugins"
-        beside = (root, plugins) if paths.is_inside(root, plugins) else (root,)
-        if any(paths.exists(f"{one}-lock.json") for one in beside):
-            from .installed import vouch
-
-            vouch(skill, beside, self.place)
 
     def _bytes(self, skill: Skill) -> bytes:
         folder, _, name = skill.path.rpartition("/")
