@@ -124,7 +124,8 @@ def _report(folder: str, one: Proposal | None, done: Change | None) -> None:
     if one is None:
         say(f"{clean(folder)} is up to date")
     elif done is not None:
-        say(f"Updated {clean(folder)} to {(one.target.provenance.commit or 'what is there now')[:12]}")
+        commit = one.target.provenance.commit
+        say(f"Updated {clean(folder)}" + (f" to {commit[:12]}" if commit else ""))
 
 
 def _document(folder: str, one: Proposal | None, done: Change | None) -> dict[str, object]:
