@@ -7,3 +7,14 @@ import time
 now_ns = time.time_ns
 monotonic = time.monotonic
 sleep = time.sleep
+
+
+def stamp() -> str:
+    """Now, as a name that sorts: `20260801T093000.123456Z`."""
+    now = time.time_ns()
+    return time.strftime("%Y%m%dT%H%M%S", time.gmtime(now // 1_000_000_000)) + f".{now % 1_000_000_000 // 1000:06d}Z"
+
+
+def today() -> str:
+    """Now, as a lock has it: `2026-08-01T09:30:00Z`."""
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())

@@ -19,6 +19,7 @@ from ..types.errors import BadRequest, Changed, MetierError, OutsideSkill, Refus
 from ..types.running import Box, Program, Ran
 from ..types.skill import Skill
 from ..types.verdict import Verdict
+from .installed import vouch
 from .running import box, environment, run_program, shell_program
 
 if TYPE_CHECKING:
@@ -135,6 +136,7 @@ class LibraryDesk:
             raise Refused(f"Access denied: '{path}' is outside skill directory")
         if _private.search(path.removeprefix("./")):
             raise Refused(f"Access denied: '{path}' is a private file")
+        vouch(self.library, skill)
         try:
             size, data = files.read_part(skill.directory, path, offset, PAGE)
         except OutsideSkill as error:
@@ -178,6 +180,7 @@ class LibraryDesk:
         current = files.stat_key(skill.path)
         if current != skill.key and skill.path not in self.library.kept:
             raise Changed(f"{skill.path} changed since the library was opened", "reload the library", skill.path)
+        vouch(self.library, skill, running=True)
         env = environment(self.library, skill)
         kind = script[script.rindex(".") :]
         found = next((one for name in _INTERPRETERS[kind] if (one := which(name, env["PATH"]))), "")

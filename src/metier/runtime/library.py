@@ -22,6 +22,7 @@ from ..types.problem import Mark, Problem
 from ..types.settings import Settings
 from ..types.skill import Body, Broken, Skill, StatKey
 from ..types.verdict import Check, Facts, Verdict
+from .locking import locks_of
 
 if TYPE_CHECKING:
     from ..types.activation import Activation, By
@@ -203,6 +204,10 @@ class Library:
 
         from ..parse.body import body_of
 
+        if locks_of(skill, self.place):
+            from .installed import vouch  # only where something was installed
+
+            vouch(self, skill)
         data = self.kept[skill.path] if skill.path in self.kept else _bytes(self, skill)
         text, marks = body_of(data, skill.origin.dialect)
         if marks and marks[-1].fatal:

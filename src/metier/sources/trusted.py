@@ -99,13 +99,13 @@ def _runs(skill: Skill, limit: int) -> Iterator[tuple[str, str]]:
     except (OSError, MetierError):
         yield "SKILL.md, which can't be read", _digest("unseen", str(now_ns()))
         body = ""
-    for command in _commands(body):
+    for command in commands_in(body):
         yield f"`{command}`", _digest("command", command)
     yield from _files(directory)
     yield from _grants(skill)
 
 
-def _commands(body: str) -> Iterator[str]:
+def commands_in(body: str) -> Iterator[str]:
     """Everything in a body that any dialect might take for a command, and rather too much than too little."""
     yield from dict.fromkeys(found.strip() for found in _inline.findall(body))
     block: list[str] | None = None
@@ -134,10 +134,15 @@ def _files(directory: str) -> Iterator[tuple[str, str]]:
             continue
         if status.st_mode & 0o170000 == 0o120000:
             yield path, _link(directory, path)
-        elif status.st_mode & 0o111 or path.startswith("scripts/") or not path.lower().endswith(_INERT):
+        elif can_run(path, bool(status.st_mode & 0o111)):
             left -= status.st_size
             seen = _content(directory, path, status.st_size) if left >= 0 else ""
             yield path, _digest("file", path, str(bool(status.st_mode & 0o111)), seen or str(now_ns()))
+
+
+def can_run(path: str, executable: bool) -> bool:
+    """Whether a file of a skill might be run: all but text, pictures and tables that lie where nothing runs them."""
+    return executable or path.startswith("scripts/") or not path.lower().endswith(_INERT)
 
 
 def _link(directory: str, path: str) -> str:

@@ -10,7 +10,7 @@ import click
 
 from ...host import paths
 from ...types.errors import BadRequest
-from .conform_ops import OPS
+from .conform_ops import ABSENT, OPS
 from .printing import clean, paint, say, say_json
 
 
@@ -86,7 +86,11 @@ def run_case(case: dict[str, Any]) -> list[tuple[str, object, object]]:
     except (KeyError, TypeError, ValueError, AttributeError, OSError) as error:
         return [("given", f"what `{case['op']}` asks for", f"{type(error).__name__}: {error}")]
     expect = _placed(case["expect"], actual.get("places", {}))
-    return [(key, expected, actual.get(key)) for key, expected in expect.items() if not holds(key, expected, actual)]
+    absent = [key for key in ABSENT.get(case["op"], ()) if key in actual and key not in expect]
+    return [
+        *((key, expected, actual.get(key)) for key, expected in expect.items() if not holds(key, expected, actual)),
+        *((key, None, actual[key]) for key in absent),
+    ]
 
 
 def _placed(expected: Any, places: dict[str, str]) -> Any:
