@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable
+from datetime import datetime
 from typing import Any
 
 from ...catalog import Budget, command_names, compact_path, fit, layout, match, named
@@ -15,6 +16,7 @@ from ...parse.body import body_of
 from ...resolve import Terms, asked, resolve
 from ...resolve.overlay import overlay
 from ...types.dialect import Limits, Listing
+from ...types.errors import BadRequest
 from ...types.problem import Mark
 from ...types.settings import Settings
 from ...types.skill import Broken, Found, Origin, Skill
@@ -162,6 +164,18 @@ def compact(dialect: str, given: Case) -> Case:
     return {"text": compact_path(given["path"], given["home"]) if listing.paths == "home" else given["path"]}
 
 
+def schedule_time(_: str, given: Case) -> Case:
+    from ...schedule import when
+
+    try:
+        found = when.schedule_time(given["text"], datetime.fromisoformat(given["now"]), given["tz"])
+    except BadRequest as error:
+        return {"error": True, "message": error.message}
+    if isinstance(found, when.Cron):
+        return {"kind": "cron", "cron": found.expression}
+    return {"kind": "once", "at": found.at.isoformat()}
+
+
 OPS: dict[str, Callable[[str, Case], Case]] = {
     "frontmatter": frontmatter,
     "validate": validate,
@@ -176,4 +190,5 @@ OPS: dict[str, Callable[[str, Case], Case]] = {
     "substitute": conform_acts.substitute,
     "render": conform_acts.render,
     "tools": conform_acts.tools,
+    "schedule_time": schedule_time,
 }
