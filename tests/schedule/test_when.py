@@ -112,6 +112,7 @@ def test_a_zone_that_is_none_is_refused(zone):
 
 @given(st.lists(WORDS, max_size=7).map(" ".join) | st.text(max_size=30), st.sampled_from(ZONES))
 def test_every_text_is_a_time_ahead_or_refused_with_the_text_in_the_message(text, zone):
+    found: Once | Cron | str
     try:
         found = schedule_time(text, NOW, zone)
     except BadTime as error:

@@ -37,3 +37,7 @@ def fill(path: str, contents: Mapping[str, bytes]) -> None:
     for place, data in places.items():
         os.makedirs(os.path.dirname(place), exist_ok=True)
         write(place, data)
+
+
+def make_executable(path: str) -> None:
+    os.chmod(path, 0o755)

@@ -155,6 +155,13 @@ def mend_tree(target: str) -> None:
             shutil.rmtree(name, ignore_errors=True)
 
 
+def remove_tree(folder: str) -> None:
+    """Remove a folder of ours and all it holds; what it links to stays."""
+    import shutil
+
+    shutil.rmtree(folder, ignore_errors=True)
+
+
 def rename(path: str, target: str) -> None:
     try:
         os.rename(path, target)
@@ -264,3 +271,8 @@ def _fill_new(outer: int, last: str, name: str, text: str) -> None:
         raise
     finally:
         os.close(folder)
+
+
+def remove_file(path: str) -> None:
+    with contextlib.suppress(OSError):
+        os.unlink(path)

@@ -1,0 +1,148 @@
+"""The book's database: SQLite in metier's own folder, or the PostgreSQL that METIER_DATABASE_URL names."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ..host.database import make_private
+from ..host.state import make_folder
+from ..types.errors import BadRequest, HostError, MissingExtra
+from ..types.place import Place
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection, Engine
+
+URL = "METIER_DATABASE_URL"
+FILE = "schedule.db"
+VERSION = 1
+_SCHEMA = """
+CREATE TABLE metier_schedules (
+    id TEXT PRIMARY KEY, skill TEXT NOT NULL, document TEXT NOT NULL, revision BIGINT NOT NULL, paused TEXT NOT NULL,
+    failures BIGINT NOT NULL, next_due BIGINT, next_start BIGINT, seen BIGINT NOT NULL, since BIGINT NOT NULL);
+CREATE INDEX metier_schedules_start ON metier_schedules (next_start);
+CREATE INDEX metier_schedules_seen ON metier_schedules (seen);
+CREATE INDEX metier_schedules_skill ON metier_schedules (skill);
+CREATE TABLE metier_firings (
+    schedule TEXT NOT NULL, due BIGINT NOT NULL, state TEXT NOT NULL, note TEXT NOT NULL, owner TEXT NOT NULL,
+    attempt BIGINT NOT NULL, manual BIGINT NOT NULL, stop BIGINT NOT NULL, started BIGINT, ended BIGINT,
+    PRIMARY KEY (schedule, due));
+CREATE INDEX metier_firings_open ON metier_firings (state, due) WHERE state IN ('waiting', 'queued', 'running');
+CREATE UNIQUE INDEX metier_firings_one_at_work ON metier_firings (schedule) WHERE state IN ('queued', 'running');
+CREATE INDEX metier_firings_ended ON metier_firings (ended);
+CREATE TABLE metier_pins (digest TEXT PRIMARY KEY, files TEXT NOT NULL);
+CREATE TABLE metier_workers (
+    id TEXT PRIMARY KEY, name TEXT NOT NULL, home TEXT NOT NULL, host TEXT NOT NULL, pid BIGINT NOT NULL,
+    started BIGINT NOT NULL, beat BIGINT NOT NULL, state TEXT NOT NULL);
+CREATE TABLE metier_schema (version BIGINT NOT NULL);
+"""
+
+
+def open_engine(place: Place, wait_ms: int = 5_000) -> Engine:
+    """The database, its tables made where they are not.  Nothing that is there is made anew."""
+    try:
+        import sqlalchemy
+    except ImportError:
+        raise MissingExtra("a schedule", "schedule") from None
+    url = place.env.get(URL, "")
+    if url and not url.startswith(("postgresql://", "postgres://", "postgresql+psycopg://")):
+        raise BadRequest(f"{URL} is not a PostgreSQL address", "set it to postgresql://…, or leave it out for SQLite")
+    engine = _postgres(url) if url else _sqlite(place, wait_ms)
+    with named_errors(place), engine.begin() as connection:
+        _migrate(connection, sqlalchemy.inspect(connection).has_table("metier_schema"), bool(url))
+    return engine
+
+
+def _postgres(url: str) -> Engine:
+    from sqlalchemy import create_engine
+
+    address = "postgresql+psycopg://" + url.partition("://")[2]
+    return create_engine(address, pool_size=10, max_overflow=20, pool_pre_ping=True)
+
+
+def _sqlite(place: Place, wait_ms: int) -> Engine:
+    from sqlalchemy import create_engine, event
+
+    make_folder(place.state)
+    path = f"{place.state}/{FILE}"
+    make_private(path)
+    engine = create_engine(f"sqlite:///{path}", pool_size=10, max_overflow=20)
+
+    @event.listens_for(engine, "connect")
+    def prepare(connection: Any, _: object) -> None:
+        connection.isolation_level = "IMMEDIATE"
+        for pragma in (f"busy_timeout = {wait_ms}", "journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON"):
+            connection.execute(f"PRAGMA {pragma}")
+
+    return engine
+
+
+def _migrate(connection: Connection, there: bool, shared: bool) -> None:
+    from sqlalchemy import text
+
+    if not there:
+        if shared:  # two workers may come to an empty database at once: one of them fills it
+            connection.execute(text("SELECT pg_advisory_xact_lock(731005501)"))
+        else:
+            connection.execute(text("CREATE TABLE IF NOT EXISTS metier_schema (version BIGINT NOT NULL)"))
+        if shared and connection.execute(text("SELECT to_regclass('metier_schema')")).scalar() is not None:
+            there = True
+    found = connection.execute(text("SELECT version FROM metier_schema")).scalar() if there or not shared else None
+    if found is None:
+        for statement in _SCHEMA.replace(
+            "CREATE TABLE metier_schema", "CREATE TABLE IF NOT EXISTS metier_schema"
+        ).split(";"):
+            if statement.strip():
+                connection.execute(text(statement))
+        connection.execute(text("INSERT INTO metier_schema (version) VALUES (:version)"), {"version": VERSION})
+    elif found > VERSION:
+        raise HostError("the book of schedules was made by a newer metier", "upgrade metier; nothing was changed")
+
+
+@contextlib.contextmanager
+def named_errors(place: Place) -> Iterator[None]:
+    """A fault of the database as a failure that says what to do."""
+    from sqlalchemy.exc import DBAPIError
+
+    try:
+        yield
+    except DBAPIError as error:
+        raise failure(place, str(error.orig)) from error
+
+
+def failure(place: Place, reason: str) -> HostError:
+    path = f"{place.state}/{FILE}"
+    if place.env.get(URL):
+        return HostError(
+            f"the database of schedules does not answer: {reason}", f"check {URL} and that it is reachable"
+        )
+    if "malformed" in reason or "not a database" in reason:
+        hint = f"copy it away, then `sqlite3 {path} .recover`; it is not made anew by itself"
+        return HostError(f"{path} is damaged: {reason}", hint, path)
+    if "locked" in reason:
+        return HostError(
+            f"{path} is locked by another program", "try again; `metier daemon status` says who works", path
+        )
+    return HostError(f"{path} can't be used: {reason}", "check permissions and space", path)
+
+
+def run(connection: Connection, statement: str, **values: object) -> int:
+    """How many rows a statement changed."""
+    from sqlalchemy import text
+
+    return connection.execute(text(statement), values).rowcount
+
+
+def run_many(connection: Connection, statement: str, values: Sequence[Mapping[str, object]]) -> None:
+    from sqlalchemy import text
+
+    if values:
+        connection.execute(text(statement), list(values))
+
+
+def rows(connection: Connection, query: str, **values: object) -> list[Any]:
+    """What a query finds; columns by name."""
+    from sqlalchemy import text
+
+    return list(connection.execute(text(query), values).mappings())

@@ -1,0 +1,320 @@
+"""A worker: it looks at the clock, claims what is due, fires it, and takes over from workers that died."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from json import dumps
+from typing import TYPE_CHECKING
+
+from ..host import clock, daemon, paths, sink, state
+from ..types.errors import HostError, MetierError, Refused
+from ..types.place import Place
+from ..types.schedule import Fire, Outcome, Schedule
+from . import book, runs, skills
+from .database import named_errors, open_engine
+from .engine import Durable
+from .runs import Turn, Worker
+
+if TYPE_CHECKING:
+    from sqlalchemy import Engine
+
+
+@dataclass(frozen=True)
+class Pace:
+    """How often, how many, how long; in seconds."""
+
+    poll: float = 0.5
+    queue_poll: float = 0.5
+    concurrency: int = 8
+    beat: float = 1.0
+    lease: float = 5.0
+    """A worker that gives no sign for so long is dead."""
+    grace: float = 30.0
+    """On leaving, so long is waited for what is at work."""
+    health: float = 5.0
+    tidy: float = 600.0
+
+
+class Stopped(Refused):
+    """A run that was asked to stop."""
+
+
+class Paused(Refused):
+    """A skill that is not what was agreed to."""
+
+
+@dataclass(frozen=True)
+class _Run:
+    folder: str
+    session: str
+    body: str
+    _step: Callable[[str, Callable[[], object]], object] = field(repr=False)
+    _stopped: Callable[[], bool] = field(repr=False)
+
+    def step(self, name: str, work: Callable[[], object]) -> object:
+        return self._step(name, work)
+
+    def stopped(self) -> bool:
+        return self._stopped()
+
+
+def utc_now() -> datetime:
+    return datetime.fromtimestamp(clock.now_ns() / 1e9, UTC)
+
+
+def home_id(place: Place) -> str:
+    """The name of this home among those that share a database."""
+    path = f"{place.state}/home-id"
+    found = paths.read_text_file(path)
+    if found is None or not found.strip():
+        with state.locked(f"{place.state}/.home-id.lock"):
+            found = paths.read_text_file(path)
+            if found is None or not found.strip():
+                found = daemon.unguessable(8)
+                state.write_text(path, found)
+    return found.strip()
+
+
+def lock_path(place: Place, name: str) -> str:
+    return f"{place.state}/daemon/{name}.lock"
+
+
+def health_path(place: Place, name: str) -> str:
+    return f"{place.state}/daemon/{name}.json"
+
+
+class Service:
+    """One worker of a place.  `serve` returns when it is asked to stop."""
+
+    def __init__(self, place: Place, fire: Fire, name: str = "daemon", pace: Pace | None = None) -> None:
+        self.place, self.fire, self.name = place, fire, name
+        self.pace = pace or Pace()
+        self.id = f"{name}-{daemon.unguessable()}"
+        self.signals = daemon.Signals()
+        self.say: Callable[[str], None] = lambda line: None
+        self.now: Callable[[], datetime] = utc_now
+        self._seen: dict[str, tuple[int, float]] = {}
+        self._at: dict[str, float] = {}
+        self._working: set[Turn] = set()
+        self._parked = 0
+        self._engine: Engine
+        self._durable: Durable
+
+    # --- The loop ---
+
+    def serve(self) -> int:
+        with daemon.held(lock_path(self.place, self.name)):
+            self.signals.listen()
+            self._start()
+            daemon.tell_keeper("READY=1")
+            self.say(f"{self.name} works as {self.id}")
+            while not self.signals.stop.is_set():
+                if not self._round():
+                    self.say("other workers have given this one up: it leaves, and is to be started anew")
+                    return 75
+                self.signals.wake.wait(self.pace.poll)
+                self.signals.wake.clear()
+            return self._leave()
+
+    def _start(self) -> None:
+        self._engine = open_engine(self.place)
+        self.home = home_id(self.place)
+        with named_errors(self.place):
+            me = Worker(self.id, self.name, self.home, daemon.machine(), daemon.pid(), book.ms(self.now()), 0, "up")
+            runs.enrol(self._engine, me)
+            book.recount(self._engine, self.now())
+            self._durable = Durable(self._engine, self.id)
+            self._durable.launch(self._work, self.pace.concurrency, self.pace.queue_poll)
+
+    def _round(self) -> bool:
+        """One look at the clock; False when this worker has been given up."""
+        try:
+            with named_errors(self.place):
+                if self._is_time("beat", self.pace.beat):
+                    if not runs.beat(self._engine, self.id):
+                        return False
+                    self._sweep()
+                    daemon.tell_keeper("WATCHDOG=1")
+                self.tick()
+                if self._is_time("tidy", self.pace.tidy):
+                    book.forget(self._engine, self.now())
+                    self._durable.clear(book.ms(self.now() - timedelta(hours=1)))
+            self._report("")
+        except HostError as error:  # a database that is away for a while comes back
+            self.say(error.message)
+            self._report(error.message)
+        return True
+
+    def tick(self) -> None:
+        """Claim what is due and queue what has its turn."""
+        while book.claim(self._engine, self.now()).schedules == 50 and not self.signals.stop.is_set():
+            runs.promote(self._engine, self._durable.enqueue)
+        runs.promote(self._engine, self._durable.enqueue)
+
+    def _is_time(self, what: str, every: float) -> bool:
+        now = clock.monotonic()
+        if now - self._at.get(what, -every) < every:
+            return False
+        self._at[what] = now
+        return True
+
+    def _report(self, trouble: str) -> None:
+        if not trouble and not self._is_time("health", self.pace.health):
+            return
+        found = {
+            "worker": self.id,
+            "pid": daemon.pid(),
+            "at": self.now().isoformat(),
+            "running": len(self._working),
+            "trouble": trouble,
+        }
+        state.write_text(health_path(self.place, self.name), dumps(found) + "\n")
+
+    # --- Leases ---
+
+    def _sweep(self) -> None:
+        """Give up workers whose beat stands still by our own clock, and hand on what they had begun."""
+        now = clock.monotonic()
+        known = runs.workers(self._engine)
+        for one in known:
+            if one.id == self.id:
+                continue
+            beat, since = self._seen.get(one.id, (-1, now))
+            if beat != one.beat:
+                self._seen[one.id] = (one.beat, now)
+            elif now - since > self.pace.lease and one.state == "up":
+                runs.give_up(self._engine, one)
+            if one.state == "dead":
+                self._bury(one)
+        self._seen = {one.id: self._seen[one.id] for one in known if one.id in self._seen}
+
+    def _bury(self, one: Worker) -> None:
+        for turn in runs.lost(self._engine, one.id, self.now()):
+            self.say(f"lost: {turn.id}")
+            self._durable.cancel(turn)
+        self._durable.take_over(one.id)
+        runs.strike(self._engine, one.id)
+        self.say(f"took over from {one.id}")
+
+    # --- A firing ---
+
+    def _work(self, turn: Turn) -> None:
+        """Fire one instant.  Whatever happens, the book is told."""
+        if self.signals.stop.is_set():
+            threading.Event().wait()  # taken from the queue while leaving: it is for another worker
+        schedule = runs.begin(self._engine, turn, self.id, self.now())
+        if schedule is None:
+            return
+        outcome: Outcome | None = None
+        self._working.add(turn)
+        try:
+            outcome = self._fire(schedule, turn)
+        except Paused as error:
+            runs.refuse(self._engine, turn, error.message, self.now())
+            return
+        except MetierError as error:
+            outcome = Outcome(False, f"{error.message}{'; ' + error.hint if error.hint else ''}")
+        finally:
+            self._working.discard(turn)
+            fault = sys.exception()
+            if outcome is None and isinstance(fault, Exception) and not isinstance(fault, Paused):
+                runs.end(self._engine, turn, Outcome(False, f"{type(fault).__name__}: {fault}"), self.now())
+        self._deliver(schedule, turn, outcome)
+        if runs.end(self._engine, turn, outcome, self.now()):
+            self._bin(schedule)
+
+    def _fire(self, schedule: Schedule, turn: Turn) -> Outcome:
+        folder = self._agreed(schedule)
+        at = book.instant_of(turn.due)
+        run = _Run(
+            folder,
+            skills.session_folder(self.place, schedule.session or schedule.id, schedule.skill),
+            skills.body(folder),
+            lambda name, work: self._step(turn, name, work),
+            lambda: self._must_stop(turn),
+        )
+        return self.fire(schedule, at, run)
+
+    def _agreed(self, schedule: Schedule) -> str:
+        """The folder of the skill as it was agreed to; one that changed otherwise pauses the schedule."""
+        if schedule.home == self.home:
+            if not paths.exists(f"{schedule.source}/SKILL.md"):
+                raise Paused(f"its skill is gone from {schedule.source}")
+            now = skills.pin(schedule.source)
+            if now.digest != schedule.digest:
+                if schedule.own:
+                    return skills.unpin(self.place, self._repinned(schedule, now))
+                if schedule.rules.on_change == "pause":
+                    raise Paused("its skill changed; look at it, then `metier schedule resume` agrees to it")
+        found = book.pinned(self._engine, schedule.digest)
+        if found is None:
+            raise Paused("the copy of its skill is gone")
+        return skills.unpin(self.place, found)
+
+    def _repinned(self, schedule: Schedule, now: skills.Pin) -> skills.Pin:
+        skills.find(self.place, paths.real_name(schedule.source))  # a renamed one is no edit
+        book.repin(self._engine, schedule, now)
+        self.say(f"pinned anew, its owner edited it: {schedule.skill}")
+        return now
+
+    def _step(self, turn: Turn, name: str, work: Callable[[], object]) -> object:
+        if self.signals.stop.is_set():
+            self._park()
+        if self._must_stop(turn):
+            raise Stopped("it was asked to stop")
+        return self._durable.step(name, work)
+
+    def _park(self) -> None:
+        """This worker is leaving: what comes next is for another, which begins at this very step."""
+        self._parked += 1
+        threading.Event().wait()
+
+    def _must_stop(self, turn: Turn) -> bool:
+        return runs.must_stop(self._engine, turn)
+
+    def _deliver(self, schedule: Schedule, turn: Turn, outcome: Outcome) -> None:
+        if not schedule.terms.sink:
+            return
+        result = {
+            "schedule": schedule.id,
+            "skill": schedule.skill,
+            "instant": book.instant_of(turn.due).isoformat(),
+            "ok": outcome.ok,
+            "text": outcome.text,
+        }
+        try:
+            self._durable.step("deliver", lambda: sink.deliver(schedule.terms.sink, dumps(result, ensure_ascii=False)))
+        except HostError as error:
+            self.say(error.message)
+
+    def _bin(self, schedule: Schedule) -> None:
+        """A one-shot is over: its skill goes to the bin, unless another schedule uses it."""
+        mine = schedule.own and schedule.home == self.home and paths.exists(schedule.source)
+        if mine and not book.of_skill(self._engine, schedule.skill):
+            skills.trash(schedule.source)
+
+    # --- Leaving ---
+
+    def _leave(self) -> int:
+        """Let what is at work come to a step's end, hand on the rest, and go."""
+        daemon.tell_keeper("STOPPING=1")
+        self.say("leaving")
+        until = clock.monotonic() + self.pace.grace
+        beaten = clock.monotonic()
+        while len(self._working) > self._parked and clock.monotonic() < until and not self.signals.now.is_set():
+            if clock.monotonic() - beaten > self.pace.beat:
+                beaten = clock.monotonic()
+                with named_errors(self.place):
+                    runs.beat(self._engine, self.id)
+            clock.sleep(0.05)
+        left = len(self._working)
+        daemon.kill_children()
+        with named_errors(self.place):
+            runs.dismiss(self._engine, self.id)
+        self.say(f"left with {left} at work; another worker goes on with them" if left else "left")
+        state.remove_file(health_path(self.place, self.name))
+        return 0
