@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, fields, replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from json import dumps, loads
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from ..types.errors import BadRequest
 from ..types.schedule import Firing, Rules, Schedule, State, Terms
-from .database import rows, run, run_many
-from .plan import Due, admitted, due, start_of, when_of
+from .database import rows, run
+from .plan import start_of, when_of
 from .skills import Pin
 from .when import following
 
@@ -19,10 +19,6 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection, Engine
 
 _LIVING = ("next", "paused", "failures", "revision")
-_NAMED = 100
-"""So many missed instants are written down one by one."""
-_AHEAD = 60_000
-"""A clock that is this far behind what the book has seen was turned back."""
 _MOST_WAITING = 100
 _INSERT = (
     "INSERT INTO metier_firings (schedule, due, state, note, owner, attempt, manual, stop, started, ended)"
@@ -46,7 +42,7 @@ def _document(schedule: Schedule) -> str:
     return dumps(kept, default=lambda value: value.isoformat(), sort_keys=True)
 
 
-def _schedule(row: Any) -> Schedule:
+def schedule_of(row: Any) -> Schedule:
     kept = loads(row["document"])
     known = {field.name for field in fields(Schedule)}
     kept = {key: value for key, value in kept.items() if key in known}
@@ -79,7 +75,7 @@ def _firing(row: Any) -> Firing:
     )
 
 
-def _starts(schedule: Schedule) -> int | None:
+def starts_of(schedule: Schedule) -> int | None:
     return None if schedule.next is None else ms(start_of(schedule, schedule.next))
 
 
@@ -106,7 +102,7 @@ def add(engine: Engine, schedule: Schedule, pin: Pin, now: datetime) -> Schedule
             skill=schedule.skill,
             document=_document(schedule),
             due=ms(first),
-            start=_starts(schedule),
+            start=starts_of(schedule),
             now=ms(now),
         )
     return schedule
@@ -130,7 +126,7 @@ def change(engine: Engine, schedule: Schedule, now: datetime, pin: Pin | None = 
             document=_document(schedule),
             revision=schedule.revision,
             due=None if coming is None else ms(coming),
-            start=_starts(schedule),
+            start=starts_of(schedule),
             now=ms(now),
             paused=schedule.paused,
             failures=schedule.failures,
@@ -196,12 +192,12 @@ def trigger(engine: Engine, id: str, now: datetime) -> datetime:
                 f"{waiting} runs of `{id}` wait already", "let some of them end; `metier schedule history` lists them"
             )
         at = ms(now)
-        while not _put(connection, [(id, at, "waiting", "", 1, None)]):
+        while not put(connection, [(id, at, "waiting", "", 1, None)]):
             at += 1
     return instant_of(at)
 
 
-def _put(connection: Connection, found: Sequence[tuple[str, int, State, str, int, int | None]]) -> int:
+def put(connection: Connection, found: Sequence[tuple[str, int, State, str, int, int | None]]) -> int:
     keys = ("schedule", "due", "state", "note", "manual", "ended")
     return sum(run(connection, _INSERT, **dict(zip(keys, one, strict=True))) for one in found)
 
@@ -235,7 +231,7 @@ def _keep(connection: Connection, pin: Pin) -> None:
 
 def schedules(engine: Engine) -> list[Schedule]:
     with engine.connect() as connection:
-        return [_schedule(row) for row in rows(connection, "SELECT * FROM metier_schedules ORDER BY id")]
+        return [schedule_of(row) for row in rows(connection, "SELECT * FROM metier_schedules ORDER BY id")]
 
 
 def get(engine: Engine, id: str) -> Schedule | None:
@@ -251,7 +247,7 @@ def of_skill(engine: Engine, skill: str) -> list[Schedule]:
 
 def _of_skill(connection: Connection, skill: str) -> list[Schedule]:
     return [
-        _schedule(row) for row in rows(connection, "SELECT * FROM metier_schedules WHERE skill = :skill", skill=skill)
+        schedule_of(row) for row in rows(connection, "SELECT * FROM metier_schedules WHERE skill = :skill", skill=skill)
     ]
 
 
@@ -275,139 +271,3 @@ def pinned(engine: Engine, digest: str) -> Pin | None:
     with engine.connect() as connection:
         found = rows(connection, "SELECT * FROM metier_pins WHERE digest = :digest", digest=digest)
     return Pin(found[0]["digest"], found[0]["files"]) if found else None
-
-
-# --- The ticker ---
-
-
-class Claimed(NamedTuple):
-    """What one look at the clock brought."""
-
-    schedules: int
-    firings: int
-
-
-def claim(engine: Engine, now: datetime, most: int = 50) -> Claimed:
-    """Move the next time of what is due, and write its firings down; each instant is claimed by one worker, once."""
-    lock = " FOR UPDATE SKIP LOCKED" if engine.dialect.name == "postgresql" else ""
-    with engine.begin() as connection:
-        found = rows(
-            connection,
-            "SELECT * FROM metier_schedules WHERE paused = '' AND (next_start <= :now OR seen > :behind)"
-            " ORDER BY next_start LIMIT :most" + lock,
-            now=ms(now),
-            behind=ms(now) + _AHEAD,
-            most=most,
-        )
-        return Claimed(len(found), sum(_claim(connection, _schedule(row), row, now) for row in found))
-
-
-def _claim(connection: Connection, schedule: Schedule, row: Any, now: datetime) -> int:
-    if row["seen"] > ms(now) + _AHEAD and not schedule.once:  # the clock was turned back
-        found = Due((), (), None, following(when_of(schedule), schedule.zone, now))
-    else:
-        found = due(schedule, now)
-    since = max([*found.fire, *found.missed], default=now)
-    after = replace(schedule, next=found.next)
-    moved = run(
-        connection,
-        "UPDATE metier_schedules SET next_due = :next, next_start = :start, seen = :now,"
-        " since = :since WHERE id = :id AND revision = :revision AND seen = :seen"
-        " AND COALESCE(next_due, 0) = :due",
-        next=None if found.next is None else ms(found.next),
-        start=_starts(after),
-        now=ms(now),
-        since=ms(since),
-        id=schedule.id,
-        revision=schedule.revision,
-        seen=row["seen"],
-        due=row["next_due"] or 0,
-    )
-    return _enter(connection, schedule, found, now) if moved else 0
-
-
-def _enter(connection: Connection, schedule: Schedule, found: Due, now: datetime) -> int:
-    """Write down what is to fire and what was missed."""
-    if not (found.fire or found.missed):
-        return 0
-    open_now = rows(
-        connection,
-        "SELECT state FROM metier_firings WHERE schedule = :id AND state IN ('waiting', 'queued', 'running')",
-        id=schedule.id,
-    )
-    at_work = sum(row["state"] != "waiting" for row in open_now)
-    admission = admitted(schedule.rules.overlap, found.fire, bool(at_work), len(open_now) - at_work)
-    if admission.stop:
-        run(
-            connection,
-            "UPDATE metier_firings SET stop = 1, note = 'a later one came'"
-            " WHERE schedule = :id AND state IN ('queued', 'running')",
-            id=schedule.id,
-        )
-    if admission.dropped:
-        run(
-            connection,
-            "UPDATE metier_firings SET state = 'replaced', note = 'a later one came', ended = :now"
-            " WHERE schedule = :id AND state = 'waiting'",
-            id=schedule.id,
-            now=ms(now),
-        )
-    new = [
-        (schedule.id, ms(at), state, note, 0, None if state == "waiting" else ms(now))
-        for at, state, note in admission.new
-    ]
-    put = _put(connection, new)
-    _put(connection, list(_missed(schedule, found, now)))
-    if schedule.once and not found.fire:
-        pause_in(connection, schedule.id, f"its time passed while nobody was there: {schedule.when}", now)
-    return put
-
-
-def _missed(schedule: Schedule, found: Due, now: datetime) -> Iterable[tuple[str, int, State, str, int, int | None]]:
-    """Each that was missed, or the latest of them, and one that stands for the others."""
-    older, named = found.missed[:-_NAMED], found.missed[-_NAMED:]
-    for at in named:
-        yield schedule.id, ms(at), "missed", "no worker was there", 0, ms(now)
-    if older:
-        more = f"{len(older)} were missed" if found.uncounted is None else f"more than {len(older)} were missed"
-        note = f"no worker was there; {more} from {older[0].isoformat()} to {older[-1].isoformat()}"
-        yield schedule.id, ms(older[0]), "missed", note, 0, ms(now)
-
-
-def recount(engine: Engine, now: datetime) -> int:
-    """Count every next time anew, from the last one that was dealt with: zones may have changed their rules."""
-    changed = 0
-    with engine.begin() as connection:
-        for row in rows(connection, "SELECT * FROM metier_schedules WHERE next_due IS NOT NULL"):
-            schedule = _schedule(row)
-            if schedule.once:
-                continue
-            coming = following(when_of(schedule), schedule.zone, instant_of(row["since"]))
-            if coming is None or ms(coming) == row["next_due"]:
-                continue
-            after = replace(schedule, next=coming)
-            changed += run(
-                connection,
-                "UPDATE metier_schedules SET next_due = :due, next_start = :start"
-                " WHERE id = :id AND revision = :revision AND next_due = :old",
-                due=ms(coming),
-                start=_starts(after),
-                id=schedule.id,
-                revision=schedule.revision,
-                old=row["next_due"],
-            )
-    return changed
-
-
-def forget(engine: Engine, now: datetime, days: int = 90) -> int:
-    """Drop firings that ended long ago, and pinned copies that no schedule names."""
-    with engine.begin() as connection:
-        dropped = run(connection, "DELETE FROM metier_firings WHERE ended < :old", old=ms(now - timedelta(days=days)))
-        known = {_schedule(row).digest for row in rows(connection, "SELECT * FROM metier_schedules")}
-        kept = [row["digest"] for row in rows(connection, "SELECT digest FROM metier_pins")]
-        run_many(
-            connection,
-            "DELETE FROM metier_pins WHERE digest = :digest",
-            [{"digest": one} for one in kept if one not in known],
-        )
-    return dropped

@@ -14,7 +14,7 @@ from ..host import clock, daemon, paths, sink, state
 from ..types.errors import HostError, MetierError, Refused
 from ..types.place import Place
 from ..types.schedule import Fire, Outcome, Schedule
-from . import book, runs, skills
+from . import book, runs, skills, ticker
 from .database import named_errors, open_engine
 from .engine import Durable
 from .runs import Turn, Worker
@@ -126,7 +126,7 @@ class Service:
         with named_errors(self.place):
             me = Worker(self.id, self.name, self.home, daemon.machine(), daemon.pid(), book.ms(self.now()), 0, "up")
             runs.enrol(self._engine, me)
-            book.recount(self._engine, self.now())
+            ticker.recount(self._engine, self.now())
             self._durable = Durable(self._engine, self.id)
             self._durable.launch(self._work, self.pace.concurrency, self.pace.queue_poll)
 
@@ -141,7 +141,7 @@ class Service:
                     daemon.tell_keeper("WATCHDOG=1")
                 self.tick()
                 if self._is_time("tidy", self.pace.tidy):
-                    book.forget(self._engine, self.now())
+                    ticker.forget(self._engine, self.now())
                     self._durable.clear(book.ms(self.now() - timedelta(hours=1)))
             self._report("")
         except HostError as error:  # a database that is away for a while comes back
@@ -151,7 +151,7 @@ class Service:
 
     def tick(self) -> None:
         """Claim what is due and queue what has its turn."""
-        while book.claim(self._engine, self.now()).schedules == 50 and not self.signals.stop.is_set():
+        while ticker.claim(self._engine, self.now()).schedules == 50 and not self.signals.stop.is_set():
             runs.promote(self._engine, self._durable.enqueue)
         runs.promote(self._engine, self._durable.enqueue)
 
