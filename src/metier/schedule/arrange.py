@@ -19,7 +19,7 @@ from .when import Cron, When, firings, schedule_time
 from .worker import home_id
 
 if TYPE_CHECKING:
-    from sqlalchemy import Engine
+    from .database import Engine
 
 _name = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,95}").fullmatch
 

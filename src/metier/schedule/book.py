@@ -16,7 +16,7 @@ from .skills import Pin
 from .when import following
 
 if TYPE_CHECKING:
-    from sqlalchemy import Connection, Engine
+    from .database import Connection, Engine
 
 _LIVING = ("next", "paused", "failures", "revision")
 _MOST_WAITING = 100
@@ -237,7 +237,7 @@ def schedules(engine: Engine) -> list[Schedule]:
 def get(engine: Engine, id: str) -> Schedule | None:
     with engine.connect() as connection:
         found = rows(connection, "SELECT * FROM metier_schedules WHERE id = :id", id=id)
-    return _schedule(found[0]) if found else None
+    return schedule_of(found[0]) if found else None
 
 
 def of_skill(engine: Engine, skill: str) -> list[Schedule]:

@@ -12,7 +12,8 @@ from ..types.errors import BadRequest, HostError, MissingExtra
 from ..types.place import Place
 
 if TYPE_CHECKING:
-    from sqlalchemy import Connection, Engine
+    from sqlalchemy import Connection as Connection
+    from sqlalchemy import Engine as Engine
 
 URL = "METIER_DATABASE_URL"
 FILE = "schedule.db"

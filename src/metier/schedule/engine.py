@@ -9,7 +9,7 @@ from ..types.errors import MissingExtra
 from .runs import Turn
 
 if TYPE_CHECKING:
-    from sqlalchemy import Connection, Engine
+    from .database import Connection, Engine
 
 QUEUE = "metier-schedules"
 WORKFLOW = "metier.fire"

@@ -11,7 +11,7 @@ from .book import get, instant_of, ms, pause_in
 from .database import rows, run
 
 if TYPE_CHECKING:
-    from sqlalchemy import Connection, Engine
+    from .database import Connection, Engine
 
 
 class Turn(NamedTuple):

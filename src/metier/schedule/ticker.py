@@ -14,7 +14,7 @@ from .plan import Due, admitted, due, when_of
 from .when import following
 
 if TYPE_CHECKING:
-    from sqlalchemy import Connection, Engine
+    from .database import Connection, Engine
 
 _NAMED = 100
 """So many missed instants are written down one by one."""
@@ -98,11 +98,11 @@ def _enter(connection: Connection, schedule: Schedule, found: Due, now: datetime
         (schedule.id, ms(at), state, note, 0, None if state == "waiting" else ms(now))
         for at, state, note in admission.new
     ]
-    put = put(connection, new)
+    entered = put(connection, new)
     put(connection, list(_missed(schedule, found, now)))
     if schedule.once and not found.fire:
         pause_in(connection, schedule.id, f"its time passed while nobody was there: {schedule.when}", now)
-    return put
+    return entered
 
 
 def _missed(schedule: Schedule, found: Due, now: datetime) -> Iterable[tuple[str, int, State, str, int, int | None]]:

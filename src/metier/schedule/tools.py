@@ -15,7 +15,7 @@ from . import arrange, book, skills
 from .when import Cron, schedule_time, zone_of
 
 if TYPE_CHECKING:
-    from sqlalchemy import Engine
+    from .database import Engine
 
 
 @dataclass(frozen=True)

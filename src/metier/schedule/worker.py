@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-import sys
-import threading
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from json import dumps
 from typing import TYPE_CHECKING
 
-from ..host import clock, daemon, paths, sink, state
-from ..types.errors import HostError, MetierError, Refused
+from ..host import clock, daemon, paths, state
+from ..types.errors import HostError
 from ..types.place import Place
-from ..types.schedule import Fire, Outcome, Schedule
-from . import book, runs, skills, ticker
+from ..types.schedule import Fire
+from . import book, runs, ticker
 from .database import named_errors, open_engine
 from .engine import Durable
-from .runs import Turn, Worker
+from .fire import Firer
+from .runs import Worker
 
 if TYPE_CHECKING:
-    from sqlalchemy import Engine
+    from .database import Engine
 
 
 @dataclass(frozen=True)
@@ -37,29 +36,6 @@ class Pace:
     """On leaving, so long is waited for what is at work."""
     health: float = 5.0
     tidy: float = 600.0
-
-
-class Stopped(Refused):
-    """A run that was asked to stop."""
-
-
-class Paused(Refused):
-    """A skill that is not what was agreed to."""
-
-
-@dataclass(frozen=True)
-class _Run:
-    folder: str
-    session: str
-    body: str
-    _step: Callable[[str, Callable[[], object]], object] = field(repr=False)
-    _stopped: Callable[[], bool] = field(repr=False)
-
-    def step(self, name: str, work: Callable[[], object]) -> object:
-        return self._step(name, work)
-
-    def stopped(self) -> bool:
-        return self._stopped()
 
 
 def utc_now() -> datetime:
@@ -99,8 +75,7 @@ class Service:
         self.now: Callable[[], datetime] = utc_now
         self._seen: dict[str, tuple[int, float]] = {}
         self._at: dict[str, float] = {}
-        self._working: set[Turn] = set()
-        self._parked = 0
+        self._firer: Firer
         self._engine: Engine
         self._durable: Durable
 
@@ -128,7 +103,18 @@ class Service:
             runs.enrol(self._engine, me)
             ticker.recount(self._engine, self.now())
             self._durable = Durable(self._engine, self.id)
-            self._durable.launch(self._work, self.pace.concurrency, self.pace.queue_poll)
+            self._firer = Firer(
+                self.place,
+                self.fire,
+                self._engine,
+                self._durable,
+                self.id,
+                self.home,
+                self.signals.stop,
+                self.now,
+                self.say,
+            )
+            self._durable.launch(self._firer.work, self.pace.concurrency, self.pace.queue_poll)
 
     def _round(self) -> bool:
         """One look at the clock; False when this worker has been given up."""
@@ -169,7 +155,7 @@ class Service:
             "worker": self.id,
             "pid": daemon.pid(),
             "at": self.now().isoformat(),
-            "running": len(self._working),
+            "running": len(self._firer.working),
             "trouble": trouble,
         }
         state.write_text(health_path(self.place, self.name), dumps(found) + "\n")
@@ -200,103 +186,6 @@ class Service:
         runs.strike(self._engine, one.id)
         self.say(f"took over from {one.id}")
 
-    # --- A firing ---
-
-    def _work(self, turn: Turn) -> None:
-        """Fire one instant.  Whatever happens, the book is told."""
-        if self.signals.stop.is_set():
-            threading.Event().wait()  # taken from the queue while leaving: it is for another worker
-        schedule = runs.begin(self._engine, turn, self.id, self.now())
-        if schedule is None:
-            return
-        outcome: Outcome | None = None
-        self._working.add(turn)
-        try:
-            outcome = self._fire(schedule, turn)
-        except Paused as error:
-            runs.refuse(self._engine, turn, error.message, self.now())
-            return
-        except MetierError as error:
-            outcome = Outcome(False, f"{error.message}{'; ' + error.hint if error.hint else ''}")
-        finally:
-            self._working.discard(turn)
-            fault = sys.exception()
-            if outcome is None and isinstance(fault, Exception) and not isinstance(fault, Paused):
-                runs.end(self._engine, turn, Outcome(False, f"{type(fault).__name__}: {fault}"), self.now())
-        self._deliver(schedule, turn, outcome)
-        if runs.end(self._engine, turn, outcome, self.now()):
-            self._bin(schedule)
-
-    def _fire(self, schedule: Schedule, turn: Turn) -> Outcome:
-        folder = self._agreed(schedule)
-        at = book.instant_of(turn.due)
-        run = _Run(
-            folder,
-            skills.session_folder(self.place, schedule.session or schedule.id, schedule.skill),
-            skills.body(folder),
-            lambda name, work: self._step(turn, name, work),
-            lambda: self._must_stop(turn),
-        )
-        return self.fire(schedule, at, run)
-
-    def _agreed(self, schedule: Schedule) -> str:
-        """The folder of the skill as it was agreed to; one that changed otherwise pauses the schedule."""
-        if schedule.home == self.home:
-            if not paths.exists(f"{schedule.source}/SKILL.md"):
-                raise Paused(f"its skill is gone from {schedule.source}")
-            now = skills.pin(schedule.source)
-            if now.digest != schedule.digest:
-                if schedule.own:
-                    return skills.unpin(self.place, self._repinned(schedule, now))
-                if schedule.rules.on_change == "pause":
-                    raise Paused("its skill changed; look at it, then `metier schedule resume` agrees to it")
-        found = book.pinned(self._engine, schedule.digest)
-        if found is None:
-            raise Paused("the copy of its skill is gone")
-        return skills.unpin(self.place, found)
-
-    def _repinned(self, schedule: Schedule, now: skills.Pin) -> skills.Pin:
-        skills.find(self.place, paths.real_name(schedule.source))  # a renamed one is no edit
-        book.repin(self._engine, schedule, now)
-        self.say(f"pinned anew, its owner edited it: {schedule.skill}")
-        return now
-
-    def _step(self, turn: Turn, name: str, work: Callable[[], object]) -> object:
-        if self.signals.stop.is_set():
-            self._park()
-        if self._must_stop(turn):
-            raise Stopped("it was asked to stop")
-        return self._durable.step(name, work)
-
-    def _park(self) -> None:
-        """This worker is leaving: what comes next is for another, which begins at this very step."""
-        self._parked += 1
-        threading.Event().wait()
-
-    def _must_stop(self, turn: Turn) -> bool:
-        return runs.must_stop(self._engine, turn)
-
-    def _deliver(self, schedule: Schedule, turn: Turn, outcome: Outcome) -> None:
-        if not schedule.terms.sink:
-            return
-        result = {
-            "schedule": schedule.id,
-            "skill": schedule.skill,
-            "instant": book.instant_of(turn.due).isoformat(),
-            "ok": outcome.ok,
-            "text": outcome.text,
-        }
-        try:
-            self._durable.step("deliver", lambda: sink.deliver(schedule.terms.sink, dumps(result, ensure_ascii=False)))
-        except HostError as error:
-            self.say(error.message)
-
-    def _bin(self, schedule: Schedule) -> None:
-        """A one-shot is over: its skill goes to the bin, unless another schedule uses it."""
-        mine = schedule.own and schedule.home == self.home and paths.exists(schedule.source)
-        if mine and not book.of_skill(self._engine, schedule.skill):
-            skills.trash(schedule.source)
-
     # --- Leaving ---
 
     def _leave(self) -> int:
@@ -305,13 +194,17 @@ class Service:
         self.say("leaving")
         until = clock.monotonic() + self.pace.grace
         beaten = clock.monotonic()
-        while len(self._working) > self._parked and clock.monotonic() < until and not self.signals.now.is_set():
+        while (
+            len(self._firer.working) > self._firer.parked
+            and clock.monotonic() < until
+            and not self.signals.now.is_set()
+        ):
             if clock.monotonic() - beaten > self.pace.beat:
                 beaten = clock.monotonic()
                 with named_errors(self.place):
                     runs.beat(self._engine, self.id)
             clock.sleep(0.05)
-        left = len(self._working)
+        left = len(self._firer.working)
         daemon.kill_children()
         with named_errors(self.place):
             runs.dismiss(self._engine, self.id)

@@ -20,7 +20,7 @@ from .printing import arrow, clean, clean_path, columns, paint, say, say_json
 from .schedule_text import firing_dict, firing_row, rules_line, schedule_dict, shown
 
 if TYPE_CHECKING:
-    from sqlalchemy import Engine
+    from ...schedule.database import Engine
 
 
 @click.group("schedule")
