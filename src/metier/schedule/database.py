@@ -36,23 +36,31 @@ CREATE TABLE metier_pins (digest TEXT PRIMARY KEY, files TEXT NOT NULL);
 CREATE TABLE metier_workers (
     id TEXT PRIMARY KEY, name TEXT NOT NULL, home TEXT NOT NULL, host TEXT NOT NULL, pid BIGINT NOT NULL,
     started BIGINT NOT NULL, beat BIGINT NOT NULL, state TEXT NOT NULL);
-CREATE TABLE metier_schema (version BIGINT NOT NULL);
 """
 
 
 def open_engine(place: Place, wait_ms: int = 5_000) -> Engine:
     """The database, its tables made where they are not.  Nothing that is there is made anew."""
     try:
-        import sqlalchemy
+        import sqlalchemy  # noqa: F401  # is it there?
     except ImportError:
         raise MissingExtra("a schedule", "schedule") from None
     url = place.env.get(URL, "")
     if url and not url.startswith(("postgresql://", "postgres://", "postgresql+psycopg://")):
         raise BadRequest(f"{URL} is not a PostgreSQL address", "set it to postgresql://…, or leave it out for SQLite")
     engine = _postgres(url) if url else _sqlite(place, wait_ms)
-    with named_errors(place), engine.begin() as connection:
-        _migrate(connection, sqlalchemy.inspect(connection).has_table("metier_schema"), bool(url))
+    with named_errors(place):
+        make_tables(engine)
     return engine
+
+
+def make_tables(engine: Engine) -> None:
+    """The tables of the book, where they are not there yet."""
+    from sqlalchemy import inspect
+
+    with engine.begin() as connection:
+        there = inspect(connection).has_table("metier_schema")
+        _migrate(connection, there, engine.dialect.name == "postgresql")
 
 
 def _postgres(url: str) -> Engine:
@@ -80,24 +88,17 @@ def _sqlite(place: Place, wait_ms: int) -> Engine:
 
 
 def _migrate(connection: Connection, there: bool, shared: bool) -> None:
-    from sqlalchemy import text
-
+    """Two workers may come to an empty database at once: one of them fills it, the other finds it filled."""
     if not there:
-        if shared:  # two workers may come to an empty database at once: one of them fills it
-            connection.execute(text("SELECT pg_advisory_xact_lock(731005501)"))
-        else:
-            connection.execute(text("CREATE TABLE IF NOT EXISTS metier_schema (version BIGINT NOT NULL)"))
-        if shared and connection.execute(text("SELECT to_regclass('metier_schema')")).scalar() is not None:
-            there = True
-    found = connection.execute(text("SELECT version FROM metier_schema")).scalar() if there or not shared else None
-    if found is None:
-        for statement in _SCHEMA.replace(
-            "CREATE TABLE metier_schema", "CREATE TABLE IF NOT EXISTS metier_schema"
-        ).split(";"):
-            if statement.strip():
-                connection.execute(text(statement))
-        connection.execute(text("INSERT INTO metier_schema (version) VALUES (:version)"), {"version": VERSION})
-    elif found > VERSION:
+        if shared:
+            rows(connection, "SELECT pg_advisory_xact_lock(731005501)")
+        run(connection, "CREATE TABLE IF NOT EXISTS metier_schema (version BIGINT NOT NULL)")
+    found = rows(connection, "SELECT version FROM metier_schema")
+    if not found:
+        for statement in filter(str.strip, _SCHEMA.split(";")):
+            run(connection, statement)
+        run(connection, "INSERT INTO metier_schema (version) VALUES (:version)", version=VERSION)
+    elif found[0]["version"] > VERSION:
         raise HostError("the book of schedules was made by a newer metier", "upgrade metier; nothing was changed")
 
 
