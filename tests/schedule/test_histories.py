@@ -98,6 +98,10 @@ class History:
         if not before.paused:
             self.owe(before)
             self.mark = max(self.mark, self.now)
+            soon = following(when_of(before), before.zone, self.now + timedelta(seconds=60))
+            assert self.schedule.next is not None
+            assert soon is not None
+            assert self.schedule.next <= soon, "a clock that was turned back must not silence it"
         new = {one.due: one for one in book.history(self.engine, self.id, 100_000) if one.due not in known}
         waiting = [one for one in new.values() if one.state == "waiting"]
         assert all(due <= self.now for due in new)

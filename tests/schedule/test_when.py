@@ -162,3 +162,76 @@ def test_a_day_that_never_was_is_passed_over():
     [first, second] = shown("0 9 * * *", "Pacific/Apia", "2011-12-29T08:00:00-10:00", 2)
     assert first.startswith("2011-12-29T09:00")
     assert second.startswith("2011-12-31")
+
+
+def matches(expression: str, wall: datetime) -> bool:
+    """Whether five simple fields match what a wall clock shows, told in the slowest way there is."""
+
+    def one(field: str, value: int, least: int, most: int) -> bool:
+        for part in field.split(","):
+            span, _, step = part.partition("/")
+            low, _, high = (str(least), "", str(most)) if span == "*" else span.partition("-")
+            if value in range(int(low), int(high or low) + 1, int(step or 1)):
+                return True
+        return False
+
+    minute, hour, day, month, weekday = expression.split()
+    days = one(day, wall.day, 1, 31), one(weekday, wall.isoweekday() % 7, 0, 7)
+    both = day.startswith("*") or weekday.startswith("*")
+    return (
+        one(minute, wall.minute, 0, 59)
+        and one(hour, wall.hour, 0, 23)
+        and one(month, wall.month, 1, 12)
+        and (all(days) if both else any(days))
+    )
+
+
+CHANGES = [
+    ("America/New_York", datetime(2026, 3, 8, 7, tzinfo=UTC)),
+    ("America/New_York", datetime(2026, 11, 1, 6, tzinfo=UTC)),
+    ("Australia/Lord_Howe", datetime(2026, 4, 4, 15, tzinfo=UTC)),
+    ("Australia/Lord_Howe", datetime(2026, 10, 3, 15, 30, tzinfo=UTC)),
+    ("Europe/Dublin", datetime(2026, 3, 29, 1, tzinfo=UTC)),
+    ("Pacific/Apia", datetime(2011, 12, 30, 10, tzinfo=UTC)),
+    ("Africa/Casablanca", datetime(2026, 2, 15, 2, tzinfo=UTC)),
+    ("Asia/Taipei", datetime(2026, 2, 15, 2, tzinfo=UTC)),
+]
+MINUTES = st.sampled_from(["*", "*/5", "*/7", "0", "30", "15,45", "59", "0-10"])
+HOURS = st.sampled_from(["*", "*/2", "*/6", "1", "2", "1-3", "0", "23"])
+DAYS = st.sampled_from(["*", "1", "8", "*/2", "30", "31"])
+WEEKDAYS = st.sampled_from(["*", "0", "1-5", "6"])
+
+
+@given(MINUTES, HOURS, DAYS, WEEKDAYS, st.sampled_from(CHANGES), st.integers(-3_000, 3_000))
+def test_firings_are_what_a_walk_minute_by_minute_finds_whatever_the_clocks_do(
+    minute, hour, day, weekday, change, begin
+):
+    zone, at = change
+    expression = f"{minute} {hour} {day} * {weekday}"
+    start = at + timedelta(minutes=begin)
+    end = start + timedelta(days=3)
+    walk = [start + timedelta(minutes=n) for n in range(1, 3 * 1_440 + 1)]
+    if "*" in (minute[0], hour[0]):
+        wanted = [one for one in walk if matches(expression, one.astimezone(ZoneInfo(zone)).replace(tzinfo=None))]
+    else:
+        wanted = fixed(expression, zone, start, end)
+    found = []
+    for one in firings(Cron(expression), zone, start):
+        if one > end:
+            break
+        found.append(one.astimezone(UTC))
+    assert found == wanted
+
+
+def fixed(expression: str, zone: str, start: datetime, end: datetime) -> list[datetime]:
+    """Each wall time once: of two the first, and one that is skipped at the end of the gap."""
+    place, found = ZoneInfo(zone), set()
+    wall = start.astimezone(place).replace(tzinfo=None, fold=0) - timedelta(days=3)
+    while wall < end.astimezone(place).replace(tzinfo=None) + timedelta(days=3):
+        if matches(expression, wall):
+            later = wall
+            while later.replace(tzinfo=place).astimezone(UTC).astimezone(place).replace(tzinfo=None) != later:
+                later += timedelta(minutes=1)
+            found.add(later.replace(tzinfo=place).astimezone(UTC))
+        wall += timedelta(minutes=1)
+    return sorted(one for one in found if start < one <= end)

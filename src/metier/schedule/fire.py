@@ -120,7 +120,10 @@ class Firer:
         return skills.unpin(self.place, found)
 
     def _repinned(self, schedule: Schedule, now: skills.Pin) -> skills.Pin:
-        skills.find(self.place, paths.real_name(schedule.source))  # a renamed one is no edit
+        try:
+            skills.find(self.place, paths.real_name(schedule.source))
+        except MetierError as error:  # renamed or broken, which is no edit that could run
+            raise Paused(f"its skill can't be used: {error.message}") from error
         book.repin(self.engine, schedule, now)
         self.say(f"pinned anew, its owner edited it: {schedule.skill}")
         return now

@@ -9,12 +9,12 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
-from itertools import islice
 from typing import TypeAlias
 from unicodedata import normalize
 from zoneinfo import ZoneInfo
 
 from ..types.errors import BadRequest
+from .cron import fault_of, instants
 
 FORMS = (
     "say `+5m`, `14:30`, `tomorrow at 9am`, `2026-12-31 23:59`, `every 10 minutes`, `weekdays at 9:00`, `每天 9 點`, "
@@ -323,30 +323,23 @@ def _five(text: str) -> str:
 
 def checked_cron(expression: str, text: str = "") -> Cron:
     """A cron expression that comes true some day; anything else is refused with the reason."""
-    from cronsim import CronSim, CronSimError  # a tenth of what starting takes
-
     text = text or expression
     if len(expression.split()) != 5 or not expression.isascii() or not expression.isprintable():
         raise BadTime(_five(text), "a cron expression such as `*/5 * * * *`")
-    try:
-        next(CronSim(expression, datetime(2026, 1, 1, tzinfo=UTC)))
-    except (CronSimError, AssertionError, ValueError, StopIteration, RecursionError) as error:
-        reason = str(error).lower() or "it never comes"
-        raise BadTime(f'cron "{text}" can\'t be: {reason}', "a cron expression such as `*/5 * * * *`") from None
+    fault = fault_of(expression)
+    if fault:
+        raise BadTime(f'cron "{text}" can\'t be: {fault}', "a cron expression such as `*/5 * * * *`")
     return Cron(expression)
 
 
 def firings(cron: Cron, zone: str, after: datetime) -> Iterator[datetime]:
-    """The instants after one, in the zone's own time: as Debian's cron has them when clocks change."""
-    from cronsim import CronSim
-
-    return iter(CronSim(cron.expression, after.astimezone(zone_of(zone))))
+    """The instants after one, in the zone's own time."""
+    place = zone_of(zone)
+    return (one.astimezone(place) for one in instants(cron.expression, place, after))
 
 
 def following(when: When, zone: str, after: datetime) -> datetime | None:
     """The first instant after one, in UTC; None when there is no more."""
     if isinstance(when, Once):
         return when.at if when.at > after else None
-    for found in islice(firings(when, zone, after), 1):
-        return found.astimezone(UTC)
-    return None
+    return next(instants(when.expression, zone_of(zone), after), None)
