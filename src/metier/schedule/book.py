@@ -37,7 +37,7 @@ def instant_of(stamp: int) -> datetime:
 # --- Schedules as rows ---
 
 
-def _document(schedule: Schedule) -> str:
+def document_of(schedule: Schedule) -> str:
     kept = {key: value for key, value in asdict(schedule).items() if key not in _LIVING}
     return dumps(kept, default=lambda value: value.isoformat(), sort_keys=True)
 
@@ -89,7 +89,7 @@ def add(engine: Engine, schedule: Schedule, pin: Pin, now: datetime) -> Schedule
         raise BadRequest(f"`{schedule.when}` has no time to come", "give a time ahead of now")
     schedule = replace(schedule, created=now, next=first)
     with engine.begin() as connection:
-        _keep(connection, pin)
+        keep(connection, pin)
         for other in _of_skill(connection, schedule.skill):
             if (other.when, other.zone, other.session) == (schedule.when, schedule.zone, schedule.session):
                 kind, same = ("task", "at the same time") if schedule.once else ("cron", "with the same expression")
@@ -100,7 +100,7 @@ def add(engine: Engine, schedule: Schedule, pin: Pin, now: datetime) -> Schedule
             " seen, since) VALUES (:id, :skill, :document, 0, '', 0, :due, :start, :now, :now)",
             id=schedule.id,
             skill=schedule.skill,
-            document=_document(schedule),
+            document=document_of(schedule),
             due=ms(first),
             start=starts_of(schedule),
             now=ms(now),
@@ -116,14 +116,14 @@ def change(engine: Engine, schedule: Schedule, now: datetime, pin: Pin | None = 
     schedule = replace(schedule, next=coming, revision=schedule.revision + 1)
     with engine.begin() as connection:
         if pin is not None:
-            _keep(connection, pin)
+            keep(connection, pin)
         changed = run(
             connection,
             "UPDATE metier_schedules SET document = :document, revision = :revision, next_due = :due,"
             " next_start = :start, seen = :now, since = :now, paused = :paused, failures = :failures"
             " WHERE id = :id AND revision = :revision - 1",
             id=schedule.id,
-            document=_document(schedule),
+            document=document_of(schedule),
             revision=schedule.revision,
             due=None if coming is None else ms(coming),
             start=starts_of(schedule),
@@ -206,18 +206,18 @@ def repin(engine: Engine, schedule: Schedule, pin: Pin) -> Schedule:
     """Agree to a skill as it is now: its owner's edit, or an improvement that was accepted.  No time changes."""
     after = replace(schedule, digest=pin.digest)
     with engine.begin() as connection:
-        _keep(connection, pin)
+        keep(connection, pin)
         run(
             connection,
             "UPDATE metier_schedules SET document = :document WHERE id = :id AND revision = :revision",
             id=schedule.id,
-            document=_document(after),
+            document=document_of(after),
             revision=schedule.revision,
         )
     return after
 
 
-def _keep(connection: Connection, pin: Pin) -> None:
+def keep(connection: Connection, pin: Pin) -> None:
     run(
         connection,
         "INSERT INTO metier_pins (digest, files) VALUES (:digest, :files) ON CONFLICT DO NOTHING",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from ..host.database import make_private
@@ -129,22 +130,24 @@ def failure(place: Place, reason: str) -> HostError:
     return HostError(f"{path} can't be used: {reason}", "check permissions and space", path)
 
 
-def run(connection: Connection, statement: str, **values: object) -> int:
-    """How many rows a statement changed."""
+@lru_cache(256)
+def _text(statement: str) -> Any:
+    """Statements are read once: there are few, and they are run often."""
     from sqlalchemy import text
 
-    return connection.execute(text(statement), values).rowcount
+    return text(statement)
+
+
+def run(connection: Connection, statement: str, **values: object) -> int:
+    """How many rows a statement changed."""
+    return connection.execute(_text(statement), values).rowcount
 
 
 def run_many(connection: Connection, statement: str, values: Sequence[Mapping[str, object]]) -> None:
-    from sqlalchemy import text
-
     if values:
-        connection.execute(text(statement), list(values))
+        connection.execute(_text(statement), list(values))
 
 
 def rows(connection: Connection, query: str, **values: object) -> list[Any]:
     """What a query finds; columns by name."""
-    from sqlalchemy import text
-
-    return list(connection.execute(text(query), values).mappings())
+    return list(connection.execute(_text(query), values).mappings())

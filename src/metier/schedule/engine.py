@@ -67,6 +67,10 @@ class Durable:
         """Do something once.  Its result is stored as JSON, and comes from the store after a crash."""
         return self._dbos.run_step({"name": name}, work)
 
+    def look_every(self, seconds: float) -> None:
+        """How often workers look into the queue; it is one number for all that share the database."""
+        self._dbos.retrieve_queue(QUEUE).set_polling_interval_sec(seconds)
+
     def take_over(self, worker: str) -> None:
         """Put what a dead worker had begun back into the queue; what DBOS has for that is not public."""
         self._dbos._recover_pending_workflows([worker])

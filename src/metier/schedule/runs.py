@@ -26,20 +26,22 @@ class Turn(NamedTuple):
         return f"{self.schedule}@{self.due}"
 
 
+_TURNS = (
+    "SELECT schedule, due FROM metier_firings w WHERE state = 'waiting' AND NOT EXISTS"
+    " (SELECT 1 FROM metier_firings a WHERE a.schedule = w.schedule AND a.state IN ('queued', 'running'))"
+    " ORDER BY due LIMIT :most"
+)
+
+
 def promote(engine: Engine, enqueue: Callable[[Connection, Turn], None], most: int = 200) -> int:
     """Queue what waits and has nothing of its schedule at work; book and queue change in one transaction."""
-    with engine.connect() as connection:  # mostly there is nothing, and no transaction is needed to see that
-        found = rows(
-            connection,
-            "SELECT schedule, min(due) AS due FROM metier_firings w WHERE state = 'waiting' AND NOT EXISTS"
-            " (SELECT 1 FROM metier_firings a WHERE a.schedule = w.schedule AND a.state IN ('queued', 'running'))"
-            " GROUP BY schedule ORDER BY min(due) LIMIT :most",
-            most=most,
-        )
-    if not found:
-        return 0
+    shared = engine.dialect.name == "postgresql"
+    query = _TURNS + (" FOR UPDATE SKIP LOCKED" if shared else "")
     with engine.begin() as connection:
-        return sum(_promote(connection, Turn(row["schedule"], row["due"]), enqueue) for row in found)
+        first: dict[str, int] = {}
+        for row in rows(connection, query, most=most):
+            first.setdefault(row["schedule"], row["due"])
+        return sum(_promote(connection, Turn(id, due), enqueue) for id, due in first.items())
 
 
 def _promote(connection: Connection, turn: Turn, enqueue: Callable[[Connection, Turn], None]) -> int:
@@ -57,6 +59,12 @@ def _promote(connection: Connection, turn: Turn, enqueue: Callable[[Connection, 
     if moved:
         enqueue(connection, turn)
     return moved
+
+
+def is_queued(engine: Engine) -> bool:
+    """Whether anything is queued that nobody has taken yet."""
+    with engine.connect() as connection:
+        return bool(rows(connection, "SELECT 1 AS one FROM metier_firings WHERE state = 'queued' LIMIT 1"))
 
 
 def begin(engine: Engine, turn: Turn, worker: str, now: datetime) -> Schedule | None:

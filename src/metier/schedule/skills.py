@@ -173,7 +173,7 @@ def session_folder(place: Place, session: str, name: str) -> str:
     folder = scratch.inside(f"{place.state}/sessions", session)
     state.make_folder(folder)
     if not paths.exists(f"{folder}/bot.md"):
-        state.write_text(f"{folder}/bot.md", BOT.format(name=name))
+        state.write_text(f"{folder}/bot.md", BOT.format(name=name), sync=False)
     return folder
 
 

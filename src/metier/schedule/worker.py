@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from json import dumps
@@ -28,9 +29,11 @@ class Pace:
 
     poll: float = 0.5
     queue_poll: float = 0.5
+    crowd_poll: float = 0.05
+    """How often the queue is looked into while a crowd waits in it."""
     concurrency: int = 8
     beat: float = 1.0
-    lease: float = 5.0
+    lease: float = 10.0
     """A worker that gives no sign for so long is dead."""
     grace: float = 30.0
     """On leaving, so long is waited for what is at work."""
@@ -63,6 +66,9 @@ def health_path(place: Place, name: str) -> str:
     return f"{place.state}/daemon/{name}.json"
 
 
+_PIECE = 100
+
+
 class Service:
     """One worker of a place.  `serve` returns when it is asked to stop."""
 
@@ -75,6 +81,7 @@ class Service:
         self.now: Callable[[], datetime] = utc_now
         self._seen: dict[str, tuple[int, float]] = {}
         self._at: dict[str, float] = {}
+        self._crowded = False
         self._firer: Firer
         self._engine: Engine
         self._durable: Durable
@@ -88,10 +95,11 @@ class Service:
             daemon.tell_keeper("READY=1")
             self.say(f"{self.name} works as {self.id}")
             while not self.signals.stop.is_set():
-                if not self._round():
+                pause = self._round()
+                if pause is None:
                     self.say("other workers have given this one up: it leaves, and is to be started anew")
                     return 75
-                self.signals.wake.wait(self.pace.poll)
+                self.signals.wake.wait(pause)
                 self.signals.wake.clear()
             return self._leave()
 
@@ -99,9 +107,9 @@ class Service:
         self._engine = open_engine(self.place)
         self.home = home_id(self.place)
         with named_errors(self.place):
+            ticker.recount(self._engine, self.now())
             me = Worker(self.id, self.name, self.home, daemon.machine(), daemon.pid(), book.ms(self.now()), 0, "up")
             runs.enrol(self._engine, me)
-            ticker.recount(self._engine, self.now())
             self._durable = Durable(self._engine, self.id)
             self._firer = Firer(
                 self.place,
@@ -116,16 +124,18 @@ class Service:
             )
             self._durable.launch(self._firer.work, self.pace.concurrency, self.pace.queue_poll)
 
-    def _round(self) -> bool:
-        """One look at the clock; False when this worker has been given up."""
+    def _round(self) -> float | None:
+        """A bounded piece of work, and how long to rest after it; None when this worker has been given up."""
+        pause = self.pace.poll
         try:
             with named_errors(self.place):
                 if self._is_time("beat", self.pace.beat):
                     if not runs.beat(self._engine, self.id):
-                        return False
+                        return None
                     self._sweep()
                     daemon.tell_keeper("WATCHDOG=1")
-                self.tick()
+                if self._tick():
+                    pause = 0
                 if self._is_time("tidy", self.pace.tidy):
                     ticker.forget(self._engine, self.now())
                     self._durable.clear(book.ms(self.now() - timedelta(hours=1)))
@@ -133,13 +143,22 @@ class Service:
         except HostError as error:  # a database that is away for a while comes back
             self.say(error.message)
             self._report(error.message)
-        return True
+        return pause
 
-    def tick(self) -> None:
-        """Claim what is due and queue what has its turn."""
-        while ticker.claim(self._engine, self.now()).schedules == 50 and not self.signals.stop.is_set():
-            runs.promote(self._engine, self._durable.enqueue)
-        runs.promote(self._engine, self._durable.enqueue)
+    def _tick(self) -> bool:
+        """Claim what is due, and queue what has its turn; whether there is more of it."""
+        claimed = ticker.claim(self._engine, self.now(), _PIECE)
+        queued = runs.promote(self._engine, self._durable.enqueue, _PIECE)
+        if queued > self.pace.concurrency and not self._crowded:
+            self._crowd(True)
+        elif self._crowded and self._is_time("crowd", 5.0) and not runs.is_queued(self._engine):
+            self._crowd(False)
+        return claimed.schedules == _PIECE or queued == _PIECE
+
+    def _crowd(self, there: bool) -> None:
+        self._crowded = there
+        self._at["crowd"] = clock.monotonic()
+        self._durable.look_every(self.pace.crowd_poll if there else self.pace.queue_poll)
 
     def _is_time(self, what: str, every: float) -> bool:
         now = clock.monotonic()
@@ -158,7 +177,8 @@ class Service:
             "running": len(self._firer.working),
             "trouble": trouble,
         }
-        state.write_text(health_path(self.place, self.name), dumps(found) + "\n")
+        with suppress(HostError):  # a full disk is reported where it matters
+            state.write_text(health_path(self.place, self.name), dumps(found) + "\n", sync=False)
 
     # --- Leases ---
 
