@@ -109,7 +109,7 @@ class House:
     def kill(self, process: subprocess.Popen[bytes], number: int = signal.SIGKILL) -> int:
         with contextlib.suppress(ProcessLookupError):
             process.send_signal(number)
-        return process.wait(30)
+        return process.wait(60)
 
     def said(self, name: str = "daemon") -> str:
         path = self.folder / f"{name}.out"
@@ -128,7 +128,7 @@ class House:
     def states(self, id: str = "") -> list[str]:
         return [one.state for one in reversed(self.firings(id))]
 
-    def until(self, holds: Callable[[], bool], seconds: float = 40.0) -> None:
+    def until(self, holds: Callable[[], bool], seconds: float = 120.0) -> None:
         end = time.monotonic() + seconds
         while not holds():
             assert time.monotonic() < end, f"it never came so: {self.states()} {self.said()}"

@@ -5,7 +5,7 @@ from itertools import islice, pairwise
 from zoneinfo import ZoneInfo
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from metier.schedule.when import BadTime, Cron, Once, checked_cron, firings, following, schedule_time
@@ -110,6 +110,7 @@ def test_a_zone_that_is_none_is_refused(zone):
         schedule_time("9:05", NOW, zone)
 
 
+@settings(deadline=None)
 @given(st.lists(WORDS, max_size=7).map(" ".join) | st.text(max_size=30), st.sampled_from(ZONES))
 def test_every_text_is_a_time_ahead_or_refused_with_the_text_in_the_message(text, zone):
     found: Once | Cron | str
@@ -127,6 +128,7 @@ def test_every_text_is_a_time_ahead_or_refused_with_the_text_in_the_message(text
         assert following(found, zone, NOW) is not None
 
 
+@settings(deadline=None)
 @given(st.integers(0, 23), st.integers(0, 59), st.integers(0, 20_000), st.sampled_from(ZONES))
 def test_a_local_time_of_any_day_comes_out_as_itself_or_moved_past_a_gap(hour, minute, day, zone):
     when = datetime(2001, 1, 1) + timedelta(days=day, hours=hour, minutes=minute)
@@ -202,6 +204,7 @@ DAYS = st.sampled_from(["*", "1", "8", "*/2", "30", "31"])
 WEEKDAYS = st.sampled_from(["*", "0", "1-5", "6"])
 
 
+@settings(deadline=None, max_examples=60)
 @given(MINUTES, HOURS, DAYS, WEEKDAYS, st.sampled_from(CHANGES), st.integers(-3_000, 3_000))
 def test_firings_are_what_a_walk_minute_by_minute_finds_whatever_the_clocks_do(
     minute, hour, day, weekday, change, begin
