@@ -37,6 +37,7 @@ fix: $(STAMP) ## mend and format what ruff can
 
 bench: $(STAMP) ## measure
 	$(RUN) bench/run.py
+	$(RUN) bench/schedules.py
 
 fuzz: $(STAMP) ## feed the parsers what nobody would write
 	@$(RUN) -c 'import atheris' 2>/dev/null || sh scripts/venv.sh add requirements/fuzz.txt

@@ -181,7 +181,7 @@ class History:
         known = {one.due for one in found}
         gaps = [one.note for one in found if "were missed from" in one.note]
         spans = [tuple(map(datetime.fromisoformat, note.rpartition("from ")[2].split(" to "))) for note in gaps]
-        lost = [at for at in self.expected - known if not any(first <= at for first, _ in spans)]
+        lost = [at for at in self.expected - known if not any(first <= at <= last for first, last in spans)]
         assert not lost, f"nobody knows of {sorted(lost)[:3]}"
 
 

@@ -46,7 +46,7 @@ def open_engine(place: Place, wait_ms: int = 5_000) -> Engine:
         import sqlalchemy  # noqa: F401  # is it there?
     except ImportError:
         raise MissingExtra("a schedule", "schedule") from None
-    url = place.env.get(URL, "")
+    url = place.env.get("METIER_DATABASE_URL", "")
     if url and not url.startswith(("postgresql://", "postgres://", "postgresql+psycopg://")):
         raise BadRequest(f"{URL} is not a PostgreSQL address", "set it to postgresql://…, or leave it out for SQLite")
     engine = _postgres(url) if url else _sqlite(place, wait_ms)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ..types.schedule import Schedule, State
+from ..types.schedule import Schedule
 from .book import instant_of, ms, pause_in, put, schedule_of, starts_of
 from .database import rows, run, run_many
 from .plan import Due, admitted, due, when_of
@@ -99,21 +98,23 @@ def _enter(connection: Connection, schedule: Schedule, found: Due, now: datetime
         for at, state, note in admission.new
     ]
     entered = put(connection, new)
-    put(connection, list(_missed(schedule, found, now)))
+    _miss(connection, schedule, found, now)
     if schedule.once and not found.fire:
         pause_in(connection, schedule.id, f"its time passed while nobody was there: {schedule.when}", now)
     return entered
 
 
-def _missed(schedule: Schedule, found: Due, now: datetime) -> Iterable[tuple[str, int, State, str, int, int | None]]:
-    """Each that was missed, or the latest of them, and one that stands for the others."""
+def _miss(connection: Connection, schedule: Schedule, found: Due, now: datetime) -> None:
+    """Write down the latest that were missed, each, and one that stands for those before."""
     older, named = found.missed[:-_NAMED], found.missed[-_NAMED:]
-    for at in named:
-        yield schedule.id, ms(at), "missed", "no worker was there", 0, ms(now)
-    if older:
-        more = f"{len(older)} were missed" if found.uncounted is None else f"more than {len(older)} were missed"
-        note = f"no worker was there; {more} from {older[0].isoformat()} to {older[-1].isoformat()}"
-        yield schedule.id, ms(older[0]), "missed", note, 0, ms(now)
+    put(connection, [(schedule.id, ms(at), "missed", "no worker was there", 0, ms(now)) for at in named])
+    if not older:
+        return
+    more = f"{len(older)} were missed" if found.uncounted is None else f"more than {len(older)} were missed"
+    note = f"no worker was there; {more} from {older[0].isoformat()} to {older[-1].isoformat()}"
+    for at in older:  # the first may have been dealt with before the clock was turned back
+        if put(connection, [(schedule.id, ms(at), "missed", note, 0, ms(now))]):
+            return
 
 
 def recount(engine: Engine, now: datetime) -> int:
