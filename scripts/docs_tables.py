@@ -121,7 +121,7 @@ _VARIABLES = {
     "HOME": "where `~` is",
     "METIER_HOME": "where metier keeps its own files; `~/.metier` otherwise",
     "METIER_PATH": "folders of skills, separated by `:`, that shadow all others",
-    "METIER_DATABASE_URL": "`postgresql://…`: where schedules are kept for a fleet; SQLite in metier's folder otherwise",
+    "METIER_DATABASE_URL": "`postgresql://…`: where a fleet's schedules are; SQLite in metier's folder otherwise",
     "TZ": "the zone of a schedule that names none; the machine's otherwise",
     "NOTIFY_SOCKET": "set by systemd: the daemon says that it is ready and alive",
     "OPENCLAW_BUNDLED_SKILLS_DIR": "the folder of the skills that come with OpenClaw",
