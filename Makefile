@@ -37,6 +37,7 @@ fix: $(STAMP) ## mend and format what ruff can
 
 bench: $(STAMP) ## measure
 	$(RUN) bench/run.py
+	$(RUN) bench/schedules.py
 
 bench-select: $(STAMP) ## measure how well the right skill is found
 	$(RUN) -m bench.selection --dense

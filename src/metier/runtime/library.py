@@ -243,14 +243,12 @@ def _scheduled(library: Library) -> tuple[Command, ...]:
     """Scheduler skills are no skills of the library; they are offered by name alone."""
     if not library.dialect.serving.commands.scheduled:
         return ()
-    found = []
-    for root in library.roots:
-        for skipped in sorted(root.skip):
-            folder = f"{root.origin.path}/{skipped}"
-            for name in paths.folders_with(folder, "SKILL.md"):
-                path = f"{folder}/{name}/SKILL.md"
-                found.append(Command(f"sched-{name}", None, "run this scheduled skill now", scheduled=path))
-    return tuple(found)
+    from ..schedule.skills import PREFIX, folders
+
+    return tuple(
+        Command(PREFIX + name, None, "run this scheduled skill now", scheduled=f"{folder}/SKILL.md")
+        for name, folder in sorted(folders(library.place).items())
+    )
 
 
 def _same(library: Library, one: Skill, other: Skill) -> bool:

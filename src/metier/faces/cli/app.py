@@ -43,6 +43,8 @@ COMMANDS = {
     "plugins": ("plugins:plugins", "List plugins, or install one."),
     "unpack": ("unpack:unpack", "Take an archive apart, safely."),
     "trust": ("trust:trust", "Trust the skills of a project."),
+    "schedule": ("schedule:schedule", "Run skills at their times."),
+    "daemon": ("daemon:daemon", "Fire schedules, in the foreground."),
     "roots": ("roots:roots", "Show where metier looks, in order of precedence."),
     "doctor": ("doctor:doctor", "Check metier's own footing on this machine."),
     "init": ("init:init", "Copy the bundled skills to where you may edit them."),
