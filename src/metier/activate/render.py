@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -14,8 +15,9 @@ from ..types.errors import SkillError
 from ..types.running import Ran
 from ..types.skill import Skill
 from ..types.text import ordered_in, seen, without_orders
-from .command import Atom, Read, Simple, Unreadable, Value, read
+from .command import read
 from .hazards import check, names_of
+from .lexicon import Atom, Read, Simple, Unreadable, Value
 from .markers import marked
 from .template import (
     Filling,
@@ -56,6 +58,8 @@ _OFF_NOTES = {
     "untrusted": "[command not run: this skill is not trusted]",
     "off": "[command not run: commands in skills are switched off]",
 }
+_safe = re.compile(r"[A-Za-z0-9_./@%+:,-]+")
+"""A path that says the same to a shell in any quotes, and in none."""
 LONGEST_VALUE = 100_000
 """Bytes of an argument that may reach a command; a system passes no more than some of them."""
 
@@ -169,7 +173,7 @@ class _Writer:
         if left <= 0:
             return self.failed(command, shell, "the time for all commands of this skill is used up")
         try:
-            found = read(_atoms(command, self.filled))
+            found = _read(_atoms(command, self.filled))
             _check_values(found.env)
             check(found, self.call.by == "user")
         except Unreadable as reason:
@@ -230,8 +234,19 @@ def _atoms(command: Command, filled: Filling) -> list[Atom]:
             case Word() | Named():
                 atoms.append(Value(whole, (whole,)))
             case _:
-                atoms.append(Value(whole, (whole,), ours=True))
+                atoms.extend(whole if _safe.fullmatch(whole) else (Value(whole, (whole,), ours=True),))
     return atoms
+
+
+def _read(atoms: list[Atom]) -> Read:
+    """A command with its values; one that takes none is run as its author wrote it, whatever it is."""
+    if any(isinstance(one, Value) for one in atoms):
+        return read(atoms)
+    source = "".join(one for one in atoms if isinstance(one, str))
+    try:
+        return read(atoms)._replace(source=source)
+    except Unreadable:
+        return Read(source, {})
 
 
 def _check_values(env: dict[str, str]) -> None:
