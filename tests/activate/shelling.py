@@ -10,6 +10,7 @@ from typing import Any
 from tests.making import origin, skill
 
 from metier.activate import Terms, render
+from metier.activate.render import Run
 from metier.host import process
 from metier.types.activation import Activation, By, Call
 from metier.types.dialect import Shell
@@ -46,14 +47,14 @@ def activated(
     body: str,
     arguments: str | tuple[str, ...] = "",
     dialect: str = "umbra",
-    run: Runner | None = None,
+    run: Run | None = None,
     by: By = "user",
     **more: Any,
 ) -> Activation:
     """A body, rendered without any disk."""
     off = more.pop("off", "")
     variables = more.pop("variables", {})
-    made = skill("s", at=origin(dialect), **more)
+    made = skill("s", at=origin(dialect), extra={"arguments": more.pop("names", ())}, **more)
     return render(made, body, Call("s", arguments, by, "/work"), Terms(run or Runner(), off, variables))
 
 

@@ -90,10 +90,11 @@ def _line(scan: _Scan, at: int, stop: int) -> Generator[Marked, None, bool]:
     runs = list(_ticks.finditer(body, at, stop))
     last = {len(found[0]): number for number, found in enumerate(runs) if found[0] != "<!--"}
     number = 0
+    text = at + len(body[at:stop]) - len(body[at:stop].lstrip(" \t"))
     while number < len(runs):
         found = runs[number]
         if found[0] == "<!--":
-            if found.end() > scan.last_comment and body[at : found.start()].strip(" \t"):
+            if found.end() > scan.last_comment and found.start() > text:
                 number += 1  # in the middle of a line, and never closed: it is no comment
                 continue
             closed = body.find("-->", found.end(), stop)

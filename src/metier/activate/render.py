@@ -9,17 +9,18 @@ from functools import lru_cache
 from hashlib import sha256
 from typing import Literal, NamedTuple, TypeAlias
 
-from ..types.activation import Activation, Call, Insert
+from ..types.activation import Activation, Call, Insert, InsertKind
 from ..types.dialect import Authoring, Shell
 from ..types.errors import SkillError
 from ..types.running import Ran
 from ..types.skill import Skill
-from ..types.text import ordered_in, seen, without_orders
+from ..types.text import at_orders, points_of, seen
 from .command import read
 from .hazards import check, names_of
 from .lexicon import Atom, Read, Simple, Unreadable, Value
 from .markers import marked
 from .template import (
+    Escaped,
     Filling,
     Forms,
     Given,
@@ -116,10 +117,16 @@ def parts(body: str, forms: Forms, shell: Shell | None) -> tuple[Part, ...]:
     return tuple(found)
 
 
-def _kind(part: Piece) -> Literal["argument", "variable", "path"]:
-    if isinstance(part, Variable):
-        return "variable"
-    return "path" if isinstance(part, Rooted) else "argument"
+def _kind(part: Piece) -> InsertKind:
+    match part:
+        case Variable():
+            return "variable"
+        case Rooted():
+            return "path"
+        case Escaped():
+            return "escape"
+        case _:
+            return "argument"
 
 
 class _Writer:
@@ -138,14 +145,17 @@ class _Writer:
 
     def keep(self, text: str) -> None:
         """The author's own text, without what nobody can see."""
-        if not text.isascii() and (found := ordered_in(text)):
-            self.inserts.append(Insert("removed", " ".join(found), "", self.length, "hidden characters"))
-            text = without_orders(text)
-        self.write(text)
+        if text.isascii():
+            self.write(text)
+            return
+        for stays, goes in at_orders(text):
+            self.write(stays)
+            if goes:
+                self.inserts.append(Insert("removed", goes, "", self.length, f"hidden characters {points_of(goes)}"))
 
     def insert(
         self,
-        kind: Literal["argument", "variable", "path", "command", "appended"],
+        kind: InsertKind,
         source: str,
         value: str,
         note: str = "",
@@ -222,7 +232,7 @@ def _atoms(command: Command, filled: Filling) -> list[Atom]:
     """A command's characters, with a value wherever there is one to be put; what has none is text."""
     atoms: list[Atom] = []
     for piece in command.pieces:
-        if isinstance(piece, Text) or not is_there(piece, filled):
+        if isinstance(piece, Text | Escaped) or not is_there(piece, filled):
             atoms.extend(value_of(piece, filled))
             continue
         whole = value_of(piece, filled)

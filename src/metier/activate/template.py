@@ -18,6 +18,12 @@ class Text(NamedTuple):
     text: str
 
 
+class Escaped(NamedTuple):
+    """A placeholder behind a backslash: it stands for itself."""
+
+    source: str
+
+
 class Whole(NamedTuple):
     """All arguments."""
 
@@ -58,7 +64,7 @@ class Rooted(NamedTuple):
     source: str
 
 
-Piece: TypeAlias = Text | Whole | Word | Slice | Named | Variable | Rooted
+Piece: TypeAlias = Text | Escaped | Whole | Word | Slice | Named | Variable | Rooted
 
 
 class Forms(NamedTuple):
@@ -128,7 +134,7 @@ def _read(match: re.Match[str], forms: Forms) -> Piece:
     """The piece a match stands for; an escaped form is text, without its backslash."""
     source = match[0]
     if source[0] == "\\":
-        return Text(source[1:])
+        return Escaped(source)
     kind = match.lastgroup
     if kind == "variable":
         return Variable(match["variable"], source)
@@ -184,6 +190,8 @@ def value_of(piece: Piece, filled: Filling) -> str:
     match piece:
         case Text(text):
             return text
+        case Escaped(source):
+            return source[1:]
         case Whole():
             return filled.whole
         case Variable(name, source):

@@ -60,7 +60,8 @@ def render(context: Context, name: str, arguments: tuple[str, ...], delivery: st
             told(message.text)
     for one in activation.inserts:
         if one.note:
-            warn(f"{one.kind} `{clean(one.source)}`: {clean(one.note)}")
+            what = one.kind if one.kind == "removed" else f"{one.kind} `{one.source}`"
+            warn(clean(f"{what}: {one.note}"))
 
 
 def _activated(
