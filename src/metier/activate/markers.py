@@ -52,7 +52,7 @@ def marked(body: str, shell: Shell) -> Iterator[Marked]:
         inner, closing = _closing(body, stop + 1, opened["mark"])
         if closing < 0:
             return  # never closed: it is code to the end, and nothing in it runs
-        runs = opened["mark"][0] == "`" and opened["info"].strip(" \t\r") == "!" and not opened["within"]
+        runs = opened["mark"][0] == "`" and opened["info"].rstrip(" \t\r") == "!" and not opened["within"]
         if shell.fenced and runs:
             indent = opened.start("mark") - at
             yield Marked(opened.start("mark"), closing, _dedent(body[stop + 1 : inner], indent), True)

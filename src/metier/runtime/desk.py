@@ -95,6 +95,7 @@ class LibraryDesk:
         off: Off = "" if usable and skill.origin.trusted else "untrusted"
         if library.settings.shell_off:
             off = "off"
+        rooted = skill.origin.dialect.authoring.rooted
         terms = Terms(
             run=lambda source, env, shell, limit: self._command(skill, source, env, (shell, limit)),
             off=off or ("preview" if preview else ""),
@@ -104,7 +105,7 @@ class LibraryDesk:
                 "CLAUDE_PROJECT_DIR": library.place.project,
                 **self.variables,
             },
-            folders=frozenset(path.partition("/")[0] for path in paths.tree_paths(skill.directory) if "/" in path),
+            folders=frozenset(name for name in rooted if paths.is_folder(f"{skill.directory}/{name}")),
             clock=monotonic,
         )
         return render(skill, library.read(skill).text, call, terms)
@@ -133,7 +134,9 @@ class LibraryDesk:
         """Part of a text file; every other path, kind of file or content is refused in words."""
         if path.startswith(("/", "~")) or _elsewhere.match(path):
             raise Refused(f"Access denied: '{path}' is outside skill directory")
-        if _private.search(path.removeprefix("./")):
+        real = paths.real_path(f"{skill.directory}/{path}") if paths.can_be_path(path) else path
+        inside = real.removeprefix(f"{paths.real_path(skill.directory)}/")
+        if _private.search(path.removeprefix("./")) or (inside != real and _private.search(inside)):
             raise Refused(f"Access denied: '{path}' is a private file")
         try:
             size, data = files.read_part(skill.directory, path, offset, PAGE)

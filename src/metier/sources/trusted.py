@@ -25,8 +25,9 @@ _PROSE = frozenset(
     }
 )  # fmt: skip
 """Frontmatter that says something and grants nothing; every other key counts."""
-_inline = re.compile(r"(?=!`+([^`]*)`)")
-_fence = re.compile(r"[ \t]*(?:`{3,}|~{3,})[ \t]*(!?)")
+_inline = re.compile(r"(?=!`([^`]*)`)")
+_opener = re.compile(r"[ \t]*(`{3,})[ \t]*!")
+_closer = re.compile(r"(?:[ \t]*>)*[ \t]*(`{3,})[ \t\r]*")
 
 Record = Mapping[str, object]
 
@@ -99,29 +100,41 @@ def _runs(skill: Skill, limit: int) -> Iterator[tuple[str, str]]:
     except (OSError, MetierError):
         yield "SKILL.md, which can't be read", _digest("unseen", str(now_ns()))
         body = ""
-    for command in _commands(body):
+    for command in commands_in(body):
         yield f"`{command}`", _digest("command", command)
     yield from _files(directory)
     yield from _grants(skill)
 
 
-def _commands(body: str) -> Iterator[str]:
+def commands_in(body: str) -> Iterator[str]:
     """Everything in a body that any dialect might take for a command, and rather too much than too little."""
-    yield from dict.fromkeys(found.strip() for found in _inline.findall(body))
+    lines = body.split("\n")
+    inline = [found for line in lines for found in _on_line(line)]
+    yield from dict.fromkeys(found.strip() for found in inline)
     block: list[str] | None = None
-    for line in body.split("\n"):
-        fence = _fence.match(line)
-        if fence is None:
-            if block is not None:
-                block.append(line)
-            continue
-        if block is not None:
+    ticks = 0
+    for line in lines:
+        opened, closed = _opener.match(line), _closer.fullmatch(line)
+        if block is not None and closed is not None and len(closed[1]) >= ticks:
             yield "\n".join(block).strip()
             block = None
-        if fence[1]:
-            block = [line[fence.end() :]]
+        elif opened is not None:
+            # One that opens inside another may be the one that counts, so the longest must be closed.
+            ticks = max(len(opened[1]), ticks if block is not None else 0)
+            block = [] if block is None else block
+            block.append(line[opened.end() :])
+        elif block is not None:
+            block.append(line)
     if block is not None:
         yield "\n".join(block).strip()
+
+
+def _on_line(line: str) -> list[str]:
+    """The commands between backticks; where longer runs of them make that hard to tell, all from the first on."""
+    if "``" not in line:
+        return _inline.findall(line)
+    start = line.find("!`")
+    return [line[start + 2 :]] if start >= 0 else []
 
 
 def _files(directory: str) -> Iterator[tuple[str, str]]:
