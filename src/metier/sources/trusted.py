@@ -26,8 +26,8 @@ _PROSE = frozenset(
 )  # fmt: skip
 """Frontmatter that says something and grants nothing; every other key counts."""
 _inline = re.compile(r"(?=!`([^`]*)`)")
-_opener = re.compile(r"[ \t]*(`{3,})[ \t]*!")
-_closer = re.compile(r"(?:[ \t]*>)*[ \t]*(`{3,})[ \t\r]*")
+_opener = {tick: re.compile(rf"[ \t]*({tick}{{3,}})[ \t]*!") for tick in "`~"}
+_closer = {tick: re.compile(rf"(?:[ \t]*+>)*+[ \t]*+({tick}{{3,}})[ \t\r]*") for tick in "`~"}
 
 Record = Mapping[str, object]
 
@@ -111,20 +111,25 @@ def commands_in(body: str) -> Iterator[str]:
     lines = body.split("\n")
     inline = [found for line in lines for found in _on_line(line)]
     yield from dict.fromkeys(found.strip() for found in inline)
+    for tick in "`~":
+        yield from _blocks(lines, tick)
+
+
+def _blocks(lines: list[str], tick: str) -> Iterator[str]:
     block: list[str] | None = None
     ticks = 0
     for line in lines:
-        opened, closed = _opener.match(line), _closer.fullmatch(line)
-        if block is not None and closed is not None and len(closed[1]) >= ticks:
+        opened, closed = _opener[tick].match(line), _closer[tick].fullmatch(line)
+        if block is None:
+            if opened is not None:
+                block, ticks = [line[opened.end() :]], len(opened[1])
+        elif closed is not None and len(closed[1]) >= ticks:
             yield "\n".join(block).strip()
             block = None
-        elif opened is not None:
-            # One that opens inside another may be the one that counts, so the longest must be closed.
-            ticks = max(len(opened[1]), ticks if block is not None else 0)
-            block = [] if block is None else block
-            block.append(line[opened.end() :])
-        elif block is not None:
+        else:
             block.append(line)
+            if opened is not None:  # perhaps it is the one that counts: then its own end counts
+                ticks = max(ticks, len(opened[1]))
     if block is not None:
         yield "\n".join(block).strip()
 
