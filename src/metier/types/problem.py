@@ -16,7 +16,7 @@ ParseCode: TypeAlias = Literal[
     "compatibility-too-long", "unknown-field",
 ]  # fmt: skip
 FileCode: TypeAlias = Literal["file-case", "not-a-file", "unreadable", "link-outside", "link-broken"]
-LintCode: TypeAlias = Literal["hidden-text", "placeholder-hazard", "field-typo", "tools-invalid"]
+LintCode: TypeAlias = Literal["hidden-text", "placeholder-hazard", "foreign-construct", "field-typo", "tools-invalid"]
 EligibilityCode: TypeAlias = Literal[
     "disabled", "not_in_allowlist", "platform", "binary", "any_binary", "env", "config"
 ]
@@ -120,6 +120,7 @@ MEANINGS: dict[Code, Meaning] = {
     "placeholder-hazard": Meaning(
         "warning", "`{0}` will be replaced by an argument", "{1}"
     ),
+    "foreign-construct": Meaning("warning", "`{0}` means nothing in {1} and stays as it is", "{2}"),
     "field-typo": Meaning("warning", "`{0}` is not a field", "did you mean `{1}`?"),
     "tools-invalid": Meaning("warning", "`allowed-tools` has unbalanced brackets", "balance ( and )"),
     "disabled": Meaning("error", "Skill disabled in config", "{0}"),
