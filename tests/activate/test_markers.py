@@ -115,7 +115,7 @@ def test_a_dialect_without_commands_has_none(dialect: str):
 def test_the_parts_of_a_body_are_the_body(body: str):
     for dialect in ("umbra", "agentmd", "claude", "standard"):
         found = parts(body, Forms(), shell(dialect))
-        assert "".join(getattr(one, "source", "") or getattr(one, "text", "") for one in found) == body
+        assert "".join(one if isinstance(one, str) else one.source for one in found) == body
 
 
 OPENERS = ["!`", "```!\n", "<!--", "${@:", "~~~\n", "`", "\\", "\\`", "``!`", "> ```!\n", "- ```\n", "<!-- ` -->", "!`a` ",

@@ -79,7 +79,8 @@ def names_of(found: Sequence[Simple]) -> Iterator[tuple[str, ...]]:
             words = effective(command.words)
         except Unreadable:
             words = ()
-        yield tuple(name_of(word) for word in words[:2])
+        plain = [word for word in words[1:] if not word.text.startswith("-")]
+        yield tuple(name_of(word) for word in (*words[:1], *plain[:1]))
 
 
 def _reckons(commands: Sequence[Simple]) -> bool:

@@ -25,12 +25,13 @@ _fence = re.compile(
     r"(?P<within>(?:[ \t]*+(?:>|[-*+](?=[ \t])|[0-9]{1,9}[.)](?=[ \t])))*+)[ \t]*+(?P<mark>`{3,}|~{3,})(?P<info>[^\n]*)"
 )
 """A fence, also in a quotation or a list."""
+_inline, _block = re.compile("!`").search, re.compile("`!").search
 _ticks = re.compile(r"`+|<!--")
 
 
 def marked(body: str, shell: Shell) -> Iterator[Marked]:
     """The commands of a body, in order.  Linear in its length, whatever it holds."""
-    if "!`" not in body and "`!" not in body:
+    if "!" not in body or "`" not in body or not (_inline(body) or _block(body)):
         return
     at, end = 0, len(body)
     scan = _Scan(body, shell, body.rfind("-->"))

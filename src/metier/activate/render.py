@@ -6,7 +6,6 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache
-from hashlib import sha256
 from typing import Literal, NamedTuple, TypeAlias
 
 from ..types.activation import Activation, Call, Insert, InsertKind
@@ -26,9 +25,9 @@ from .template import (
     Given,
     Named,
     Piece,
+    Placeholder,
     Rooted,
     Slice,
-    Text,
     Variable,
     Whole,
     Word,
@@ -91,17 +90,16 @@ def render(skill: Skill, body: str, call: Call, terms: Terms) -> Activation:
     given = Given(call.arguments, skill.arguments, terms.variables, skill.directory)
     filled = filling(given, authoring.arguments)
     writer = _Writer(skill, call, terms, filled)
+    plain = body.isascii()
     for part in found:
-        if isinstance(part, Text):
-            writer.keep(part.text)
+        if isinstance(part, str):
+            (writer.write if plain else writer.keep)(part)
         elif isinstance(part, Command):
             writer.insert("command", part.source, *writer.command(part))
         else:
-            writer.insert(_kind(part), part.source, value_of(part, filled))
+            writer.insert(_KINDS.get(type(part), "argument"), part.source, writer.value(part))
     writer.append_unused(found, authoring)
-    text = "".join(writer.out)
-    digest = "sha256:" + sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
-    return Activation(skill, call, text, tuple(writer.inserts), digest)
+    return Activation(skill, call, "".join(writer.out), tuple(writer.inserts))
 
 
 @lru_cache(maxsize=64)
@@ -117,16 +115,7 @@ def parts(body: str, forms: Forms, shell: Shell | None) -> tuple[Part, ...]:
     return tuple(found)
 
 
-def _kind(part: Piece) -> InsertKind:
-    match part:
-        case Variable():
-            return "variable"
-        case Rooted():
-            return "path"
-        case Escaped():
-            return "escape"
-        case _:
-            return "argument"
+_KINDS: dict[type, InsertKind] = {Variable: "variable", Rooted: "path", Escaped: "escape"}
 
 
 class _Writer:
@@ -136,6 +125,7 @@ class _Writer:
         self.skill, self.call, self.terms, self.filled = skill, call, terms, filled
         self.out: list[str] = []
         self.inserts: list[Insert] = []
+        self.values: dict[Placeholder, str] = {}
         self.length = 0
         self.begun = terms.clock()
 
@@ -145,21 +135,19 @@ class _Writer:
 
     def keep(self, text: str) -> None:
         """The author's own text, without what nobody can see."""
-        if text.isascii():
-            self.write(text)
-            return
         for stays, goes in at_orders(text):
             self.write(stays)
             if goes:
                 self.inserts.append(Insert("removed", goes, "", self.length, f"hidden characters {points_of(goes)}"))
 
-    def insert(
-        self,
-        kind: InsertKind,
-        source: str,
-        value: str,
-        note: str = "",
-    ) -> None:
+    def value(self, part: Placeholder) -> str:
+        """What a placeholder becomes; most stand in a body more than once."""
+        known = self.values.get(part)
+        if known is None:
+            known = self.values[part] = value_of(part, self.filled)
+        return known
+
+    def insert(self, kind: InsertKind, source: str, value: str, note: str = "") -> None:
         self.inserts.append(Insert(kind, source, value, self.length, note))
         self.write(value)
 
@@ -232,7 +220,10 @@ def _atoms(command: Command, filled: Filling) -> list[Atom]:
     """A command's characters, with a value wherever there is one to be put; what has none is text."""
     atoms: list[Atom] = []
     for piece in command.pieces:
-        if isinstance(piece, Text | Escaped) or not is_there(piece, filled):
+        if isinstance(piece, str):
+            atoms.extend(piece)
+            continue
+        if isinstance(piece, Escaped) or not is_there(piece, filled):
             atoms.extend(value_of(piece, filled))
             continue
         whole = value_of(piece, filled)

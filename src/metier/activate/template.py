@@ -3,19 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import NamedTuple, TypeAlias
 
 from ..types.dialect import Arguments
 from .words import words_of
-
-
-class Text(NamedTuple):
-    """What the author wrote, to be kept as it is."""
-
-    text: str
 
 
 class Escaped(NamedTuple):
@@ -64,7 +58,9 @@ class Rooted(NamedTuple):
     source: str
 
 
-Piece: TypeAlias = Text | Escaped | Whole | Word | Slice | Named | Variable | Rooted
+Placeholder: TypeAlias = Escaped | Whole | Word | Slice | Named | Variable | Rooted
+Piece: TypeAlias = str | Placeholder
+"""What the author wrote, to be kept as it is, or something to put in its place."""
 
 
 class Forms(NamedTuple):
@@ -89,57 +85,89 @@ class Given:
 
 def pieces(text: str, forms: Forms) -> tuple[Piece, ...]:
     """Split a text at its placeholders, from left to right, once."""
-    pattern = _pattern(forms)
-    if pattern is None:
-        return (Text(text),) if text else ()
+    if forms.rooted:
+        return tuple(_rooted(text, forms.rooted))
+    reader = _reader(forms)
+    if reader is None or "$" not in text:
+        return (text,) if text else ()
+    pattern, known = reader
+    escape = forms.arguments is not None and forms.arguments.escape
     found: list[Piece] = []
     last = 0
     for match in pattern.finditer(text):
-        if match.start() > last:
-            found.append(Text(text[last : match.start()]))
-        found.append(_read(match, forms))
-        last = match.end()
+        source = match[0]
+        start, end = match.span()
+        piece = known.get(source)
+        if piece is None:
+            piece = known[source] = _read(match, forms)
+            if len(known) > _MOST_KNOWN:
+                known.clear()
+        if escape and start and text[start - 1] == "\\" and type(piece) is not Variable and _escaped(text, start):
+            start -= 1
+            piece = Escaped(text[start:end])
+        if start > last:
+            found.append(text[last:start])
+        found.append(piece)
+        last = end
     if last < len(text):
-        found.append(Text(text[last:]))
+        found.append(text[last:])
     return tuple(found)
 
 
+_MOST_KNOWN = 1_000
+
+
+def _escaped(text: str, start: int) -> bool:
+    """One backslash directly before makes a form literal; two do not."""
+    return start < 2 or text[start - 2] != "\\"
+
+
+def _rooted(text: str, folders: Sequence[str]) -> Iterator[Piece]:
+    last = 0
+    for match in _at_start_of_path(tuple(folders)).finditer(text):
+        if match.start() > last:
+            yield text[last : match.start()]
+        yield Rooted(match[0], match[0])
+        last = match.end()
+    if last < len(text):
+        yield text[last:]
+
+
+@lru_cache(maxsize=16)
+def _at_start_of_path(folders: tuple[str, ...]) -> re.Pattern[str]:
+    return re.compile(r"(?<![A-Za-z0-9_./\\~$}@%+:-])(?:" + "|".join(map(re.escape, folders)) + ")(?=/)")
+
+
 @lru_cache(maxsize=256)
-def _pattern(wanted: Forms) -> re.Pattern[str] | None:
-    """One pattern for every form a dialect has; the longer form first where two begin alike."""
+def _reader(wanted: Forms) -> tuple[re.Pattern[str], dict[str, Placeholder]] | None:
+    """One pattern for every form a dialect has, and what was read with it before.
+
+    Every form begins with `$`, which makes the search quick; the longer form comes first where two begin alike.
+    """
     forms = []
     arguments = wanted.arguments
     if wanted.variables:
         longest = sorted(wanted.variables, key=len, reverse=True)
-        forms.append(r"\$\{(?P<variable>" + "|".join(map(re.escape, longest)) + r")\}")
-    if wanted.rooted:
-        forms.append(r"(?<![A-Za-z0-9_./\\~$}@%+:-])(?P<rooted>" + "|".join(map(re.escape, wanted.rooted)) + ")(?=/)")
-    own = []
+        forms.append(r"\{(?P<variable>" + "|".join(map(re.escape, longest)) + r")\}")
     if arguments is not None:
         if arguments.slices:
-            own.append(r"\$\{@:(?P<start>[0-9]+)(?::(?P<count>[0-9]+))?\}")
+            forms.append(r"\{@:(?P<start>[0-9]+)(?::(?P<count>[0-9]+))?\}")
         if arguments.bracketed:
-            own.append(r"\$ARGUMENTS\[(?P<bracket>[0-9]+)\]")
-        own.append(r"(?P<whole>\$ARGUMENTS" + (r"|\$@" if arguments.slices else "") + ")")
-        own.append(r"\$(?P<number>[0-9](?!\w))" if arguments.single_digit else r"\$(?P<number>[0-9]+)")
+            forms.append(r"ARGUMENTS\[(?P<bracket>[0-9]+)\]")
+        forms.append(r"(?P<whole>ARGUMENTS" + (r"|@" if arguments.slices else "") + ")")
+        forms.append(r"(?P<number>[0-9](?!\w))" if arguments.single_digit else r"(?P<number>[0-9]+)")
         if arguments.named and wanted.names:
             longest = sorted((name for name in wanted.names if name), key=len, reverse=True)
-            own.append(r"\$(?P<name>" + "|".join(map(re.escape, longest)) + r")(?!\w)")
-        escape = r"(?P<escape>(?<!\\)\\(?=\$))?" if arguments.escape else ""
-        forms.append(escape + "(?:" + "|".join(own) + ")")
-    return re.compile("|".join(forms)) if forms else None
+            forms.append(r"(?P<name>" + "|".join(map(re.escape, longest)) + r")(?!\w)")
+    return (re.compile(r"\$(?:" + "|".join(forms) + ")"), {}) if forms else None
 
 
-def _read(match: re.Match[str], forms: Forms) -> Piece:
-    """The piece a match stands for; an escaped form is text, without its backslash."""
+def _read(match: re.Match[str], forms: Forms) -> Placeholder:
+    """The placeholder a match stands for."""
     source = match[0]
-    if source[0] == "\\":
-        return Escaped(source)
     kind = match.lastgroup
     if kind == "variable":
         return Variable(match["variable"], source)
-    if kind == "rooted":
-        return Rooted(source, source)
     assert forms.arguments is not None
     if kind == "whole":
         return Whole(source)
@@ -182,14 +210,12 @@ def filling(given: Given, arguments: Arguments | None) -> Filling:
 def fill(found: Sequence[Piece], arguments: Arguments | None, given: Given) -> str:
     """The text with every placeholder replaced.  What is put in is never looked at again."""
     filled = filling(given, arguments)
-    return "".join([piece.text if isinstance(piece, Text) else value_of(piece, filled) for piece in found])
+    return "".join([piece if isinstance(piece, str) else value_of(piece, filled) for piece in found])
 
 
-def value_of(piece: Piece, filled: Filling) -> str:
-    """What a piece becomes in the text."""
+def value_of(piece: Placeholder, filled: Filling) -> str:
+    """What a placeholder becomes in the text."""
     match piece:
-        case Text(text):
-            return text
         case Escaped(source):
             return source[1:]
         case Whole():
@@ -213,7 +239,7 @@ def words_at(piece: Slice, filled: Filling) -> tuple[str, ...]:
     return words if piece.length is None else words[: piece.length]
 
 
-def is_there(piece: Piece, filled: Filling) -> bool:
+def is_there(piece: Placeholder, filled: Filling) -> bool:
     """Whether there is a value for it at all: a word that was not given has none."""
     match piece:
         case Word(at, _) | Named(at, _):

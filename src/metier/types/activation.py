@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Literal, NamedTuple, TypeAlias
 
 from .skill import Skill
@@ -56,8 +57,13 @@ class Activation:
     text: str
     """The body, rendered: the same bytes in every delivery that carries it."""
     inserts: tuple[Insert, ...] = ()
-    digest: str = ""
-    """Of the rendered text, as `sha256:…`."""
+
+    @cached_property
+    def digest(self) -> str:
+        """Of the rendered text, as `sha256:…`."""
+        from hashlib import sha256
+
+        return "sha256:" + sha256(self.text.encode("utf-8", "surrogatepass")).hexdigest()
 
     @property
     def tokens(self) -> int:
