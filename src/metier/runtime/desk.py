@@ -113,7 +113,8 @@ class LibraryDesk:
     def _command(self, skill: Skill, source: str, values: dict[str, str], bounds: tuple[Shell, float]) -> Ran:
         shell, limit = bounds
         env = environment(self.library, skill)
-        argv = (*shell_program(shell, env), source)
+        own_name = ("",) if "$0" in source else ()  # a word that was not given is no word, not the shell's name
+        argv = (*shell_program(shell, env), source, *own_name)
         cwd = skill.directory if shell.cwd == "skill" else self.cwd
         program = Program(argv, cwd, env | values, limit, merged=shell.output == "merged")
         return self._run(program, skill)

@@ -61,7 +61,7 @@ def render(context: Context, name: str, arguments: tuple[str, ...], delivery: st
             told(message.text)
     for one in activation.inserts:
         if one.note:
-            what = one.kind if one.kind == "removed" else f"{one.kind} `{one.source}`"
+            what = one.kind if one.kind == "removed" else f"{one.kind} {one.source}"
             warn(clean(f"{what}: {one.note}"))
     _warn_of(library, activation.skill)
 
