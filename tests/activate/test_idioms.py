@@ -132,7 +132,7 @@ REFUSED = [
     "echo $[$1]", "(( x = $1 ))", "echo '$1", 'echo "$1', "echo $(echo $1", "cat <<EOF\n$1", "echo $$1",
     "x=$1; cat <<EOF\n${y:-$(eval $x)}\nEOF", 'x=$1; echo "${y:-$(eval $x)}"', "cat <<EOF\n$(eval\n$1)\nEOF",
     # it would be a name
-    "read $1", "unset $1", "export $1", "declare $1", "printf -v $1 x", "local $1",
+    "read $1", "wait -p $1", "read -p x $1", "unset $1", "export $1", "declare $1", "printf -v $1 x", "local $1",
 ]  # fmt: skip
 """All of these are refused, whatever the argument is."""
 
@@ -212,6 +212,11 @@ def test_an_option_from_a_model_or_a_schedule_needs_the_authors_two_dashes(comma
     assert bool(refusal(command, ("--output=x",), by="model")) is refused
     assert bool(refusal(command, ("--output=x",), by="schedule")) is refused
     assert refusal(command, ("plain",), by="model") == ""
+
+
+def test_a_second_word_behind_an_option_may_be_a_name():
+    assert refusal("read -p $1 x", ("name?",)) == ""
+    assert refusal("read -p $ARGUMENTS", ("name?", "a[$(touch pwned)]"))
 
 
 def test_a_later_word_of_several_is_an_option_too():

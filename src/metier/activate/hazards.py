@@ -25,7 +25,9 @@ from .programs import (
     starts,
 )
 
-_NAMES = frozenset({"read", "unset", "declare", "typeset", "local", "export", "readonly", "getopts", "let", "printf"})
+_NAMES = frozenset(
+    {"read", "unset", "declare", "typeset", "local", "export", "readonly", "getopts", "let", "printf", "wait"}
+)
 """Builtins that take the name of a variable, and run what stands between its brackets."""
 _DECLARES = frozenset({"declare", "typeset", "local", "export", "readonly"})
 _TESTS = frozenset({"[", "test"})
@@ -208,12 +210,14 @@ def _check_names(name: str, words: Sequence[Word]) -> None:
     for place, word in enumerate(words):
         if not word.tainted:
             continue
+        before = words[place - 1].text if place else ""
         if name == "printf":
-            named = (words[place - 1].text == "-v") if place else _may_be_option(word)
+            named = before == "-v" or (not place and _may_be_option(word))
         else:
-            before = word.text.partition("=")[0]
-            named = HOLE in before or UNKNOWN in before or word.loose
-        if named and not (name in ("read", "getopts") and words[place - 1].text in ("-p", "-t", "-n", "-d", "-u")):
+            start = word.text.partition("=")[0]
+            named = HOLE in start or UNKNOWN in start or word.loose
+        prompted = name == "read" and before in ("-p", "-t", "-n", "-d", "-u") and not word.loose
+        if named and not prompted:
             raise Unreadable(f"`{name}` would take an argument for the name of a variable")
 
 
