@@ -19,6 +19,8 @@ def stamp() -> str:
 def today() -> str:
     """Now, as a lock has it: `2026-08-01T09:30:00Z`."""
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+
+
 def zone_name() -> str:
     """The zone of this machine, by name; UTC where nobody says."""
     named = os.environ.get("TZ", "").removeprefix(":")

@@ -8,7 +8,7 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 from ..catalog import Named, command_table, match
-from ..host import files, paths
+from ..host import files
 from ..host.database import Database
 from ..host.place import facts
 from ..resolve import Allowed, Terms, asked, resolve

@@ -17,7 +17,8 @@ ParseCode: TypeAlias = Literal[
 ]  # fmt: skip
 FileCode: TypeAlias = Literal["file-case", "not-a-file", "unreadable", "link-outside", "link-broken"]
 LintCode: TypeAlias = Literal[
-    "hidden-text", "placeholder-hazard", "field-typo", "tools-invalid", "stuffed-description", "trigger-interference",
+    "hidden-text", "placeholder-hazard", "foreign-construct", "field-typo", "tools-invalid", "stuffed-description",
+    "trigger-interference",
 ]  # fmt: skip
 EligibilityCode: TypeAlias = Literal[
     "disabled", "not_in_allowlist", "platform", "binary", "any_binary", "env", "config"
@@ -143,6 +144,7 @@ MEANINGS: dict[Code, Meaning] = {
     "placeholder-hazard": Meaning(
         "warning", "`{0}` will be replaced by an argument", "{1}"
     ),
+    "foreign-construct": Meaning("warning", "`{0}` means nothing in {1} and stays as it is", "{2}"),
     "field-typo": Meaning("warning", "`{0}` is not a field", "did you mean `{1}`?"),
     "stuffed-description": Meaning(
         "warning",
