@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 from ..catalog import Budget, Named, Style, catalogue, command_table, match
 from ..host import files, paths
@@ -26,6 +26,7 @@ from ..types.verdict import Check, Facts, Verdict
 if TYPE_CHECKING:
     from ..types.activation import Activation, By
     from ..types.tool import Tool
+    from .calling import Provider
     from .desk import LibraryDesk
     from .opening import Request
     from .versions import Snapshot
@@ -174,6 +175,18 @@ class Library:
         desk = self.desk(cwd=cwd, write=write)
         return tools_of(desk, self.dialect.serving.tools) if desk.offered() else ()
 
+    def tools_for(self, provider: Provider) -> list[dict[str, Any]]:
+        """The tools as `"anthropic"`, `"openai"` or `"openai-responses"` takes them in a request."""
+        from .calling import tools_for
+
+        return tools_for(self, provider)
+
+    def handle(self, call: object) -> dict[str, Any] | None:
+        """Do what a call from one of their SDKs asks; the answer is in its form, None for a tool not of these."""
+        from .calling import handle
+
+        return handle(self, call)
+
     def checks(self, skill: Skill) -> tuple[Check, ...]:
         """Every requirement of a skill, met or not."""
         return checklist(skill, self.facts, self.settings)
@@ -195,11 +208,8 @@ class Library:
         try:
             key, data = files.read_skill_file(folder, name, self.limits.file_bytes)
         except OSError as error:
-            raise Unloadable(
-                f"{skill.path} can't be read: {error.strerror or 'too large'}",
-                "reload the library",
-                skill.path,
-            ) from error
+            what = f"{skill.path} can't be read: {error.strerror or 'too large'}"
+            raise Unloadable(what, "reload the library", skill.path) from error
         if key != skill.key:
             raise Changed(f"{skill.path} changed since the library was opened", "reload the library", skill.path)
         return data
