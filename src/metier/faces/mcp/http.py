@@ -95,7 +95,7 @@ def serve_http(server: SkillsServer, address: Address, token: str, ready: Callab
         app_for(server, address, token),
         host=address.host,
         port=address.port,
-        log_level="error",
+        log_level="critical",
         access_log=False,
         server_header=False,
         limit_concurrency=512,
@@ -103,12 +103,12 @@ def serve_http(server: SkillsServer, address: Address, token: str, ready: Callab
     )
     running = _Announcing(config, ready)
 
-    async def serve() -> None:
+    async def serve() -> bool:
         async with watching(server):
-            await running.serve()
+            try:
+                await running.serve()
+            except SystemExit:  # the server's word for an address that can't be had
+                return False
+        return True
 
-    try:
-        anyio.run(serve)
-    except SystemExit:  # the server's word for an address that can't be had
-        return False
-    return running.started
+    return anyio.run(serve)
