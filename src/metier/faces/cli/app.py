@@ -30,6 +30,7 @@ COMMANDS = {
     "lint": ("lint:lint", "Find slips in skills, and mend what can be mended."),
     "new": ("new:new", "Write a new skill."),
     "trust": ("trust:trust", "Trust the skills of a project."),
+    "export": ("export:export", "Write skills as a file, a site, a plugin or another dialect."),
     "mcp": ("mcp:mcp", "Serve skills to any MCP client, and add that to its configuration."),
     "roots": ("roots:roots", "Show where metier looks, in order of precedence."),
     "doctor": ("doctor:doctor", "Check metier's own footing on this machine."),
