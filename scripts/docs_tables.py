@@ -125,6 +125,7 @@ _VARIABLES = {
     "NO_COLOR": "no colours, where it is set to anything",
     "TERM": "no colours, where it is `dumb`",
     "PATH": "where the binaries that skills require are looked up; none of them is run",
+    "METIER_SANDBOX": "the one [tier](../concepts/sandbox.md) to try: `bubblewrap`, `landlock`, `none`; else the best",
     "METIER_DEBUG": "a fault of metier's own ends with a traceback",
     "_METIER_COMPLETE": "set by the completion script, as are the next two",
     "COMP_WORDS": "the line that is being completed",

@@ -25,6 +25,7 @@ _SCOPE = 0b11
 _DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
 _PROC = ("/proc/cpuinfo", "/proc/meminfo", "/proc/stat", "/proc/version", "/proc/filesystems", "/proc/uptime")
 _READ_SEARCH, _OVERRIDE = 1 << 2, 1 << 1
+_SETTINGS = "GIT_CONFIG_COUNT"
 _FIRST, _MANY = 61_184, 4_336
 """User ids that are nobody's: systemd keeps this range for services that need one for a while."""
 
@@ -63,7 +64,7 @@ def run(asked: Asked) -> Ran:
             watch=look,
             joins=held.lists if held else (),
         )
-        env = _for_git(view.env) if root else view.env
+        env = _for_git(view.env, root)
         ran = launch(replace(asked.program, argv=view.argv, cwd=view.cwd, env=env), confinement)
         return replace(ran, note=ran.note or look.afterwards())
 
@@ -73,16 +74,19 @@ def _user() -> int:
     return _FIRST + int.from_bytes(os.urandom(4), "little") % _MANY
 
 
-def _for_git(env: Mapping[str, str]) -> dict[str, str]:
-    """git refuses a folder of another user's, and here every folder is: what it protects from, the box does."""
-    given = env.get("GIT_CONFIG_COUNT", "")
-    count = int(given) if given.isdecimal() else 0
-    return {
-        **env,
-        "GIT_CONFIG_COUNT": str(count + 1),
-        f"GIT_CONFIG_KEY_{count}": "safe.directory",
-        f"GIT_CONFIG_VALUE_{count}": "*",
-    }
+def _for_git(env: Mapping[str, str], root: bool) -> dict[str, str]:
+    """git gives up over settings of the machine that it sees and may not read, and over folders of another user's.
+
+    Here every folder is another's when we were root; what git protects from by that, the box does.
+    """
+    made = {**env, "GIT_CONFIG_NOSYSTEM": "1"}
+    if root:
+        given = env.get(_SETTINGS, "")
+        count = int(given) if given.isdecimal() else 0
+        made[_SETTINGS] = str(count + 1)
+        made[f"GIT_CONFIG_KEY_{count}"] = "safe.directory"
+        made[f"GIT_CONFIG_VALUE_{count}"] = "*"
+    return made
 
 
 def _tasks(uid: int) -> int:
@@ -144,4 +148,5 @@ def _around(path: str, closed: tuple[str, ...]) -> Iterator[str]:
         yield path
         return
     for name in sorted(os.listdir(path)):
-        yield from _around(f"{path}/{name}", closed)
+        if not os.path.islink(f"{path}/{name}"):  # a rule would be for where it leads
+            yield from _around(f"{path}/{name}", closed)

@@ -24,13 +24,19 @@ _NUMBERS = {
 
 
 def _call(name: str, *values: object) -> None:
-    """A system call that must be refused by a filter or for want of rights, not for its arguments."""
-    if _C.syscall(_NUMBERS[name], *values) == -1:
+    """A system call that does no harm when it is let through; refused is only what the filter refuses."""
+    if _C.syscall(_NUMBERS[name], *values) == -1 and ctypes.get_errno() in (_EPERM, _ENOSYS):
         raise OSError(ctypes.get_errno(), name)
 
 
 def _write(path: str) -> None:
-    os.close(os.open(path, os.O_WRONLY | os.O_CREAT, 0o600))
+    """Make a file, and take it away again."""
+    os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+    os.unlink(path)
+
+
+def _open(path: str) -> None:
+    os.close(os.open(path, os.O_WRONLY))
 
 
 def _read(path: str) -> None:
@@ -72,7 +78,7 @@ def _type_ahead() -> None:
             raise
 
 
-def _refused(outside: str, skill: str, port: int, victim: int, kept: int) -> dict[str, Callable[[], object]]:
+def refusals(outside: str, skill: str, port: int, victim: int, kept: int) -> dict[str, Callable[[], object]]:
     return {
         "read outside": lambda: _read(f"{outside}/secret"),
         "write outside": lambda: _write(f"{outside}/written"),
@@ -84,7 +90,7 @@ def _refused(outside: str, skill: str, port: int, victim: int, kept: int) -> dic
         "write /": lambda: _write("/.metier-probe"),
         "write /dev": lambda: _write("/dev/.metier-probe"),
         "read /etc/shadow": lambda: _read("/etc/shadow"),
-        "set core_pattern": lambda: _write("/proc/sys/kernel/core_pattern"),
+        "set core_pattern": lambda: _open("/proc/sys/kernel/core_pattern"),
         "read another's environment": lambda: _read_environment(victim),
         "signal another": lambda: os.kill(victim, signal.SIGTERM),
         "TCP": lambda: _connect(socket.SOCK_STREAM, socket.AF_INET, ("127.0.0.1", port)),
@@ -92,9 +98,9 @@ def _refused(outside: str, skill: str, port: int, victim: int, kept: int) -> dic
         "abstract socket": lambda: _connect(socket.SOCK_STREAM, socket.AF_UNIX, f"\0metier-probe-{port}"),
         "socket file": lambda: _connect(socket.SOCK_STREAM, socket.AF_UNIX, f"{outside}/socket"),
         "ptrace": lambda: _call("ptrace", 16, victim, 0, 0),
-        "mount": lambda: _call("mount", b"none", b"/tmp", b"tmpfs", 0, 0),
+        "mount": lambda: _call("mount", 0, 0, 0, 0, 0),
         "user namespace": lambda: _call("unshare", 0x10000000),
-        "keyctl": lambda: _call("keyctl", 0, -3, 1),
+        "keyctl": lambda: _call("keyctl", 0, -3, 0),
         "bpf": lambda: _call("bpf", 0, 0, 0),
         "io_uring": lambda: _call("io_uring_setup", 1, ctypes.create_string_buffer(256)),
         "type ahead": _type_ahead,
@@ -109,11 +115,11 @@ def _read_environment(victim: int) -> None:
             raise OSError(0, "not its own")
 
 
-def _allowed(skill: str, work: str) -> dict[str, Callable[[], object]]:
+def allowances(skill: str, work: str) -> dict[str, Callable[[], object]]:
     return {
         "read the skill": lambda: _read(f"{skill}/SKILL.md"),
         "write the work folder": lambda: _write(f"{work}/written"),
-        "write TMPDIR": lambda: _write(os.environ["TMPDIR"] + "/scratch"),
+        "write TMPDIR": lambda: _write(os.getenv("TMPDIR", "") + "/scratch"),
         "start a program": lambda: _start(sys.executable, "-I", "-S", "-c", "pass"),
         "start a shell": lambda: _start("/bin/sh", "-c", "exit 0"),
     }
@@ -137,9 +143,9 @@ def _try(name: str, deed: Callable[[], object], wanted: str) -> None:
 
 def main(skill: str, work: str, outside: str, *numbers: str) -> None:
     port, victim, kept = map(int, numbers)
-    for name, deed in _allowed(skill, work).items():
+    for name, deed in allowances(skill, work).items():
         _try(name, deed, "done")
-    for name, deed in _refused(outside, skill, port, victim, kept).items():
+    for name, deed in refusals(outside, skill, port, victim, kept).items():
         _try(name, deed, "refused")
     sys.stdout.write("end\n")
 
