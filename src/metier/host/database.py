@@ -74,7 +74,7 @@ class Database:
         self.silent = "damaged" if _is_damage(error) else "locked"
         with contextlib.suppress(sqlite3.Error):
             self._connection.rollback()
-        if self.silent == "damaged":
+        if self.silent == "damaged" and self.path:
             self.close()
             with contextlib.suppress(HostError, OSError):
                 _remove(self.path, self._inode)
@@ -109,6 +109,14 @@ def open_database(path: str, schema: str, version: int) -> tuple[Database | None
     except OSError as error:
         return None, f"unwritable: {error.strerror}"
     return None, "unwritable: it can't be made anew"
+
+
+def memory_database(schema: str) -> Database:
+    """A database that nobody else sees and that is gone with the process."""
+    connection = sqlite3.connect(":memory:", isolation_level=None)
+    for statement in schema.split(";"):
+        connection.execute(statement)
+    return Database(connection, "", 0)
 
 
 def _made(path: str) -> int:
