@@ -95,7 +95,14 @@ def test_the_funnel_counts_what_was_shown_activated_used_and_missed():
         Turn({}, {}),
     ]
     found = funnel(turns)
-    assert (found.turns, found.shown, found.activated, found.used, found.abandoned, found.finished) == (3, 2, 2, 1, 1, 1)
+    assert (found.turns, found.shown, found.activated, found.used, found.abandoned, found.finished) == (
+        3,
+        2,
+        2,
+        1,
+        1,
+        1,
+    )
     assert dict(found.ranks) == {2: 1, 0: 1}
     assert found.recall["lexical"][1] == 0.0
     assert found.recall["lexical"][3] == found.recall["dense"][1] == 1.0

@@ -110,6 +110,15 @@ def test_a_path_that_leaves_the_skill_is_refused(raw, path):
     assert raw.ask(22, "tools/call", **asked)["result"]["isError"]
 
 
+@pytest.mark.parametrize("name", ["\ud800", "\0", "é" * 100_000, ["greet"], {"a": 1}, None, 1e400, True])
+def test_a_name_that_is_none_is_answered(raw, name):
+    for tool in ("skill_use", "skill_read_file", "skill_run_script"):
+        answer = raw.ask(24, "tools/call", name=tool, arguments={"skill_name": name, "file_path": name})
+        assert answer.get("error") or answer["result"]["isError"]
+    answer = raw.ask(25, "prompts/get", name="greet", arguments={"arguments": name})
+    assert "error" in answer or answer["result"]["messages"]
+
+
 def test_what_a_script_prints_never_reaches_the_wire(raw):
     answer = raw.ask(23, "tools/call", **script("loud.py"))
     assert json.loads(answer["result"]["content"][0]["text"].split("\n")[0])["result"] == "forged"

@@ -52,6 +52,8 @@ def mcp(
     folders = tuple(paths.absolute(one, paths.cwd(), paths.home()) for one in write)
     server = serving.server_for(given.library(), write=folders)
     if not http:
+        if sys.stdin.isatty():
+            warn("waiting for a client on standard input; to let yours start this itself: metier mcp install CLIENT")
         serving.serve_stdio(server)
         _leave()
     face = _face("http")
