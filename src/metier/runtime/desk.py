@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -134,24 +135,16 @@ class LibraryDesk:
 
     def page(self, skill: Skill, path: str, offset: int) -> Page:
         """Part of a text file; every other path, kind of file or content is refused in words."""
-        if path.startswith(("/", "~")) or _elsewhere.match(path):
-            raise Refused(f"Access denied: '{path}' is outside skill directory")
-        real = paths.real_path(f"{skill.directory}/{path}") if paths.can_be_path(path) else path
-        inside = real.removeprefix(f"{paths.real_path(skill.directory)}/")
-        if _private.search(path.removeprefix("./")) or (inside != real and _private.search(inside)):
-            raise Refused(f"Access denied: '{path}' is a private file")
         vouch(self.library, skill)
-        try:
+        with _refusals(skill, path):
             size, data = files.read_part(skill.directory, path, offset, PAGE)
-        except OutsideSkill as error:
-            raise Refused(f"Access denied: '{path}' is outside skill directory") from error
-        except (FileNotFoundError, NotADirectoryError) as error:
-            raise BadRequest(f"File not found: '{path}' in skill '{skill.name}'") from error
-        except files.NotRegular as error:
-            raise BadRequest(f"Not a file: '{path}' is {error}") from error
-        except PermissionError as error:
-            raise SkillError(f"Can't be read: '{path}' (permission denied)") from error
         return _page(path, offset, size, data)
+
+    def whole(self, skill: Skill, path: str, limit: int) -> bytes:
+        """All of a file, text or not, if it has no more bytes than that; what is refused is refused as above."""
+        vouch(self.library, skill)
+        with _refusals(skill, path):
+            return files.read_skill_file(skill.directory, path, limit)[1]
 
     def located(self, location: str) -> tuple[Skill, str]:
         home = self.library.place.home
@@ -199,6 +192,29 @@ class LibraryDesk:
         wanted = query.lower().split()
         told = [(one, f"{one.name} {one.description}".lower()) for one in self.offered()]
         return [one for one, text in told if all(word in text for word in wanted)][:limit]
+
+
+@contextmanager
+def _refusals(skill: Skill, path: str) -> Iterator[None]:
+    """Paths that lead elsewhere or are nobody's business, and why a file can't be read."""
+    if path.startswith(("/", "~")) or _elsewhere.match(path):
+        raise Refused(f"Access denied: '{path}' is outside skill directory")
+    real = paths.real_path(f"{skill.directory}/{path}") if paths.can_be_path(path) else path
+    inside = real.removeprefix(f"{paths.real_path(skill.directory)}/")
+    if _private.search(path.removeprefix("./")) or (inside != real and _private.search(inside)):
+        raise Refused(f"Access denied: '{path}' is a private file")
+    try:
+        yield
+    except OutsideSkill as error:
+        raise Refused(f"Access denied: '{path}' is outside skill directory") from error
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise BadRequest(f"File not found: '{path}' in skill '{skill.name}'") from error
+    except files.NotRegular as error:
+        raise BadRequest(f"Not a file: '{path}' is {error}") from error
+    except files.TooLarge as error:
+        raise BadRequest(f"Too large: '{path}' has {error.key[3]:,} bytes") from error
+    except PermissionError as error:
+        raise SkillError(f"Can't be read: '{path}' (permission denied)") from error
 
 
 def _why(verdict: Verdict) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..catalog import Named, command_table, match
 from ..host import files
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from ..types.activation import Activation, By
     from ..types.search import Audience, Hit
     from ..types.tool import Tool
+    from .calling import Provider
     from .desk import LibraryDesk
     from .finding import Finder
     from .opening import Request
@@ -152,20 +153,7 @@ class Library:
 
     def find(self, name: str) -> Verdict:
         """The skill of that name, `name@root` for one that is shadowed; a folder's name will do."""
-        by_name = [v for v in self.verdicts if name in (v.skill.identity, v.skill.name)]
-        for verdict in by_name:
-            if verdict.usable:
-                return verdict
-        for verdict in self.verdicts:
-            if name in (verdict.skill.qualified, f"{verdict.skill.name}@{verdict.skill.origin.root}"):
-                return verdict
-        found = by_name or [verdict for verdict in self.verdicts if verdict.skill.id == name]
-        if found:
-            return found[0]
-        for broken in self.broken:
-            if name in (broken.id, broken.name):
-                raise unloadable(broken)
-        raise UnknownSkill(name, self.nearest(name))
+        return _found(self, name)
 
     def nearest(self, name: str) -> tuple[str, ...]:
         """Up to three names that a misspelled or half-remembered one may have meant."""
@@ -193,6 +181,18 @@ class Library:
 
         desk = self.desk(cwd=cwd, write=write)
         return tools_of(desk, self.dialect.serving.tools) if desk.offered() else ()
+
+    def tools_for(self, provider: Provider) -> list[dict[str, Any]]:
+        """The tools as `"anthropic"`, `"openai"` or `"openai-responses"` takes them in a request."""
+        from .calling import tools_for
+
+        return tools_for(self, provider)
+
+    def handle(self, call: object) -> dict[str, Any] | None:
+        """Do what a call from one of their SDKs asks; the answer is in its form, None for a tool not of these."""
+        from .calling import handle
+
+        return handle(self, call)
 
     def checks(self, skill: Skill) -> tuple[Check, ...]:
         """Every requirement of a skill, met or not."""
@@ -232,6 +232,23 @@ class Library:
         from .watching import changes
 
         return changes(self, stop)
+
+
+def _found(library: Library, name: str) -> Verdict:
+    by_name = [v for v in library.verdicts if name in (v.skill.identity, v.skill.name)]
+    for verdict in by_name:
+        if verdict.usable:
+            return verdict
+    for verdict in library.verdicts:
+        if name in (verdict.skill.qualified, f"{verdict.skill.name}@{verdict.skill.origin.root}"):
+            return verdict
+    found = by_name or [verdict for verdict in library.verdicts if verdict.skill.id == name]
+    if found:
+        return found[0]
+    for broken in library.broken:
+        if name in (broken.id, broken.name):
+            raise unloadable(broken)
+    raise UnknownSkill(name, library.nearest(name))
 
 
 def unloadable(broken: Broken) -> Unloadable:

@@ -45,6 +45,8 @@ COMMANDS = {
     "trust": ("trust:trust", "Trust the skills of a project."),
     "schedule": ("schedule:schedule", "Run skills at their times."),
     "daemon": ("daemon:daemon", "Fire schedules, in the foreground."),
+    "export": ("export:export", "Write skills as a file, a site, a plugin or another dialect."),
+    "mcp": ("mcp:mcp", "Serve skills to any MCP client, and add that to its configuration."),
     "roots": ("roots:roots", "Show where metier looks, in order of precedence."),
     "doctor": ("doctor:doctor", "Check metier's own footing on this machine."),
     "init": ("init:init", "Copy the bundled skills to where you may edit them."),
