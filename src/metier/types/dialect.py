@@ -139,6 +139,8 @@ class Commands:
     matching: Matching = "exact"
     scheduled: bool = False
     """Scheduler skills stand at the end as `/sched-…`."""
+    stacks: bool = False
+    """`/a /b words` calls both."""
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,155 @@
+"""A session: one conversation with an agent, turn by turn, and the journal it is kept in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import nullcontext
+from dataclasses import dataclass, field
+from threading import Event as Flag
+from typing import TYPE_CHECKING
+
+from ..act import Conversation, Ending, Ports, turn
+from ..act.boxes import Budgeted, Mailbox
+from ..act.compact import compacted, needs_compacting
+from ..act.restore import repairs
+from ..host.clock import monotonic
+from ..record import Journal
+from ..types.activation import By
+from ..types.errors import MetierError
+from ..types.event import Ended, Event, Restored, Resumed, Steps, Used
+from ..types.model import Model
+from .entering import enter
+from .offering import offer_of, started
+from .tooling import Kit, kit_for
+
+if TYPE_CHECKING:
+    from .agent import Agent
+    from .library import Library
+
+_TOUCHING = frozenset({"write_file", "edit_file", "run_command", "skill_run_script"})
+"""Tools after which skills may not be what they were."""
+
+
+@dataclass
+class Session:
+    """A conversation.  `say` yields what happens; `answer`, `stop` and `update` may be called meanwhile."""
+
+    agent: Agent
+    model: Model
+    library: Library
+    run: str
+    journal: Journal | None = None
+    parent: str = ""
+    depth: int = 0
+    chain: tuple[str, ...] = ()
+    """The skills and agents that led here, when it was delegated."""
+    conversation: Conversation = field(default_factory=Conversation)
+    mailbox: Mailbox = field(default_factory=Mailbox)
+    stopping: Flag = field(default_factory=Flag)
+    resumed: bool = False
+    stale: bool = False
+    """Something may have changed the skills since they were looked at."""
+    kit: Kit | None = None
+
+    def say(self, text: str, by: By = "user") -> Iterator[Event]:
+        """One turn: a request, or `/skill words`.  Every event is kept before it is yielded; the last is `Ended`.
+
+        Whoever stops reading early stops the turn.
+        """
+        self.stopping.clear()
+        return self.within(None, text, by)
+
+    def within(self, begin: Steps[bool] | None, text: str, by: By = "user") -> Iterator[Event]:
+        """The same, begun by something else than a line of input, and inside a turn that may be stopped already."""
+        with self.journal.claimed() if self.journal else nullcontext():
+            finished = False
+            try:
+                for event in self._turn(begin, text, by):
+                    self._keep(event)
+                    finished = isinstance(event, Ended)
+                    yield event
+            finally:
+                if not finished:
+                    self._keep(Ending("interrupted").event(self.conversation.usage, 0.0))
+
+    def answer(self, id: str, text: str) -> None:
+        """Answer what an `Asked` asked; before the next event is read."""
+        self.mailbox.answers[id] = text
+
+    def stop(self) -> None:
+        """End the turn that is going on.  What was done stays; the session can go on."""
+        self.stopping.set()
+
+    def update(self, library: Library) -> None:
+        """The skills as they are now; the model hears of it when it is next asked."""
+        self.library = library
+
+    def use(self, model: Model) -> None:
+        """Another model from here on."""
+        self.model = model
+
+    def retract(self) -> bool:
+        """Take back the last thing that was said, and all that came of it."""
+        messages = self.conversation.messages
+        said = [at for at, one in enumerate(messages) if one.role == "user" and not one.tag and not one.skill]
+        if not said:
+            return False
+        self._keep(Restored(messages=messages[: said[-1]], whole=True))
+        return True
+
+    def compact(self) -> Iterator[Event]:
+        """Cut the conversation short now."""
+        for event in compacted(
+            self.conversation, offer_of(self.library), self.model, self.tools().shown, self.stopping
+        ):
+            self._keep(event)
+            yield event
+
+    def _keep(self, event: Event) -> None:
+        if self.journal is not None:
+            self.journal.keep(event)
+        self.conversation = self.conversation.after(event)
+        if isinstance(event, Used) and event.call.name in _TOUCHING:
+            self.stale = True
+
+    def tools(self) -> Kit:
+        """The tools of this conversation: made once, so that the model is shown the same bytes to its end."""
+        if self.kit is None:
+            self.kit = kit_for(self)
+        return self.kit
+
+    def _turn(self, begin: Steps[bool] | None, text: str, by: By) -> Steps[None]:
+        began = monotonic()
+        try:
+            if not self.conversation.run:
+                yield started(self)
+            elif self.resumed:
+                self.resumed = False
+                yield Resumed(self.model.name)
+            goes_on = yield from begin or enter(self, text, by)
+            if goes_on:
+                yield from turn(self._ports())
+        except Ending as ending:
+            yield ending.event(self.conversation.usage, monotonic() - began)
+        except MetierError as error:
+            failed = Ending("failed", error.message, error.reason, error.hint, error.exit_code)
+            yield failed.event(self.conversation.usage, monotonic() - began)
+
+    def _ports(self) -> Ports:
+        model = Budgeted(self.model, self.agent.bounds, monotonic)
+        return Ports(model, self.tools().toolset, self.stopping, lambda: self.conversation, self._repairs, monotonic)
+
+    def _repairs(self, conversation: Conversation) -> Steps[None]:
+        if self.stopping.is_set():
+            raise Ending("interrupted")
+        self.refresh()
+        offer = offer_of(self.library)
+        yield from repairs(conversation, offer)
+        if needs_compacting(self.conversation, self.model.window, self.tools().cost):
+            yield from compacted(self.conversation, offer, self.model, self.tools().shown, self.stopping)
+
+    def refresh(self) -> None:
+        """Look at the skills again where something may have changed them."""
+        if self.stale:
+            self.stale = False
+            self.library = self.library.reload()

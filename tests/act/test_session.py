@@ -1,0 +1,90 @@
+"""A conversation, turn by turn, with a model that follows a script."""
+
+import pytest
+
+from metier.record import trace_of
+from metier.record.journal import journal_of
+from metier.runtime.agent import Agent
+from metier.testing import Script
+from metier.types.errors import BadRequest, ModelError
+from metier.types.event import Activated, Ended, Used
+from tests.act.talking import call, greeter, kinds, session, spoken
+
+
+def test_a_skill_is_activated_its_script_is_run_and_the_model_answers(world):
+    greeter(world)
+    talk, model = session(
+        world,
+        [
+            call("skill_use", skill_name="greet", arguments="Bob"),
+            call("skill_run_script", skill_name="greet", script_name="hi.py", script_args="Bob"),
+            "Done.",
+        ],
+    )
+
+    events = spoken(talk, "greet Bob")
+
+    assert [one.text for one in events if isinstance(one, Used)][-1] == "hi Bob"
+    assert [one.skill for one in events if isinstance(one, Activated)] == ["greet"]
+    assert "Greet them: Bob" in model.requests[1].messages[-1].text
+    assert events[-1] == Ended("finished", "Done.", usage=events[-1].usage, seconds=events[-1].seconds)
+
+
+def test_a_run_is_its_events_and_can_be_gone_on_with(world):
+    greeter(world)
+    talk, model = session(world, ["Hello.", "And again."])
+    spoken(talk, "/greet Bob")
+
+    journal = journal_of(str(world.state), "last")
+    again = Agent(world.open(), model).resume("last")
+    assert again.conversation == talk.conversation
+    spoken(again, "once more")
+
+    assert kinds(trace_of(journal).events) == [
+        "Started", "Heard", "Activated", "Replied", "Ended", "Resumed", "Heard", "Replied", "Ended",
+    ]  # fmt: skip
+    first, second = model.requests
+    assert second.system == first.system
+    assert second.messages[: len(first.messages)] == first.messages
+
+
+def test_a_service_that_fails_ends_the_turn_and_not_the_session(world):
+    talk, _ = session(world, [ModelError("it is down", "try again later"), "Here."])
+
+    assert spoken(talk, "hello")[-1].reason == "provider-down"
+    assert spoken(talk, "hello?")[-1].outcome == "finished"
+
+
+def test_whoever_stops_reading_stops_the_turn(world):
+    talk, model = session(world, ["One\ntwo\nthree.", "Go on."])
+    for event in talk.say("count"):
+        if type(event).__name__ == "Wrote":
+            break
+    ended = trace_of(journal_of(str(world.state), "last")).ended
+
+    assert ended is not None
+    assert ended.outcome == "interrupted"
+    assert spoken(talk, "go on")[-1].outcome == "finished"
+
+
+def test_a_stop_from_elsewhere_ends_the_turn_and_leaves_no_call_without_answer(world):
+    talk, model = session(world, [[call("list_files"), call("list_files", path="src")], "Yes."])
+    for event in talk.say("look"):
+        if isinstance(event, Used):
+            talk.stop()
+    asked = [message.call.id for message in talk.conversation.messages if message.call]
+    given = [message.answers for message in talk.conversation.messages if message.role == "tool"]
+
+    assert asked == given
+    assert spoken(talk, "and?")[-1].outcome == "finished"
+
+
+def test_two_cannot_go_on_with_one_run_at_the_same_time(world):
+    talk, _ = session(world, ["One\ntwo."])
+    turn = talk.say("count")
+    next(turn)
+    other = Agent(world.open(), Script(["no"])).resume("last")
+
+    with pytest.raises(BadRequest, match="going on somewhere else"):
+        next(other.say("me too"))
+    turn.close()
