@@ -6,12 +6,13 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from tests.world import World, write_skill
+
 from metier.runtime.agent import Agent
 from metier.runtime.session import Session
 from metier.testing import Script
 from metier.types.activation import ToolCall
 from metier.types.event import Asked, Event, Nested
-from tests.world import World, write_skill
 
 
 def call(name: str, id: str = "", **arguments: Any) -> ToolCall:

@@ -1,6 +1,7 @@
 """A conversation, turn by turn, with a model that follows a script."""
 
 import pytest
+from tests.act.talking import call, greeter, kinds, session, spoken
 
 from metier.record import trace_of
 from metier.record.journal import journal_of
@@ -8,7 +9,6 @@ from metier.runtime.agent import Agent
 from metier.testing import Script
 from metier.types.errors import BadRequest, ModelError
 from metier.types.event import Activated, Ended, Used
-from tests.act.talking import call, greeter, kinds, session, spoken
 
 
 def test_a_skill_is_activated_its_script_is_run_and_the_model_answers(world):
@@ -56,7 +56,7 @@ def test_a_service_that_fails_ends_the_turn_and_not_the_session(world):
 
 
 def test_whoever_stops_reading_stops_the_turn(world):
-    talk, model = session(world, ["One\ntwo\nthree.", "Go on."])
+    talk, _model = session(world, ["One\ntwo\nthree.", "Go on."])
     for event in talk.say("count"):
         if type(event).__name__ == "Wrote":
             break
@@ -68,7 +68,7 @@ def test_whoever_stops_reading_stops_the_turn(world):
 
 
 def test_a_stop_from_elsewhere_ends_the_turn_and_leaves_no_call_without_answer(world):
-    talk, model = session(world, [[call("list_files"), call("list_files", path="src")], "Yes."])
+    talk, _model = session(world, [[call("list_files"), call("list_files", path="src")], "Yes."])
     for event in talk.say("look"):
         if isinstance(event, Used):
             talk.stop()

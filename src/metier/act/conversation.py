@@ -58,3 +58,26 @@ def conversation_of(events: Iterable[Event]) -> Conversation:
 
 def tokens_in(messages: Iterable[Message]) -> int:
     return sum(tokens_of(message.text) + 4 + (32 if message.call else 0) for message in messages)
+
+
+def numbered(messages: tuple[Message, ...], before: tuple[Message, ...]) -> tuple[Message, ...]:
+    """No two calls of a conversation have one id."""
+    known = {one.call.id for one in before if one.call}
+    pairs: dict[str, str] = {}
+    for one in messages:
+        if one.call is not None and one.call.id in known:
+            number = 2
+            while f"{one.call.id}-{number}" in known:
+                number += 1
+            pairs[one.call.id] = f"{one.call.id}-{number}"
+    if not pairs:
+        return messages
+    return tuple(
+        replace(
+            one,
+            call=one.call and replace(one.call, id=pairs.get(one.call.id, one.call.id)),
+            answers=pairs.get(one.answers, one.answers),
+            raw="",
+        )
+        for one in messages
+    )

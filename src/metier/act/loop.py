@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ..types.activation import Message, ToolCall
 from ..types.event import Activated, Ended, Event, Replied, Steps, Used
 from ..types.model import Model, Reply, Request, Stop
 from ..types.tool import Answer
 from ..types.usage import NOTHING_USED
-from .conversation import Conversation
+from .conversation import Conversation, numbered
 from .toolset import Ending, Toolset
 
 
@@ -38,6 +38,7 @@ def turn(ports: Ports) -> Steps[None]:
             used += reply.usage
             yield Replied(reply.text, reply.calls, reply.usage, reply.messages)
             if not reply.calls:
+                _whole(reply)
                 yield Ended("finished", reply.text, usage=used, seconds=ports.clock() - began)
                 return
             yield from _done(ports, reply.calls)
@@ -49,7 +50,18 @@ def turn(ports: Ports) -> Steps[None]:
 def _asked(ports: Ports) -> Steps[Reply]:
     conversation = ports.now()
     request = Request(conversation.system, ports.toolset.tools, conversation.messages, conversation.run)
-    return (yield from ports.model.reply(request, ports.stop))
+    reply = yield from ports.model.reply(request, ports.stop)
+    return replace(reply, messages=numbered(reply.messages, conversation.messages))
+
+
+def _whole(reply: Reply) -> None:
+    """A reply that stops short is not an answer."""
+    if reply.finish == "length":
+        raise Ending("out-of-tokens", reply.text, "reply-cut-off", "ask for less, or allow longer replies")
+    if reply.finish == "filter":
+        raise Ending("refused", reply.text or "the model would not answer", "content-filter")
+    if not reply.text.strip():
+        raise Ending("failed", "the model said nothing", "empty-reply", "try again, or another model")
 
 
 def _done(ports: Ports, calls: Iterable[ToolCall]) -> Steps[None]:

@@ -17,7 +17,7 @@ from ..types.errors import BadRequest
 from ..types.event import Ended, Started
 from ..types.tool import Tool
 from .agents import agent_files, bounds_of, policy_of
-from .models import open_model
+from .models import is_known, open_model
 from .secrets import hider
 from .session import Session
 
@@ -98,10 +98,6 @@ class Agent:
     def more_tools(self) -> tuple[Tool, ...]:
         return self._beside
 
-    @property
-    def model_name(self) -> str:
-        return self.file.model
-
     def other(self, name: str) -> Agent:
         return replace(self, file=self.others[name], limits=None)
 
@@ -117,7 +113,8 @@ class Agent:
     def opened_model(self) -> Model:
         if not isinstance(self.model, str):
             return self.model
-        return open_model(self.model or self.file.model, self.library)
+        own = self.file.model if is_known(self.file.model, self.library) else ""
+        return open_model(self.model or own, self.library)
 
     def start(self) -> Session:
         """A new conversation.  Nothing is sent before something is said."""

@@ -11,6 +11,7 @@ from ..types.activation import By, Call, Message, ToolCall
 from ..types.event import Ended, Heard, Nested, Steps
 from ..types.skill import Skill
 from ..types.tool import Answer, Parameter, Tool
+from .models import is_known, open_model
 
 if TYPE_CHECKING:
     from .session import Session
@@ -85,7 +86,8 @@ def _child(session: Session, name: str) -> Session:
     run = new_id()
     journal = session.journal and Journal(f"{folder_of(session.library.place.state)}/{run}.jsonl", session.journal.hide)
     library = session.library if agent is session.agent else agent.library_for(session.library)
-    model = session.model if agent.model_name in ("", session.agent.model_name) else agent.opened_model()
+    own = agent.file.model if agent is not session.agent and is_known(agent.file.model, library) else ""
+    model = open_model(own, library) if own else session.model
     return Session(
         agent, model, library, run, journal, session.run, session.depth + 1, (*session.chain, name),
         mailbox=session.mailbox, stopping=session.stopping,

@@ -6,6 +6,7 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from ..act.conversation import numbered
 from ..act.toolset import Ending
 from ..activate import deliver, dispatch
 from ..host import paths
@@ -141,26 +142,6 @@ def rendered(session: Session, skill: Skill, call: Call) -> Activation:
     except Changed:
         session.library = session.library.reload()
         return render(session.library.find(skill.name).skill)
-
-
-def numbered(messages: tuple[Message, ...], before: tuple[Message, ...]) -> tuple[Message, ...]:
-    """No two calls of a conversation have one id."""
-    known = {one.call.id for one in before if one.call}
-    pairs: dict[str, str] = {}
-    for one in messages:
-        if one.call is not None and one.call.id in known:
-            number = 2
-            while f"{one.call.id}-{number}" in known:
-                number += 1
-            pairs[one.call.id] = f"{one.call.id}-{number}"
-    return tuple(
-        replace(
-            one,
-            call=one.call and replace(one.call, id=pairs.get(one.call.id, one.call.id)),
-            answers=pairs.get(one.answers, one.answers),
-        )
-        for one in messages
-    )
 
 
 def _fork(session: Session, skill: Skill, arguments: str, text: str, by: By) -> Steps[bool]:

@@ -104,3 +104,5 @@ class ModelError(HostError):
     def __init__(self, message: str, hint: str = "", reason: str = "provider-down") -> None:
         super().__init__(message, hint)
         self.reason = reason
+        self.after: float | None = None
+        """How long the service asks to be left alone, in seconds."""
