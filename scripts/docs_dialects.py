@@ -77,6 +77,43 @@ def _markers(authoring: Authoring) -> str:
     return "`` !`…` ``" + (", and blocks that open with ```` ```! ````" if authoring.shell.fenced else "")
 
 
+_CWD = {"agent": "the agent's working folder", "skill": "the skill's folder"}
+_OUTPUT = {
+    "end": "standard output, without white space at its end",
+    "both": "standard output, without white space around it",
+    "merged": "standard output and error together",
+}
+_FAILURE = {
+    "error": "`[shell error: …]` stands in its place",
+    "stderr": "its output stands, with `[stderr: …]`; too long, `[command timed out: …]`",
+    "abort": "the skill is not activated",
+}
+_UNUSED = {
+    "always": "{0} whatever it says",
+    "no-whole": "{0} unless it has `$ARGUMENTS`",
+    "no-argument": "{0} unless it has a place for one",
+}
+_DELIVERY = {
+    "user-message": "as the user's own message",
+    "skill-context": "a confirmation, then a `<skill-context>` message",
+    "tool-call": "a call of `run_skill` and its result",
+    "model-reads": "the model is told to read the file",
+}
+
+
+def _failing(authoring: Authoring) -> str:
+    if authoring.shell is None:
+        return "-"
+    quiet = f"; status 1 of {codes(sorted(authoring.shell.quiet))} is an answer" if authoring.shell.quiet else ""
+    return _FAILURE[authoring.shell.on_failure] + quiet
+
+
+def _unused(authoring: Authoring) -> str:
+    if not authoring.unused:
+        return "are not put after it"
+    return _UNUSED[authoring.unused_when].format(f"are put after it as `{authoring.unused}…`,")
+
+
 def _limited(limits: Limits) -> str:
     own = [f"{one.name} {getattr(limits, one.name):,}" for one in fields_of(Limits)
            if getattr(limits, one.name) != getattr(Limits(), one.name)]  # fmt: skip
@@ -111,6 +148,17 @@ AUTHORING: dict[str, tuple[str, Callable[[Authoring], str]]] = {
     ),
     "arguments": ("placeholders in the body", _placeholders),
     "shell": ("command markers in the body", _markers),
+    "cwd": ("commands run in", lambda one: _CWD[one.shell.cwd] if one.shell else "-"),
+    "program": ("and are read by", lambda one: code(one.shell.program) if one.shell else "-"),
+    "output": ("their output", lambda one: _OUTPUT[one.shell.output] if one.shell else "-"),
+    "on_failure": ("when one fails", _failing),
+    "seconds": ("a command may take", lambda one: f"{one.shell.seconds:g} seconds" if one.shell else "-"),
+    "variables": ("variables in the body", lambda one: codes(f"${{{name}}}" for name in one.variables) or "none"),
+    "rooted": (
+        "paths that get the skill's folder in front",
+        lambda one: codes(f"{name}/" for name in one.rooted) or "none",
+    ),
+    "unused": ("arguments the body has no place for", _unused),
 }
 """How each answer of `Authoring` is asked and told; an answer that is not here is told as it stands."""
 
@@ -126,13 +174,15 @@ SERVING: dict[str, tuple[str, Callable[[Serving], str]]] = {
     "matching": ("a line calls a skill by", lambda one: _MATCHING[one.commands.matching]),
     "commands": ("order of the commands", lambda one: "by name" if one.commands.alphabetical else "precedence"),
     "scheduled": ("`/sched-…` at the end", lambda one: _yes(one.commands.scheduled)),
+    "delivery": ("instructions arrive", lambda one: _DELIVERY[one.delivery]),
+    "tools": ("the model's tools", lambda one: codes(one.tools)),
     "limits": ("limits", lambda one: _limited(one.limits)),
     "plugins": ("skills of plugins", lambda one: _yes(one.plugins)),
     "unlisted_agent": ("an agent that lists no skills gets", lambda one: one.unlisted_agent),
 }
 
-LATER = {"delivery", "variables", "fields", "roots"}
-"""Not in these tables: told elsewhere, or not used yet."""
+LATER = {"unused_when", "preface", "fields", "roots"}
+"""Not in these tables: told elsewhere."""
 
 
 def rows_of(dialect: Dialect) -> dict[str, str]:

@@ -252,3 +252,15 @@ def test_a_global_option_behind_the_command_is_told_its_place(desk):
     said = desk.say("list", "--dialect", "umbra")
     complained(said, 2)
     assert "before the command" in said.err
+
+
+def test_an_error_is_json_for_whoever_asked_for_json(plain: Desk):
+    said = plain.say("show", "dploy", "--json")
+
+    assert said.code == 2
+    assert said.out == ""
+    assert json.loads(said.err) == {
+        "error": "no skill is called `dploy`",
+        "hint": "did you mean `deploy`?",
+        "code": 2,
+    }

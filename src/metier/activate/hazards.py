@@ -60,7 +60,8 @@ def names_of(found: Sequence[Simple]) -> Iterator[tuple[str, ...]]:
     """What each simple command runs, with the word after it."""
     for command in found:
         words = _effective(command.words)
-        yield tuple(_name(word) for word in words[:2])
+        plain = [word for word in words[1:] if not word.text.startswith("-")]
+        yield tuple(_name(word) for word in (*words[:1], *plain[:1]))
 
 
 def _check(command: Simple, takes: bool, by_user: bool) -> None:

@@ -20,7 +20,7 @@ else:
     import _signal  # `signal` brings `enum` along, which costs more than all the rest
 
 _LINUX = sys.platform == "linux"
-_SUBREAPER, _DEATH, _NO_NEW, _SECCOMP, _KEEP_CAPS, _AMBIENT = 36, 1, 38, 22, 8, 47
+_SUBREAPER, _DEATH, _NO_NEW, _SECCOMP, _SECURE_BITS, _AMBIENT = 36, 1, 38, 22, 28, 47
 _RESTRICT, _ADD_RULE, _CREATE = 446, 445, 444
 _CAP_HEADER = 0x20080522
 _started: list[int] = []
@@ -203,7 +203,7 @@ def _drop(uid: int, kept: int) -> None:
     """Become another user, keeping only the capabilities given."""
     import ctypes
 
-    _prctl(_KEEP_CAPS, 1)
+    _prctl(_SECURE_BITS, 0b1111)  # no user id brings or takes capabilities any more; `access` would forget them too
     os.setgroups([])
     os.setresgid(uid, uid, uid)
     os.setresuid(uid, uid, uid)

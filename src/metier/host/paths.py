@@ -186,9 +186,8 @@ def tree_of(
     return sorted(found)
 
 
-def is_plain_folder(path: str) -> bool:
-    """Whether a folder is there, and not by way of a link."""
-    return os.path.isdir(path) and not os.path.islink(path)
+def is_file(path: str) -> bool:
+    return os.path.isfile(path)
 
 
 def can_be_path(text: str) -> bool:

@@ -49,7 +49,7 @@ def admitted(gate: Gate, start: Callable[[], Ran]) -> Ran:
 def find(name: str, path: str, cwd: str) -> str:
     """The file that a program's name means, empty when there is none."""
     if "/" in name:
-        return os.path.join(cwd, name)
+        return os.path.abspath(os.path.join(cwd, name))
     for folder in path.split(os.pathsep):
         candidate = os.path.join(cwd, folder, name)
         if os.access(candidate, os.X_OK) and not os.path.isdir(candidate):
@@ -89,7 +89,7 @@ def _spawn(program: Program, found: str, confinement: Confinement) -> Spawned:
         output, written = _pipe(undo)
         errors, complained = (-1, written) if program.merged else _pipe(undo)
         process = subprocess.Popen(
-            [sys.executable, "-I", "-S", "-c", _LAUNCH, os.path.dirname(os.path.abspath(__file__))],
+            [_python(), "-I", "-S", "-c", _LAUNCH, os.path.dirname(os.path.abspath(__file__))],
             stdin=subprocess.PIPE,
             stdout=written,
             stderr=complained,
@@ -118,6 +118,11 @@ def _spawn(program: Program, found: str, confinement: Confinement) -> Spawned:
         return spawned
 
 
+def _python() -> str:
+    """An interpreter for the launcher: ours, or the system's where ours may not be run by who we are now."""
+    return sys.executable if os.access(sys.executable or "/", os.X_OK) and sys.executable else "/usr/bin/python3"
+
+
 def _pipe(undo: contextlib.ExitStack) -> tuple[int, int]:
     ends = os.pipe()
     for end in ends:
@@ -132,7 +137,7 @@ def _plan(program: Program, found: str, confinement: Confinement, report: int) -
         "program": os.fsencode(found),
         "argv": [os.fsencode(word) for word in program.argv],
         "env": {os.fsencode(name): os.fsencode(value) for name, value in program.env.items()},
-        "cwd": program.cwd,
+        "cwd": os.path.abspath(program.cwd),
         "limits": list(confinement.limits),
         "joins": list(confinement.joins),
         "landlock": dict(confinement.landlock) if confinement.landlock else None,

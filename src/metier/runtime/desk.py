@@ -160,11 +160,18 @@ class LibraryDesk:
         )
 
     def scripts(self, skill: Skill) -> tuple[str, ...] | None:
-        """The regular files beneath `scripts/`; None where there is no such folder of its own."""
-        if not paths.is_plain_folder(f"{skill.directory}/scripts"):
+        """The files beneath `scripts/`; None where there is no such folder inside its own.  Links stay inside too."""
+        own = paths.real_path(skill.directory)
+        folder = paths.real_path(f"{skill.directory}/scripts")
+        if not paths.is_folder(folder) or folder == own or not paths.is_inside(folder, own):
             return None
-        found = [path for path, status in paths.tree_of(skill.directory) if status.st_mode & 0o170000 == 0o100000]
-        return tuple(path.removeprefix("scripts/") for path in found if path.startswith("scripts/"))
+        found = []
+        for path, status in paths.tree_of(folder):
+            kind = status.st_mode & 0o170000
+            leads = paths.real_path(f"{folder}/{path}") if kind == 0o120000 else ""
+            if kind == 0o100000 or (leads and paths.is_inside(leads, folder) and paths.is_file(leads)):
+                found.append(path)
+        return tuple(found)
 
     def run(self, skill: Skill, script: str, words: tuple[str, ...]) -> Ran:
         """Run a script that `scripts` names, by the interpreter of its kind."""

@@ -115,10 +115,22 @@ class LazyGroup(click.Group):
             formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
 
 
+def dialect_names(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+    """Completion of a dialect's name."""
+    from ...dialects import ALL
+
+    return [name for name in ALL if name.startswith(incomplete)]
+
+
 @click.group(cls=LazyGroup, invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, message="metier %(version)s")
 @click.option("--root", metavar="DIR", help="Look only in this folder of skills; it is trusted, you named it.")
-@click.option("--dialect", metavar="NAME", help="Serve as: standard claude umbra agentmd multica agenvoy openclaw.")
+@click.option(
+    "--dialect",
+    metavar="NAME",
+    shell_complete=dialect_names,
+    help="Serve as: standard claude umbra agentmd multica agenvoy openclaw.",
+)
 @click.option("--agent", metavar="NAME", help="Only the skills this agent may use (its name, or its file).")
 @click.option("--profile", metavar="ID", default="", help="The agent profile whose skills count too.")
 @click.option("--project", metavar="DIR", default=".", help="Stand in this folder instead of the current one.")
@@ -183,15 +195,16 @@ def run(arguments: list[str]) -> int:
 
 
 def _run(arguments: list[str]) -> int:
+    as_json = "--json" in arguments[: arguments.index("--") if "--" in arguments else None]
     try:
         result = cli.main(args=arguments, prog_name="metier", standalone_mode=False)
         return result if isinstance(result, int) else 0
     except MetierError as error:
-        return _complain(error.message, error.hint, error.exit_code)
+        return _complain(error.message, error.hint, error.exit_code, as_json)
     except click.exceptions.Exit as leaving:
         return leaving.exit_code
     except click.ClickException as error:
-        return _complain(error.format_message(), _usage_hint(error), 2)
+        return _complain(error.format_message(), _usage_hint(error), 2, as_json)
     except (click.Abort, KeyboardInterrupt):
         return _complain("interrupted", "", 130)
     except (BrokenPipeError, SystemExit) as error:  # the second is click's word for the first
@@ -239,9 +252,15 @@ def _usage_hint(error: click.ClickException) -> str:
     return f"run `{context.command_path} --help`" if context is not None else ""
 
 
-def _complain(message: str, hint: str, code: int) -> int:
+def _complain(message: str, hint: str, code: int, as_json: bool = False) -> int:
+    """Say what went wrong on standard error; to a program that asked for JSON, as JSON."""
     from .printing import clean, warn
 
+    if as_json:
+        from json import dumps
+
+        warn(dumps({"error": clean(message), "hint": clean(hint), "code": code}))
+        return code
     warn(f"error: {clean(message)}")
     if hint:
         warn(f"hint: {clean(hint)}")

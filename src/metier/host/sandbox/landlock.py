@@ -63,7 +63,7 @@ def run(asked: Asked) -> Ran:
             watch=look,
             joins=held.lists if held else (),
         )
-        env = _for_git(view.env) if root else view.env
+        env = _for_git(view.env, root)
         ran = launch(replace(asked.program, argv=view.argv, cwd=view.cwd, env=env), confinement)
         return replace(ran, note=ran.note or look.afterwards())
 
@@ -73,16 +73,19 @@ def _user() -> int:
     return _FIRST + int.from_bytes(os.urandom(4), "little") % _MANY
 
 
-def _for_git(env: Mapping[str, str]) -> dict[str, str]:
-    """git refuses a folder of another user's, and here every folder is: what it protects from, the box does."""
-    given = env.get("GIT_CONFIG_COUNT", "")
-    count = int(given) if given.isdecimal() else 0
-    return {
-        **env,
-        "GIT_CONFIG_COUNT": str(count + 1),
-        f"GIT_CONFIG_KEY_{count}": "safe.directory",
-        f"GIT_CONFIG_VALUE_{count}": "*",
-    }
+def _for_git(env: Mapping[str, str], root: bool) -> dict[str, str]:
+    """git gives up over settings of the machine that it sees and may not read, and over folders of another user's.
+
+    Here every folder is another's when we were root; what git protects from by that, the box does.
+    """
+    made = {**env, "GIT_CONFIG_NOSYSTEM": "1"}
+    if root:
+        given = env.get("GIT_CONFIG_COUNT", "")
+        count = int(given) if given.isdecimal() else 0
+        made["GIT_CONFIG_COUNT"] = str(count + 1)
+        made[f"GIT_CONFIG_KEY_{count}"] = "safe.directory"
+        made[f"GIT_CONFIG_VALUE_{count}"] = "*"
+    return made
 
 
 def _tasks(uid: int) -> int:

@@ -20,6 +20,8 @@ _PAGE = os.sysconf("SC_PAGE_SIZE")
 _LOW = 256 << 20
 """Bytes that stay free on a disk, whoever fills it."""
 _OFTEN = 0.1
+_BACKSTOP = 2 << 30
+"""Bytes above the limit at which the kernel refuses a process more, should the watch be late."""
 _SPARE = 32
 """More processes than the limit, so that the watch sees one too many before the kernel refuses it."""
 
@@ -163,7 +165,7 @@ def rlimits(limits: Limits, held: Group | None, processes: int) -> tuple[tuple[i
     """The limits that each process carries.  `processes` is 0 where the kernel would not keep to it."""
     found = [(resource.RLIMIT_CORE, 0), (resource.RLIMIT_FSIZE, limits.file), (resource.RLIMIT_NOFILE, 1024)]
     if held is None:
-        found.append((resource.RLIMIT_DATA, 2 * limits.memory))  # a backstop; the watch says `oom` before it
+        found.append((resource.RLIMIT_DATA, limits.memory + _BACKSTOP))
         if processes:
             found.append((resource.RLIMIT_NPROC, processes + _SPARE))
     return tuple(found)

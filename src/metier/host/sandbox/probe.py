@@ -83,7 +83,8 @@ def tier(machine: Machine | None = None) -> Tier:
 
 
 def _found(machine: Machine) -> Footing:
-    reasons = []
+    reasons: list[str] = []
+    checks: tuple[Check, ...] = ()
     if machine.only not in ("auto", "none"):
         reasons.append(f"METIER_SANDBOX is {machine.only}")
     for name, attempt in {"bubblewrap": _bubblewrap, "landlock": _landlock}.items():
@@ -92,9 +93,10 @@ def _found(machine: Machine) -> Footing:
             if footing.tier != "none":
                 return replace(footing, reason="; ".join([*reasons, *filter(None, [footing.reason])]))
             reasons.append(footing.reason)
+            checks += footing.checks
     if machine.only == "none":
         reasons.append("METIER_SANDBOX is none")
-    return Footing("none", "; ".join(reasons), limits=_keeper(machine))
+    return Footing("none", "; ".join(reasons), checks, limits=_keeper(machine))
 
 
 def _keeper(machine: Machine) -> str:
@@ -177,6 +179,14 @@ class _Bait(NamedTuple):
     def words(self) -> tuple[str, ...]:
         return self.skill, self.work, self.outside, str(self.port), str(self.victim.pid)
 
+    def is_whole(self) -> bool:
+        """Whether all that nobody may change is as it was."""
+        try:
+            with open(f"{self.outside}/secret", encoding="utf-8") as file:
+                return file.read() == "metier\n" and os.listdir(self.skill) == ["SKILL.md"]
+        except OSError:
+            return False
+
 
 @contextlib.contextmanager
 def _bait() -> Iterator[_Bait]:
@@ -208,9 +218,8 @@ def _judged(ran: Ran, bait: _Bait) -> tuple[tuple[Check, ...], str]:
     checks = [Check(line[1], line[0] == "ok", line[2].strip()) for line in lines if len(line) == 3]
     if bait.victim.poll() is not None:
         checks.append(Check("signal another, seen from outside", False, "it ended"))
-    with open(f"{bait.outside}/secret", encoding="utf-8") as file:
-        if file.read() != "metier\n" or os.listdir(bait.skill) != ["SKILL.md"]:
-            checks.append(Check("write outside, seen from outside", False, "a file was changed"))
+    if not bait.is_whole():
+        checks.append(Check("write outside, seen from outside", False, "a file was changed"))
     if not lines or lines[-1] != ["end"]:
         said = ran.note or next(iter(ran.stderr.splitlines()[-1:]), "") or f"it ended with {ran.status}"
         return tuple(checks), f"the trial did not come to its end: {said}"

@@ -120,7 +120,7 @@ def view(program: Program, box: Box, work: str, homes: Iterable[str]) -> View:
         given.setdefault(path, "read")
     hidden = [*box.hidden, *(f"{home}/{name}" for home in homes for name in PRIVATE)]
     laid = {**_inside(given, hidden, "hide"), **_guards(given, work, hidden), **given}
-    if not any(_within(cwd, path) for path in (*given, *SYSTEM, "/tmp")):
+    if cwd != "/tmp" and not any(_within(cwd, path) for path in (*given, *SYSTEM)):
         raise Refused(
             f"the program would run in {cwd}, which it may not see", "let it read that folder, or run it elsewhere", cwd
         )

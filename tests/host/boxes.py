@@ -1,0 +1,83 @@
+"""Programs in boxes: a skill, a work folder and something private beside them, in a temporary folder."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from metier.host import sandbox
+from metier.types.running import Box, Permissions, Program, Ran
+
+ENV = {"PATH": "/usr/local/bin:/usr/bin:/bin", "LANG": "C.UTF-8"}
+SOAK = bool(os.environ.get("METIER_SOAK"))
+
+
+def program(*argv: str, cwd: Path | str = "/", env: dict[str, str] | None = None, **more: Any) -> Program:
+    return Program(argv, str(cwd), ENV | (env or {}), **more)
+
+
+def sh(script: str, *arguments: str, **more: Any) -> Program:
+    return program("bash", "-c", script, "bash", *arguments, **more)
+
+
+def py(script: str, *arguments: str, **more: Any) -> Program:
+    return program(sys.executable, "-c", script, *arguments, **more)
+
+
+@dataclass(frozen=True)
+class Desk:
+    """Where one test works, and the machine as it is allowed to use it."""
+
+    machine: sandbox.Machine
+    skill: Path
+    work: Path
+    private: Path
+    project: Path
+
+    @property
+    def tier(self) -> str:
+        return sandbox.probe(self.machine).tier
+
+    def box(self, read: tuple[Path, ...] = (), write: tuple[Path, ...] = (), **more: Any) -> Box:
+        allowed = Permissions(more.pop("network", False), (), tuple(map(str, read)), tuple(map(str, write)))
+        return Box(more.pop("need", "require"), str(self.skill), str(self.work), allowed, **more)
+
+    def run(self, wanted: Program, box: Box | None = None) -> Ran:
+        if wanted.cwd == "/":
+            wanted = replace(wanted, cwd=str(self.work))
+        return sandbox.run(wanted, box or self.box(), self.machine)
+
+    def says(self, wanted: Program, box: Box | None = None) -> str:
+        """What it prints when all goes well."""
+        ran = self.run(wanted, box)
+        assert ran.status == 0, ran
+        return ran.stdout.strip()
+
+
+def alive(marker: str) -> list[int]:
+    """Processes that have this word among their arguments."""
+    found = []
+    for name in os.listdir("/proc"):
+        if name.isdecimal() and int(name) != os.getpid():
+            try:
+                words = Path(f"/proc/{name}/cmdline").read_bytes().split(b"\0")
+            except OSError:
+                continue
+            if any(marker.encode() == word for word in words):
+                found.append(int(name))
+    return found
+
+
+def soon(true: Callable[[], object], patience: float = 10) -> bool:
+    """Whether something comes true before we lose patience."""
+    end = time.monotonic() + patience
+    while not true():
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.02)
+    return True

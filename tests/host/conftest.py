@@ -1,0 +1,65 @@
+import os
+import tempfile
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.host.boxes import Desk, soon
+
+from metier.host import sandbox
+
+TIERS = {"bubblewrap": sandbox.Machine(), "landlock": sandbox.Machine(bwrap="/missing")}
+
+
+@pytest.fixture(autouse=True)
+def nothing_stays() -> Iterator[None]:
+    """No test may leave an open file, a thread or a temporary folder behind."""
+
+    def temporary() -> set[str]:
+        return {
+            name for name in os.listdir(tempfile.gettempdir()) if name.startswith(("metier-work-", "metier-probe-"))
+        }
+
+    for machine in TIERS.values():
+        sandbox.probe(machine)
+    files, threads, folders = len(os.listdir("/proc/self/fd")), threading.active_count(), temporary()
+    yield
+    assert soon(lambda: len(os.listdir("/proc/self/fd")) <= files), "a file stayed open"
+    assert threading.active_count() <= threads
+    mine = {name for name in temporary() - folders if os.stat(f"{tempfile.gettempdir()}/{name}").st_uid == os.getuid()}
+    assert soon(lambda: not (mine & temporary())), f"left behind: {mine}"
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> dict[str, Path]:
+    found = {name: tmp_path / name for name in ("skill", "work", "private", "project")}
+    for folder in found.values():
+        folder.mkdir()
+    (found["skill"] / "SKILL.md").write_text("---\nname: skill\n---\n")
+    (found["private"] / "key").write_text("secret")
+    (found["project"] / "code.txt").write_text("code")
+    return found
+
+
+def desk_for(tier: str, world: dict[str, Path]) -> Desk:
+    footing = sandbox.probe(TIERS[tier])
+    if footing.tier != tier:
+        pytest.skip(f"no {tier} here: {footing.reason}")
+    return Desk(TIERS[tier], **world)
+
+
+@pytest.fixture(params=TIERS)
+def desk(request: pytest.FixtureRequest, world: dict[str, Path]) -> Desk:
+    """A desk in each tier that this machine has."""
+    return desk_for(request.param, world)
+
+
+@pytest.fixture
+def bubble(world: dict[str, Path]) -> Desk:
+    return desk_for("bubblewrap", world)
+
+
+@pytest.fixture
+def landlocked(world: dict[str, Path]) -> Desk:
+    return desk_for("landlock", world)

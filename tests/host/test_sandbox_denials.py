@@ -1,0 +1,278 @@
+"""What a boxed program may not do to the machine around it."""
+
+import os
+import socket
+import subprocess
+import uuid
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from tests.host.boxes import Desk, alive, py, sh, soon
+from tests.world import python
+
+TALK = """
+import socket, sys
+family, kind, address = eval(sys.argv[1])
+with socket.socket(family, kind) as one:
+    one.settimeout(3)
+    one.connect(address)
+    one.send(b"x")
+print("sent")
+"""
+
+
+@pytest.fixture
+def port() -> Iterator[int]:
+    with closing(socket.create_server(("127.0.0.1", 0))) as server:
+        yield server.getsockname()[1]
+
+
+def sent(desk: Desk, family: str, kind: str, address: object, network: bool = False) -> bool:
+    said = desk.run(py(TALK, f"(socket.{family}, socket.{kind}, {address!r})"), desk.box(network=network))
+    return said.stdout == "sent\n"
+
+
+def test_it_reaches_no_server_of_this_machine_and_none_beyond(desk: Desk, port: int):
+    assert not sent(desk, "AF_INET", "SOCK_STREAM", ("127.0.0.1", port))
+    assert not sent(desk, "AF_INET", "SOCK_DGRAM", ("127.0.0.1", port))
+    assert not sent(desk, "AF_INET", "SOCK_STREAM", ("169.254.169.254", 80))
+    assert not sent(desk, "AF_INET6", "SOCK_DGRAM", ("::1", 53))
+
+
+def test_it_reaches_no_socket_of_another_program(desk: Desk):
+    name = f"\0metier-{uuid.uuid4().hex}"
+    path = str(desk.project / "docker.sock")
+    with closing(socket.socket(socket.AF_UNIX)) as one, closing(socket.socket(socket.AF_UNIX)) as other:
+        one.bind(name)
+        other.bind(path)
+        one.listen()
+        other.listen()
+        assert not sent(desk, "AF_UNIX", "SOCK_STREAM", name)
+        assert not sent(desk, "AF_UNIX", "SOCK_STREAM", name, network=True)
+        box = desk.box(read=(desk.project,))
+        assert desk.run(py(TALK, f"(socket.AF_UNIX, socket.SOCK_STREAM, {path!r})"), box).status != 0
+
+
+@pytest.mark.parametrize("family", ["AF_NETLINK", "AF_PACKET", "AF_VSOCK"])
+def test_it_gets_no_socket_to_the_kernel(desk: Desk, family: str):
+    said = desk.run(py(f"import socket; socket.socket(socket.{family}, socket.SOCK_RAW)"))
+    assert "PermissionError" in said.stderr
+
+
+def test_with_the_network_allowed_it_reaches_a_server(desk: Desk, port: int):
+    assert sent(desk, "AF_INET", "SOCK_STREAM", ("127.0.0.1", port), network=True)
+
+
+SYSCALL = """
+import ctypes, sys
+library = ctypes.CDLL(None, use_errno=True)
+result = library.syscall(*map(int, sys.argv[1:]))
+print("refused" if result == -1 and ctypes.get_errno() in (1, 38) else f"{result} {ctypes.get_errno()}")
+"""
+CALLS = {
+    "ptrace": 101,
+    "process_vm_readv": 310,
+    "process_vm_writev": 311,
+    "pidfd_getfd": 438,
+    "keyctl": 250,
+    "add_key": 248,
+    "request_key": 249,
+    "bpf": 321,
+    "perf_event_open": 298,
+    "userfaultfd": 323,
+    "io_uring_setup": 425,
+    "mount": 165,
+    "umount2": 166,
+    "open_tree": 428,
+    "setns": 308,
+    "chroot": 161,
+    "open_by_handle_at": 304,
+    "kexec_load": 246,
+    "init_module": 175,
+    "memfd_create": 319,
+    "shmget": 29,
+}
+
+
+@pytest.mark.skipif(os.uname().machine != "x86_64", reason="the numbers are those of x86_64")
+def test_calls_that_let_programs_out_of_boxes_are_refused(desk: Desk):
+    script = SYSCALL.replace("sys.argv[1:]", "(number, 0, 0, 0, 0, 0)")
+    script = f"for name, number in {CALLS}.items():\n " + "\n ".join(script.strip().splitlines())
+    script = script.replace("print(", "print(name, ")
+    assert desk.says(py(script)).splitlines() == [f"{name} refused" for name in CALLS]
+
+
+@pytest.mark.parametrize("flag", ["NEWUSER", "NEWNS", "NEWPID", "NEWNET"])
+def test_it_makes_no_namespace(desk: Desk, flag: str):
+    value = {"NEWUSER": 0x10000000, "NEWNS": 0x20000, "NEWPID": 0x20000000, "NEWNET": 0x40000000}[flag]
+    number = {"x86_64": (272, 56, 435), "aarch64": (97, 220, 435)}[os.uname().machine]
+    assert desk.says(py(SYSCALL, str(number[0]), str(value))) == "refused"
+    assert desk.says(py(SYSCALL, str(number[1]), str(value | 17), "0", "0", "0", "0")) == "refused"
+    assert desk.says(py(SYSCALL, str(number[2]), "0", "0")) == "refused"
+
+
+def test_it_types_nothing_into_a_terminal(desk: Desk):
+    script = """
+import fcntl, os
+inner, outer = os.openpty() if os.path.exists("/dev/ptmx") else (0, 0)
+for request in (0x5412, 0x541C):
+    try:
+        fcntl.ioctl(outer, request, b"x")
+    except PermissionError:
+        print("refused")
+    except OSError as error:
+        print(error)
+"""
+    ran = desk.run(py(script))
+    assert ran.stdout == "refused\nrefused\n" or "PermissionError" in ran.stderr
+
+
+def test_no_program_in_it_gains_rights(desk: Desk):
+    """`su` and the like are there and are plain programs."""
+    assert desk.says(py("import ctypes; print(ctypes.CDLL(None).prctl(39, 0, 0, 0, 0))")) == "1"
+    assert desk.says(sh("for id in $(id -u) $(id -ru); do [ $id = 0 ] && echo root; done; true")) == ""
+
+
+def test_keys_of_the_process_that_started_it_can_not_be_read(desk: Desk):
+    """Not its environment, and not that of anything else: a clean environment alone hides nothing."""
+    victim = subprocess.Popen(["/bin/sleep", "60"], env={"PROVIDER_KEY": "sk-secret"}, start_new_session=True)
+    try:
+        script = """
+import os, sys
+for name in ("self", *sys.argv[1:]):
+    for file in ("environ", "mem", "maps", "fd", "root", "cwd"):
+        try:
+            path = f"/proc/{name}/{file}"
+            said = os.listdir(path) if file in ("fd", "root", "cwd") else open(path, "rb").read(1 << 16)
+        except (OSError, ValueError):
+            continue
+        if "sk-secret" in str(said):
+            print(path)
+"""
+        assert desk.says(py(script, *filter(str.isdecimal, os.listdir("/proc")))) == ""
+        names = f"/proc/{victim.pid}/environ /proc/{os.getpid()}/environ /proc/$PPID/environ"
+        assert "sk-secret" not in desk.run(sh(f"cat {names} | tr '\\0' '\\n'")).stdout
+    finally:
+        victim.kill()
+        victim.wait()
+
+
+def test_its_arguments_to_the_boundary_are_in_no_list_of_processes(bubble: Desk):
+    """What every user of the machine can read must not hold the skill's own keys."""
+    wanted = sh("touch up; while [ ! -e down ]; do sleep 0.02; done", env={"SKILL_KEY": "sk-skill"})
+    import threading
+
+    thread = threading.Thread(target=bubble.run, args=(wanted,))
+    thread.start()
+    assert soon(lambda: (bubble.work / "up").exists())
+    seen = b"".join(path.read_bytes() for path in Path("/proc").glob("[0-9]*/cmdline"))
+    (bubble.work / "down").touch()
+    thread.join()
+    assert b"sk-skill" not in seen
+
+
+def test_a_library_named_in_its_environment_is_not_loaded_outside(bubble: Desk):
+    ran = bubble.run(sh("true", env={"LD_PRELOAD": "/not-there.so"}))
+    assert "bwrap" not in ran.stderr
+    assert ran.stderr.count("not-there.so") == 1
+
+
+def test_it_signals_nothing_outside(desk: Desk):
+    victim = subprocess.Popen(["/bin/sleep", "60"], start_new_session=True)
+    try:
+        assert desk.run(sh("kill -9 $1; kill -9 -- -$1; kill -9 $PPID; true", str(victim.pid))).status == 0
+        assert victim.poll() is None
+    finally:
+        victim.kill()
+        victim.wait()
+
+
+def test_it_sees_no_process_but_its_own(bubble: Desk):
+    assert int(bubble.says(sh("ls -d /proc/[0-9]* | wc -l"))) < 6
+
+
+def test_kernel_settings_can_not_be_written_even_by_root(desk: Desk):
+    paths = [
+        "/proc/sys/kernel/core_pattern",
+        "/proc/sysrq-trigger",
+        "/proc/sys/kernel/hostname",
+        "/sys/kernel/uevent_helper",
+    ]
+    for path in paths:
+        assert desk.run(sh(f"exec 3> {path}")).status != 0, path
+
+
+def test_it_has_no_device_and_makes_none(desk: Desk):
+    assert desk.run(sh("mknod disk b 8 0")).status != 0
+    assert desk.run(sh("cat /dev/kmsg /dev/mem /dev/sda /dev/vda 2>/dev/null | head -c 1")).stdout == ""
+    assert desk.says(sh("echo x > /dev/null; head -c 3 /dev/zero | wc -c; head -c 2 /dev/urandom | wc -c")) == "3\n2"
+
+
+def test_modes_outside_can_not_be_changed(desk: Desk):
+    before = desk.private.stat().st_mode, (desk.skill / "SKILL.md").stat().st_mode
+    desk.run(
+        py(
+            "import os, sys\nfor path in sys.argv[1:]:\n try: os.chmod(path, 0o777)\n except OSError: pass",
+            str(desk.private),
+            str(desk.skill / "SKILL.md"),
+        )
+    )
+    assert (desk.private.stat().st_mode, (desk.skill / "SKILL.md").stat().st_mode) == before
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root has more rights than its own")
+def test_root_is_nobody_inside(desk: Desk):
+    before = os.stat("/usr/bin/env").st_mode
+    desk.run(
+        py(
+            "import os\nfor change in (lambda: os.chmod('/usr/bin/env', 0o4777), lambda: os.fchmod(os.open('/usr/bin/env', 0), 0o4777)):\n try: change()\n except OSError: pass"
+        )
+    )
+    assert os.stat("/usr/bin/env").st_mode == before
+    assert desk.says(sh("id -u")) != "0"
+
+
+DYING = """
+import os, sys, threading
+from metier.host import sandbox
+from metier.types.running import Box, Program
+machine = sandbox.Machine(bwrap=sys.argv[1])
+script = "touch up; (setsid bash -c 'trap \\"\\" TERM; while :; do sleep 0.1; done' $0 &); while :; do sleep 0.1; done"
+go = lambda: sandbox.run(Program(("bash", "-c", script, sys.argv[2]), sys.argv[3], {"PATH": "/usr/bin:/bin"}), Box("require", work=sys.argv[3]), machine)
+threading.Thread(target=go, daemon=True).start()
+while not os.path.exists(sys.argv[3] + "/up"): pass
+os.kill(os.getpid(), 9)
+"""
+
+
+def test_when_we_are_killed_all_in_the_box_ends(desk: Desk):
+    marker = uuid.uuid4().hex
+    assert python(DYING, desk.machine.bwrap, marker, str(desk.work)).returncode == -9
+    assert soon(lambda: not alive(marker))
+
+
+@pytest.mark.parametrize("ends", [True, False], ids=["it ends", "it is ended"])
+def test_nothing_in_the_box_outlives_the_program(desk: Desk, ends: bool):
+    marker = uuid.uuid4().hex
+    script = """
+        (setsid bash -c 'trap "" TERM; touch up; while :; do sleep 0.1; done' $1 &)
+        while [ ! -e up ]; do sleep 0.01; done; echo partial
+    """
+    last = "" if ends else "trap '' TERM; while :; do sleep 0.1; done"
+    ran = desk.run(sh(f"{script}{last}", marker, seconds=20 if ends else 2))
+    assert (ran.stdout, ran.timed_out) == ("partial\n", not ends)
+    assert alive(marker) == []
+
+
+@pytest.mark.parametrize(
+    ("script", "status"), [("exit 255", 255), ("exit 7", 7), ("kill -9 $$", -9), ("kill -11 $$", -11)]
+)
+def test_its_end_is_reported_exactly(desk: Desk, script: str, status: int):
+    assert desk.run(sh(script)).status == status
+
+
+def test_at_its_time_it_is_asked_first(desk: Desk):
+    ran = desk.run(sh("trap 'echo bye; exit 3' TERM; echo hi; while :; do sleep 0.05; done", seconds=1))
+    assert (ran.status, ran.stdout, ran.timed_out) == (3, "hi\nbye\n", True)

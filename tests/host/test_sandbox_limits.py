@@ -1,0 +1,125 @@
+"""How much a boxed program may use, with a control group and without one."""
+
+import os
+from dataclasses import replace
+
+import pytest
+from tests.host.boxes import SOAK, Desk, py, sh
+
+from metier.host.sandbox import limits as keeping
+from metier.types.running import Limits
+
+SMALL = Limits(processes=60, memory=150 << 20, scratch=16 << 20, file=32 << 20, disk=64 << 20, files=500)
+
+
+@pytest.fixture(params=["with a control group", "watched"])
+def held(request: pytest.FixtureRequest, desk: Desk) -> Desk:
+    if request.param == "watched":
+        return replace(desk, machine=desk.machine._replace(groups=False))
+    with keeping.group(SMALL) as found:
+        if found is None:
+            pytest.skip("no control group can be made here")
+    return desk
+
+
+def test_a_fork_bomb_is_ended(held: Desk):
+    ran = held.run(sh("bomb() { bomb | bomb & }; bomb; sleep 100", seconds=60), held.box(limits=SMALL))
+    assert (ran.status, ran.timed_out, ran.note) == (-9, False, "processes: more than 60")
+
+
+def test_too_many_threads_are_ended(held: Desk):
+    script = "import threading, time\nfor _ in range(10_000):\n threading.Thread(target=time.sleep, args=(60,)).start()"
+    ran = held.run(py(script, seconds=60), held.box(limits=SMALL))
+    assert (ran.status, ran.timed_out, ran.note) == (-9, False, "processes: more than 60")
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        pytest.param("kept = []\nwhile True: kept.append(b'1' * (1 << 20))", id="allocated"),
+        pytest.param("import mmap\nm = mmap.mmap(-1, 8 << 30)\nwhile True: m.write(b'1' * (1 << 20))", id="shared"),
+        pytest.param(
+            "import os\nfor _ in range(4):\n if not os.fork(): break\nkept = []\nwhile True: kept.append(b'1' * (1 << 20))",
+            id="by many",
+        ),
+    ],
+)
+def test_taking_too_much_memory_is_ended_and_the_reason_is_oom(held: Desk, script: str):
+    ran = held.run(py(script, seconds=60), held.box(limits=SMALL))
+    assert ran.note == "oom: more than 150 MiB of memory"
+    assert ran.status != 0
+    assert not ran.timed_out
+
+
+def test_a_file_grows_no_larger_than_its_limit(held: Desk):
+    ran = held.run(sh("head -c 200M /dev/zero > big"), held.box(limits=SMALL))
+    assert ran.status != 0
+    assert (held.work / "big").stat().st_size <= SMALL.file
+
+
+def test_the_work_folder_holds_no_more_than_its_limit(held: Desk):
+    script = "for name in $(seq 1000); do head -c 8M /dev/zero > $name; done; sleep 100"
+    ran = held.run(sh(script, seconds=60), held.box(limits=SMALL))
+    assert (ran.status, ran.note) == (-9, "disk: more than 64 MiB in the work folder")
+
+
+def test_the_work_folder_holds_no_more_files_than_its_limit(held: Desk):
+    script = "import itertools\nfor name in itertools.count(): open(str(name), 'x').close()"
+    ran = held.run(py(script, seconds=60), held.box(limits=SMALL))
+    assert (ran.status, ran.note) == (-9, "disk: more than 500 files in the work folder")
+
+
+@pytest.mark.parametrize("folder", ["/tmp", "/dev/shm"])
+def test_temporary_folders_are_small(bubble: Desk, folder: str):
+    ran = bubble.run(sh(f"head -c 30M /dev/zero > {folder}/big; stat -c %s {folder}/big"), bubble.box(limits=SMALL))
+    assert "No space left on device" in ran.stderr
+    assert int(ran.stdout) <= SMALL.scratch
+
+
+def test_there_is_nowhere_else_to_fill(bubble: Desk):
+    script = (
+        "for folder in / /dev /etc /run /home /var /proc /opt; do mkdir -p $folder/x 2>/dev/null && echo $folder; done"
+    )
+    assert bubble.run(sh(script)).stdout == ""
+
+
+def test_it_leaves_no_core(desk: Desk):
+    assert desk.says(sh("ulimit -c")) == "0"
+
+
+def test_others_go_on_while_one_misbehaves(held: Desk):
+    from concurrent.futures import ThreadPoolExecutor
+
+    bomb = sh("bomb() { bomb | bomb & }; bomb; sleep 100", seconds=60)
+    with ThreadPoolExecutor(4) as pool:
+        bad = pool.submit(held.run, bomb, held.box(limits=SMALL))
+        good = [pool.submit(held.run, sh("echo $1", str(number))) for number in range(6)]
+        assert [one.result().stdout for one in good] == [f"{number}\n" for number in range(6)]
+        assert bad.result().note == "processes: more than 60"
+
+
+@pytest.mark.soak
+@pytest.mark.skipif(not SOAK, reason="long: METIER_SOAK=1 runs it")
+def test_eight_gigabytes_are_refused_by_the_usual_limits(held: Desk):
+    script = "kept = []\nfor _ in range(8 << 10): kept.append(b'1' * (1 << 20))"
+    assert held.run(py(script, seconds=120)).note == "oom: more than 2048 MiB of memory"
+
+
+def test_control_groups_are_gone_when_the_process_is(desk: Desk):
+    from tests.world import python
+
+    code = """
+import sys
+from metier.host import sandbox
+from metier.types.running import Box, Program
+sandbox.run(Program(("true",), sys.argv[2], {"PATH": "/usr/bin:/bin"}), Box("require", work=sys.argv[2]), sandbox.Machine(bwrap=sys.argv[1]))
+"""
+    done = python(code, desk.machine.bwrap, str(desk.work))
+    assert done.returncode == 0, done.stderr
+    left = [at for at, folders, _ in os.walk("/sys/fs/cgroup") for name in folders if name.startswith("metier-")]
+    assert all(
+        f"metier-{os.getpid()}-" in name or os.path.exists(f"/proc/{name.split('-')[1]}")
+        for at in set(left)
+        for name in os.listdir(at)
+        if name.startswith("metier-")
+    )

@@ -1,0 +1,276 @@
+"""What a boxed program sees of the file system: its skill, its work folder, what was granted, and nothing private."""
+
+import os
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from tests.host.boxes import Desk, program, py, sh
+
+from metier.host import sandbox
+from metier.host.sandbox.view import PRIVATE, PROTECTED, view
+from metier.types.errors import BadRequest, Refused
+from metier.types.running import Box, Permissions
+
+TRY = """
+import os, sys
+for path in sys.argv[2:]:
+    try:
+        if sys.argv[1] == "r":
+            os.listdir(path) if os.path.isdir(path) else open(path).read()
+        else:
+            open(path, "a").write("x")
+        print("yes")
+    except OSError:
+        print("no")
+"""
+
+
+def may(desk: Desk, how: str, *paths: Path | str, box: Box | None = None) -> list[bool]:
+    return [word == "yes" for word in desk.says(py(TRY, how, *map(str, paths)), box).split()]
+
+
+def test_the_skill_is_there_at_its_own_path_and_can_not_be_changed(desk: Desk):
+    (desk.skill / "scripts").mkdir()
+    (desk.skill / "scripts/run.sh").write_text('cat "$(dirname "$0")/../SKILL.md"')
+    assert "name: skill" in desk.says(program("bash", str(desk.skill / "scripts/run.sh")))
+    before = sorted(os.listdir(desk.skill))
+    assert may(desk, "w", desk.skill / "SKILL.md", desk.skill / "new") == [False, False]
+    assert desk.run(sh("rm -rf $1/scripts", str(desk.skill))).status != 0
+    assert sorted(os.listdir(desk.skill)) == before
+
+
+def test_the_work_folder_is_there_at_its_own_path_and_keeps_what_is_written(desk: Desk):
+    assert desk.says(sh("pwd; mkdir a; echo hi > a/b; ln -s a c; mv a/b a/d; cat c/d")) == f"{desk.work}\nhi"
+    assert (desk.work / "a/d").read_text() == "hi\n"
+
+
+def test_without_a_work_folder_there_is_one_that_goes_when_the_program_ends(desk: Desk):
+    box = replace(desk.box(), work="")
+    where = desk.says(program("sh", "-c", "echo hi > file; cat file > /dev/null; pwd", cwd=""), box)
+    assert not os.path.exists(f"{where}/file")
+
+
+def test_home_and_temporary_files_are_in_the_work_folder(desk: Desk):
+    wanted = sh('echo "$HOME $TMPDIR"; echo x > $HOME/a; echo x > $TMPDIR/b', env={"HOME": os.environ.get("HOME", "/")})
+    assert desk.says(wanted) == f"{desk.work} {desk.work}"
+
+
+def test_what_was_not_granted_is_not_there(desk: Desk):
+    paths: list[Path | str] = [
+        desk.private,
+        desk.private / "key",
+        desk.project / "code.txt",
+        "/etc/shadow",
+        "/root/.bashrc",
+        "/home",
+    ]
+    assert may(desk, "r", *paths) == [False] * len(paths)
+    assert may(desk, "w", desk.private / "key", desk.private / "new", "/usr/new", "/new", "/etc/new") == [False] * 5
+    assert (desk.private / "key").read_text() == "secret"
+
+
+def test_metier_other_skills_and_the_users_secrets_are_not_there(desk: Desk, tmp_path: Path):
+    home = os.path.expanduser("~")
+    assert not any(may(desk, "r", *(f"{home}/{name}" for name in PRIVATE)))
+    other = tmp_path / "other-skill"
+    other.mkdir()
+    (other / "SKILL.md").write_text("---\n---\n")
+    assert may(desk, "r", other, other / "SKILL.md") == [False, False]
+
+
+def test_a_readable_grant_can_be_read_and_not_written(desk: Desk):
+    box = desk.box(read=(desk.project,))
+    assert may(desk, "r", desk.project, desk.project / "code.txt", box=box) == [True, True]
+    assert may(desk, "w", desk.project / "code.txt", desk.project / "new", box=box) == [False, False]
+
+
+def test_a_single_file_can_be_granted(desk: Desk):
+    box = desk.box(read=(desk.project / "code.txt",))
+    (desk.project / "other").write_text("other")
+    assert may(desk, "r", desk.project / "code.txt", desk.project / "other", box=box) == [True, False]
+
+
+def test_a_program_may_run_in_a_folder_inside_a_grant(desk: Desk):
+    (desk.project / "deep/er").mkdir(parents=True)
+    wanted = sh("pwd; cat ../../code.txt", cwd=desk.project / "deep/er")
+    assert desk.says(wanted, desk.box(read=(desk.project,))) == f"{desk.project}/deep/er\ncode"
+
+
+def test_a_program_is_not_run_in_a_folder_that_it_may_not_see(desk: Desk):
+    with pytest.raises(Refused, match="which it may not see"):
+        desk.run(sh("pwd", cwd=desk.private))
+
+
+def test_a_writable_grant_can_be_written(bubble: Desk):
+    box = bubble.box(write=(bubble.project,))
+    assert may(bubble, "w", bubble.project / "code.txt", bubble.project / "new", box=box) == [True, True]
+    assert (bubble.project / "code.txt").read_text() == "codex"
+
+
+def test_a_link_out_of_a_grant_leads_nowhere(desk: Desk):
+    (desk.project / "out").symlink_to(desk.private)
+    assert may(desk, "r", desk.project / "out/key", box=desk.box(read=(desk.project,))) == [False]
+    os.symlink(desk.private, desk.work / "out")
+    assert may(desk, "r", desk.work / "out/key") == [False]
+
+
+@pytest.mark.parametrize("name", [*PROTECTED])
+@pytest.mark.parametrize("there", ["a folder", "a file", "missing"])
+def test_what_other_programs_take_orders_from_stays_as_it_is_in_a_writable_grant(bubble: Desk, name: str, there: str):
+    path = bubble.project / name
+    if there == "a folder":
+        path.mkdir()
+        (path / "config").write_text("mine")
+    elif there == "a file":
+        path.write_text("mine")
+    script = """
+        echo evil > $1; echo evil > $1/config; mkdir -p $1/hooks; rm -rf $1; mv $1 gone
+        mkdir decoy; mv -T decoy $1; ln -sfn /tmp $1; echo fine > beside
+    """
+    ran = bubble.run(sh(f"({script}) 2>&1; true", str(path), cwd=bubble.project), bubble.box(write=(bubble.project,)))
+    assert ran.status == 0, ran
+    assert (bubble.project / "beside").read_text() == "fine\n"
+    if there == "a folder":
+        assert {one.name: one.read_text() for one in path.iterdir()} == {"config": "mine"}
+    elif there == "a file":
+        assert path.read_text() == "mine"
+    else:
+        assert not os.path.lexists(path)
+    assert {one.name for one in bubble.project.iterdir()} <= {"code.txt", "beside", "decoy", name}
+
+
+def test_placeholders_stay_while_another_program_runs_in_the_same_grant(bubble: Desk):
+    """One program's tidying must not take the guard away from another's: removing a mount point unmounts it."""
+    box = bubble.box(write=(bubble.project,))
+    inner = replace(sh("true", cwd=bubble.project))
+    import threading
+
+    outer = sh(
+        "touch started; while [ ! -e go ]; do sleep 0.02; done; mkdir .claude/x 2>/dev/null || echo kept",
+        cwd=bubble.project,
+    )
+    said: list[str] = []
+    thread = threading.Thread(target=lambda: said.append(bubble.run(outer, box).stdout))
+    thread.start()
+    while not (bubble.project / "started").exists():
+        pass
+    assert bubble.run(inner, box).status == 0
+    (bubble.project / "go").touch()
+    thread.join()
+    assert said == ["kept\n"]
+    assert not (bubble.project / ".claude").exists()
+
+
+def test_a_git_folder_that_was_granted_itself_keeps_its_hooks_and_settings(bubble: Desk):
+    git = bubble.project / ".git"
+    (git / "hooks").mkdir(parents=True)
+    (git / "config").write_text("[core]\n")
+    box = bubble.box(write=(git,))
+    assert may(bubble, "w", git / "index", git / "hooks/pre-commit", git / "config", box=box) == [True, False, False]
+
+
+def test_a_protected_thing_that_is_a_link_is_refused(bubble: Desk):
+    (bubble.project / ".claude").symlink_to(bubble.private)
+    with pytest.raises(Refused, match="is a link"):
+        bubble.run(sh("true"), bubble.box(write=(bubble.project,)))
+
+
+def test_a_skill_inside_a_writable_grant_stays_as_it_is(bubble: Desk):
+    skill = bubble.project / "skills/one"
+    skill.mkdir(parents=True)
+    box = replace(bubble.box(write=(bubble.project,)), skill=str(skill))
+    assert may(bubble, "w", skill / "new", bubble.project / "skills/new", box=box) == [False, True]
+
+
+def test_landlock_refuses_to_guard_what_it_can_not_and_says_so_where_that_will_do(landlocked: Desk):
+    with pytest.raises(Refused, match="Landlock can't keep"):
+        landlocked.run(sh("true"), landlocked.box(write=(landlocked.project,)))
+    ran = landlocked.run(
+        sh("touch $1/new", str(landlocked.project)), landlocked.box(need="prefer", write=(landlocked.project,))
+    )
+    assert ran.status == 0
+    assert "Landlock can't keep .git and settings" in ran.note
+
+
+def test_what_is_hidden_stays_out_of_sight_in_a_folder_that_may_be_read(desk: Desk):
+    (desk.project / "hidden").mkdir()
+    (desk.project / "hidden/key").write_text("secret")
+    (desk.project / "token").write_text("secret")
+    hidden = (str(desk.project / "hidden"), str(desk.project / "token"))
+    box = desk.box(read=(desk.project,), hidden=hidden)
+    assert may(desk, "r", desk.project / "code.txt", desk.project / "hidden/key", box=box) == [True, False]
+    assert desk.run(sh("cat token", cwd=desk.project / ""), box).stdout == ""
+
+
+def test_secrets_of_a_home_that_may_be_read_are_hidden(tmp_path: Path):
+    home = tmp_path / "home"
+    for name in (".ssh", ".aws", "work"):
+        (home / name).mkdir(parents=True)
+    (home / ".netrc").write_text("secret")
+    seen = view(program("true", cwd=home), Box("require", permissions=Permissions(read=(str(home),))), "", [str(home)])
+    kinds = {one.path.removeprefix(f"{home}"): one.kind for one in seen.seen}
+    assert kinds == {"": "read", "/.ssh": "hide", "/.aws": "hide", "/.netrc": "hide"}
+
+
+def test_of_a_private_home_only_the_granted_path_appears(bubble: Desk, tmp_path: Path):
+    inner = tmp_path / "home/project"
+    inner.mkdir(parents=True)
+    (tmp_path / "home/.ssh").mkdir()
+    assert bubble.says(sh("ls -A ..", cwd=inner), bubble.box(read=(inner,))) == "project"
+
+
+@pytest.mark.parametrize("path", ["/", "/proc", "/sys/fs", "/dev", "/etc", "/home", "/run", "/var", "/usr/"])
+@pytest.mark.parametrize("how", ["read", "write"])
+def test_what_would_open_the_whole_machine_is_no_grant(desk: Desk, path: str, how: str):
+    allowed = Permissions(read=(path,)) if how == "read" else Permissions(write=(path,))
+    with pytest.raises(Refused, match=r"never opened|Landlock can't keep"):
+        desk.run(sh("true"), replace(desk.box(), permissions=allowed))
+
+
+def test_a_relative_grant_is_a_mistake(desk: Desk):
+    with pytest.raises(BadRequest, match="not an absolute path"):
+        desk.run(sh("true"), desk.box(read=(Path("project"),)))
+
+
+def test_an_interpreter_under_a_private_home_is_shown_with_what_it_needs(desk: Desk):
+    said = desk.says(py("import sys, json, ctypes; print(sys.prefix); print(sys.version)"))
+    assert said == f"{sys.prefix}\n{sys.version}"
+
+
+def test_an_interpreter_that_can_not_be_shown_gives_way_to_the_systems_and_that_is_said(desk: Desk):
+    fake = desk.private / "python3"
+    fake.write_text('#!/bin/sh\nexec python3 "$@"\n')
+    fake.chmod(0o755)
+    ran = desk.run(program(str(fake), "-c", "print(1)"))
+    assert ran.stdout == "1\n"
+    assert ran.note.startswith("/usr/")
+    assert f"was run: {fake} can't be shown inside" in ran.note
+
+
+def test_a_program_that_is_nowhere_is_not_found(desk: Desk):
+    ran = desk.run(program("no-such-program"))
+    assert (ran.status, ran.note) == (None, "no-such-program: not found, or it can't be shown inside")
+
+
+@pytest.mark.parametrize(
+    "words", [("bash", "-c", "echo ok"), ("node", "-e", "console.log('ok')"), ("sh", "-c", "echo ok")]
+)
+def test_interpreters_of_the_system_work(desk: Desk, words: tuple[str, ...]):
+    if words[0] == "node" and not os.path.exists("/usr/bin/node"):
+        pytest.skip("there is no node here")
+    assert desk.says(program(*words)) == "ok"
+
+
+@pytest.mark.parametrize("need", ["require", "prefer"])
+def test_git_status_runs_in_a_project_that_may_be_read(desk: Desk, need: str):
+    import subprocess
+
+    subprocess.run(["git", "init", "-q", str(desk.project)], check=True)
+    ran = desk.run(program("git", "status", "--short", cwd=desk.project), desk.box(read=(desk.project,), need=need))
+    assert (ran.status, ran.stdout, ran.stderr) == (0, "?? code.txt\n", "")
+
+
+def test_what_is_shown_is_the_same_value_for_every_tier(desk: Desk):
+    assert sandbox.probe(desk.machine).tier == desk.run(sh("true")).tier

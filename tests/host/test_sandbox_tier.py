@@ -1,0 +1,266 @@
+"""Which boundary there is: found by trying it, told truthfully, and never lowered in silence."""
+
+import json
+import os
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from tests.host.boxes import Desk, program, sh
+from tests.world import SOURCE
+
+from metier.host import sandbox
+from metier.host.gate import Gate
+from metier.types.errors import BadRequest, Refused
+from metier.types.running import Box, Permissions
+
+NOWHERE = sandbox.Machine(bwrap="/missing", landlock=False)
+
+FILTERED = f"""#!{sys.executable}
+import os, sys
+words = sys.argv[1:]
+if "--help" not in words:
+    at = words.index("--args")
+    words[at : at + 2] = os.read(int(words[at + 1]), 1 << 20).decode().split("\\0")
+    for drop in DROPPED:
+        start = next(at for at in range(len(words)) if words[at : at + len(drop)] == drop)
+        del words[start : start + (2 if drop == ["--seccomp"] else len(drop))]
+os.execv("/usr/bin/bwrap", ["bwrap", *words])
+"""
+
+NO_BOUNDARY = f"""#!{sys.executable}
+import os, sys
+words = sys.argv[1:]
+if "--help" in words:
+    sys.exit()
+given = dict(zip(words[0:8:2], words[1:8:2]))
+options = os.read(int(given["--args"]), 1 << 20).decode().split("\\0")
+env = {{options[at + 1]: options[at + 2] for at, word in enumerate(options) if word == "--setenv"}}
+os.write(int(given["--json-status-fd"]), b'{{ "child-pid": %d }}\\n' % os.getpid())
+os.read(int(given["--block-fd"]), 1)
+child = os.fork()
+if not child:
+    os.chdir(options[options.index("--chdir") + 1])
+    os.execve(words[9], words[9:], env)
+status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+os.write(int(given["--json-status-fd"]), b'{{ "exit-code": %d }}\\n' % status)
+"""
+
+
+def bwrap_in(folder: Path, text: str) -> str:
+    path = folder / "bwrap"
+    path.write_text(text)
+    path.chmod(0o755)
+    return str(path)
+
+
+def test_where_there_is_neither_a_skill_that_needs_a_boundary_is_refused_with_the_reason(world: dict[str, Path]):
+    with pytest.raises(Refused) as refused:
+        sandbox.run(sh("touch ran", cwd=world["work"]), Box("require", work=str(world["work"])), NOWHERE)
+    assert refused.value.message == "there is no sandbox here: bubblewrap is not installed; the kernel has no Landlock"
+    assert "install bubblewrap" in refused.value.hint
+    assert list(world["work"].iterdir()) == []
+
+
+def test_one_that_only_prefers_a_boundary_runs_and_says_there_was_none(world: dict[str, Path]):
+    box = Box("prefer", work=str(world["work"]))
+    ran = sandbox.run(sh("echo hi", cwd=world["work"]), box, NOWHERE)
+    assert (ran.stdout, ran.tier) == ("hi\n", "none")
+    assert ran.note == "sandbox: none (bubblewrap is not installed; the kernel has no Landlock)"
+
+
+def test_one_that_wants_none_runs_plainly_and_says_so(desk: Desk):
+    ran = desk.run(sh("echo hi"), desk.box(need="off"))
+    assert (ran.stdout, ran.tier, ran.note) == ("hi\n", "none", "sandbox: none (off)")
+
+
+def test_a_plain_run_has_a_folder_to_work_in_that_goes_afterwards():
+    ran = sandbox.run(program("sh", "-c", "touch file; pwd", cwd=""), Box("off"), NOWHERE)
+    assert ran.status == 0
+    assert not os.path.exists(ran.stdout.strip())
+
+
+def test_without_bubblewrap_it_is_landlock_and_the_reason_is_told(landlocked: Desk):
+    footing = sandbox.probe(landlocked.machine)
+    assert (footing.tier, footing.reason) == ("landlock", "bubblewrap is not installed")
+    assert landlocked.run(sh("true")).tier == "landlock"
+
+
+def test_a_bubblewrap_that_may_make_no_namespaces_gives_way_with_its_own_words(tmp_path: Path):
+    words = "bwrap: No permissions to create new namespace"
+    machine = sandbox.Machine(bwrap=bwrap_in(tmp_path, f"#!/bin/sh\necho '{words}' >&2\nexit 1\n"), landlock=False)
+    footing = sandbox.probe(machine)
+    assert footing.tier == "none"
+    assert words in footing.reason
+
+
+def test_every_check_that_was_made_is_told(desk: Desk):
+    footing = sandbox.probe(desk.machine)
+    assert all(check.held for check in footing.checks)
+    assert {"read outside", "TCP", "ptrace", "signal another", "write the skill"} <= {
+        one.name for one in footing.checks
+    }
+    assert footing.interpreter == sys.executable
+
+
+def test_a_boundary_that_refuses_nothing_is_none(tmp_path: Path):
+    """As an ordinary program would: a `bwrap` that runs what it is given and nothing else."""
+    machine = sandbox.Machine(bwrap=bwrap_in(tmp_path, NO_BOUNDARY), landlock=False)
+    footing = sandbox.probe(machine)
+    assert footing.tier == "none"
+    failed = {one.name for one in footing.checks if not one.held}
+    assert {"read outside", "write outside", "TCP", "UDP", "signal another", "user namespace", "keyctl"} <= failed
+    assert "bubblewrap: " in footing.reason
+    assert "read outside was done" in footing.reason
+    with pytest.raises(Refused, match="read outside was done"):
+        sandbox.run(sh("true"), Box("require"), machine)
+    assert not [path for path in ("/usr/.metier-probe", "/.metier-probe", "/dev/.metier-probe") if os.path.exists(path)]
+
+
+ROOT = pytest.mark.skipif(os.getuid() != 0, reason="it is root's rights that this takes away")
+
+
+@pytest.mark.parametrize(
+    ("dropped", "caught"),
+    [
+        pytest.param([["--seccomp"]], "keyctl", id="no filter"),
+        pytest.param([["--remount-ro", "/proc"]], "set core_pattern", id="kernel settings", marks=ROOT),
+        pytest.param([["--remount-ro", "/dev"]], "write /dev", id="a writable /dev"),
+        pytest.param([["--remount-ro", "/"]], "write /", id="a writable root"),
+        pytest.param([["--unshare-pid"]], "signal another", id="other processes"),
+        pytest.param(
+            [["--cap-drop", "ALL"], ["--unshare-user"], ["--disable-userns"], ["--uid", "65534"], ["--gid", "65534"]],
+            "capabilities",
+            id="root's rights",
+            marks=ROOT,
+        ),
+    ],
+)
+def test_a_profile_that_lacks_one_thing_is_found_out(
+    bubble: Desk, tmp_path: Path, dropped: list[list[str]], caught: str
+):
+    text = FILTERED.replace("DROPPED", repr(dropped))
+    footing = sandbox.probe(sandbox.Machine(bwrap=bwrap_in(tmp_path, text), landlock=False))
+    assert footing.tier == "none"
+    assert caught in {one.name for one in footing.checks if not one.held}, footing.reason
+
+
+def test_what_was_found_is_remembered_until_something_changes(bubble: Desk, tmp_path: Path):
+    state = tmp_path / "state"
+    calls = tmp_path / "calls"
+    wrapper = Path(bwrap_in(tmp_path, f'#!/bin/sh\necho >> {calls}\nexec /usr/bin/bwrap "$@"\n'))
+    machine = sandbox.Machine(bwrap=str(wrapper), state=str(state))
+    code = "import sys\nfrom metier.host import sandbox\nprint(sandbox.tier(sandbox.Machine(bwrap=sys.argv[1], state=sys.argv[2])))"
+
+    def times() -> int:
+        done = subprocess.run(
+            [sys.executable, "-c", code, machine.bwrap, str(state)],
+            env={"PYTHONPATH": str(SOURCE), "HOME": os.environ.get("HOME", "/")},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert done.stdout == "bubblewrap\n"
+        return len(calls.read_text().splitlines())
+
+    first = times()
+    assert times() == first
+    assert (state / "sandbox.json").stat().st_mode & 0o777 == 0o600
+    wrapper.write_text(wrapper.read_text() + "# changed\n")
+    second = times()
+    assert second > first
+    (state / "sandbox.json").write_text("{broken")
+    assert times() > second
+    kept = json.loads((state / "sandbox.json").read_text())
+    (state / "sandbox.json").write_text(json.dumps({**kept, "key": "of another boot"}))
+    assert times() > second
+
+
+def test_that_there_is_none_is_not_remembered_beyond_this_process(tmp_path: Path):
+    sandbox.probe(NOWHERE._replace(state=str(tmp_path)))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_environment_may_choose_a_tier_and_it_is_told(landlocked: Desk):
+    machine = sandbox.here({"METIER_SANDBOX": "landlock"})
+    ran = sandbox.run(sh("echo hi", cwd=landlocked.work), landlocked.box(), machine)
+    assert (ran.tier, ran.note) == ("landlock", "METIER_SANDBOX is landlock")
+
+
+def test_no_boundary_by_the_environment_satisfies_nothing_that_needs_one(world: dict[str, Path]):
+    machine = sandbox.here({"METIER_SANDBOX": "none"})
+    with pytest.raises(Refused, match="METIER_SANDBOX is none"):
+        sandbox.run(sh("true"), Box("require"), machine)
+    ran = sandbox.run(sh("true", cwd=world["work"]), Box("prefer"), machine)
+    assert ran.note == "sandbox: none (METIER_SANDBOX is none)"
+
+
+def test_a_tier_that_nobody_knows_is_a_mistake():
+    with pytest.raises(BadRequest, match="METIER_SANDBOX is `docker`"):
+        sandbox.here({"METIER_SANDBOX": "docker"})
+
+
+@pytest.mark.parametrize("need", ["require", "prefer", "off"])
+def test_certain_hosts_only_is_refused_where_nothing_can_filter_them(desk: Desk, need: str):
+    box = replace(desk.box(need=need), permissions=Permissions(network=True, hosts=("example.org",)))
+    with pytest.raises(Refused, match="certain hosts"):
+        desk.run(sh("true"), box)
+
+
+def test_too_many_at_once_are_turned_away_before_they_start(desk: Desk):
+    gate = Gate(room=1, queue=0)
+    with gate.enter():
+        ran = sandbox.run(sh("true", cwd=desk.work), desk.box(), desk.machine, gate)
+    assert (ran.status, ran.note) == (None, "busy: 1 programs run and 0 wait")
+
+
+def test_many_at_once_each_have_their_own_box(desk: Desk):
+    def ask(number: int) -> str:
+        wanted = program("sh", "-c", "echo $KEY > key; sleep 0.1; cat key", cwd="", env={"KEY": str(number)})
+        return sandbox.run(wanted, Box("require"), desk.machine).stdout
+
+    with ThreadPoolExecutor(6) as pool:
+        assert list(pool.map(ask, range(12))) == [f"{number}\n" for number in range(12)]
+
+
+ORDINARY = """
+import json, os, sys, tempfile
+from metier.host import sandbox
+from metier.types.running import Box, Limits, Program
+found = {}
+for name, machine in {"bubblewrap": sandbox.Machine(), "landlock": sandbox.Machine(bwrap="/missing")}.items():
+    footing = sandbox.probe(machine)
+    found[name] = [footing.tier, footing.reason, [one.name for one in footing.checks if not one.held]]
+    if footing.tier != "none":
+        with tempfile.TemporaryDirectory() as work:
+            go = lambda script, **more: sandbox.run(Program(("bash", "-c", script), work, {"PATH": "/usr/bin:/bin"}, 60), Box("require", work=work, **more), machine)
+            found[name] += [go("echo hi > f; cat f").stdout, go("bomb() { bomb | bomb & }; bomb; sleep 100", limits=Limits(processes=60)).note]
+print(json.dumps(found))
+"""
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="this is an ordinary user already")
+def test_an_ordinary_user_gets_the_same_tiers(desk: Desk):
+    def nobody(code: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            ["/usr/bin/python3", "-c", code],
+            env={"PYTHONPATH": str(SOURCE), "HOME": "/nonexistent", "PYTHONDONTWRITEBYTECODE": "1"},
+            cwd="/",
+            capture_output=True,
+            text=True,
+            check=False,
+            user=65534,
+            group=65534,
+            extra_groups=[],
+        )
+
+    able = "import sys; assert sys.version_info >= (3, 11); import metier.host.sandbox"
+    if not os.path.exists("/usr/bin/python3") or nobody(able).returncode:
+        pytest.skip("nobody else can run Python 3.11 with metier here")
+    done = nobody(ORDINARY)
+    assert done.returncode == 0, done.stderr
+    tier, _, failed, said, note = json.loads(done.stdout)[desk.tier]
+    assert (tier, failed, said, note) == (desk.tier, [], "hi\n", "processes: more than 60")

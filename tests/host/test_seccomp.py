@@ -1,0 +1,91 @@
+"""The filter says of each call what it should, on each kind of processor: it is run here as the kernel would run it."""
+
+import errno
+import struct
+
+import pytest
+
+from metier.host.sandbox import seccomp
+
+ALLOW = 0x7FFF0000
+ARCH = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
+SOCKET = {"x86_64": 41, "aarch64": 198}
+CLONE = {"x86_64": 56, "aarch64": 220}
+IOCTL = {"x86_64": 16, "aarch64": 29}
+READ = {"x86_64": 0, "aarch64": 63}
+CHMOD = {"x86_64": 268, "aarch64": 53}
+
+
+def answer(program: bytes, machine: str, number: int, *arguments: int, arch: int = 0) -> int:
+    """0 where the call goes on, else the error it is answered with."""
+    given = (*arguments, *(0,) * (6 - len(arguments)))
+    seen = struct.pack("=iIQ6Q", number, arch or ARCH[machine], 0, *given)
+    steps = list(struct.iter_unpack("=HBBI", program))
+    at = accumulator = 0
+    while True:
+        code, yes, no, value = steps[at]
+        at += 1
+        if code == 0x20:
+            (accumulator,) = struct.unpack_from("=I", seen, value)
+        elif code == 0x06:
+            return 0 if value == ALLOW else value & 0xFFFF
+        else:
+            held = {0x15: accumulator == value, 0x35: accumulator >= value, 0x45: bool(accumulator & value)}[code]
+            at += yes if held else no
+
+
+@pytest.fixture(params=["x86_64", "aarch64"])
+def machine(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+def test_every_call_that_is_named_is_refused_and_no_other(machine: str):
+    program = seccomp.build(False, machine=machine)
+    column = 0 if machine == "x86_64" else 1
+    refused = {calls[column]: errno.EPERM for calls in seccomp._NEVER.values()}
+    refused |= {calls[column]: errno.ENOSYS for calls in seccomp._ABSENT.values()}
+    refused[SOCKET[machine]] = errno.EPERM
+    for number in range(600):
+        assert answer(program, machine, number) == refused.get(number, 0), number
+
+
+def test_sockets_are_for_the_network_only_and_only_when_it_is_allowed(machine: str):
+    allowed = {
+        family
+        for family in range(46)
+        if not answer(seccomp.build(True, machine=machine), machine, SOCKET[machine], family)
+    }
+    assert allowed == {2, 10, 16}
+    assert all(answer(seccomp.build(False, machine=machine), machine, SOCKET[machine], family) for family in range(46))
+
+
+@pytest.mark.parametrize("flag", [0x20000, 0x02000000, 0x04000000, 0x08000000, 0x10000000, 0x20000000, 0x40000000])
+def test_processes_and_threads_are_made_but_no_namespace(machine: str, flag: int):
+    program = seccomp.build(False, machine=machine)
+    assert answer(program, machine, CLONE[machine], 17) == 0
+    assert answer(program, machine, CLONE[machine], 0x3D0F00) == 0
+    assert answer(program, machine, CLONE[machine], flag | 17) == errno.EPERM
+
+
+def test_a_terminal_can_be_asked_for_its_size_but_nothing_typed_into_it(machine: str):
+    program = seccomp.build(False, machine=machine)
+    assert answer(program, machine, IOCTL[machine], 1, 0x5413) == 0
+    assert answer(program, machine, IOCTL[machine], 1, 0x5412) == errno.EPERM
+    assert answer(program, machine, IOCTL[machine], 1, 0xFFFFFFFF_00005412) == errno.EPERM
+    assert answer(program, machine, IOCTL[machine], 1, 0x541C) == errno.EPERM
+
+
+def test_another_kind_of_processor_or_calling_is_refused_whole(machine: str):
+    program = seccomp.build(True, machine=machine)
+    assert answer(program, machine, READ[machine], arch=0x40000003) == errno.ENOSYS
+    if machine == "x86_64":
+        assert answer(program, machine, 0x40000000) == errno.ENOSYS
+
+
+def test_modes_by_path_are_changed_only_where_they_may_be(machine: str):
+    assert answer(seccomp.build(False, machine=machine), machine, CHMOD[machine]) == 0
+    assert answer(seccomp.build(False, modes=False, machine=machine), machine, CHMOD[machine]) == errno.EPERM
+
+
+def test_an_unknown_processor_has_no_filter():
+    assert not seccomp.is_known("riscv64")
