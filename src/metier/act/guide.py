@@ -19,7 +19,7 @@ from ..types.text import shortened
 NONE = "none"
 _MOST_SKILLS = 3
 _MOST_WORDS = 8
-_MOST_SHOWN = 3_000
+_MOST_SHOWN = 2_000
 """Characters of one message that a small model is shown."""
 _words = re.compile(r"\"([^\"]+)\"|'([^']+)'|`([^`]+)`|(\S+)")
 
@@ -80,7 +80,7 @@ def question(request: Request, view: View, chosen: bool = False) -> Question:
         if scripts:
             text = f"Task: {task}\nWhich script of the skill does it, and with which arguments?"
             return Question("script", text, {"script": (*scripts, NONE), "arguments": arguments_for(task, view)}, skill)
-    return Question("answer", f"Task: {task}\nAnswer it in a few sentences, with what is said above.", {})
+    return Question("answer", f"Say in two sentences what came of this task: {task}", {})
 
 
 def this_turn(messages: Sequence[Message]) -> list[Message]:
@@ -100,16 +100,19 @@ def task_of(turn: Sequence[Message]) -> str:
 def arguments_for(task: str, view: View) -> tuple[str, ...]:
     """What a script may be given: files that the task names, what it quotes, its numbers; or nothing."""
     found: list[str] = []
+    files = False
     for quoted in _words.finditer(task):
         word = next(part for part in quoted.groups() if part is not None).strip(".,;:!?()")
         path = view.files(word)
         if path:
+            files = True
             found.append(path)
         elif quoted[4] is None or any(character.isdigit() for character in word):
             found.append(word)
     plain = [_quoted(word) for word in dict.fromkeys(found)][:_MOST_WORDS]
     every = " ".join(plain)
-    return tuple(dict.fromkeys((*([every] if len(plain) > 1 else []), *plain, "")))
+    nothing = () if files else ("",)
+    return tuple(dict.fromkeys((*([every] if len(plain) > 1 else []), *plain, *nothing)))
 
 
 def _quoted(word: str) -> str:
@@ -145,22 +148,44 @@ def activating(name: str, tools: set[str], view: View, task: str) -> ToolCall:
     return ToolCall("local-skill", "read", {"path": view.location(name)})
 
 
-def told(request: Request) -> list[dict[str, str]]:
-    """The conversation for a model that knows no tools: calls and their answers in plain words."""
-    found = [{"role": "system", "content": request.system}]
+SYSTEM = (
+    "You are a small model that helps with one task at a time. Answer in a few plain sentences, only with what is said"
+    " here. Do not invent anything."
+)
+
+
+def told(request: Request, view: View) -> list[dict[str, str]]:
+    """The conversation for a model that knows no tools: short, in plain words, and only growing at its end.
+
+    What a skill with scripts says is for whoever chooses among them: here a list does that.
+    """
+    found = [{"role": "system", "content": SYSTEM}]
+    called = {one.call.id: one.call.name for one in request.messages if one.call}
     for one in request.messages:
         text = shortened(one.text, _MOST_SHOWN)
-        if one.call is not None:
-            found.append({"role": "assistant", "content": f"[I call {one.call.name} {_plain(one.call.arguments)}]"})
-        elif one.role == "tool":
-            found.append({"role": "user", "content": f"[The answer:]\n{text}"})
+        if one.skill and view.scripts(one.skill):
+            text = f"[The skill {one.skill} is active.]"
+        if one.call is not None or (one.answers and called.get(one.answers) == "skill_use"):
+            continue  # what it sees, it imitates
+        if one.role == "tool":
+            found.append({"role": "user", "content": text if one.skill else f"This came out of it:\n{text}"})
         else:
             found.append({"role": one.role, "content": text})
     return found
 
 
-def _plain(arguments: Mapping[str, object]) -> str:
-    return ", ".join(f"{name}={value}" for name, value in arguments.items())
+def script_said(request: Request) -> str:
+    """What a script of this turn wrote, word for word: a small model is not to be trusted with figures."""
+    turn = this_turn(request.messages)
+    ran = {
+        one.call.id: str(one.call.arguments.get("script_name", ""))
+        for one in turn
+        if one.call and one.call.name == "skill_run_script"
+    }
+    for one in reversed(turn):
+        if one.role == "tool" and one.answers in ran:
+            return f"\n\nWhat {ran[one.answers]} said, word for word:\n\n{shortened(one.text, 4_000)}"
+    return ""
 
 
 def repeats(text: str) -> bool:

@@ -14,7 +14,7 @@ from ..types.errors import MissingExtra, ModelError
 from ..types.event import Steps, Wrote
 from ..types.model import Reply, Request, Stop
 from ..types.usage import NOTHING_USED, Usage
-from .guide import Question, View, call_for, question, repeats, told
+from .guide import Question, View, call_for, question, repeats, script_said, told
 from .toolset import Ending
 
 WINDOW = 8_192
@@ -41,11 +41,13 @@ class LocalModel:
             if call is not None:
                 return Reply((Message("assistant", call=call),), used, "tools")
             if asked.kind == "script":
-                asked = Question("answer", asked.text.partition("\n")[0] + "\nAnswer it in a few sentences.", {})
+                asked = Question("answer", "Answer the task in a few sentences.", {})
             else:
                 asked = question(request, self.view, chosen=True)
         text, cost = yield from self._ask(request, asked, stop)
-        return Reply((Message("assistant", text.strip() or "[nothing]"),), used + cost)
+        if said := script_said(request):
+            yield Wrote(said)
+        return Reply((Message("assistant", (text.strip() or "[nothing]") + said),), used + cost)
 
     def _ask(self, request: Request, asked: Question, stop: Stop) -> Steps[tuple[str, Usage]]:
         """Ask the model one thing.  Pieces of an answer are shown; choices are not."""
@@ -65,8 +67,8 @@ class LocalModel:
 
     def body(self, request: Request, asked: Question) -> dict[str, object]:
         """What the server is sent: the conversation, the same from request to request, and then the question."""
-        messages = told(request)
-        if asked.choices or not messages or messages[-1]["role"] != "user" or len(messages) > 2:
+        messages = told(request, self.view)
+        if len(messages) > 2 or asked.choices:
             messages.append({"role": "user", "content": asked.text})
         body: dict[str, object] = {
             "messages": messages, "stream": True, "stream_options": {"include_usage": True}, "temperature": 0.0,

@@ -51,10 +51,6 @@ def is_folder(path: str) -> bool:
     return os.path.isdir(path)
 
 
-def is_file(path: str) -> bool:
-    return "\0" not in path and os.path.isfile(path)
-
-
 def size_of(path: str) -> int:
     """Bytes of a file; none where there is no such file."""
     try:

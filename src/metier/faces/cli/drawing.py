@@ -91,8 +91,10 @@ def lines_of(event: Event) -> Iterator[str]:
     match event:
         case Started(model=model, run=run):
             yield paint(f"{clean(model)} · run {run}", "dim")
+            yield from _small(model)
         case Resumed(model=model):
             yield paint(f"going on with {clean(model)}", "dim")
+            yield from _small(model)
         case Activated(skill=skill, arguments=arguments, tokens=tokens):
             yield f"{paint('skill', 'cyan')} {clean(skill)} {_short(arguments)}".rstrip() + f"  (about {tokens} tokens)"
         case Used():
@@ -115,6 +117,12 @@ def lines_of(event: Event) -> Iterator[str]:
             yield from (f"  {clean(name)} │ {line}" for line in lines_of(inner))
         case Ended():
             yield from _ended(event)
+
+
+def _small(model: str) -> Iterator[str]:
+    if model.startswith("local:"):
+        yield paint("A small model that runs here: it chooses from lists, and its words are worth little.", "dim")
+        yield paint("A better one: --model anthropic:…, openai:…, google:… or ollama:…, or METIER_MODEL", "dim")
 
 
 def _used(event: Used) -> Iterator[str]:
