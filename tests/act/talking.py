@@ -24,7 +24,7 @@ def session(world: World, lines: Iterable[Any], dialect: str | None = None, **mo
     return Agent(world.open(dialect), model, **more).start(), model
 
 
-def spoken(session: Session, text: str, answer: str | None = None) -> list[Event]:
+def spoken(session: Session, text: str, answer: str | None = None) -> list[Any]:
     """Everything that happens in a turn; every question gets the same answer, or none."""
     events = []
     for event in session.say(text):

@@ -21,6 +21,7 @@ class Says:
     calls: Sequence[tuple[str, dict[str, Any]]] = ()
     cached: int = 0
     finish: str = ""
+    """Why it ends, in the words of the service."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +64,7 @@ def speaking(lines: Sequence[Says | Fails]) -> Iterator[Wire]:
             asked = json.loads(body)
             wire.bodies.append(body)
             wire.requests.append(asked)
-            wire.keys.append(self.headers.get("x-api-key") or self.headers.get("authorization", ""))
+            wire.keys.append(self.headers.get("x-api-key") or self.headers.get("authorization") or "")
             wire.faults += list(CHECKS[spoken](asked))
             line = wire.lines.pop(0) if wire.lines else Fails(status=418)
             if isinstance(line, Fails) and line.how == "status":
@@ -144,7 +145,14 @@ def _anthropic(says: Says, wire: Wire) -> Iterator[str]:
         return f"event: {kind}\ndata: {json.dumps({'type': kind, **more})}\n\n"
 
     used = {"input_tokens": 100, "output_tokens": 1, "cache_read_input_tokens": says.cached}
-    start = {"id": "m", "type": "message", "role": "assistant", "model": "m", "content": [], "stop_reason": None}
+    start: dict[str, Any] = {
+        "id": "m",
+        "type": "message",
+        "role": "assistant",
+        "model": "m",
+        "content": [],
+        "stop_reason": None,
+    }
     yield event("message_start", message={**start, "stop_sequence": None, "usage": used})
     number = 0
     if says.text:

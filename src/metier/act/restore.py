@@ -20,6 +20,7 @@ ALL = 25_000
 """Tokens of all instructions that are put back, the newest first."""
 _MOST_CHANGED = 12_000
 """Characters of new and changed lines in a note; the rest is named."""
+_NOT_REPEATED = "Its instructions are not repeated here: load it again when you need them."
 _NO_ANSWER = "[no answer: this was interrupted before it was done]"
 
 
@@ -131,7 +132,10 @@ def lost(active: Sequence[Activated], messages: Sequence[Message]) -> tuple[Acti
 
 def _in_view(one: Activated, messages: Sequence[Message]) -> bool:
     own = [message for message in messages if message.skill == one.skill]
-    return any(message.tag == "restored" or not one.text or one.text in message.text for message in own)
+    if any(one.text in message.text for message in own):
+        return True
+    back = [message.text for message in own if message.tag == "restored"]
+    return any(_NOT_REPEATED in text for text in back) or (bool(back) and any(_cut(one.text, EACH) in t for t in back))
 
 
 def put_back(missing: Sequence[Activated]) -> Iterator[Message]:
@@ -151,7 +155,7 @@ def _restored(one: Activated, text: str) -> str:
     given = f" It was called with: {one.arguments}" if one.arguments else ""
     head = f"The skill '{flat(one.skill)}' is still active; what it says still holds.{given}"
     if not text:
-        return f"[{head} Its instructions are not repeated here: load it again when you need them.]"
+        return f"[{head} {_NOT_REPEATED}]"
     cut = "\n\n[cut here: load the skill again for the rest]" if len(text) < len(one.text) else ""
     return f"[{head} Do not begin it again; go on where you are.]\n\nSkill directory: {one.directory}\n\n{text}{cut}"
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from threading import Event as Flag
@@ -51,7 +50,7 @@ class Session:
     """Something may have changed the skills since they were looked at."""
     kit: Kit | None = None
 
-    def say(self, text: str, by: By = "user") -> Iterator[Event]:
+    def say(self, text: str, by: By = "user") -> Steps[None]:
         """One turn: a request, or `/skill words`.  Every event is kept before it is yielded; the last is `Ended`.
 
         Whoever stops reading early stops the turn.
@@ -59,7 +58,7 @@ class Session:
         self.stopping.clear()
         return self.within(None, text, by)
 
-    def within(self, begin: Steps[bool] | None, text: str, by: By = "user") -> Iterator[Event]:
+    def within(self, begin: Steps[bool] | None, text: str, by: By = "user") -> Steps[None]:
         """The same, begun by something else than a line of input, and inside a turn that may be stopped already."""
         with self.journal.claimed() if self.journal else nullcontext():
             finished = False
@@ -97,7 +96,7 @@ class Session:
         self._keep(Restored(messages=messages[: said[-1]], whole=True))
         return True
 
-    def compact(self) -> Iterator[Event]:
+    def compact(self) -> Steps[None]:
         """Cut the conversation short now."""
         for event in compacted(
             self.conversation, offer_of(self.library), self.model, self.tools().shown, self.stopping
