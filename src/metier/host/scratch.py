@@ -6,6 +6,7 @@ import contextlib
 import os
 import tempfile
 from collections.abc import Iterator, Mapping
+from typing import TextIO
 
 
 @contextlib.contextmanager
@@ -37,3 +38,8 @@ def fill(path: str, contents: Mapping[str, bytes]) -> None:
     for place, data in places.items():
         os.makedirs(os.path.dirname(place), exist_ok=True)
         write(place, data)
+
+
+def nowhere() -> TextIO:
+    """A file that swallows what is written to it."""
+    return open(os.devnull, "w", encoding="utf-8")
