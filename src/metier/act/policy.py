@@ -22,6 +22,11 @@ HARMLESS = frozenset(
     }
 )  # fmt: skip
 """What is allowed where nobody said otherwise: it reads, it asks, or it runs inside the skill's own boundary."""
+_private = re.compile(
+    r"(?:^|/)(?:\.env(?:\..*)?|id_(?:rsa|dsa|ecdsa|ed25519)|[^/]*\.(?:pem|key|p12)|\.netrc|\.npmrc|\.pypirc)$"
+    r"|(?:^|/)\.(?:ssh|aws|gnupg|kube|docker)/"
+).search
+"""Files that hold secrets more often than not."""
 _compound = re.compile(r"[;&|<>`\n\r(){}]|\$\(")
 _pattern = re.compile(r"([^\s()]+)(?:\((.*)\))?", re.DOTALL).fullmatch
 
@@ -65,7 +70,8 @@ class Policy:
             if grant is not None and fits(grant, call, strict=True):
                 return "allow", f"granted to an active skill: `{text}`"
         if call.name in HARMLESS:
-            return "allow", "harmless"
+            private = call.name == "read_file" and _private(subject(call))
+            return ("ask", "it is a private file") if private else ("allow", "harmless")
         return self.otherwise, "nobody has allowed it"
 
 

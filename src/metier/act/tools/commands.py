@@ -52,8 +52,9 @@ def search_files(ground: Ground, run: Run) -> Tool:
         pattern, path = text_of(arguments, "pattern"), ground.inner(arguments, ".")
         only = text_of(arguments, "glob", "")
         skipped = [f"--exclude-dir={name}" for name in sorted(workspace.PASSED_OVER)]
-        words = ["grep", "-rnIE", *skipped, *([f"--include={only}"] if only else []), "-e", pattern, "--", path]
-        ran = run((*words[:1], *words[1:-1], f"{ground.base}/{path}"), 20.0)
+        where = ground.base if path == "." else f"{ground.base}/{path}"
+        words = ("grep", "-rnIE", *skipped, *([f"--include={only}"] if only else []), "-e", pattern, "--", where)
+        ran = run(words, 20.0)
         if ran.status == 1:
             return Answer("[nothing]")
         if ran.status != 0:
