@@ -1,4 +1,4 @@
-"""The five parts: what is compared with what, and what is asked of metier."""
+"""The parts: what is compared with what, and what is asked of metier."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from measure import Command, Cost, Job, Sample, commands, race
 from peers import PEERS, NotInstalled, Peer, install
 from rendering import rendering
 from report import Row, at_least, at_most, number, over
+from spawn import spawn
 
 FLOOR_LIMIT = 2.5
 WARM_LIMIT = 2.5
@@ -248,6 +249,11 @@ def memory(plan: Plan) -> list[Row]:
     return rows
 
 
+def start(plan: Plan) -> list[Row]:
+    """F: a program started inside the boundary, against bubblewrap that bounds nothing."""
+    return spawn(plan.runs)
+
+
 def _ms(sample: Sample) -> float | None:
     return None if sample.error else sample.best
 
@@ -266,5 +272,6 @@ PARTS: dict[str, Callable[[Plan], list[Row]]] = {
     "C": flat,
     "D": process,
     "E": memory,
+    "F": start,
     "R": rendering,
 }

@@ -1,4 +1,4 @@
-"""Writes the generated documentation: the pages of docs/reference, and the marked regions of docs/dialects.
+"""Writes the generated documentation: the pages of docs/reference, and the marked regions of other pages.
 
 A region stands between `<!-- generated: NAME -->` and `<!-- end -->`.  With --check nothing is written, and the
 exit code is 1 if anything is stale.  Everything comes from the code, so that two runs give the same bytes.
@@ -15,6 +15,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "src")]
 from scripts.docs_api import api  # noqa: E402
 from scripts.docs_cli import cli  # noqa: E402
 from scripts.docs_dialects import answers, differences, fields, roots_of, roots_page  # noqa: E402
+from scripts.docs_sandbox import sandbox  # noqa: E402
 from scripts.docs_tables import configuration, problems  # noqa: E402
 
 DOCS = ROOT / "docs"
@@ -25,7 +26,7 @@ PAGES = {
     "reference/problems.md": problems,
     "reference/roots.md": roots_page,
 }
-REGIONS = {"answers": answers, "fields": fields, "roots": roots_of, "differences": differences}
+REGIONS = {"answers": answers, "fields": fields, "roots": roots_of, "differences": differences, "sandbox": sandbox}
 _region = re.compile(r"(<!-- generated: ([a-z ]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
@@ -46,7 +47,7 @@ def wanted() -> Iterator[tuple[Path, str]]:
     """Every page that holds something generated, and what it should say."""
     for name, write in PAGES.items():
         yield DOCS / name, write()
-    for page in sorted((DOCS / "dialects").glob("*.md")):
+    for page in (*sorted((DOCS / "dialects").glob("*.md")), DOCS / "concepts/sandbox.md"):
         yield page, filled(page.read_text(encoding="utf-8"))
 
 

@@ -101,7 +101,19 @@ def test_an_empty_desk_is_told_what_to_do(desk):
 def test_doctor_says_what_stands_and_what_does_not(furnished, desk):
     said = furnished.say("doctor")
     words = [line.split()[1] for line in said.out.splitlines() if line[0] in "✓✗!"]
-    assert words == ["metier", "state", "index", "file", "yaml", "watch", "git", "configuration", "skills"]
+    assert words == [
+        "metier",
+        "state",
+        "index",
+        "file",
+        "yaml",
+        "watch",
+        "sandbox",
+        "scripts",
+        "git",
+        "configuration",
+        "skills",
+    ]
     assert "`limitz` is not a setting" in said.out
     assert said.code == 0, "a key nobody knows is not vital"
     desk.configure("x = \n")

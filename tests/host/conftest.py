@@ -44,6 +44,7 @@ def world(tmp_path: Path) -> dict[str, Path]:
 
 def desk_for(tier: str, world: dict[str, Path]) -> Desk:
     footing = sandbox.probe(TIERS[tier])
+    assert all(check.held for check in footing.checks), f"{tier} is here and does not hold: {footing.reason}"
     if footing.tier != tier:
         pytest.skip(f"no {tier} here: {footing.reason}")
     return Desk(TIERS[tier], **world)

@@ -173,6 +173,12 @@ def test_bytes_that_are_no_text_are_shown_as_such():
         ((), "/", {}, "there is nothing to run"),
         (("true", "a\0b"), "/", {}, "an argument or a variable holds a NUL, which no program can be given"),
         (("true",), "/", {"A=B": "c"}, "a variable has a name that can't be one"),
+        (
+            ("true", "\ud800"),
+            "/",
+            {},
+            "an argument or a variable holds half a character, which no program can be given",
+        ),
         (("true", "x" * 3_000_000), "/", {}, "true: Argument list too long"),
     ],
 )

@@ -5,10 +5,13 @@ from dataclasses import replace
 
 import pytest
 from tests.host.boxes import SOAK, Desk, py, sh
+from tests.world import python
 
 from metier.host.sandbox import limits as keeping
 from metier.types.running import Limits
 
+BOMB = "bomb() { [ $1 = 0 ] || { bomb $(($1 - 1)) | bomb $(($1 - 1)) & }; sleep 100; }; bomb 10; sleep 100"
+"""Doubles itself until there are two thousand: enough to see it ended, and no more than a machine bears if it is not."""
 SMALL = Limits(processes=60, memory=150 << 20, scratch=16 << 20, file=32 << 20, disk=64 << 20, files=500)
 
 
@@ -23,7 +26,7 @@ def held(request: pytest.FixtureRequest, desk: Desk) -> Desk:
 
 
 def test_a_fork_bomb_is_ended(held: Desk):
-    ran = held.run(sh("bomb() { bomb | bomb & }; bomb; sleep 100", seconds=60), held.box(limits=SMALL))
+    ran = held.run(sh(BOMB, seconds=60), held.box(limits=SMALL))
     assert (ran.status, ran.timed_out, ran.note) == (-9, False, "processes: more than 60")
 
 
@@ -90,7 +93,7 @@ def test_it_leaves_no_core(desk: Desk):
 def test_others_go_on_while_one_misbehaves(held: Desk):
     from concurrent.futures import ThreadPoolExecutor
 
-    bomb = sh("bomb() { bomb | bomb & }; bomb; sleep 100", seconds=60)
+    bomb = sh(BOMB, seconds=60)
     with ThreadPoolExecutor(4) as pool:
         bad = pool.submit(held.run, bomb, held.box(limits=SMALL))
         good = [pool.submit(held.run, sh("echo $1", str(number))) for number in range(6)]
@@ -105,21 +108,33 @@ def test_eight_gigabytes_are_refused_by_the_usual_limits(held: Desk):
     assert held.run(py(script, seconds=120)).note == "oom: more than 2048 MiB of memory"
 
 
-def test_control_groups_are_gone_when_the_process_is(desk: Desk):
-    from tests.world import python
-
-    code = """
-import sys
+ONE_RUN = """
+import os, sys
 from metier.host import sandbox
 from metier.types.running import Box, Program
-sandbox.run(Program(("true",), sys.argv[2], {"PATH": "/usr/bin:/bin"}), Box("require", work=sys.argv[2]), sandbox.Machine(bwrap=sys.argv[1]))
+program = Program(("true",), sys.argv[2], {"PATH": "/usr/bin:/bin"})
+sandbox.run(program, Box("require", work=sys.argv[2]), sandbox.Machine(bwrap=sys.argv[1]))
+print(os.getpid())
 """
-    done = python(code, desk.machine.bwrap, str(desk.work))
+
+
+def groups_of(pid: int) -> list[str]:
+    walked = (f"{at}/{name}" for at, folders, _ in os.walk("/sys/fs/cgroup") for name in folders)
+    return [path for path in walked if f"/metier-{pid}-" in path]
+
+
+def test_control_groups_are_gone_when_the_process_is(desk: Desk):
+    done = python(ONE_RUN, desk.machine.bwrap, str(desk.work))
     assert done.returncode == 0, done.stderr
-    left = [at for at, folders, _ in os.walk("/sys/fs/cgroup") for name in folders if name.startswith("metier-")]
-    assert all(
-        f"metier-{os.getpid()}-" in name or os.path.exists(f"/proc/{name.split('-')[1]}")
-        for at in set(left)
-        for name in os.listdir(at)
-        if name.startswith("metier-")
-    )
+    assert groups_of(int(done.stdout)) == []
+
+
+def test_control_groups_of_a_process_that_was_killed_go_with_the_next(desk: Desk):
+    dead = 2**22 + 1  # more than any process id
+    with keeping.group(SMALL) as found:
+        if found is None:
+            pytest.skip("no control group can be made here")
+        for folder in found[:2]:
+            os.makedirs(f"{os.path.dirname(folder)}/metier-{dead}-0", exist_ok=True)
+    assert python(ONE_RUN, desk.machine.bwrap, str(desk.work)).returncode == 0
+    assert groups_of(dead) == []

@@ -1,6 +1,7 @@
 """What a boxed program sees of the file system: its skill, its work folder, what was granted, and nothing private."""
 
 import os
+import shutil
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -139,6 +140,36 @@ def test_what_other_programs_take_orders_from_stays_as_it_is_in_a_writable_grant
     else:
         assert not os.path.lexists(path)
     assert {one.name for one in bubble.project.iterdir()} <= {"code.txt", "beside", "decoy", name}
+
+
+def test_placeholders_of_a_run_that_was_killed_go_with_the_next(bubble: Desk):
+    left = bubble.project / ".claude"
+    left.mkdir()
+    left.chmod(0o1555)
+    assert bubble.run(sh("true"), bubble.box(write=(bubble.project,))).status == 0
+    assert not left.exists()
+
+
+def test_an_empty_folder_of_the_users_stays(bubble: Desk):
+    (bubble.project / ".claude").mkdir()
+    assert bubble.run(sh("true"), bubble.box(write=(bubble.project,))).status == 0
+    assert (bubble.project / ".claude").is_dir()
+
+
+def test_a_secret_that_is_a_link_is_hidden_where_it_leads(desk: Desk):
+    (desk.project / "real").mkdir()
+    (desk.project / "real/key").write_text("secret")
+    (desk.project / "link").symlink_to("real")
+    box = desk.box(read=(desk.project,), hidden=(str(desk.project / "link"),))
+    assert may(desk, "r", desk.project / "link/key", desk.project / "real/key", box=box) == [False, False]
+
+
+def test_a_tool_is_not_shown_with_all_that_lies_around_it(desk: Desk):
+    """Only interpreters bring the folder they were installed in; anything else would open it by being run."""
+    (desk.private / "bin").mkdir()
+    shutil.copy("/usr/bin/env", desk.private / "bin/tool")
+    ran = desk.run(program(str(desk.private / "bin/tool")))
+    assert (ran.status, ran.note) == (None, f"{desk.private}/bin/tool: not found, or it can't be shown inside")
 
 
 def test_placeholders_stay_while_another_program_runs_in_the_same_grant(bubble: Desk):

@@ -66,6 +66,10 @@ def unfit(program: Program) -> str:
         return "an argument or a variable holds a NUL, which no program can be given"
     if any(not name or "=" in name for name in program.env):
         return "a variable has a name that can't be one"
+    try:
+        os.fsencode("".join(words))
+    except UnicodeEncodeError:
+        return "an argument or a variable holds half a character, which no program can be given"
     return ""
 
 

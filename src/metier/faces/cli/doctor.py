@@ -12,6 +12,7 @@ from ...host import files, paths
 from ...host.place import has_binary
 from ...runtime import Library
 from ...types.errors import HostError
+from ...types.place import Place
 from .app import Context
 from .printing import arrow, clean, clean_path, paint, say, say_json
 
@@ -58,6 +59,7 @@ def _findings(library: Library) -> list[Finding]:
         ),
         _optional("yaml", yaml, _either(yaml, "libyaml", "pure Python, ten times slower"), "reinstall PyYAML"),
         _optional("watch", watch, _either(watch, "watchfiles", "not installed"), "pip install 'metier[watch]'"),
+        *_sandbox(place),
         _optional("git", git, _either(git, "found on PATH", "missing"), "install git"),
         _configuration(library),
         _optional(
@@ -95,6 +97,20 @@ def _index(library: Library) -> Finding:
     if told:
         return Finding("index", False, told[0].message, told[0].hint, vital=False)
     return Finding("index", True, library.database.path if library.database else "not used", vital=False)
+
+
+def _sandbox(place: Place) -> list[Finding]:
+    """The boundary that scripts run in, as it was found by trying it since the machine last changed."""
+    from ...host import sandbox  # slow to start, and only this command asks
+
+    footing = sandbox.probe(sandbox.here(place.env, place.state))
+    held = sum(one.held for one in footing.checks)
+    found = f"{held} checks held, {footing.limits}" if footing.tier != "none" else "scripts of others are refused"
+    note = f"{footing.tier}: {'; '.join(filter(None, (footing.reason, found)))}"
+    return [
+        _optional("sandbox", footing.tier == "bubblewrap", note, "install bubblewrap"),
+        _optional("scripts", True, f"run with {footing.interpreter}", ""),
+    ]
 
 
 def _c_yaml() -> bool:

@@ -8,11 +8,14 @@ import os
 import re
 import resource
 import signal
+import stat
 import subprocess
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
+from ...types.errors import HostError
 from ...types.running import Box, Program, Ran
+from ..clock import sleep
 from ..follow import Followed, Spawned, follow
 from . import limits, seccomp
 from .view import ETC, LINKS, NETWORK, SYSTEM, Seen, View
@@ -23,6 +26,8 @@ _NOBODY = "65534"
 _CHILD = re.compile(rb'"child-pid": (\d+)')
 _EXIT = re.compile(rb'"exit-code": (\d+)')
 _SHARED = 64 << 20
+_PLACEHOLDER = 0o1555
+"""The mode of an empty folder that we made: nobody makes one like it by chance."""
 _DEADLY = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 24, 25, 31}
 """Signals that end a program and are seen in the wild: bubblewrap reports 128 more than the number."""
 
@@ -161,12 +166,10 @@ def _system(etc: tuple[str, ...]) -> list[str]:
 
 def _mount(one: Seen) -> list[str]:
     path = one.path
-    if one.kind == "read":
+    if one.kind in ("read", "guard"):
         return ["--ro-bind-try", path, path]
     if one.kind == "write":
         return ["--bind-try", path, path]
-    if one.kind == "guard" and os.path.lexists(path):
-        return ["--ro-bind", path, path]
     if one.kind == "hide" and not os.path.isdir(path):
         return ["--ro-bind", "/dev/null", path]
     return ["--size", "4096", "--tmpfs", path, "--remount-ro", path]
@@ -174,28 +177,45 @@ def _mount(one: Seen) -> list[str]:
 
 @contextlib.contextmanager
 def _placeholders(view: View) -> Iterator[None]:
-    """What is guarded and not there needs a folder to mount on, for as long as any program runs in that grant."""
-    missing = [one.path for one in view.seen if one.kind == "guard" and not os.path.lexists(one.path)]
-    if not missing:
-        yield
-        return
+    """What is guarded and not there needs a folder to mount on, for as long as any program runs in that grant.
+
+    Whoever is the last in a grant takes them away: removing one would lift the guard from another's program.
+    """
+    guarded = [one.path for one in view.seen if one.kind == "guard"]
     with contextlib.ExitStack() as stack:
-        held = []
-        for folder in {os.path.dirname(path) for path in missing}:
-            opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-            stack.callback(os.close, opened)
-            fcntl.flock(opened, fcntl.LOCK_SH)
-            held.append((folder, opened))
+        held = {folder: _shared(folder, stack) for folder in {os.path.dirname(path) for path in guarded}}
+        for path in guarded:
+            with contextlib.suppress(OSError):  # it is there, or nobody can make it
+                os.mkdir(path)
+                os.chmod(path, _PLACEHOLDER)
         try:
             yield
         finally:
-            for folder, opened in held:
-                with contextlib.suppress(BlockingIOError):  # another program still runs there; it will clean up
+            for folder, opened in held.items():
+                with contextlib.suppress(BlockingIOError):
                     fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    for path in missing:
+                    for path in guarded:
                         if os.path.dirname(path) == folder:
-                            with contextlib.suppress(OSError):
-                                os.rmdir(path)
+                            _remove(path)
+
+
+def _shared(folder: str, stack: contextlib.ExitStack) -> int:
+    """A folder held open and locked with all others who have programs in it."""
+    opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    stack.callback(os.close, opened)
+    for _ in range(100):
+        with contextlib.suppress(BlockingIOError):
+            fcntl.flock(opened, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            return opened
+        sleep(0.02)
+    raise HostError(f"{folder} is locked by another program", "try again when that has ended", folder)
+
+
+def _remove(path: str) -> None:
+    """Take a placeholder away, and nothing else."""
+    with contextlib.suppress(OSError):
+        if stat.S_IMODE(os.lstat(path).st_mode) == _PLACEHOLDER:
+            os.rmdir(path)
 
 
 def _spawn(asked: Asked, inside: _Inside, watch: Callable[[], str]) -> Spawned:

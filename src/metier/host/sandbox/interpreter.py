@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 _SYSTEM = ("/usr", "/opt", "/nix/store", "/bin", "/sbin")
-_INTERPRETER = re.compile(r"python[0-9.]*|node|bash|sh").fullmatch
+_INTERPRETER = re.compile(r"python[0-9.]*|node|deno|bun|bash|sh").fullmatch
 _FALLBACK = ("/usr/local/bin", "/usr/bin", "/bin")
 
 
@@ -27,15 +27,19 @@ def choose(name: str, path: str, cwd: str, given: Iterable[str], homes: Iterable
     candidates = [os.path.join(cwd, name)] if "/" in name else list(_on_path(name, path, cwd))
     for candidate in candidates:
         if found := _fits(candidate, given, homes):
-            return found
+            return found._replace(note=_instead(found.path, candidates[0]))
     plain = os.path.basename(name)
     if "/" not in name or _INTERPRETER(plain):
         for folder in _FALLBACK:
             for spelled in (plain, plain.rstrip("0123456789.") + "3" * plain.startswith("python")):
                 if found := _fits(f"{folder}/{spelled}", given, homes):
-                    why = f"{found.path} was run: {candidates[0]} can't be shown inside" if candidates else ""
-                    return found._replace(note=why)
+                    return found._replace(note=_instead(found.path, *candidates[:1]))
     return Chosen("")
+
+
+def _instead(path: str, wanted: str = "") -> str:
+    same = not wanted or path == os.path.normpath(wanted)
+    return "" if same else f"{path} was run: {wanted} can't be shown inside"
 
 
 def python() -> str:
@@ -60,7 +64,7 @@ def _fits(candidate: str, given: tuple[str, ...], homes: tuple[str, ...]) -> Cho
     for place in (*_hops(candidate), real):
         if _within(place, (*_SYSTEM, *given)):
             continue
-        prefix = _prefix(place, homes)
+        prefix = _prefix(place, homes) if _INTERPRETER(os.path.basename(candidate)) else ""
         if not prefix or not _is_binary(real):
             return None
         needed.append(prefix)

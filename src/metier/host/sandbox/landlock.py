@@ -25,6 +25,7 @@ _SCOPE = 0b11
 _DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
 _PROC = ("/proc/cpuinfo", "/proc/meminfo", "/proc/stat", "/proc/version", "/proc/filesystems", "/proc/uptime")
 _READ_SEARCH, _OVERRIDE = 1 << 2, 1 << 1
+_SETTINGS = "GIT_CONFIG_COUNT"
 _FIRST, _MANY = 61_184, 4_336
 """User ids that are nobody's: systemd keeps this range for services that need one for a while."""
 
@@ -80,9 +81,9 @@ def _for_git(env: Mapping[str, str], root: bool) -> dict[str, str]:
     """
     made = {**env, "GIT_CONFIG_NOSYSTEM": "1"}
     if root:
-        given = env.get("GIT_CONFIG_COUNT", "")
+        given = env.get(_SETTINGS, "")
         count = int(given) if given.isdecimal() else 0
-        made["GIT_CONFIG_COUNT"] = str(count + 1)
+        made[_SETTINGS] = str(count + 1)
         made[f"GIT_CONFIG_KEY_{count}"] = "safe.directory"
         made[f"GIT_CONFIG_VALUE_{count}"] = "*"
     return made
@@ -147,4 +148,5 @@ def _around(path: str, closed: tuple[str, ...]) -> Iterator[str]:
         yield path
         return
     for name in sorted(os.listdir(path)):
-        yield from _around(f"{path}/{name}", closed)
+        if not os.path.islink(f"{path}/{name}"):  # a rule would be for where it leads
+            yield from _around(f"{path}/{name}", closed)

@@ -78,6 +78,7 @@ def group(limits: Limits, allowed: bool = True) -> Iterator[Group | None]:
     try:
         one.hold(limits)
     except OSError:
+        one.remove()
         yield None
         return
     try:
@@ -187,7 +188,7 @@ class Watch:
         if monotonic() < self._due:
             return ""
         self._due = monotonic() + _OFTEN
-        used = self.afterwards() if self._held else _use(pid, self._limits)
+        used = self.afterwards() or _use(pid, self._limits)  # a group may fail us, and then it is the machine's end
         return used or _disk_use(self._disks, self._work, self._limits)
 
     def afterwards(self) -> str:

@@ -27,6 +27,15 @@ _KEPT = 0b110
 """The capabilities that the second tier keeps when we are root; it has the paths to itself."""
 
 
+_SETTINGS = (
+    "kernel/random/boot_id",
+    "user/max_user_namespaces",
+    "kernel/unprivileged_userns_clone",
+    "kernel/apparmor_restrict_unprivileged_userns",
+)
+"""What of the kernel's settings decides over namespaces, and changes with each boot."""
+
+
 class Machine(NamedTuple):
     """What of this machine may be used, and where what was found is kept."""
 
@@ -96,7 +105,7 @@ def _found(machine: Machine) -> Footing:
             checks += footing.checks
     if machine.only == "none":
         reasons.append("METIER_SANDBOX is none")
-    return Footing("none", "; ".join(reasons), checks, limits=_keeper(machine))
+    return Footing("none", "; ".join(reasons), checks, interpreter.python(), limits=_keeper(machine))
 
 
 def _keeper(machine: Machine) -> str:
@@ -128,7 +137,8 @@ def _landlock(machine: Machine) -> Footing:
 
 def _tried(footing: Footing, machine: Machine, kept: int) -> Footing:
     """The footing when all that it must refuse was refused; otherwise none, with what went wrong."""
-    footing = replace(footing, interpreter=interpreter.python(), limits=_keeper(machine))
+    shown = interpreter.choose(interpreter.python(), os.defpath, "/", (), homes())
+    footing = replace(footing, interpreter=shown.path, limits=_keeper(machine))
     with _bait() as bait:
         program = Program(
             (interpreter.python(), "-I", "-S", "-c", _source(), *bait.words, str(kept)),
@@ -150,7 +160,9 @@ def confined(program: Program, box: Box, footing: Footing, groups: bool) -> Ran:
         work = box.work
         if not work and footing.tier == "landlock":
             work = os.path.realpath(stack.enter_context(tempfile.TemporaryDirectory(prefix="metier-work-")))
-        seen = view(program, box, work, homes())
+        ours = os.environ.get("METIER_HOME", "")
+        hidden = (*box.hidden, *([os.path.abspath(ours)] if ours else []))
+        seen = view(program, replace(box, hidden=hidden), work, homes())
         if not seen.program:
             return Ran(None, "", tier=footing.tier, note=f"{program.argv[0]}: not found, or it can't be shown inside")
         if footing.tier == "landlock":
@@ -237,8 +249,9 @@ def _key(machine: Machine) -> str:
         with contextlib.suppress(OSError):
             found = os.stat(path)
             looked.append((path, found.st_ino, found.st_size, found.st_mtime_ns))
-    with contextlib.suppress(OSError), open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
-        looked.append(file.read())
+    for name in _SETTINGS:
+        with contextlib.suppress(OSError), open(f"/proc/sys/{name}", encoding="ascii") as file:
+            looked.append(file.read())
     return hashlib.sha256(repr(looked).encode()).hexdigest()
 
 

@@ -7,7 +7,7 @@ boxes before is refused: other processes' memory, mounts and namespaces, kernel 
 from __future__ import annotations
 
 import errno
-import platform
+import os
 import struct
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
@@ -116,12 +116,12 @@ Refusals = dict[str, tuple[int, int]]
 
 def is_known(machine: str = "") -> bool:
     """Whether there is a filter for this kind of processor."""
-    return (machine or platform.machine()) in _MACHINES
+    return (machine or os.uname().machine) in _MACHINES
 
 
 def build(network: bool, modes: bool = True, marks: bool = True, machine: str = "") -> bytes:
     """The filter.  Without `modes` and `marks`, permissions and attributes can't be changed by path either."""
-    kind = _MACHINES[machine or platform.machine()]
+    kind = _MACHINES[machine or os.uname().machine]
     code = [
         _step(_LOAD, _ARCH),
         _step(_EQUAL, kind.audit, 1, 0),

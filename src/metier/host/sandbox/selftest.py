@@ -78,7 +78,7 @@ def _type_ahead() -> None:
             raise
 
 
-def _refused(outside: str, skill: str, port: int, victim: int, kept: int) -> dict[str, Callable[[], object]]:
+def refusals(outside: str, skill: str, port: int, victim: int, kept: int) -> dict[str, Callable[[], object]]:
     return {
         "read outside": lambda: _read(f"{outside}/secret"),
         "write outside": lambda: _write(f"{outside}/written"),
@@ -115,11 +115,11 @@ def _read_environment(victim: int) -> None:
             raise OSError(0, "not its own")
 
 
-def _allowed(skill: str, work: str) -> dict[str, Callable[[], object]]:
+def allowances(skill: str, work: str) -> dict[str, Callable[[], object]]:
     return {
         "read the skill": lambda: _read(f"{skill}/SKILL.md"),
         "write the work folder": lambda: _write(f"{work}/written"),
-        "write TMPDIR": lambda: _write(os.environ["TMPDIR"] + "/scratch"),
+        "write TMPDIR": lambda: _write(os.getenv("TMPDIR", "") + "/scratch"),
         "start a program": lambda: _start(sys.executable, "-I", "-S", "-c", "pass"),
         "start a shell": lambda: _start("/bin/sh", "-c", "exit 0"),
     }
@@ -143,9 +143,9 @@ def _try(name: str, deed: Callable[[], object], wanted: str) -> None:
 
 def main(skill: str, work: str, outside: str, *numbers: str) -> None:
     port, victim, kept = map(int, numbers)
-    for name, deed in _allowed(skill, work).items():
+    for name, deed in allowances(skill, work).items():
         _try(name, deed, "done")
-    for name, deed in _refused(outside, skill, port, victim, kept).items():
+    for name, deed in refusals(outside, skill, port, victim, kept).items():
         _try(name, deed, "refused")
     sys.stdout.write("end\n")
 

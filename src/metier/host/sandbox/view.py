@@ -118,7 +118,7 @@ def view(program: Program, box: Box, work: str, homes: Iterable[str]) -> View:
     chosen = interpreter.choose(program.argv[0], program.env.get("PATH", os.defpath), cwd, tuple(given), homes)
     for path in chosen.prefixes:
         given.setdefault(path, "read")
-    hidden = [*box.hidden, *(f"{home}/{name}" for home in homes for name in PRIVATE)]
+    hidden = [_real(path) for path in (*box.hidden, *(f"{home}/{name}" for home in homes for name in PRIVATE))]
     laid = {**_inside(given, hidden, "hide"), **_guards(given, work, hidden), **given}
     if cwd != "/tmp" and not any(_within(cwd, path) for path in (*given, *SYSTEM)):
         raise Refused(
@@ -140,17 +140,18 @@ def _grant(path: str) -> str:
     return path
 
 
+def _real(path: str) -> str:
+    """Where something is that is to be hidden: a link is no hiding place, and nothing can be laid over one."""
+    return os.path.realpath(path) if os.path.islink(path) else os.path.normpath(path)
+
+
 def _within(path: str, folder: str) -> bool:
     return path == folder or path.startswith(folder.rstrip("/") + "/")
 
 
 def _inside(given: Mapping[str, Kind], paths: Iterable[str], kind: Kind) -> dict[str, Kind]:
     """Those of the paths that a grant would open, and that are there."""
-    return {
-        path: kind
-        for path in map(os.path.normpath, paths)
-        if path not in given and _opened(path, given) and os.path.lexists(path)
-    }
+    return {path: kind for path in paths if path not in given and _opened(path, given) and os.path.lexists(path)}
 
 
 def _opened(path: str, given: Mapping[str, Kind]) -> bool:

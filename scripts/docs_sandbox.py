@@ -1,0 +1,66 @@
+"""The tables of the page on the sandbox, from what the code does."""
+
+from dataclasses import fields
+
+from scripts.docs_text import code, table
+
+from metier.host.sandbox import selftest
+from metier.host.sandbox.view import ETC, NETWORK, PRIVATE, PROTECTED, SYSTEM
+from metier.types.running import Limits
+
+_LIMITS = {
+    "processes": "processes and threads at once",
+    "memory": "memory of all of them",
+    "scratch": "the private temporary folder (bubblewrap)",
+    "file": "any one file",
+    "disk": "the work folder",
+    "files": "files in the work folder",
+}
+
+
+def sandbox(subject: str) -> str:
+    """One table of the page: `sandbox checks` and so on."""
+    return {"checks": _checks, "seen": _seen, "private": _private, "protected": _protected, "limits": _limits}[
+        subject
+    ]()
+
+
+def _checks() -> str:
+    refused = selftest.refusals("", "", 0, 0, 0)
+    allowed = selftest.allowances("", "")
+    return table(("must", "what the trial does"), [("be refused", ", ".join(refused)), ("work", ", ".join(allowed))])
+
+
+def _seen() -> str:
+    devices = "null, zero, full, random, urandom"
+    rows = [
+        ("programs and libraries", _codes(SYSTEM)),
+        ("settings", _codes(ETC)),
+        ("settings, with the network", _codes(NETWORK)),
+        ("devices", f"{devices}; under bubblewrap its own terminals and `/dev/shm` as well"),
+        ("processes", "its own under bubblewrap; a few plain numbers of the machine under Landlock"),
+    ]
+    return table(("kind", "can be read"), rows)
+
+
+def _private() -> str:
+    return f"In your home: {_codes(PRIVATE)}.\n"
+
+
+def _protected() -> str:
+    return f"{_codes(PROTECTED)}.\n"
+
+
+def _limits() -> str:
+    defaults = {one.name: one.default for one in fields(Limits)}
+    assert defaults.keys() == _LIMITS.keys(), "every limit has its words here"
+    return table(("limit", "of", "usually"), [(code(name), _LIMITS[name], _amount(defaults[name])) for name in _LIMITS])
+
+
+def _amount(value: object) -> str:
+    assert isinstance(value, int)
+    return f"{value:,}" if value < 1 << 20 else f"{value >> 20:,} MiB"
+
+
+def _codes(names: tuple[str, ...]) -> str:
+    return ", ".join(map(code, names))
