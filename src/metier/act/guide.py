@@ -193,8 +193,4 @@ def repeats(text: str) -> bool:
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     if len(lines) >= 3 and lines[-1] == lines[-2] == lines[-3]:
         return True
-    for size in (12, 24, 48, 96):
-        end = text[-size:]
-        if len(end) == size and text.endswith(end * 3):
-            return True
-    return False
+    return any(len(text) >= 3 * size and text.endswith(text[-size:] * 3) for size in range(8, 121))
