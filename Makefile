@@ -58,5 +58,5 @@ lock: ## resolve requirements/*.in into pinned, hashed *.txt (needs uv)
 	done
 
 clean: ## remove all that make has made, .venv included
-	rm -rf .venv build dist site .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .bench
+	rm -rf .venv build dist site .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .bench .models
 	find . -name .git -prune -o -name __pycache__ -type d -prune -exec rm -rf {} +

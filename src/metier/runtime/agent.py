@@ -67,22 +67,27 @@ class Agent:
 
     @property
     def writable(self) -> tuple[str, ...]:
+        """Folders that skills' scripts may write in, beside their own."""
         return ()
 
     @property
     def network(self) -> bool:
+        """Whether commands may reach the network."""
         return self.library.settings.at("agent.network") is True
 
     @cached_property
     def policy(self) -> Policy:
+        """Who may call what."""
         return self.rules if self.rules is not None else policy_of(self.library.settings)
 
     @cached_property
     def bounds(self) -> Bounds:
+        """How far a turn may go."""
         return self.limits or bounds_of(self.library.settings, self.file.bounds)
 
     @cached_property
     def hide(self) -> Callable[[str], str]:
+        """Takes secrets out of a text."""
         return hider(self.library)
 
     @cached_property
@@ -96,9 +101,11 @@ class Agent:
         return self.tools_beside() if self.tools_beside is not None else ()
 
     def more_tools(self) -> tuple[Tool, ...]:
+        """The tools of `tools_beside`, asked for once."""
         return self._beside
 
     def other(self, name: str) -> Agent:
+        """One of the others."""
         return replace(self, file=self.others[name], limits=None)
 
     def library_for(self, library: Library) -> Library:
@@ -111,6 +118,7 @@ class Agent:
         return replace(library, allowed=Allowed(names))
 
     def opened_model(self) -> Model:
+        """The model that it asks."""
         if not isinstance(self.model, str):
             return self.model
         own = self.file.model if is_known(self.file.model, self.library) else ""
