@@ -58,6 +58,8 @@ _TOP = {
     "plugins": "folders of plugins, each with a manifest",
     "skills": "what is said about single skills (below)",
     "limits": "how much is looked at and listed (below)",
+    "catalog": "what becomes of a catalog that does not fit (below)",
+    "search": "how skills are searched (below)",
     "agents": "agents by name (below)",
     "dialects": "dialects of your own (below)",
     "model": "the model that is asked where none is named, such as `anthropic:NAME`",
@@ -129,6 +131,11 @@ _LIMITS = {
     "listed": "skills in the catalog",
     "characters": "characters of the catalog",
 }
+_CATALOG = {
+    "policy": "`ranked` or `prefix`, whatever the dialect says",
+    "pinned": "names that always stand in the stable block, in this order",
+}
+_SEARCH = {"dense": "`true` searches by meaning too; needs the extra `dense`, and only your own file may say so"}
 _AGENT = {"skills": "the skills it may use, in its own order; `[]` is none, and without the key it is all"}
 _DIALECT = {
     "like": "the dialect it begins as; `standard` where it is not given",
@@ -196,6 +203,11 @@ def configuration() -> str:
         _keys("", config.SERVER, _SERVER),
         "## limits",
         _limits(),
+        "## catalog",
+        "[The catalog and its limits](../concepts/catalog.md) says what these do.",
+        _keys("catalog.", config.CATALOG, _CATALOG),
+        "## search",
+        _keys("search.", config.SEARCH, _SEARCH),
         "## agents.NAME",
         _keys("", ("skills",), _AGENT),
         "## dialects.NAME",

@@ -14,7 +14,7 @@ __version__ = "0.1.0"
 
 TYPE_CHECKING = False  # the real one lives in `typing`, which takes longer to import than a skill to find
 if TYPE_CHECKING:
-    from .act.policy import Policy as Policy
+    from .act.permission import Permission as Permission
     from .record.trace import Trace as Trace
     from .runtime import Library as Library
     from .runtime import Snapshot as Snapshot
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from .types.catalog import Catalog as Catalog
     from .types.catalog import Command as Command
     from .types.catalog import Entry as Entry
+    from .types.catalog import Habits as Habits
     from .types.catalog import LeftOut as LeftOut
     from .types.catalog import Match as Match
     from .types.dialect import Dialect as Dialect
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
     from .types.event import Used as Used
     from .types.event import Wrote as Wrote
     from .types.problem import Problem as Problem
+    from .types.search import Hit as Hit
     from .types.skill import Body as Body
     from .types.skill import Broken as Broken
     from .types.skill import Origin as Origin
@@ -59,7 +61,7 @@ _HOMES = {
     "Agent": "runtime.agent",
     "Session": "runtime.session",
     "Bounds": "types.agent",
-    "Policy": "act.policy",
+    "Permission": "act.permission",
     "Activated": "types.event",
     "Wrote": "types.event",
     "Replied": "types.event",
@@ -81,6 +83,8 @@ _HOMES = {
     "Change": "runtime.watching",
     "Match": "types.catalog",
     "LeftOut": "types.catalog",
+    "Habits": "types.catalog",
+    "Hit": "types.search",
     "Check": "types.verdict",
     "open": "runtime",
     "Library": "runtime",

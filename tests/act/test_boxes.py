@@ -4,7 +4,7 @@ import pytest
 from tests.act.talking import call, greeter, session, spoken
 from tests.world import write_skill
 
-from metier.act.policy import Policy, Rule
+from metier.act.permission import Permission, Rule
 from metier.runtime.agent import Agent
 from metier.testing import Script
 from metier.types.agent import Bounds
@@ -55,7 +55,7 @@ def test_always_is_remembered_for_the_same_call_and_no_other(world):
 def test_a_yes_for_a_skills_program_is_forgotten_when_anything_in_the_skill_changes(world):
     file = greeter(world)
     run = call("skill_run_script", skill_name="greet", script_name="hi.py")
-    asks = Policy(ask=(Rule("skill_run_script"),))
+    asks = Permission(ask=(Rule("skill_run_script"),))
     spoken(session(world, [run, "Done."], rules=asks)[0], "run", answer="always")
     same = spoken(session(world, [run, "Done."], rules=asks)[0], "run")
     (file.parent / "scripts" / "hi.py").write_text("print('something else')\n")

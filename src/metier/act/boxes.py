@@ -12,7 +12,7 @@ from ..types.event import Answered, Asked, Decision, Steps
 from ..types.model import Model, Reply, Request, Stop
 from ..types.tool import Answer
 from ..types.usage import NOTHING_USED, Usage
-from .policy import Policy, subject
+from .permission import Permission, subject
 from .rules import ALIASES, PARAMETERS
 from .toolset import Ending, Toolset
 
@@ -61,7 +61,7 @@ def _renamed(given: Mapping[str, object], others: Mapping[str, str], known: froz
 class Approval:
     """What decides about a call: the user's rules, what was decided before, and whom to ask."""
 
-    policy: Policy
+    permission: Permission
     mailbox: Mailbox
     granted: Callable[[], Sequence[str]] = tuple
     """The tools that active skills were granted."""
@@ -78,7 +78,7 @@ def approved(inner: Toolset, approval: Approval) -> Toolset:
     def call(wanted: ToolCall) -> Steps[Answer]:
         if wanted.name not in names:
             return (yield from inner.call(wanted))  # which says so
-        say, why = approval.policy.says(wanted, approval.granted())
+        say, why = approval.permission.says(wanted, approval.granted())
         if say == "deny":
             return Answer(
                 f"Not allowed: {wanted.name} is forbidden by {why}. Find another way, or say what you need.", True

@@ -28,7 +28,7 @@ class Database:
         self.path = path
         self._inode = inode
         self.silent = ""
-        """Why it fell silent, or nothing."""
+        """Why it fell silent, or nothing: `damaged`, `locked`, or `unwritable: why`."""
 
     def rows(self, query: str, values: Sequence[Any] = ()) -> list[Any]:
         if self.silent:
@@ -71,10 +71,11 @@ class Database:
             self._fall_silent(error)
 
     def _fall_silent(self, error: sqlite3.Error) -> None:
-        self.silent = "damaged" if _is_damage(error) else "locked"
+        held = "lock" in str(error) or "busy" in str(error)
+        self.silent = "damaged" if _is_damage(error) else "locked" if held else f"unwritable: {error}"
         with contextlib.suppress(sqlite3.Error):
             self._connection.rollback()
-        if self.silent == "damaged":
+        if self.silent == "damaged" and self.path:
             self.close()
             with contextlib.suppress(HostError, OSError):
                 _remove(self.path, self._inode)
@@ -109,6 +110,14 @@ def open_database(path: str, schema: str, version: int) -> tuple[Database | None
     except OSError as error:
         return None, f"unwritable: {error.strerror}"
     return None, "unwritable: it can't be made anew"
+
+
+def memory_database(schema: str) -> Database:
+    """A database that nobody else sees and that is gone with the process."""
+    connection = sqlite3.connect(":memory:", isolation_level=None)
+    for statement in schema.split(";"):
+        connection.execute(statement)
+    return Database(connection, "", 0)
 
 
 def _made(path: str) -> int:

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from ..act.conversation import conversation_of
-from ..act.policy import Policy
+from ..act.permission import Permission
 from ..host import paths
 from ..record import Journal, new_id
 from ..record.journal import folder_of, journal_of
@@ -16,7 +16,7 @@ from ..types.agent import AgentFile, Bounds
 from ..types.errors import BadRequest
 from ..types.event import Ended, Started
 from ..types.tool import Tool
-from .agents import agent_files, bounds_of, policy_of
+from .agents import agent_files, bounds_of, permission_of
 from .models import is_known, open_model
 from .secrets import hider
 from .session import Session
@@ -35,7 +35,7 @@ class Agent:
     """A model, or its name; empty is the one that is configured."""
     file: AgentFile = field(default_factory=lambda: AgentFile(""))
     """What its own file says of it."""
-    rules: Policy | None = None
+    rules: Permission | None = None
     """Who may call what; None is what is configured."""
     limits: Bounds | None = None
     """How far a turn may go; None is what its file or the configuration says."""
@@ -76,9 +76,9 @@ class Agent:
         return self.library.settings.at("agent.network") is True
 
     @cached_property
-    def policy(self) -> Policy:
+    def permission(self) -> Permission:
         """Who may call what."""
-        return self.rules if self.rules is not None else policy_of(self.library.settings)
+        return self.rules if self.rules is not None else permission_of(self.library.settings)
 
     @cached_property
     def bounds(self) -> Bounds:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from ..act.policy import Policy, Rule, rule_of
+from ..act.permission import Permission, Rule, rule_of
 from ..host import paths
 from ..parse.agent import agent_of
 from ..types.agent import AgentFile, Bounds
@@ -42,14 +42,14 @@ def agent_files(library: Library) -> Mapping[str, AgentFile]:
     return found
 
 
-def policy_of(settings: Settings) -> Policy:
+def permission_of(settings: Settings) -> Permission:
     """What the user's configuration says of tools."""
 
     def rules(key: str) -> tuple[Rule, ...]:
         said = settings.at(f"agent.{key}")
         return rules_of(tuple(map(str, said)) if isinstance(said, list) else ())
 
-    return Policy(rules("allow"), rules("ask"), rules("deny"))
+    return Permission(rules("allow"), rules("ask"), rules("deny"))
 
 
 def rules_of(texts: tuple[str, ...]) -> tuple[Rule, ...]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
@@ -160,14 +159,6 @@ def _local(name: str, library: Library) -> Model:
     return LocalModel(name, found[name], _view(library))
 
 
-def _overlap(task: str, text: str) -> float:
-    """How many of a task's longer words a text has, the rarer ends of words forgiven."""
-    words = {word[:6] for word in re.findall(r"[a-z0-9]{4,}", task.lower().replace(".", " "))}
-    theirs = {word[:6] for word in re.findall(r"[a-z0-9]{3,}", text.lower())}
-    short = set(re.findall(r"\b[a-z0-9]{3}\b", task.lower())) & theirs
-    return len(words & theirs) + 0.5 * len(short)
-
-
 def _view(library: Library) -> View:
     """What the guide of a small model must know of these skills."""
     from ..act.guide import View
@@ -176,9 +167,8 @@ def _view(library: Library) -> View:
     desk = library.desk()
 
     def fitting(task: str) -> list[tuple[str, str]]:
-        offered = desk.offered()
-        best = sorted(offered, key=lambda skill: -_overlap(task, f"{skill.name} {skill.description}"))[:3]
-        return [(one.name, one.description) for one in best if _overlap(task, f"{one.name} {one.description}") > 0]
+        hits = library.search(task, limit=3)
+        return [(hit.skill.name, hit.skill.description) for hit in hits] if any(hit.clear for hit in hits) else []
 
     def scripts(name: str) -> tuple[str, ...]:
         try:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ..act.boxes import Approval, approved, mapped, redacted, unrepeated
 from ..act.compact import cost_of
-from ..act.policy import subject
+from ..act.permission import subject
 from ..act.tools import tools_of
 from ..act.tools.asking import ask_user
 from ..act.tools.commands import run_command, search_files
@@ -85,7 +85,7 @@ def _tools(session: Session) -> tuple[Tool, ...]:
 
 def allowed_tool(name: str, wanted: tuple[str, ...]) -> bool:
     """Whether an agent's own list names a tool; the tools that reach skills are never in question."""
-    from ..act.policy import rule_of
+    from ..act.permission import rule_of
 
     names = {rule.tool for one in wanted if (rule := rule_of(one))}
     return name in _SKILL_TOOLS or name in names or "*" in names
@@ -145,7 +145,7 @@ def _fresh(session: Session, wanted: ToolCall) -> None:
 def _approval(session: Session) -> Approval:
     state = session.library.place.state
     return Approval(
-        session.agent.policy,
+        session.agent.permission,
         session.mailbox,
         lambda: [tool for one in session.conversation.active for tool in one.tools],
         partial(_key, session),

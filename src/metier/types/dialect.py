@@ -15,6 +15,8 @@ CommandForm: TypeAlias = Literal["name", "directory", "underscore", "hyphen"]
 Matching: TypeAlias = Literal["exact", "loose", "tail"]
 Links: TypeAlias = Literal["follow", "contain"]
 Splitting: TypeAlias = Literal["quotes", "blanks", "shell", "none"]
+Policy: TypeAlias = Literal["ranked", "prefix"]
+"""A listing that does not fit: a stable block and one ranked for the request, or the longest run from the front."""
 
 
 @dataclass(frozen=True)
@@ -130,6 +132,7 @@ class Listing:
     paths: PathStyle = "absolute"
     description_cut: int | None = None
     alphabetical: bool = False
+    policy: Policy = "ranked"
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ COMMANDS = {
     "list": ("listing:list_skills", "List the skills of this place."),
     "status": ("status:status", "Say what is ready, what is not, and why."),
     "show": ("show:show", "Show one skill: its frontmatter and its instructions."),
+    "search": ("search:search", "Find the skills that a request is for."),
     "catalog": ("catalog:catalog", "Print the listing a model gets."),
     "commands": ("catalog:commands", "List the slash commands."),
     "render": ("render:render", "Print exactly what a model gets when a skill is called."),

@@ -64,15 +64,15 @@ def _agent(context: Context, given: dict[str, Any]) -> Any:
     from ...runtime.agents import rules_of
 
     agent = agent_for(context.library(), given["model"], context.agent)
-    policy = agent.policy
+    permission = agent.permission
     bad = [text for text in (*given["allow"], *given["deny"]) if not rules_of((text,))]
     if bad:
         raise BadRequest(f"`{bad[0]}` is not a rule", "write a tool's name, or name(pattern)")
-    policy = replace(
-        policy,
-        allow=(*policy.allow, *rules_of(given["allow"])),
-        deny=(*policy.deny, *rules_of(given["deny"])),
-        otherwise="allow" if given["yes"] else policy.otherwise,
+    permission = replace(
+        permission,
+        allow=(*permission.allow, *rules_of(given["allow"])),
+        deny=(*permission.deny, *rules_of(given["deny"])),
+        otherwise="allow" if given["yes"] else permission.otherwise,
     )
     usual = agent.bounds
     bounds = Bounds(
@@ -81,7 +81,7 @@ def _agent(context: Context, given: dict[str, Any]) -> Any:
         usual.seconds if given["seconds"] is None else given["seconds"],
         usual.cost if given["max_cost"] is None else given["max_cost"],
     )
-    return replace(agent, rules=policy, limits=bounds, keep=not given["no_journal"])
+    return replace(agent, rules=permission, limits=bounds, keep=not given["no_journal"])
 
 
 def _dry(agent: Any, text: str, model: str) -> int:

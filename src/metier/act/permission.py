@@ -50,7 +50,7 @@ def rule_of(text: str) -> Rule | None:
 
 
 @dataclass(frozen=True)
-class Policy:
+class Permission:
     """The user's own rules.  A no counts before all, and a wish to be asked before a yes."""
 
     allow: tuple[Rule, ...] = ()
