@@ -2,6 +2,7 @@
 
 import pytest
 from tests.act.talking import call, greeter, kinds, session, spoken
+from tests.world import write_skill
 
 from metier.record import trace_of
 from metier.record.journal import journal_of
@@ -88,3 +89,30 @@ def test_two_cannot_go_on_with_one_run_at_the_same_time(world):
     with pytest.raises(BadRequest, match="going on somewhere else"):
         next(other.say("me too"))
     turn.close()
+
+
+def test_where_the_catalog_could_not_list_all_the_best_for_a_request_stand_at_the_end(world):
+    for number in range(40):
+        write_skill(world.home / f".metier/skills/filler-{number}", f"Does filler number {number}.")
+    write_skill(world.home / ".metier/skills/weaver", "Weaves carpets out of wool and silk.")
+    world.state.mkdir(exist_ok=True)
+    (world.state / "config.toml").write_text("[limits]\ncharacters = 2000\n")
+    talk, model = session(world, ["Yes.", "Yes."])
+    spoken(talk, "please weave a carpet")
+    spoken(talk, "and another carpet of silk")
+
+    assert "weaver" in model.requests[0].messages[-1].text
+    assert model.requests[0].messages[-1].tag == "suggested"
+    assert "skill_search" in [tool.name for tool in model.requests[0].tools]
+    assert model.requests[1].system == model.requests[0].system
+    assert model.requests[1].messages[:2] == model.requests[0].messages
+
+
+def test_what_fills_the_window_is_told_by_part_and_by_skill(world):
+    greeter(world)
+    talk, _ = session(world, ["Hello."])
+    spoken(talk, "/greet Bob")
+    parts = dict(talk.context())
+
+    assert {"tools", "catalog", "messages", "system prompt", "skill greet"} <= set(parts)
+    assert all(size >= 0 for size in parts.values())

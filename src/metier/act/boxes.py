@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from json import dumps
+from typing import cast
 
 from ..types.activation import ToolCall
 from ..types.agent import Bounds
-from ..types.event import Answered, Asked, Decision, Steps
+from ..types.event import Answered, Asked, Decision, Event, Steps, T
 from ..types.model import Model, Reply, Request, Stop
 from ..types.tool import Answer
 from ..types.usage import NOTHING_USED, Usage
@@ -190,3 +191,57 @@ class _Deadline:
 
     def is_set(self) -> bool:
         return self.stop.is_set() or self.clock() >= self.until
+
+
+Step = Callable[[str, Callable[[], object]], object]
+"""Does a piece of work once: where it was done before a crash, its result is given and it is not done again."""
+
+
+class Stepped:
+    """A model whose every reply is one step of something durable; what happens on the way is told at its end."""
+
+    def __init__(self, inner: Model, step: Step) -> None:
+        self.inner, self.step, self.asked = inner, step, 0
+        self.name, self.window = inner.name, inner.window
+
+    def reply(self, request: Request, stop: Stop) -> Steps[Reply]:
+        self.asked += 1
+        events, reply = _once(self.step, f"ask {self.asked}", lambda: self.inner.reply(request, stop))
+        yield from events
+        return reply
+
+    def wire(self, request: Request) -> str:
+        return self.inner.wire(request)
+
+
+def stepped(inner: Toolset, step: Step) -> Toolset:
+    """Every call of a tool is one step of something durable: a crash repeats at most the one in flight."""
+    number = [0]
+
+    def call(wanted: ToolCall) -> Steps[Answer]:
+        number[0] += 1
+        events, answer = _once(step, f"call {number[0]} {wanted.name}", lambda: inner.call(wanted))
+        yield from events
+        return answer
+
+    return Toolset(inner.tools, call)
+
+
+def _once(step: Step, name: str, work: Callable[[], Steps[T]]) -> tuple[list[Event], T]:
+    """What a piece of work told and gave.  An ending is a result too."""
+
+    def done() -> object:
+        events: list[Event] = []
+        steps = work()
+        try:
+            while True:
+                events.append(next(steps))
+        except StopIteration as end:
+            return events, end.value, None
+        except Ending as ending:
+            return events, None, ending
+
+    events, value, ending = cast("tuple[list[Event], T, Ending | None]", step(name, done))
+    if ending is not None:
+        raise ending
+    return events, value

@@ -7,11 +7,13 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from ..act.boxes import Step
 from ..act.conversation import conversation_of
 from ..act.permission import Permission
 from ..host import paths
 from ..record import Journal, new_id
 from ..record.journal import folder_of, journal_of
+from ..types.activation import By
 from ..types.agent import AgentFile, Bounds
 from ..types.errors import BadRequest
 from ..types.event import Ended, Started
@@ -45,6 +47,8 @@ class Agent:
     """Whether its runs are kept in journals."""
     tools_beside: Callable[[], tuple[Tool, ...]] | None = None
     """More tools, such as those of MCP servers."""
+    step: Step | None = None
+    """Makes a run durable: each reply and each call of a tool is one step, done once."""
 
     @property
     def name(self) -> str:
@@ -141,10 +145,10 @@ class Agent:
             conversation=conversation_of(events), resumed=True,
         )  # fmt: skip
 
-    def run(self, text: str) -> Ended:
-        """One task from beginning to end, with nobody to ask."""
+    def run(self, text: str, by: By = "user") -> Ended:
+        """One task from beginning to end, with nobody to ask; a schedule's skills run as `/name words`."""
         ended = None
-        for event in self.start().say(text):
+        for event in self.start().say(text, by):
             ended = event if isinstance(event, Ended) else ended
         assert ended is not None
         return ended

@@ -31,7 +31,7 @@ def enter(session: Session, text: str, by: By) -> Steps[bool]:
     found = session.library.match(text)
     if found.at is None:
         _known_or_no_command(session, text)
-        yield Heard(text, by, (Message("user", text),))
+        yield Heard(text, by, (Message("user", text), *_suggested(session, text)))
         return True
     table = session.library.commands()
     command = table[found.at]
@@ -40,6 +40,12 @@ def enter(session: Session, text: str, by: By) -> Steps[bool]:
         return True
     called, arguments = _stacked(session, command, found.arguments, table)
     return (yield from _call(session, called, arguments, (text, found.user_message, by)))
+
+
+def _suggested(session: Session, text: str) -> tuple[Message, ...]:
+    """The skills that answer this best, where the catalog could not list them all."""
+    found = session.library.catalog(request=text).ranked if "skill_search" in session.tools().names else ""
+    return (Message("user", found, tag="suggested"),) if found else ()
 
 
 def _known_or_no_command(session: Session, text: str) -> None:

@@ -8,8 +8,9 @@ from threading import Event as Flag
 from typing import TYPE_CHECKING
 
 from ..act import Conversation, Ending, Ports, turn
-from ..act.boxes import Budgeted, Mailbox
+from ..act.boxes import Budgeted, Mailbox, Stepped
 from ..act.compact import compacted, needs_compacting
+from ..act.conversation import tokens_in
 from ..act.restore import repairs
 from ..host.clock import monotonic
 from ..record import Journal
@@ -17,6 +18,7 @@ from ..types.activation import By
 from ..types.errors import MetierError
 from ..types.event import Ended, Event, Restored, Resumed, Steps, Used
 from ..types.model import Model
+from ..types.text import tokens_of
 from .entering import enter
 from .offering import offer_of, started
 from .tooling import Kit, kit_for
@@ -104,6 +106,20 @@ class Session:
             self._keep(event)
             yield event
 
+    def context(self) -> list[tuple[str, int]]:
+        """What fills the window: each part of it with an estimate of its tokens, the largest first."""
+        talk = self.conversation
+        listed = sum(tokens_of(line) for line in offer_of(self.library).lines.values())
+        skills: dict[str, int] = {}
+        for message in talk.messages:
+            if message.skill:
+                name = f"skill {message.skill}"
+                skills[name] = skills.get(name, 0) + tokens_of(message.text)
+        rest = tokens_in(message for message in talk.messages if not message.skill)
+        parts = {"tools": self.tools().cost, "catalog": listed, **skills, "messages": rest}
+        parts["system prompt"] = max(0, tokens_of(talk.system) - listed)
+        return sorted(parts.items(), key=lambda part: -part[1])
+
     def _keep(self, event: Event) -> None:
         if self.journal is not None:
             self.journal.keep(event)
@@ -135,7 +151,9 @@ class Session:
             yield failed.event(self.conversation.usage, monotonic() - began)
 
     def _ports(self) -> Ports:
-        model = Budgeted(self.model, self.agent.bounds, monotonic)
+        step = self.agent.step
+        asked = self.model if step is None else Stepped(self.model, step)
+        model = Budgeted(asked, self.agent.bounds, monotonic)
         return Ports(model, self.tools().toolset, self.stopping, lambda: self.conversation, self._repairs, monotonic)
 
     def _repairs(self, conversation: Conversation) -> Steps[None]:

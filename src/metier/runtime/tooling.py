@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from ..act.boxes import Approval, approved, mapped, redacted, unrepeated
+from ..act.boxes import Approval, approved, mapped, redacted, stepped, unrepeated
 from ..act.compact import cost_of
 from ..act.permission import subject
 from ..act.tools import tools_of
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from .session import Session
 
 _ACTIVATING = {"skill_use": "skill_name", "run_skill": "skill"}
-_SKILL_TOOLS = ("skill_use", "run_skill", "skill_read_file", "skill_run_script")
+_SKILL_TOOLS = ("skill_use", "run_skill", "skill_read_file", "skill_run_script", "skill_search", "read")
 
 
 @dataclass(frozen=True)
@@ -41,19 +41,25 @@ class Kit:
     """Tokens that the tools take in every request."""
 
     @property
+    def names(self) -> frozenset[str]:
+        return frozenset(tool.name for tool in self.toolset.tools)
+
+    @property
     def shown(self) -> tuple[Tool, ...]:
         return self.toolset.tools
 
 
 def kit_for(session: Session) -> Kit:
     """The tools as the conversation will see them to its end, whatever becomes of the skills."""
-    shown = _tools(session)
+    whole = not any(one.reason.startswith("limit") for one in session.library.catalog().left_out)
+    shown = tuple(one for one in _tools(session) if one.name != "skill_search" or not whole)
 
     def call(wanted: ToolCall) -> Steps[Answer]:
         _fresh(session, wanted)
         return (yield from _called(session, wanted))
 
-    inner = unrepeated(Toolset(shown, call))
+    base = Toolset(shown, call)
+    inner = unrepeated(base if session.agent.step is None else stepped(base, session.agent.step))
     boxed = mapped(approved(redacted(inner, session.agent.hide), _approval(session)))
     return Kit(boxed, bool(session.library.dialect.serving.tools) and _has_skills(session), cost_of(shown))
 
@@ -65,7 +71,8 @@ def _has_skills(session: Session) -> bool:
 def _tools(session: Session) -> tuple[Tool, ...]:
     library, agent = session.library, session.agent
     desk = library.desk(cwd=agent.cwd, write=agent.writable)
-    found: list[Tool] = list(tools_of(desk, library.dialect.serving.tools)) if _has_skills(session) else []
+    names = dict.fromkeys((*library.dialect.serving.tools, "skill_search"))
+    found: list[Tool] = list(tools_of(desk, tuple(names))) if _has_skills(session) else []
     ground = Ground(agent.base, agent.cwd, (library.place.state,))
     run = partial(_run, session)
     found += [make(ground) for make in (read_file, write_file, edit_file, list_files, find_files)]

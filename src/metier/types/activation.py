@@ -11,7 +11,7 @@ from .skill import Skill
 from .text import tokens_of
 
 By: TypeAlias = Literal["user", "model", "schedule"]
-Tag: TypeAlias = Literal["", "change", "restored", "summary"]
+Tag: TypeAlias = Literal["", "change", "restored", "suggested", "summary"]
 InsertKind: TypeAlias = Literal["argument", "variable", "path", "command", "appended", "removed"]
 
 

@@ -49,7 +49,7 @@ class Drawing:
     def draw(self, event: Event) -> tuple[str, str] | None:
         """Show an event; an answer where it was a question and somebody gave one."""
         if isinstance(event, Wrote):
-            if not event.thinking:
+            if not event.thinking and sys.stdout.isatty():  # into a pipe go whole replies: a retry begins one anew
                 self._write(event.text)
             return None
         if isinstance(event, Replied) and event.text and not self.writing:

@@ -40,7 +40,7 @@ def run(context: Context, /, task: tuple[str, ...], **given: Any) -> int:
     0 finished, 2 asked wrongly, 4 refused, 5 failed, 6 a limit was reached, 130 interrupted.
     """
     text = " ".join(task).strip() or _piped()
-    if not text and not given["resume"]:
+    if not text:
         raise BadRequest("there is nothing to do", 'say what: metier run "…"')
     try:
         agent = _agent(context, given)
