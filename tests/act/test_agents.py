@@ -154,3 +154,12 @@ def test_a_question_inside_a_subagent_reaches_the_person(world):
 
     assert (world.project / "made.txt").exists()
     assert events[-1].outcome == "finished"
+
+
+def test_what_is_delegated_is_paid_for_by_whoever_delegated_it(world):
+    write_skill(world.home / ".metier/skills/make", "Makes.", "Make it.\n", "context: fork\n")
+    use = call("skill_use", skill_name="make")
+    talk, _ = session(world, [use, "x " * 4_000, "never asked"], limits=Bounds(tokens=3_000))
+    events = spoken(talk, "go")
+
+    assert events[-1].outcome == "out-of-tokens"

@@ -116,3 +116,13 @@ def test_what_fills_the_window_is_told_by_part_and_by_skill(world):
 
     assert {"tools", "catalog", "messages", "system prompt", "skill greet"} <= set(parts)
     assert all(size >= 0 for size in parts.values())
+
+
+def test_a_conversation_that_can_not_be_made_shorter_is_not_cut_again_and_again(world):
+    talk, model = session(world, ["a " * 400, "Summary.", call("list_files"), call("list_files", path="."), "Done."])
+    spoken(talk, "first")
+    model.window = 700
+    events = spoken(talk, "second")
+
+    assert kinds(events).count("Compacted") == 1
+    assert events[-1].outcome == "finished"

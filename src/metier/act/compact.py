@@ -36,7 +36,8 @@ def needs_compacting(conversation: Conversation, window: int, tools: int) -> boo
     """Whether there is too little room left, and something that cutting would free."""
     if conversation.tokens + tools <= window * FULL:
         return False
-    return len(conversation.messages) > len(_tail(conversation.messages, int(window * _TAIL))) + 1
+    tail = _tail(conversation.messages, int(window * _TAIL))
+    return any(not one.tag for one in conversation.messages[: len(conversation.messages) - len(tail)])
 
 
 def compacted(

@@ -6,12 +6,13 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 from ..types.activation import Message, ToolCall
+from ..types.errors import MetierError
 from ..types.event import Activated, Ended, Event, Replied, Steps, Used
 from ..types.model import Model, Reply, Request, Stop
 from ..types.tool import Answer
 from ..types.usage import NOTHING_USED
 from .conversation import Conversation, numbered
-from .toolset import Ending, Toolset
+from .toolset import Ending, Toolset, failure
 
 
 @dataclass(frozen=True)
@@ -42,9 +43,9 @@ def turn(ports: Ports) -> Steps[None]:
                 yield Ended("finished", reply.text, usage=used, seconds=ports.clock() - began)
                 return
             yield from _done(ports, reply.calls)
-    except Ending as ending:
-        open_calls = tuple(unanswered(ports.now().messages))
-        yield ending.event(used, ports.clock() - began, open_calls)
+    except (Ending, MetierError) as error:
+        ending = error if isinstance(error, Ending) else failure(error)
+        yield ending.event(used, ports.clock() - began, tuple(unanswered(ports.now().messages)))
 
 
 def _asked(ports: Ports) -> Steps[Reply]:

@@ -8,6 +8,7 @@ from difflib import get_close_matches
 from typing import TypeAlias
 
 from ..types.activation import Message, ToolCall
+from ..types.errors import MetierError
 from ..types.event import EXIT_CODES, Ended, Outcome, Steps
 from ..types.tool import Answer, Tool
 from ..types.usage import Usage
@@ -30,6 +31,11 @@ class Ending(Exception):
     def event(self, usage: Usage, seconds: float, messages: tuple[Message, ...] = ()) -> Ended:
         code = self.code or EXIT_CODES[self.outcome]
         return Ended(self.outcome, self.text, self.reason, self.hint, usage, seconds, code, messages)
+
+
+def failure(error: MetierError) -> Ending:
+    """A failure as the ending that it is for a turn."""
+    return Ending("failed", error.message, error.reason, error.hint, error.exit_code)
 
 
 @dataclass(frozen=True)

@@ -24,9 +24,7 @@ def fetch(package: str, digest: str, member: tuple[str, str], target: str) -> No
         scratch.write(listed, f"{package} --hash=sha256:{digest}\n".encode())
         words = ["download", "--no-deps", "--require-hashes", "--only-binary=:all:", "-q", "-d", folder, "-r", listed]
         try:
-            done = subprocess.run(
-                [sys.executable, "-m", "pip", *words], capture_output=True, text=True, timeout=_SECONDS, check=False
-            )
+            done = subprocess.run([*_pip(), *words], capture_output=True, text=True, timeout=_SECONDS, check=False)
         except (OSError, subprocess.TimeoutExpired) as error:
             raise HostError(f"{package} can't be fetched: {error}", _OTHERWISE) from error
         if done.returncode != 0:
@@ -34,6 +32,15 @@ def fetch(package: str, digest: str, member: tuple[str, str], target: str) -> No
             raise HostError(f"{package} can't be fetched: {told[-1] if told else 'pip failed'}", _OTHERWISE)
         found = [name for name in os.listdir(folder) if name.endswith(".whl")]
         take(f"{folder}/{found[0]}", digest, member, target)
+
+
+def _pip() -> list[str]:
+    """This interpreter's own pip, or any: it only downloads."""
+    from importlib.util import find_spec
+    from shutil import which
+
+    other = which("pip3") or which("pip")
+    return [other] if find_spec("pip") is None and other else [sys.executable, "-m", "pip"]
 
 
 _OTHERWISE = "check the network; or download the wheel elsewhere and give it with --from FILE"

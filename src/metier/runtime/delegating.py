@@ -102,4 +102,6 @@ def _nested(session: Session, child: Session, name: str, begin: Steps[bool] | No
         if isinstance(event, Ended):
             ended = event
     session.stale = session.stale or child.stale
+    if session.budget is not None:  # what is delegated is paid for here
+        session.budget.spent += replace(ended.usage, requests=0)
     return replace(ended, messages=())

@@ -11,7 +11,8 @@ from ..act import Conversation, Ending, Ports, turn
 from ..act.boxes import Budgeted, Mailbox, Stepped
 from ..act.compact import compacted, needs_compacting
 from ..act.conversation import tokens_in
-from ..act.restore import repairs
+from ..act.restore import Offer, repairs
+from ..act.toolset import failure
 from ..host.clock import monotonic
 from ..record import Journal
 from ..types.activation import By
@@ -19,6 +20,7 @@ from ..types.errors import MetierError
 from ..types.event import Ended, Event, Restored, Resumed, Steps, Used
 from ..types.model import Model
 from ..types.text import tokens_of
+from ..types.usage import NOTHING_USED
 from .entering import enter
 from .offering import offer_of, started
 from .tooling import Kit, kit_for
@@ -51,6 +53,9 @@ class Session:
     stale: bool = False
     """Something may have changed the skills since they were looked at."""
     kit: Kit | None = None
+    budget: Budgeted | None = None
+    offered: tuple[Library, Offer] | None = None
+    """The catalog's lines, and the library they are of."""
 
     def say(self, text: str, by: By = "user") -> Steps[None]:
         """One turn: a request, or `/skill words`.  Every event is kept before it is yielded; the last is `Ended`.
@@ -71,7 +76,7 @@ class Session:
                     yield event
             finally:
                 if not finished:
-                    self._keep(Ending("interrupted").event(self.conversation.usage, 0.0))
+                    self._keep(Ending("interrupted").event(NOTHING_USED, 0.0))
 
     def answer(self, id: str, text: str) -> None:
         """Answer what an `Asked` asked; before the next event is read."""
@@ -109,7 +114,7 @@ class Session:
     def context(self) -> list[tuple[str, int]]:
         """What fills the window: each part of it with an estimate of its tokens, the largest first."""
         talk = self.conversation
-        listed = sum(tokens_of(line) for line in offer_of(self.library).lines.values())
+        listed = sum(tokens_of(line) for line in self.offer().lines.values())
         skills: dict[str, int] = {}
         for message in talk.messages:
             if message.skill:
@@ -144,26 +149,32 @@ class Session:
             goes_on = yield from begin or enter(self, text, by)
             if goes_on:
                 yield from turn(self._ports())
-        except Ending as ending:
-            yield ending.event(self.conversation.usage, monotonic() - began)
-        except MetierError as error:
-            failed = Ending("failed", error.message, error.reason, error.hint, error.exit_code)
-            yield failed.event(self.conversation.usage, monotonic() - began)
+        except (Ending, MetierError) as error:
+            ending = error if isinstance(error, Ending) else failure(error)
+            yield ending.event(NOTHING_USED, monotonic() - began)
 
     def _ports(self) -> Ports:
         step = self.agent.step
         asked = self.model if step is None else Stepped(self.model, step)
-        model = Budgeted(asked, self.agent.bounds, monotonic)
-        return Ports(model, self.tools().toolset, self.stopping, lambda: self.conversation, self._repairs, monotonic)
+        self.budget = Budgeted(asked, self.agent.bounds, monotonic)
+        return Ports(
+            self.budget, self.tools().toolset, self.stopping, lambda: self.conversation, self._repairs, monotonic
+        )
 
     def _repairs(self, conversation: Conversation) -> Steps[None]:
         if self.stopping.is_set():
             raise Ending("interrupted")
         self.refresh()
-        offer = offer_of(self.library)
+        offer = self.offer()
         yield from repairs(conversation, offer)
         if needs_compacting(self.conversation, self.model.window, self.tools().cost):
             yield from compacted(self.conversation, offer, self.model, self.tools().shown, self.stopping)
+
+    def offer(self) -> Offer:
+        """What the catalog says now; made once for each library."""
+        if self.offered is None or self.offered[0] is not self.library:
+            self.offered = (self.library, offer_of(self.library))
+        return self.offered[1]
 
     def refresh(self) -> None:
         """Look at the skills again where something may have changed them."""
