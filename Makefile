@@ -57,11 +57,11 @@ map: $(STAMP) ## print the stages in order, then the other packages
 	@$(RUN) scripts/map.py
 
 lock: ## resolve requirements/*.in into pinned, hashed *.txt (needs uv)
-	@cd requirements && for name in base dev fuzz; do \
+	@cd requirements && for name in base dev fuzz local; do \
 		uv pip compile --quiet --no-config --universal --python-version 3.11 --generate-hashes \
 			--no-emit-index-url --no-header --output-file $$name.txt $$name.in || exit 1; \
 	done
 
 clean: ## remove all that make has made, .venv included
-	rm -rf .venv build dist site .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .bench
+	rm -rf .venv build dist site .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .bench .models
 	find . -name .git -prune -o -name __pycache__ -type d -prune -exec rm -rf {} +

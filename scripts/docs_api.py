@@ -22,7 +22,7 @@ REACHED = (Change, Match, LeftOut, Check, Facts, Requirements, Recipe, Limits, A
 
 INTRODUCTION = """\
 `import metier` costs next to nothing: each name is fetched when it is used.
-All of these values are immutable, and none of them runs anything of a skill's.
+All of these but `Session` are immutable values, and only an `Agent` and its sessions run anything of a skill's.
 """
 INNER = frozenset({"request", "settings", "allowed", "bundled", "untrusted", "guards", "leaned_on", "database", "kept"})
 """What a library keeps for itself."""

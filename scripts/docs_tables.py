@@ -63,6 +63,10 @@ _TOP = {
     "search": "how skills are searched (below)",
     "agents": "agents by name (below)",
     "dialects": "dialects of your own (below)",
+    "model": "the model that is asked where none is named, such as `anthropic:NAME`",
+    "models": "models by a name of your own (below)",
+    "agent": "what agents may do (below)",
+    "mcp": "MCP servers whose tools agents get (below)",
     "sandbox": "how programs of skills are kept apart from the machine (below)",
     "config": "settings that skills ask for in `config.requiresConfig`, as you like",
 }
@@ -93,6 +97,33 @@ _PERMISSIONS = {
 }
 _SANDBOX = {
     "need": "`require`, `prefer` or `off`; otherwise `require` for skills of others, `prefer` for your own",
+}
+_MODEL = {
+    "provider": "`anthropic`, `openai`, `openai-responses`, `google`, `ollama`, `llamacpp` or `compatible`",
+    "model": "what the service calls it; your own name for it otherwise",
+    "url": "where it is asked, where that is not the service's own place",
+    "key": "the variable that holds the key; the service's own otherwise, and none for another `url`",
+    "window": "how many tokens it can be given",
+    "reply": "how many tokens one reply may have",
+    "input_price": "US dollars for a million tokens sent",
+    "output_price": "US dollars for a million tokens received",
+}
+_AGENT_RULES = {
+    "allow": "calls that need no yes, such as `run_command(git status*)`",
+    "ask": "calls that need a yes each, also where a skill was granted them",
+    "deny": "calls that are never made",
+    "network": "`true` lets commands reach the network",
+    "turns": "requests to the model in one turn; 50 otherwise",
+    "tokens": "tokens in one turn",
+    "seconds": "seconds that one turn may take",
+    "cost": "US dollars that one turn may cost, where prices are known",
+}
+_SERVER = {
+    "command": "the program that is the server",
+    "args": "its arguments",
+    "env": "variables that it gets; names in a list are taken from your environment",
+    "url": "where it is, for a server that runs already",
+    "headers": "what is sent with every request to it; `$NAME` stands for a variable",
 }
 _LIMITS = {
     "candidates": "skill folders taken from one root",
@@ -134,6 +165,7 @@ _VARIABLES = {
     "TZ": "the zone of a schedule that names none; the machine's otherwise",
     "NOTIFY_SOCKET": "set by systemd: the daemon says that it is ready and alive",
     "OPENCLAW_BUNDLED_SKILLS_DIR": "the folder of the skills that come with OpenClaw",
+    "METIER_MODEL": "the model that is asked where none is named",
     "NO_COLOR": "no colours, where it is set to anything",
     "TERM": "no colours, where it is `dumb`",
     "PATH": "where the binaries that skills require are looked up; none of them is run",
@@ -165,6 +197,15 @@ def configuration() -> str:
         "## sandbox",
         "Only your own configuration is asked, never a project's.",
         _keys("sandbox.", ("need",), _SANDBOX),
+        "## models.NAME",
+        "Only your own configuration is asked. A model is then called by this name: `metier run --model NAME`.",
+        _keys("", config.MODEL, _MODEL),
+        "## agent",
+        "Only your own configuration is asked.",
+        _keys("agent.", config.AGENT, _AGENT_RULES),
+        "## mcp.NAME",
+        "Only your own configuration is asked. Its tools are called `mcp__NAME__…`.",
+        _keys("", config.SERVER, _SERVER),
         "## limits",
         _limits(),
         "## catalog",

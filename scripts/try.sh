@@ -1,5 +1,6 @@
 #!/bin/sh
-# Shows metier on a copy of the example workspace.  It asks nothing, needs no key and no network, and leaves nothing.
+# Shows metier on a copy of the example workspace.  It asks nothing and needs no key.  The first time it tries to get
+# a small model (some 130 MB, kept in .models); where it can't, it says so and shows the request that would be sent.
 set -eu
 here=$(cd "$(dirname "$0")/.." && pwd)
 
@@ -15,6 +16,17 @@ export HOME="$made/home" METIER_HOME="$made/home/.metier" PATH="$here/.venv/bin:
 unset METIER_PATH OPENCLAW_BUNDLED_SKILLS_DIR WEATHER_API_KEY
 # With bytecode, so that the second command starts as fast as an installed metier does.
 unset PYTHONDONTWRITEBYTECODE
+ready=yes why=''
+get_model() {
+    if [ "${MODEL:-}" = no ]; then
+        printf 'MODEL=no was said\n\n' >"$made/said"
+        return 1
+    fi
+    "$here/.venv/bin/python" -c 'import xllamacpp' 2>/dev/null ||
+        sh "$here/scripts/venv.sh" add requirements/local.txt >"$made/said" 2>&1 || return 1
+    METIER_HOME="$here/.models" metier models get smollm2-135m >"$made/said" 2>&1
+}
+get_model || { ready=no why=$(grep -v WARNING "$made/said" | tail -n 2 | head -n 1); }
 cd "$made/workspace"
 exec </dev/null
 
@@ -44,4 +56,17 @@ show 'What does that one need?' status weather-report
 show 'And how did another one get where it is?' why test-watch
 show 'This is what a model is told: put it into a system prompt.' catalog
 show 'This is what a person may type.' commands
+printf 'region,month,amount\nnorth,1,120\nsouth,1,95\nnorth,2,\nsouth,2,101\n' >sales.csv
+show 'Some skills come along; they are yours to edit.' init
+if [ "$ready" = yes ]; then
+    show 'Now a real run: a model of 135 million parameters, in this process, with no key and no network.' \
+        models add "$here/.models/models/smollm2-135m.gguf"
+    show 'It is offered the few skills that fit, chooses one, has its script run in the sandbox, and answers.' \
+        run 'Make a report of sales.csv'
+    show 'What was done is kept.' runs
+else
+    printf '\n%sA small model that runs here could not be had: %s%s\n' "$dim" "$why" "$plain"
+    show 'So this is where a run would begin: the exact request, and nothing is sent.' \
+        run --dry-run '/csv-report sales.csv'
+fi
 printf '\n%sThat was a copy in a temporary folder, and it is gone. Next: docs/start.md%s\n' "$dim" "$plain"

@@ -14,10 +14,15 @@ __version__ = "0.1.0"
 
 TYPE_CHECKING = False  # the real one lives in `typing`, which takes longer to import than a skill to find
 if TYPE_CHECKING:
+    from .act.permission import Permission as Permission
+    from .record.trace import Trace as Trace
     from .runtime import Library as Library
     from .runtime import Snapshot as Snapshot
     from .runtime import open as open
+    from .runtime.agent import Agent as Agent
+    from .runtime.session import Session as Session
     from .runtime.watching import Change as Change
+    from .types.agent import Bounds as Bounds
     from .types.catalog import Catalog as Catalog
     from .types.catalog import Command as Command
     from .types.catalog import Entry as Entry
@@ -30,11 +35,19 @@ if TYPE_CHECKING:
     from .types.errors import HostError as HostError
     from .types.errors import MetierError as MetierError
     from .types.errors import MissingExtra as MissingExtra
+    from .types.errors import ModelError as ModelError
+    from .types.errors import NoModel as NoModel
     from .types.errors import OutsideSkill as OutsideSkill
     from .types.errors import Refused as Refused
     from .types.errors import SkillError as SkillError
     from .types.errors import UnknownSkill as UnknownSkill
     from .types.errors import Unloadable as Unloadable
+    from .types.event import Activated as Activated
+    from .types.event import Asked as Asked
+    from .types.event import Ended as Ended
+    from .types.event import Replied as Replied
+    from .types.event import Used as Used
+    from .types.event import Wrote as Wrote
     from .types.problem import Problem as Problem
     from .types.search import Hit as Hit
     from .types.skill import Body as Body
@@ -45,6 +58,19 @@ if TYPE_CHECKING:
     from .types.verdict import Verdict as Verdict
 
 _HOMES = {
+    "Agent": "runtime.agent",
+    "Session": "runtime.session",
+    "Bounds": "types.agent",
+    "Permission": "act.permission",
+    "Activated": "types.event",
+    "Wrote": "types.event",
+    "Replied": "types.event",
+    "Asked": "types.event",
+    "Used": "types.event",
+    "Ended": "types.event",
+    "Trace": "record.trace",
+    "NoModel": "types.errors",
+    "ModelError": "types.errors",
     "Unloadable": "types.errors",
     "UnknownSkill": "types.errors",
     "SkillError": "types.errors",

@@ -239,10 +239,17 @@ def test_every_page_is_in_the_table_of_contents():
 
 def test_make_try_asks_nothing_and_shows_the_main_job():
     done = subprocess.run(
-        ["sh", str(ROOT / "scripts" / "try.sh")], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60
+        ["sh", str(ROOT / "scripts" / "try.sh")],
+        env=os.environ | {"MODEL": "no"},  # nothing is fetched by a test
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=60,
     )
 
     assert done.returncode == 0, done.stderr
     assert "$ metier catalog" in done.stdout
     assert "<name>release-notes</name>" in done.stdout
+    assert "A small model that runs here could not be had: MODEL=no was said" in done.stdout
+    assert '"system": "You are a careful assistant' in done.stdout
     assert "\x1b" not in done.stdout

@@ -65,8 +65,8 @@ def test_the_contracts_are_kept():
             [
                 "The OpenAI Agents SDK has one door: adapters.openai_agents",
                 "langchain has one door: adapters.langchain",
-                "mcp has one door: faces.mcp",
-                "pydantic_ai has one door: adapters.pydantic_ai",
+                "mcp has two doors: act.servers and faces.mcp",
+                "pydantic-ai has two doors: act.engine and its adapter",
             ],
         ),
     ],

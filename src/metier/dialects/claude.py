@@ -43,6 +43,6 @@ CLAUDE = Dialect(
         roots=(USER_CLAUDE, PROJECT_CLAUDE),
         listing=Listing("plain", description_cut=1_536),
         delivery="user-message",
-        commands=Commands(form="directory"),
+        commands=Commands(form="directory", stacks=True),
     ),
 )

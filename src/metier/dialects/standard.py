@@ -43,6 +43,6 @@ STANDARD = Dialect(
         ),
         listing=Listing("guided", description_cut=1_536),
         delivery="skill-context",
-        commands=Commands(scheduled=True),
+        commands=Commands(scheduled=True, stacks=True),
     ),
 )

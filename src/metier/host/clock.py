@@ -1,4 +1,4 @@
-"""The wall clock, and the zone it shows."""
+"""The wall clock, the zone it shows, and chance."""
 
 from __future__ import annotations
 
@@ -32,3 +32,17 @@ def zone_name() -> str:
         return "UTC"
     _, found, zone = target.partition("/zoneinfo/")
     return zone if found else "UTC"
+
+
+def local_stamp(at_ns: int) -> str:
+    """A moment as `20260131-235959`, in the time of this machine."""
+    return time.strftime("%Y%m%d-%H%M%S", time.localtime(at_ns / 1e9))
+
+
+def day_and_time(at: float) -> str:
+    """A moment as a person reads it, in the time of this machine."""
+    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(at))
+
+
+def random_word(size: int) -> str:
+    return os.urandom(size).hex()

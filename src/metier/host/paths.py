@@ -51,6 +51,14 @@ def is_folder(path: str) -> bool:
     return os.path.isdir(path)
 
 
+def size_of(path: str) -> int:
+    """Bytes of a file; none where there is no such file."""
+    try:
+        return os.stat(path).st_size
+    except OSError:
+        return 0
+
+
 def exists(path: str) -> bool:
     return os.path.lexists(path)
 

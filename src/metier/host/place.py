@@ -103,3 +103,8 @@ def _can_be_set(name: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
+
+
+def cores() -> int:
+    """How many processors this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

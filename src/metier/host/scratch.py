@@ -6,6 +6,7 @@ import contextlib
 import os
 import tempfile
 from collections.abc import Iterator, Mapping
+from typing import TextIO
 
 from ..types.errors import BadRequest, HostError
 
@@ -64,3 +65,8 @@ def becoming(target: str) -> Iterator[str]:
 
 def make_executable(path: str) -> None:
     os.chmod(path, 0o755)
+
+
+def nowhere() -> TextIO:
+    """A file that swallows what is written to it."""
+    return open(os.devnull, "w", encoding="utf-8")

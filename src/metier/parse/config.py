@@ -7,7 +7,7 @@ import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import fields, replace
 from difflib import get_close_matches
-from typing import cast, get_args
+from typing import Any, cast, get_args
 
 from ..types.dialect import Limits, Policy
 from ..types.problem import Mark
@@ -15,8 +15,14 @@ from ..types.running import Need
 from ..types.settings import ConfiguredRoot, Settings
 
 TOP = (
-    "skills", "limits", "catalog", "search", "roots", "plugins", "dialects", "dialect", "agents", "sandbox", "config",
+    "skills", "limits", "catalog", "search", "roots", "plugins", "dialects", "dialect", "agents", "model", "models",
+    "agent", "mcp", "sandbox", "config",
 )  # fmt: skip
+OWN = ("sandbox", "model", "models", "agent", "mcp")
+"""What only the user's own file may say: who is asked, what may be done, what is started."""
+AGENT = ("allow", "ask", "deny", "network", "turns", "tokens", "seconds", "cost")
+MODEL = ("provider", "model", "url", "key", "window", "reply", "input_price", "output_price")
+SERVER = ("command", "args", "env", "url", "headers")
 LIMITS = tuple(field.name for field in fields(Limits))
 _SKILLS = ("entries", "allowBundled", "shell", "install")
 _ENTRY_KINDS = {
@@ -31,8 +37,8 @@ _ENTRY = tuple(_ENTRY_KINDS)
 _ROOT = ("path", "dialect", "label")
 CATALOG = ("policy", "pinned")
 SEARCH = ("dense",)
-_TABLES = ("skills", "limits", "catalog", "search", "sandbox", "agents", "dialects", "config")
-_KINDS = {**dict.fromkeys(_TABLES, dict), "dialect": str}
+_TABLES = ("skills", "limits", "catalog", "search", "sandbox", "agents", "dialects", "config", "models", "agent", "mcp")
+_KINDS = {**dict.fromkeys(_TABLES, dict), "dialect": str, "model": str}
 _at_line = re.compile(r"\(at line (\d+), column \d+\)").search
 
 
@@ -53,6 +59,7 @@ def settings_of(text: str, marks: list[Mark]) -> Settings:
     skills = tree.get("skills", {})
     _check_skills(skills, marks)
     _check_sandbox(tree.get("sandbox", {}), marks)
+    _check_acting(tree, marks)
     return Settings(
         tree=tree,
         roots=_roots(tree.get("roots", []), marks),
@@ -85,6 +92,39 @@ def _dense(table: Mapping[str, object], marks: list[Mark]) -> bool:
     return wanted is True
 
 
+def _check_acting(tree: Mapping[str, object], marks: list[Mark]) -> None:
+    """What is said of agents, models and MCP servers; what is of the wrong kind is marked and counts as not said."""
+    agent = tree.get("agent")
+    if isinstance(agent, dict):
+        _name_unknown("agent.", agent, AGENT, marks)
+        for key, value in list(agent.items()):
+            kind, word = _AGENT_KINDS.get(key, (object, ""))
+            if not isinstance(value, kind) or (kind is not bool and isinstance(value, bool)):
+                marks.append(Mark("config-type", 0, (f"agent.{key}", word)))
+                del agent[key]
+    for name, known in (("models", MODEL), ("mcp", SERVER)):
+        tables = tree.get(name)
+        for key, table in list(tables.items()) if isinstance(tables, dict) else ():
+            if isinstance(table, dict):
+                _name_unknown(f"{name}.{key}.", table, known, marks)
+            elif isinstance(tables, dict):
+                marks.append(Mark("config-type", 0, (f"{name}.{key}", "a table")))
+                del tables[key]
+
+
+_NUMBER: tuple[type, ...] = (int, float)
+_AGENT_KINDS: Mapping[str, tuple[Any, str]] = {
+    "allow": (list, "a list of texts"),
+    "ask": (list, "a list of texts"),
+    "deny": (list, "a list of texts"),
+    "network": (bool, "true or false"),
+    "turns": (_NUMBER, "a number"),
+    "tokens": (_NUMBER, "a number"),
+    "seconds": (_NUMBER, "a number"),
+    "cost": (_NUMBER, "a number"),
+}
+
+
 def _line_of(message: str, text: str) -> int:
     """The line a TOML reader complains of; it only says so in words."""
     found = _at_line(message)
@@ -96,9 +136,10 @@ def _line_of(message: str, text: str) -> int:
 def merged(first: Settings, second: Settings) -> Settings:
     """The user's file and the project's as one: the second says more where both speak, but never lifts a bound."""
     tree = _deep(first.tree, second.tree)
-    tree.pop("sandbox", None)
-    if "sandbox" in first.tree:
-        tree["sandbox"] = first.tree["sandbox"]
+    for key in OWN:
+        tree.pop(key, None)
+        if key in first.tree:
+            tree[key] = first.tree[key]
     skills = tree.get("skills")
     if first.shell_off and isinstance(skills, dict):
         skills["shell"] = "off"

@@ -189,9 +189,9 @@ class LibraryDesk:
         return self._run(Program(argv, skill.directory, env, SCRIPT_SECONDS), skill)
 
     def search(self, query: str, limit: int) -> Sequence[Skill]:
-        wanted = query.lower().split()
-        told = [(one, f"{one.name} {one.description}".lower()) for one in self.offered()]
-        return [one for one, text in told if all(word in text for word in wanted)][:limit]
+        offered = {skill.path for skill in self.offered()}
+        hits = self.library.search(query, limit=limit, audience="person" if self.by == "user" else "model")
+        return [hit.skill for hit in hits if hit.skill.path in offered]
 
 
 @contextmanager

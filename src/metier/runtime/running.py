@@ -61,11 +61,17 @@ def _yes(tree: Tree, key: str) -> bool:
     return tree.text(key).strip().lower() in ("true", "yes", "on", "1")
 
 
-def environment(library: Library, skill: Skill) -> dict[str, str]:
-    """The whole environment of a skill's programs: a few names of ours, what it declares, its settings and options."""
+def plain_environment(library: Library) -> dict[str, str]:
+    """What every program gets of the caller's environment."""
     outside = library.place.env
     env = {"PATH": _PATH} | {name: outside[name] for name in _PASSED if name in outside}
     env.update({name: value for name, value in outside.items() if name.startswith("LC_")})
+    return env
+
+
+def environment(library: Library, skill: Skill) -> dict[str, str]:
+    """The whole environment of a skill's programs: a few names of ours, what it declares, its settings and options."""
+    outside, env = library.place.env, plain_environment(library)
     needs = skill.requires
     declared = (*needs.env, *granted(library, skill).env, *((needs.primary_env,) if needs.primary_env else ()))
     env.update({name: outside[name] for name in declared if name in outside and not is_never(name)})
@@ -103,6 +109,12 @@ def box(library: Library, skill: Skill, cwd: str, write: tuple[str, ...], schedu
         hidden=(library.place.state,),
         permissions=replace(given, read=tuple(dict.fromkeys((*outer, *given.read))), write=(*given.write, *write)),
     )
+
+
+def command_need(library: Library) -> Need:
+    """For a command that an agent runs and a person allowed."""
+    said = library.settings.at("sandbox.need")
+    return said if said in get_args(Need) else "prefer"  # type: ignore[return-value]  # one of the three
 
 
 def need_of(library: Library, skill: Skill, scheduled: bool = False) -> Need:

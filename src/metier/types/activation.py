@@ -12,6 +12,7 @@ from .text import tokens_of
 
 By: TypeAlias = Literal["user", "model", "schedule"]
 InsertKind: TypeAlias = Literal["argument", "variable", "path", "command", "escape", "appended", "removed"]
+Tag: TypeAlias = Literal["", "change", "restored", "suggested", "summary"]
 
 
 @dataclass(frozen=True)
@@ -78,6 +79,8 @@ class ToolCall:
     id: str
     name: str
     arguments: Mapping[str, object] = field(default_factory=dict)
+    fault: str = ""
+    """Why what the model sent can't be read as arguments."""
 
 
 @dataclass(frozen=True)
@@ -92,3 +95,9 @@ class Message:
     """The id of the call that a tool's message answers."""
     skill: str = ""
     """The skill whose instructions it carries."""
+    failed: bool = False
+    """The tool that it is from could not do it."""
+    tag: Tag = ""
+    """What put it there, where nobody said it."""
+    raw: str = field(default="", repr=False)
+    """An assistant's message as its model's service wants it back, where that is more than text and calls."""

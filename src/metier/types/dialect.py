@@ -153,6 +153,8 @@ class Commands:
     manual_run: str = MANUAL_RUN
     """What stands before the body of a scheduler skill that a person runs by hand."""
     manual_extra: str = "Further instructions: "
+    stacks: bool = False
+    """`/a /b words` calls both."""
 
 
 @dataclass(frozen=True)

@@ -6,19 +6,22 @@ MetierError                 hint, exit_code
 │  └─ Changed               the file is not the one that was judged
 ├─ UnknownSkill             nothing has that name; carries the nearest       exit 2
 ├─ BadRequest               the caller asked for something that is not       exit 2
+│  └─ NoModel               there is no model to ask, or no key for it
 ├─ Refused                  a policy said no, before anything happened       exit 4
 │  └─ OutsideSkill          a path leaves the skill's folder
 └─ HostError                the machine failed                               exit 5
-   └─ MissingExtra          an optional part is not installed
+   ├─ MissingExtra          an optional part is not installed
+   └─ ModelError            a model's service failed; carries a reason
 """
 
 from __future__ import annotations
 
 
 class MetierError(Exception):
-    """A failure: `message` says what, `path` where, `hint` what next."""
+    """A failure: `message` says what, `path` where, `hint` what next; `reason` says what to a program."""
 
     exit_code = 1
+    reason = "failed"
 
     def __init__(self, message: str, hint: str = "", path: str = "") -> None:
         super().__init__(message)
@@ -31,6 +34,7 @@ class SkillError(MetierError):
     """One skill is at fault."""
 
     exit_code = 3
+    reason = "bad-skill"
 
 
 class Unloadable(SkillError):
@@ -45,6 +49,7 @@ class UnknownSkill(MetierError):
     """Nothing has that name; `nearest` are the names that come close."""
 
     exit_code = 2
+    reason = "unknown-skill"
 
     def __init__(self, name: str, nearest: tuple[str, ...] = ()) -> None:
         offer = "did you mean " + " or ".join(f"`{one}`" for one in nearest) + "?" if nearest else ""
@@ -57,12 +62,14 @@ class BadRequest(MetierError):
     """The caller asked for something that is not there or makes no sense."""
 
     exit_code = 2
+    reason = "bad-request"
 
 
 class Refused(MetierError):
     """A policy said no, before anything happened."""
 
     exit_code = 4
+    reason = "refused"
 
 
 class OutsideSkill(Refused):
@@ -73,10 +80,29 @@ class HostError(MetierError):
     """The machine failed."""
 
     exit_code = 5
+    reason = "machine"
 
 
 class MissingExtra(HostError):
     """An optional part is not installed."""
 
+    reason = "missing-extra"
+
     def __init__(self, what: str, extra: str) -> None:
         super().__init__(f"{what} needs the extra `{extra}`", f"run `pip install 'metier[{extra}]'`")
+
+
+class NoModel(BadRequest):
+    """There is no model to ask, or no key for it."""
+
+    reason = "missing-key"
+
+
+class ModelError(HostError):
+    """A model's service failed."""
+
+    def __init__(self, message: str, hint: str = "", reason: str = "provider-down") -> None:
+        super().__init__(message, hint)
+        self.reason = reason
+        self.after: float | None = None
+        """How long the service asks to be left alone, in seconds."""

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from ...types.activation import Activation, Call
 from ...types.tool import Answer, Parameter, Tool
 from .desk import Arguments, Desk, Page, guarded, number_of, text_of
 
@@ -10,7 +13,7 @@ def skill_read_file(desk: Desk) -> Tool:
     def call(arguments: Arguments) -> Answer:
         skill = desk.skill(text_of(arguments, "skill_name").strip())
         path = text_of(arguments, "file_path")
-        return _answer(desk.page(skill, path, number_of(arguments, "offset", 0)))
+        return replace(_answer(desk.page(skill, path, number_of(arguments, "offset", 0))), skill=skill.name)
 
     return Tool(
         "skill_read_file",
@@ -29,7 +32,11 @@ def read(desk: Desk) -> Tool:
 
     def call(arguments: Arguments) -> Answer:
         skill, path = desk.located(text_of(arguments, "path"))
-        return _answer(desk.page(skill, path, number_of(arguments, "offset", 0)))
+        page = desk.page(skill, path, number_of(arguments, "offset", 0))
+        read = None
+        if skill.path == f"{skill.directory}/{path}":  # to read its instructions is to activate it
+            read = Activation(skill, Call(skill.name, by="model"), page.text)
+        return replace(_answer(page), activated=read, skill=skill.name)
 
     return Tool(
         "read",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from dataclasses import replace
 
 from ...types.errors import BadRequest, Refused
 from ...types.running import Ran
@@ -22,7 +23,7 @@ def skill_run_script(desk: Desk) -> Tool:
         skill = desk.skill(text_of(arguments, "skill_name").strip())
         script = script_of(desk, skill, text_of(arguments, "script_name"))
         argv = words_of(words_or_text(arguments, "script_args"))
-        return answer(script, desk.run(skill, script, argv))
+        return replace(answer(script, desk.run(skill, script, argv)), skill=skill.name)
 
     return Tool(
         "skill_run_script",

@@ -12,8 +12,9 @@ def skill_use(desk: Desk) -> Tool:
 
     def call(arguments: Arguments) -> Answer:
         skill = desk.skill(text_of(arguments, "skill_name").strip())
-        _, messages = desk.activate(skill, words_or_text(arguments, "arguments"))
-        return Answer(f"Skill '{skill.name}' activated successfully. Instructions will follow.", messages=messages)
+        activation, messages = desk.activate(skill, words_or_text(arguments, "arguments"))
+        told = f"Skill '{skill.name}' activated successfully. Instructions will follow."
+        return Answer(told, messages=messages, activated=activation, skill=skill.name)
 
     return Tool(
         "skill_use",
@@ -41,7 +42,7 @@ def run_skill(desk: Desk) -> Tool:
                 return Answer("skill not found\nno skills available")
             return Answer(f"skill not found\navailable skills:\n{listed(offered)}")
         activation, _ = desk.activate(skill, "")
-        return Answer(desk.result(activation))
+        return Answer(desk.result(activation), activated=activation, skill=skill.name)
 
     return Tool(
         "run_skill",

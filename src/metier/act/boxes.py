@@ -1,0 +1,247 @@
+"""Policies, each a wrapper: around a set of tools, or around a model.  The loop knows none of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from json import dumps
+from typing import cast
+
+from ..types.activation import ToolCall
+from ..types.agent import Bounds
+from ..types.event import Answered, Asked, Decision, Event, Steps, T
+from ..types.model import Model, Reply, Request, Stop
+from ..types.tool import Answer
+from ..types.usage import NOTHING_USED, Usage
+from .permission import Permission, subject
+from .rules import ALIASES, PARAMETERS
+from .toolset import Ending, Toolset
+
+
+@dataclass
+class Mailbox:
+    """Where a person's answers are put while a turn waits for them."""
+
+    answers: dict[str, str] = field(default_factory=dict)
+
+    def ask(self, asked: Asked) -> Steps[str | None]:
+        """Say that there is a question; what `answer` was told before it goes on again is the answer."""
+        self.answers.pop(asked.id, None)
+        yield asked
+        answer = self.answers.pop(asked.id, None)
+        yield Answered(asked.id, answer or "", "person" if answer is not None else "nobody")
+        return answer
+
+
+def mapped(inner: Toolset) -> Toolset:
+    """Calls by the names that other agents have for a tool and its parameters reach it all the same."""
+    names = {tool.name: frozenset(one.name for one in tool.parameters) for tool in inner.tools}
+
+    def call(wanted: ToolCall) -> Steps[Answer]:
+        name = wanted.name
+        if name not in names:
+            name = ALIASES.get(name, name)
+            if name == "skill_use" and name not in names:
+                name = "run_skill"
+        arguments = _renamed(wanted.arguments, PARAMETERS.get(name, {}), names.get(name, frozenset()))
+        return (yield from inner.call(replace(wanted, name=name, arguments=arguments)))
+
+    return Toolset(inner.tools, call)
+
+
+def _renamed(given: Mapping[str, object], others: Mapping[str, str], known: frozenset[str]) -> dict[str, object]:
+    found: dict[str, object] = {}
+    for key, value in given.items():
+        name = others.get(key, key) if key not in known else key
+        if name not in given or name == key:
+            found.setdefault(name, value)
+    return found
+
+
+@dataclass(frozen=True)
+class Approval:
+    """What decides about a call: the user's rules, what was decided before, and whom to ask."""
+
+    permission: Permission
+    mailbox: Mailbox
+    granted: Callable[[], Sequence[str]] = tuple
+    """The tools that active skills were granted."""
+    key: Callable[[ToolCall], str] = lambda call: f"{call.name} {subject(call)}"
+    """What a decision is remembered by: for a skill's program, the digest of the skill."""
+    remembered: Callable[[str], bool] = lambda key: False
+    remember: Callable[[str], None] = lambda key: None
+
+
+def approved(inner: Toolset, approval: Approval) -> Toolset:
+    """Nothing is called that a rule forbids, or that nobody allowed."""
+    names = frozenset(tool.name for tool in inner.tools)
+
+    def call(wanted: ToolCall) -> Steps[Answer]:
+        if wanted.name not in names:
+            return (yield from inner.call(wanted))  # which says so
+        say, why = approval.permission.says(wanted, approval.granted())
+        if say == "deny":
+            return Answer(
+                f"Not allowed: {wanted.name} is forbidden by {why}. Find another way, or say what you need.", True
+            )
+        if say == "ask":
+            key = approval.key(wanted)
+            if not approval.remembered(key):
+                decision = yield from _decision(approval, wanted, why)
+                if decision == "no":
+                    return Answer(f"The user did not allow this call of {wanted.name}. Do not try it again.", True)
+                if decision == "always":
+                    approval.remember(key)
+        return (yield from inner.call(wanted))
+
+    return Toolset(inner.tools, call)
+
+
+def _decision(approval: Approval, wanted: ToolCall, why: str) -> Steps[Decision]:
+    skill = str(wanted.arguments.get("skill_name", "")) if wanted.name == "skill_run_script" else ""
+    text = f"{wanted.name}: {subject(wanted)}"
+    asked = Asked(wanted.id, "approval", wanted.name, text, wanted.arguments, ("once", "always", "no"), skill, why)
+    answer = yield from approval.mailbox.ask(asked)
+    if answer is None:
+        hint = f"allow it with --allow '{wanted.name}', or under [agent] in the configuration"
+        raise Ending("refused", f"{text} needs a yes, and nobody is there to give it", "refused-approval", hint)
+    return "once" if answer == "once" else "always" if answer == "always" else "no"
+
+
+def redacted(inner: Toolset, hide: Callable[[str], str]) -> Toolset:
+    """No secret reaches the model, the journal or the screen by way of a tool."""
+
+    def call(wanted: ToolCall) -> Steps[Answer]:
+        answer = yield from inner.call(wanted)
+        messages = tuple(replace(one, text=hide(one.text)) for one in answer.messages)
+        made = answer.activated and replace(answer.activated, text=hide(answer.activated.text))
+        return replace(answer, text=hide(answer.text), note=hide(answer.note), messages=messages, activated=made)
+
+    return Toolset(inner.tools, call)
+
+
+def unrepeated(inner: Toolset, warn: int = 3, most: int = 6) -> Toolset:
+    """The same call with the same answer, again and again, is told to stop, and then ends the turn."""
+    last: list[str] = []
+
+    def call(wanted: ToolCall) -> Steps[Answer]:
+        answer = yield from inner.call(wanted)
+        seen = dumps([wanted.name, dict(wanted.arguments), answer.text], sort_keys=True, default=str)
+        last[:] = [*last, seen] if not last or last[-1] == seen else [seen]
+        if len(last) >= most:
+            text = f"{wanted.name} was called {most} times in a row with the same words and the same answer"
+            raise Ending("repeating", text, hint="say what you want in other words, or use a larger model")
+        if len(last) >= warn:
+            told = f"[The same call and the same answer, {len(last)} times now. Do something else, or answer.]"
+            return replace(answer, text=f"{answer.text}\n{told}")
+        return answer
+
+    return Toolset(inner.tools, call)
+
+
+class Budgeted:
+    """A model that is asked no more once what may be spent is spent."""
+
+    def __init__(self, inner: Model, bounds: Bounds, clock: Callable[[], float], spent: Usage = NOTHING_USED) -> None:
+        self.inner, self.bounds, self.clock = inner, bounds, clock
+        self.spent, self.began = spent, clock()
+        self.name, self.window = inner.name, inner.window
+
+    def reply(self, request: Request, stop: Stop) -> Steps[Reply]:
+        self._check()
+        left = self.bounds.seconds - (self.clock() - self.began) if self.bounds.seconds else None
+        waiting = stop if left is None else _Deadline(stop, self.clock, self.clock() + left)
+        try:
+            reply = yield from self.inner.reply(request, waiting)
+        except Ending as ending:
+            if ending.outcome == "interrupted" and not stop.is_set():
+                self._check()
+            raise
+        self.spent += reply.usage
+        return reply
+
+    def _check(self) -> None:
+        bounds, spent = self.bounds, self.spent
+        if bounds.turns is not None and spent.requests >= bounds.turns:
+            raise Ending(
+                "out-of-turns",
+                f"the model was asked {spent.requests} times, and may be no more",
+                hint="raise --max-turns",
+            )
+        if bounds.tokens is not None and spent.tokens >= bounds.tokens:
+            raise Ending(
+                "out-of-tokens", f"{spent.tokens} tokens are used, of {bounds.tokens}", hint="raise --max-tokens"
+            )
+        if bounds.cost is not None and (spent.cost or 0.0) >= bounds.cost:
+            raise Ending(
+                "over-cost", f"${spent.cost or 0.0:.4f} is spent, of ${bounds.cost:g}", hint="raise --max-cost"
+            )
+        if bounds.seconds is not None and self.clock() - self.began >= bounds.seconds:
+            raise Ending("out-of-time", f"{bounds.seconds:g} seconds are over", hint="raise --seconds")
+
+    def wire(self, request: Request) -> str:
+        return self.inner.wire(request)
+
+
+@dataclass(frozen=True)
+class _Deadline:
+    stop: Stop
+    clock: Callable[[], float]
+    until: float
+
+    def is_set(self) -> bool:
+        return self.stop.is_set() or self.clock() >= self.until
+
+
+Step = Callable[[str, Callable[[], object]], object]
+"""Does a piece of work once: where it was done before a crash, its result is given and it is not done again."""
+
+
+class Stepped:
+    """A model whose every reply is one step of something durable; what happens on the way is told at its end."""
+
+    def __init__(self, inner: Model, step: Step) -> None:
+        self.inner, self.step, self.asked = inner, step, 0
+        self.name, self.window = inner.name, inner.window
+
+    def reply(self, request: Request, stop: Stop) -> Steps[Reply]:
+        self.asked += 1
+        events, reply = _once(self.step, f"ask {self.asked}", lambda: self.inner.reply(request, stop))
+        yield from events
+        return reply
+
+    def wire(self, request: Request) -> str:
+        return self.inner.wire(request)
+
+
+def stepped(inner: Toolset, step: Step) -> Toolset:
+    """Every call of a tool is one step of something durable: a crash repeats at most the one in flight."""
+    number = [0]
+
+    def call(wanted: ToolCall) -> Steps[Answer]:
+        number[0] += 1
+        events, answer = _once(step, f"call {number[0]} {wanted.name}", lambda: inner.call(wanted))
+        yield from events
+        return answer
+
+    return Toolset(inner.tools, call)
+
+
+def _once(step: Step, name: str, work: Callable[[], Steps[T]]) -> tuple[list[Event], T]:
+    """What a piece of work told and gave.  An ending is a result too."""
+
+    def done() -> object:
+        events: list[Event] = []
+        steps = work()
+        try:
+            while True:
+                events.append(next(steps))
+        except StopIteration as end:
+            return events, end.value, None
+        except Ending as ending:
+            return events, None, ending
+
+    events, value, ending = cast("tuple[list[Event], T, Ending | None]", step(name, done))
+    if ending is not None:
+        raise ending
+    return events, value

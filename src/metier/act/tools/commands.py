@@ -1,0 +1,77 @@
+"""The tools that run a program in the working folder: any command, and a search."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable
+
+from ...host import workspace
+from ...types.errors import BadRequest
+from ...types.running import Ran
+from ...types.text import seen
+from ...types.tool import Answer, Parameter, Tool
+from .desk import Arguments, guarded, number_of, text_of
+from .scripts import answer
+from .workspace import Ground
+
+SECONDS = 120
+LONGEST = 600
+_MOST_LINES = 200
+
+Run = Callable[[tuple[str, ...], float], Ran]
+"""Runs a program in the working folder, inside its boundary."""
+
+
+def run_command(run: Run) -> Tool:
+    def call(arguments: Arguments) -> Answer:
+        given = arguments.get("command")
+        command = shlex.join(map(str, given)) if isinstance(given, list | tuple) else text_of(arguments, "command")
+        if not command.strip():
+            raise BadRequest("command is empty", "pass the command to run")
+        seconds = min(number_of(arguments, "seconds", SECONDS) or SECONDS, LONGEST)
+        ran = run(("bash", "--noprofile", "--norc", "-c", command), float(seconds))
+        if ran.timed_out:
+            return Answer(f"Timed out after {seconds}s.\n{seen(ran.stdout)}".strip(), error=True, note=ran.note)
+        return answer("the command", ran)
+
+    return Tool(
+        "run_command",
+        "Run a shell command in the working folder. It is kept apart from the rest of the machine and has no network.",
+        (
+            Parameter("command", "The command, as it is typed in a shell."),
+            Parameter("seconds", f"How long it may take; {SECONDS} where it is left out.", False, "integer"),
+        ),
+        guarded(call),
+    )
+
+
+def search_files(ground: Ground, run: Run) -> Tool:
+    """By grep, because its time does not depend on how a pattern is written."""
+
+    def call(arguments: Arguments) -> Answer:
+        pattern, path = text_of(arguments, "pattern"), ground.inner(arguments, ".")
+        only = text_of(arguments, "glob", "")
+        skipped = [f"--exclude-dir={name}" for name in sorted(workspace.PASSED_OVER)]
+        where = ground.base if path == "." else f"{ground.base}/{path}"
+        words = ("grep", "-rnIE", *skipped, *([f"--include={only}"] if only else []), "-e", pattern, "--", where)
+        ran = run(words, 20.0)
+        if ran.status == 1:
+            return Answer("[nothing]")
+        if ran.status != 0:
+            return Answer(seen(ran.stderr or ran.note or "it took too long").strip(), error=True, note=ran.note)
+        lines = seen(ran.stdout).replace(f"{ground.base}/", "").splitlines()
+        left = len(lines) - _MOST_LINES
+        return Answer(
+            "\n".join(line[:500] for line in lines[:_MOST_LINES]) + (f"\n[and {left} more]" if left > 0 else "")
+        )
+
+    return Tool(
+        "search_files",
+        "Search the text of files for a regular expression.",
+        (
+            Parameter("pattern", "An extended regular expression."),
+            Parameter("path", "Where to look; the working folder where it is left out.", required=False),
+            Parameter("glob", "Only files whose names match, such as *.py.", required=False),
+        ),
+        guarded(call),
+    )

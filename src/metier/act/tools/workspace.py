@@ -1,0 +1,165 @@
+"""The tools that read and write files of the working folder."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from fnmatch import translate
+from functools import partial
+
+from ...host import paths, workspace
+from ...types.errors import BadRequest, Refused
+from ...types.text import seen
+from ...types.tool import Answer, Parameter, Tool
+from .desk import Arguments, guarded, number_of, text_of
+
+PAGE = 64_000
+"""Bytes of a file that are read at once."""
+_LARGEST = 2_000_000
+_MOST = 500
+"""Names in one answer."""
+
+
+@dataclass(frozen=True)
+class Ground:
+    """Where an agent works: the folder it may touch, and the one it stands in."""
+
+    base: str
+    cwd: str
+    hidden: tuple[str, ...] = ()
+    """Folders in it that are nobody's business."""
+
+    def inner(self, arguments: Arguments, default: str | None = None) -> str:
+        path = workspace.inner(self.base, self.cwd, text_of(arguments, "path", default))
+        if any(paths.is_inside(f"{self.base}/{path}", one) for one in self.hidden):
+            raise Refused(f"Access denied: '{path}' is not for agents")
+        return path
+
+
+_PATH = Parameter("path", "Path of the file, relative to the working folder.")
+
+
+def read_file(ground: Ground) -> Tool:
+    def call(arguments: Arguments) -> Answer:
+        path, offset = ground.inner(arguments), number_of(arguments, "offset", 0)
+        size, data = workspace.read(ground.base, path, offset, PAGE)
+        text, read = _decoded(path, data, offset + len(data) >= size)
+        left = size - offset - read
+        return Answer(
+            text if left <= 0 else f"{text}\n[{left} of {size} bytes left: go on with offset {offset + read}]"
+        )
+
+    return Tool(
+        "read_file",
+        "Read a text file in the working folder.",
+        (_PATH, Parameter("offset", "Byte to begin at, to go on in a long file.", required=False, kind="integer")),
+        guarded(call),
+    )
+
+
+def _decoded(path: str, data: bytes, ends: bool) -> tuple[str, int]:
+    """Text, and how many bytes it took: a page may end inside a character."""
+    if b"\0" not in data:
+        for cut in range(1 if ends else 4):
+            try:
+                return data[: len(data) - cut].decode("utf-8"), len(data) - cut
+            except UnicodeDecodeError:
+                continue
+    raise BadRequest(f"Not a text file: '{path}'", "use a command that reads its format")
+
+
+def write_file(ground: Ground) -> Tool:
+    def call(arguments: Arguments) -> Answer:
+        path, text = ground.inner(arguments), text_of(arguments, "content")
+        there = workspace.write(ground.base, path, text)
+        return Answer(f"{'Replaced' if there else 'Wrote'} {path}: {text.count(chr(10)) + bool(text)} lines.")
+
+    return Tool(
+        "write_file",
+        "Write a text file in the working folder, whole. Folders on the way are made.",
+        (_PATH, Parameter("content", "The whole text of the file.")),
+        guarded(call),
+    )
+
+
+def edit_file(ground: Ground) -> Tool:
+    def call(arguments: Arguments) -> Answer:
+        path, old, new = ground.inner(arguments), text_of(arguments, "old"), text_of(arguments, "new")
+        size, data = workspace.read(ground.base, path, 0, _LARGEST)
+        if size > _LARGEST:
+            raise BadRequest(f"'{path}' is too large to edit ({size:,} bytes)", "use a command")
+        text, _ = _decoded(path, data, True)
+        found = text.count(old) if old else 0
+        every = arguments.get("all") in (True, "true", "True")
+        if found == 0:
+            raise BadRequest(f"'{path}' does not hold the old text", "read it again and copy the lines exactly")
+        if found > 1 and not every:
+            raise BadRequest(f"'{path}' holds the old text {found} times", "give more lines around it, or all=true")
+        workspace.write(ground.base, path, text.replace(old, new))
+        return Answer(f"Edited {path}: {found} {'place' if found == 1 else 'places'}.")
+
+    return Tool(
+        "edit_file",
+        "Replace a piece of a text file in the working folder. The old text must be in it exactly once.",
+        (
+            _PATH,
+            Parameter("old", "The text that is there now, exactly."),
+            Parameter("new", "The text to put in its place."),
+            Parameter("all", "Replace it wherever it stands.", required=False, kind="boolean"),
+        ),
+        guarded(call),
+    )
+
+
+def list_files(ground: Ground) -> Tool:
+    def call(arguments: Arguments) -> Answer:
+        return _names(workspace.listed(ground.base, ground.inner(arguments, ".")))
+
+    return Tool(
+        "list_files",
+        "List what a folder holds.",
+        (Parameter("path", "The folder; the working folder where it is left out.", required=False),),
+        guarded(call),
+    )
+
+
+def find_files(ground: Ground) -> Tool:
+    def call(arguments: Arguments) -> Answer:
+        path, pattern = ground.inner(arguments, "."), text_of(arguments, "pattern")
+        fits = partial(_fits, re.compile(_glob(pattern)), "/" in pattern)
+        return _names([one for one in workspace.tree(ground.base, path) if fits(one)])
+
+    return Tool(
+        "find_files",
+        "Find files by a pattern such as *.py or src/**/*.md.",
+        (
+            Parameter("pattern", "With * and ?; ** crosses folders. Without a / it is matched against names alone."),
+            Parameter("path", "Where to look; the working folder where it is left out.", required=False),
+        ),
+        guarded(call),
+    )
+
+
+def _glob(pattern: str) -> str:
+    """`*` stays inside a folder; `**/` is any folders, or none."""
+    parts = []
+    for piece in re.split(r"(\*\*/?)", pattern[:500]):
+        if piece == "**/":
+            parts.append("(?:.*/)?")
+        elif piece == "**":
+            parts.append(".*")
+        else:
+            plain = translate(piece).removeprefix("(?s:").removesuffix(r")\Z")
+            parts.append(plain.replace(".*", "[^/]*") if "/" in pattern else plain)
+    return "".join(parts)
+
+
+def _fits(compiled: re.Pattern[str], whole: bool, path: str) -> bool:
+    return compiled.fullmatch(path if whole else path.rpartition("/")[2]) is not None
+
+
+def _names(found: list[str]) -> Answer:
+    if not found:
+        return Answer("[nothing]")
+    left = len(found) - _MOST
+    return Answer("\n".join(map(seen, found[:_MOST])) + (f"\n[and {left} more]" if left > 0 else ""))

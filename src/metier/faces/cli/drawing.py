@@ -1,0 +1,157 @@
+"""Drawing events on a terminal: what the model says to standard output, all else to standard error."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+
+from ...types.event import (
+    Activated,
+    Answered,
+    Asked,
+    Compacted,
+    Ended,
+    Event,
+    Nested,
+    Offered,
+    Replied,
+    Restored,
+    Resumed,
+    Retried,
+    Started,
+    Used,
+    Wrote,
+)
+from ...types.text import seen, shortened
+from .printing import clean, paint, warn
+
+_LONGEST = 120
+
+
+class Lines:
+    """Every event as one line of JSON."""
+
+    def draw(self, event: Event) -> tuple[str, str] | None:
+        from ...record import line_of
+
+        sys.stdout.write(line_of(event) + "\n")
+        sys.stdout.flush()
+        return None
+
+
+class Drawing:
+    """Events for a person to read; `asks` where somebody is there to answer."""
+
+    def __init__(self, asks: bool = False, replay: bool = False) -> None:
+        self.asks, self.replay = asks, replay
+        self.writing = False
+
+    def draw(self, event: Event) -> tuple[str, str] | None:
+        """Show an event; an answer where it was a question and somebody gave one."""
+        if isinstance(event, Wrote):
+            if not event.thinking and sys.stdout.isatty():  # into a pipe go whole replies: a retry begins one anew
+                self._write(event.text)
+            return None
+        if isinstance(event, Replied) and event.text and not self.writing:
+            self._write(event.text)
+        self._end_line()
+        for line in lines_of(event):
+            warn(line)
+        if isinstance(event, Nested) and isinstance(event.event, Asked):
+            event = event.event
+        return self._ask(event) if isinstance(event, Asked) and self.asks else None
+
+    def _write(self, text: str) -> None:
+        sys.stdout.write(seen(text) if sys.stdout.isatty() else text)
+        sys.stdout.flush()
+        self.writing = self.writing or bool(text)
+        self.last = text[-1:] or getattr(self, "last", "")
+
+    def _end_line(self) -> None:
+        if self.writing and getattr(self, "last", "") != "\n":
+            sys.stdout.write("\n")
+            sys.stdout.flush()
+        self.writing = False
+
+    def _ask(self, asked: Asked) -> tuple[str, str] | None:
+        offer = " / ".join(asked.choices)
+        sys.stderr.write(f"{clean(offer)}> " if offer else "> ")
+        sys.stderr.flush()
+        line = sys.stdin.readline()
+        if not line:
+            return None
+        said = line.strip()
+        if asked.kind == "approval":
+            said = {"y": "once", "yes": "once", "o": "once", "a": "always", "n": "no"}.get(said.lower(), said.lower())
+        return asked.id, said
+
+
+def lines_of(event: Event) -> Iterator[str]:
+    """What a person is told of an event, beside the reply itself."""
+    match event:
+        case Started(model=model, run=run):
+            yield paint(f"{clean(model)} · run {run}", "dim")
+            yield from _small(model)
+        case Resumed(model=model):
+            yield paint(f"going on with {clean(model)}", "dim")
+            yield from _small(model)
+        case Activated(skill=skill, arguments=arguments, tokens=tokens):
+            yield f"{paint('skill', 'cyan')} {clean(skill)} {_short(arguments)}".rstrip() + f"  (about {tokens} tokens)"
+        case Used():
+            yield from _used(event)
+        case Asked(text=text, why=why):
+            yield f"{paint('asks', 'yellow')} {_short(text)}" + (f"  ({clean(why)})" if why else "")
+        case Answered(answer=answer, by=by):
+            yield paint(f"answered: {_short(answer)}" if by != "nobody" else "nobody is there to answer", "dim")
+        case Offered(added=added, changed=changed, removed=removed):
+            for word, names in (("new", added), ("changed", changed), ("gone", removed)):
+                if names:
+                    yield f"{paint('skills', 'cyan')} {word}: {_short(', '.join(names))}"
+        case Restored(skills=skills) if skills:
+            yield paint(f"put back: {clean(', '.join(skills))}", "dim")
+        case Compacted(before=before, after=after):
+            yield paint(f"cut short: about {before} tokens, now {after}", "dim")
+        case Retried(reason=reason, seconds=seconds):
+            yield paint(f"{clean(reason)}: asking again in {seconds:g} s", "yellow")
+        case Nested(name=name, event=inner):
+            yield from (f"  {clean(name)} │ {line}" for line in lines_of(inner))
+        case Ended():
+            yield from _ended(event)
+
+
+def _small(model: str) -> Iterator[str]:
+    if model.startswith("local:"):
+        yield paint("A small model that runs here: it chooses from lists, and its words are worth little.", "dim")
+        yield paint("A better one: --model anthropic:…, openai:…, google:… or ollama:…, or METIER_MODEL", "dim")
+
+
+def _used(event: Used) -> Iterator[str]:
+    if not event.text and not event.error:
+        return
+    told = " ".join(f"{key}={_short(value, 60)}" for key, value in event.call.arguments.items())
+    mark = paint("failed", "red") if event.error else paint("tool", "cyan")
+    status = f" → exit {event.status}" if event.status else ""
+    yield f"{mark} {clean(event.call.name)} {told}{status}"
+    if event.error:
+        yield f"  {_short(event.text)}"
+    if event.note:
+        yield paint(f"  {clean(event.note)}", "dim")
+
+
+def _ended(event: Ended) -> Iterator[str]:
+    used = event.usage
+    if event.outcome == "finished":
+        cost = f", ${used.cost:.4f}" if used.cost else ""
+        if used.requests:
+            yield paint(
+                f"{used.input} tokens sent ({used.cached} cached), {used.output} received{cost}, {event.seconds:.1f} s",
+                "dim",
+            )
+        return
+    yield f"{paint(event.outcome, 'red')}: {clean(event.text or event.reason)}"
+    if event.hint:
+        yield f"hint: {clean(event.hint)}"
+
+
+def _short(value: object, most: int = _LONGEST) -> str:
+    return shortened(clean(str(value)), most)

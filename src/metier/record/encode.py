@@ -1,0 +1,81 @@
+"""Events as JSON: one object each, its `event` says which; what is as usual is left out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import MISSING, Field, fields, is_dataclass
+from json import dumps
+from typing import Any, get_args
+
+from ..types.activation import Message, ToolCall
+from ..types.event import Event
+from ..types.usage import Usage
+
+KINDS: dict[str, type[Any]] = {kind.__name__.lower(): kind for kind in get_args(Event)}
+_EVENTS = frozenset(KINDS.values())
+_INNER: dict[str, type[Any]] = {"messages": Message, "calls": ToolCall, "call": ToolCall, "usage": Usage}
+
+
+def encode(event: Event) -> dict[str, object]:
+    """An event as plain values."""
+    return {"event": type(event).__name__.lower(), **_plain(event)}
+
+
+def line_of(event: Event, at: float = 0.0) -> str:
+    """An event as one line of JSON; halves of characters, which no file can hold, are spelled out."""
+    stamped = {"at": round(at, 3), **encode(event)} if at else encode(event)
+    text = dumps(stamped, ensure_ascii=False, separators=(",", ":"))
+    return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def _plain(value: Any) -> dict[str, object]:
+    plain: dict[str, object] = {}
+    for one in fields(value):
+        held = getattr(value, one.name)
+        if held != _usual(one):
+            plain[one.name] = _value(held)
+    return plain
+
+
+def _usual(one: Field[Any]) -> object:
+    return one.default_factory() if one.default_factory is not MISSING else one.default
+
+
+def _value(held: Any) -> Any:
+    if type(held) in _EVENTS:
+        return encode(held)
+    if is_dataclass(held):
+        return _plain(held)
+    if isinstance(held, tuple | list):
+        return [_value(item) for item in held]
+    if isinstance(held, Mapping):
+        return {str(key): _value(item) for key, item in held.items()}
+    return held
+
+
+def decode(written: Mapping[str, Any]) -> Event | None:
+    """The event that was written; None for one of a kind that this version does not know."""
+    kind = KINDS.get(str(written.get("event")))
+    try:
+        event: Event | None = _read(kind, written) if kind is not None else None
+    except (TypeError, ValueError, KeyError):
+        return None
+    return event
+
+
+def _read(kind: type[Any], written: Mapping[str, Any]) -> Any:
+    """What is missing is as usual, and what is not known is passed over: journals outlive versions."""
+    known = {one.name for one in fields(kind)}
+    return kind(**{name: _field(name, held) for name, held in written.items() if name in known})
+
+
+def _field(name: str, held: Any) -> Any:
+    if name == "event" and isinstance(held, Mapping):
+        inner = decode(held)
+        if inner is None:
+            raise ValueError("an event of a kind that is not known")
+        return inner
+    kind = _INNER.get(name)
+    if isinstance(held, list):
+        return tuple(_read(kind, item) if kind and isinstance(item, Mapping) else item for item in held)
+    return _read(kind, held) if kind and isinstance(held, Mapping) else held

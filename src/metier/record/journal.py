@@ -1,0 +1,85 @@
+"""A journal: the events of one run, a line each, in a file of the owner's alone."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from json import loads
+from typing import NamedTuple
+
+from ..host import lines
+from ..host.clock import local_stamp, now_ns, random_word
+from ..types.errors import BadRequest
+from ..types.event import Event, Wrote
+from .encode import decode, line_of
+
+_id = re.compile(r"[0-9]{8}-[0-9]{6}-[0-9a-f]{6}").fullmatch
+
+
+class Recorded(NamedTuple):
+    at: float
+    """When, in seconds since 1970."""
+    event: Event
+
+
+def new_id() -> str:
+    """A name for a run: when it began, and a word against chance."""
+    return f"{local_stamp(now_ns())}-{random_word(3)}"
+
+
+def folder_of(state: str) -> str:
+    return f"{state}/runs"
+
+
+@dataclass(frozen=True)
+class Journal:
+    path: str
+    hide: Callable[[str], str] = str
+    """Takes secrets out of a line before it is written."""
+
+    def keep(self, event: Event) -> None:
+        """Write an event down.  Pieces of a reply are not: the reply itself follows."""
+        if not isinstance(event, Wrote):
+            lines.append(self.path, self.hide(line_of(event, now_ns() / 1e9)))
+
+    def read(self) -> Iterator[Recorded]:
+        """Everything that was written; a line that was cut off by a crash is passed over."""
+        for line in lines.read(self.path):
+            try:
+                written = loads(line)
+            except ValueError:
+                continue
+            event = decode(written) if isinstance(written, dict) else None
+            if event is not None:
+                at = written.get("at")
+                yield Recorded(float(at) if isinstance(at, int | float) else 0.0, event)
+
+    @contextmanager
+    def claimed(self) -> Iterator[None]:
+        """Nobody else goes on with this run meanwhile."""
+        with lines.claimed(self.path) as free:
+            if not free:
+                raise BadRequest("that run is going on somewhere else", "wait for it to end, or start another")
+            yield
+
+
+def journal_of(state: str, run: str, hide: Callable[[str], str] = str) -> Journal:
+    """The journal of a run that is there; the beginning of its name will do, and `last` is the newest."""
+    names = ids(state)
+    if run == "last" and names:
+        return Journal(f"{folder_of(state)}/{names[-1]}.jsonl", hide)
+    found = [name for name in names if name.startswith(run)] if run else []
+    if run in found:
+        found = [run]
+    if len(found) != 1:
+        what = f"no run is called `{run}`" if not found else f"{len(found)} runs begin with `{run}`"
+        raise BadRequest(what, "run `metier runs` to see what there is")
+    return Journal(f"{folder_of(state)}/{found[0]}.jsonl", hide)
+
+
+def ids(state: str) -> list[str]:
+    """The runs there are, the oldest first."""
+    names = [name.removesuffix(".jsonl") for name in lines.names(folder_of(state)) if name.endswith(".jsonl")]
+    return sorted(name for name in names if _id(name))

@@ -1,0 +1,57 @@
+"""Putting an agent together: its library, its file, its tools and its model."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..act.restore import repairs
+from ..host import paths
+from ..types.agent import AgentFile
+from ..types.errors import BadRequest
+from ..types.event import Ended
+from ..types.model import Request
+from .agent import Agent
+from .agents import agent_files
+from .offering import offer_of
+from .servers import server_tools
+
+if TYPE_CHECKING:
+    from .library import Library
+
+
+def agent_for(library: Library, model: str = "", name: str | None = None) -> Agent:
+    """An agent by its name or its file, or the plain one; the library is already the one that it may use."""
+    return Agent(library, model, _file(library, name), tools_beside=lambda: server_tools(library))
+
+
+def _file(library: Library, name: str | None) -> AgentFile:
+    if not name:
+        return AgentFile("")
+    if "/" in name or name.endswith(".md"):
+        from ..parse.agent import agent_of
+
+        path = paths.absolute(name, library.place.cwd, library.place.home)
+        found = agent_of(paths.read_text_file(path) or "", path)
+        if found is None:
+            raise BadRequest(f"{path} has no frontmatter", "begin it with `---`, a name and `skills:`", path)
+        return found
+    return agent_files(library).get(name, AgentFile(name))
+
+
+def request_of(agent: Agent, text: str) -> str:
+    """The exact request that a task would begin with.  Nothing is sent; commands in a skill's body do run."""
+    from dataclasses import replace
+
+    from .entering import enter
+    from .offering import started
+
+    session = replace(agent, keep=False).start()
+    session.conversation = session.conversation.after(started(session))
+    for event in enter(session, text, "user"):
+        session.conversation = session.conversation.after(event)
+        if isinstance(event, Ended):
+            raise BadRequest("nothing would be sent: this goes straight to a tool", "run it without --dry-run")
+    for event in repairs(session.conversation, offer_of(session.library)):
+        session.conversation = session.conversation.after(event)
+    talk = session.conversation
+    return session.model.wire(Request(talk.system, session.tools().shown, talk.messages, talk.run))

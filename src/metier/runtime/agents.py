@@ -1,0 +1,74 @@
+"""Agents as their files and the configuration describe them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from ..act.permission import Permission, Rule, rule_of
+from ..host import paths
+from ..parse.agent import agent_of
+from ..types.agent import AgentFile, Bounds
+from ..types.settings import Settings
+
+if TYPE_CHECKING:
+    from .library import Library
+
+FOLDERS = ("workspace/agents", ".metier/agents", ".claude/agents", "agents")
+"""Where a project keeps its agents."""
+_OWN = (".claude/agents",)
+"""Where a person keeps them, in the home; beside metier's own folder."""
+
+
+def agent_files(library: Library) -> Mapping[str, AgentFile]:
+    """Every agent that is described somewhere, by its name; a project's only once the project is trusted."""
+    from .configuring import trusted_record
+
+    place = library.place
+    folders = [f"{place.state}/agents", *(f"{place.home}/{one}" for one in _OWN)]
+    record = trusted_record(place)
+    if record is not None and record.whole:
+        folders = [f"{place.project}/{one}" for one in FOLDERS] + folders
+    found: dict[str, AgentFile] = {}
+    for folder in folders:
+        if not paths.is_folder(folder):
+            continue
+        for name in paths.list_names(folder).files:
+            if name.endswith(".md") and name not in ("README.md", "AGENTS.md"):
+                text = paths.read_text_file(f"{folder}/{name}")
+                made = agent_of(text or "", f"{folder}/{name}")
+                if made is not None:
+                    found.setdefault(made.name, made)
+    return found
+
+
+def permission_of(settings: Settings) -> Permission:
+    """What the user's configuration says of tools."""
+
+    def rules(key: str) -> tuple[Rule, ...]:
+        said = settings.at(f"agent.{key}")
+        return rules_of(tuple(map(str, said)) if isinstance(said, list) else ())
+
+    return Permission(rules("allow"), rules("ask"), rules("deny"))
+
+
+def rules_of(texts: tuple[str, ...]) -> tuple[Rule, ...]:
+    return tuple(rule for text in texts if (rule := rule_of(text)) is not None)
+
+
+def bounds_of(settings: Settings, own: Bounds) -> Bounds:
+    """How far a turn may go: as its file says, else as the configuration does."""
+
+    def number(key: str, mine: float | None, usual: float | None) -> float | None:
+        said = settings.at(f"agent.{key}")
+        plain = said if isinstance(said, int | float) and not isinstance(said, bool) else usual
+        return mine if mine != usual else plain
+
+    usual = Bounds()
+    turns, tokens = number("turns", own.turns, usual.turns), number("tokens", own.tokens, usual.tokens)
+    return Bounds(
+        None if turns is None else int(turns),
+        None if tokens is None else int(tokens),
+        number("seconds", own.seconds, usual.seconds),
+        number("cost", own.cost, usual.cost),
+    )

@@ -1,0 +1,161 @@
+"""What a line of input sets going: something said, skills called, a tool called straight away."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from ..act.conversation import numbered
+from ..act.toolset import Ending
+from ..activate import deliver, dispatch
+from ..host import paths
+from ..types.activation import Activation, By, Call, Message
+from ..types.catalog import Command
+from ..types.errors import BadRequest, Changed, Refused, UnknownSkill
+from ..types.event import EXIT_CODES, Activated, Ended, Heard, Steps, Used
+from ..types.skill import Skill
+
+if TYPE_CHECKING:
+    from .session import Session
+
+_command = re.compile(r"\s*/([A-Za-z0-9][\w.:@-]*)(?=\s|$)").match
+_SCHEDULED = """\
+[This runs the scheduled skill `{name}` once, now, by hand. It makes no schedule and changes none.]
+Do at once what the instructions below say, and give the result.
+Do not load `scheduler-skill-creator`, do not run `init_scheduler_skill.py`, and do not call `add_schedule`."""
+
+
+def enter(session: Session, text: str, by: By) -> Steps[bool]:
+    """Begin a turn.  False where nothing is left to ask the model."""
+    found = session.library.match(text)
+    if found.at is None:
+        _known_or_no_command(session, text)
+        yield Heard(text, by, (Message("user", text), *_suggested(session, text)))
+        return True
+    table = session.library.commands()
+    command = table[found.at]
+    if command.skill is None:
+        yield Heard(text, by, (Message("user", _scheduled(command, found.arguments)),))
+        return True
+    called, arguments = _stacked(session, command, found.arguments, table)
+    return (yield from _call(session, called, arguments, (text, found.user_message, by)))
+
+
+def _suggested(session: Session, text: str) -> tuple[Message, ...]:
+    """The skills that answer this best, where the catalog could not list them all."""
+    found = session.library.catalog(request=text).ranked if "skill_search" in session.tools().names else ""
+    return (Message("user", found, tag="suggested"),) if found else ()
+
+
+def _known_or_no_command(session: Session, text: str) -> None:
+    """`/word` that is no command is a slip, or a skill that may not be called."""
+    found = _command(text)
+    if found is None:
+        return
+    name = found[1]
+    try:
+        verdict = session.library.find(name)
+    except UnknownSkill as error:
+        names = [one.name for one in session.library.commands()]
+        raise UnknownSkill(name, tuple(near for near in error.nearest if near in names) or error.nearest) from error
+    session.library.desk(by="user").skill(verdict.skill.name)  # says why not
+    raise Refused(f"Skill '{name}' can't be called as /{name}", "run `metier commands` to see what can be")
+
+
+def _scheduled(command: Command, extra: str) -> str:
+    from ..dialects import ALL
+    from ..parse.body import body_of
+
+    text = paths.read_text_file(command.scheduled) or ""
+    body, _ = body_of(text.encode(), ALL["agenvoy"])
+    if not body:
+        raise BadRequest(f"the scheduled skill /{command.name} is empty", "write its instructions", command.scheduled)
+    parts = [_SCHEDULED.format(name=command.name.removeprefix("sched-")), body]
+    return "\n\n---\n".join([*parts, f"The user adds: {extra}"] if extra.strip() else parts)
+
+
+def _stacked(
+    session: Session, command: Command, arguments: str, table: tuple[Command, ...]
+) -> tuple[list[Command], str]:
+    """`/a /b words` calls both with the same words, where the dialect has that."""
+    called = [command]
+    if session.library.dialect.serving.commands.stacks:
+        names = {one.name: one for one in table if one.skill is not None}
+        while (found := _command(arguments)) and found[1] in names and names[found[1]] not in called:
+            called.append(names[found[1]])
+            arguments = arguments[found.end() :].lstrip()
+    return called, arguments
+
+
+def _call(session: Session, called: list[Command], arguments: str, said: tuple[str, str, By]) -> Steps[bool]:
+    text, message, by = said
+    first = called[0].skill
+    assert first is not None
+    straight = dispatch(first, Call(called[0].name, arguments, by, session.agent.cwd))
+    if straight is not None:
+        yield Heard(text, by, (Message("user", text), Message("assistant", call=straight)))
+        answer = yield from session.tools().toolset.call(straight)
+        told = Message("tool", answer.text, answers=straight.id, failed=answer.error)
+        yield Used(straight, answer.text, answer.error, answer.status, answer.note, skill=first.name, messages=(told,))
+        failed = Ending("failed", answer.text, "tool-failed").event(session.conversation.usage, 0.0)
+        yield failed if answer.error else Ended("finished", answer.text)
+        return False
+    if len(called) == 1 and forks(first):
+        return (yield from _fork(session, first, arguments, text, by))
+    yield Heard(text, by, _beside(session, message))
+    for one in called:
+        assert one.skill is not None
+        yield activated(session, one.skill, Call(one.name, arguments, by, session.agent.cwd), message)
+    return True
+
+
+def forks(skill: Skill) -> bool:
+    return skill.extra.text("context").strip() == "fork"
+
+
+def _beside(session: Session, message: str) -> tuple[Message, ...]:
+    """What stands beside the instructions as the user's own words, where the delivery does not hold them."""
+    if session.library.dialect.serving.delivery in ("skill-context", "tool-call"):
+        return (Message("user", message),)
+    return ()
+
+
+def activated(session: Session, skill: Skill, call: Call, message: str) -> Activated:
+    """A skill that a person called, delivered as the dialect does it."""
+    activation = rendered(session, skill, call)
+    desk = session.library.desk(cwd=session.agent.cwd, by=call.by)
+    serving = session.library.dialect.serving
+    messages = deliver(activation, serving, desk.resources(skill), "")
+    if serving.delivery == "model-reads":
+        activation = replace(activation, text="")  # the model reads it itself
+    return Activated(
+        skill.name, skill.path, call.by, call.typed, activation.digest, activation.text, activation.tokens,
+        skill.allowed_tools, skill.directory, numbered(messages, session.conversation.messages),
+    )  # fmt: skip
+
+
+def rendered(session: Session, skill: Skill, call: Call) -> Activation:
+    """The instructions; a file that changed under us is looked at again, once."""
+
+    def render(skill: Skill) -> Activation:
+        desk = session.library.desk(cwd=session.agent.cwd, by=call.by, write=session.agent.writable)
+        activation = desk.render(desk.skill(skill.name), call)
+        return replace(activation, text=session.agent.hide(activation.text))
+
+    try:
+        return render(skill)
+    except Changed:
+        session.library = session.library.reload()
+        return render(session.library.find(skill.name).skill)
+
+
+def _fork(session: Session, skill: Skill, arguments: str, text: str, by: By) -> Steps[bool]:
+    from .delegating import fork
+
+    yield Heard(text, by, (Message("user", text),))
+    ended = yield from fork(session, skill, arguments, by)
+    reply = Message("assistant", ended.text or f"[{skill.name} ended: {ended.outcome}]")
+    code = ended.code or EXIT_CODES[ended.outcome]
+    yield replace(ended, code=code, messages=(reply,))
+    return False

@@ -1,0 +1,61 @@
+"""MCP servers that the user configured, and the tools they bring."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from ..act.servers import Server, Where
+from ..types.errors import BadRequest
+from ..types.tool import Tool
+from .running import plain_environment
+
+if TYPE_CHECKING:
+    from .library import Library
+
+
+def server_tools(library: Library) -> tuple[Tool, ...]:
+    """The tools of every configured server; nothing is started where none is configured."""
+    tables = library.settings.tree.get("mcp")
+    if not isinstance(tables, Mapping):
+        return ()
+    return tuple(
+        tool
+        for name, table in tables.items()
+        if isinstance(table, Mapping)
+        for tool in Server(where_of(name, table, library)).open()
+    )
+
+
+def where_of(name: str, table: Mapping[str, object], library: Library) -> Where:
+    """A server as the configuration describes it."""
+    command, url = table.get("command", ""), table.get("url", "")
+    if not isinstance(command, str) or not isinstance(url, str) or bool(command) == bool(url):
+        raise BadRequest(f"mcp.{name} needs a command or a url", f'say one of them: [mcp.{name}] command = "…"')
+    arguments = table.get("args", ())
+    given = tuple(map(str, arguments)) if isinstance(arguments, list) else ()
+    env, headers = table.get("env"), table.get("headers")
+    return Where(
+        name,
+        command,
+        given,
+        plain_environment(library) | {"HOME": library.place.home} | _variables(env, library),
+        library.place.cwd,
+        url,
+        {str(key): _filled(str(value), library) for key, value in headers.items()}
+        if isinstance(headers, Mapping)
+        else {},
+    )
+
+
+def _variables(said: object, library: Library) -> dict[str, str]:
+    """A table of variables; or a list of names that are taken from the environment."""
+    if isinstance(said, Mapping):
+        return {str(key): _filled(str(value), library) for key, value in said.items()}
+    names = said if isinstance(said, list) else ()
+    return {str(name): library.place.env[str(name)] for name in names if str(name) in library.place.env}
+
+
+def _filled(text: str, library: Library) -> str:
+    """`$NAME` stands for a variable."""
+    return library.place.env.get(text[1:], "") if text.startswith("$") else text

@@ -1,0 +1,173 @@
+"""The tools of a session, and the policies around them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+from ..act.boxes import Approval, approved, mapped, redacted, stepped, unrepeated
+from ..act.compact import cost_of
+from ..act.permission import subject
+from ..act.tools import tools_of
+from ..act.tools.asking import ask_user
+from ..act.tools.commands import run_command, search_files
+from ..act.tools.workspace import Ground, edit_file, find_files, list_files, read_file, write_file
+from ..act.toolset import Toolset, toolset
+from ..activate import already_there
+from ..host import files, paths
+from ..types.activation import ToolCall
+from ..types.errors import MetierError
+from ..types.event import Steps
+from ..types.running import Box, Permissions, Program, Ran
+from ..types.skill import Skill
+from ..types.tool import Answer, Tool
+from . import approvals
+from .running import command_need, plain_environment, run_program
+
+if TYPE_CHECKING:
+    from .session import Session
+
+_ACTIVATING = {"skill_use": "skill_name", "run_skill": "skill"}
+_SKILL_TOOLS = ("skill_use", "run_skill", "skill_read_file", "skill_run_script", "skill_search", "read")
+
+
+@dataclass(frozen=True)
+class Kit:
+    toolset: Toolset
+    skilled: bool
+    """Whether skills are among what it reaches."""
+    cost: int
+    """Tokens that the tools take in every request."""
+
+    @property
+    def names(self) -> frozenset[str]:
+        return frozenset(tool.name for tool in self.toolset.tools)
+
+    @property
+    def shown(self) -> tuple[Tool, ...]:
+        return self.toolset.tools
+
+
+def kit_for(session: Session) -> Kit:
+    """The tools as the conversation will see them to its end, whatever becomes of the skills."""
+    whole = not any(one.reason.startswith("limit") for one in session.library.catalog().left_out)
+    shown = tuple(one for one in _tools(session) if one.name != "skill_search" or not whole)
+
+    def call(wanted: ToolCall) -> Steps[Answer]:
+        _fresh(session, wanted)
+        return (yield from _called(session, wanted))
+
+    base = Toolset(shown, call)
+    inner = unrepeated(base if session.agent.step is None else stepped(base, session.agent.step))
+    boxed = mapped(approved(redacted(inner, session.agent.hide), _approval(session)))
+    return Kit(boxed, bool(session.library.dialect.serving.tools) and _has_skills(session), cost_of(shown))
+
+
+def _has_skills(session: Session) -> bool:
+    return session.library.allowed.names != ()
+
+
+def _tools(session: Session) -> tuple[Tool, ...]:
+    library, agent = session.library, session.agent
+    desk = library.desk(cwd=agent.cwd, write=agent.writable)
+    names = dict.fromkeys((*library.dialect.serving.tools, "skill_search"))
+    found: list[Tool] = list(tools_of(desk, tuple(names))) if _has_skills(session) else []
+    ground = Ground(agent.base, agent.cwd, (library.place.state,))
+    run = partial(_run, session)
+    found += [make(ground) for make in (read_file, write_file, edit_file, list_files, find_files)]
+    found += [
+        search_files(ground, partial(_run, session, writing=False)),
+        run_command(run),
+        ask_user(session.mailbox.ask),
+    ]
+    if session.depth < agent.deepest and agent.others:
+        from .delegating import delegate
+
+        found.append(delegate(session))
+    found += agent.more_tools()
+    wanted = agent.file.tools
+    return tuple(found) if wanted is None else tuple(one for one in found if allowed_tool(one.name, wanted))
+
+
+def allowed_tool(name: str, wanted: tuple[str, ...]) -> bool:
+    """Whether an agent's own list names a tool; the tools that reach skills are never in question."""
+    from ..act.permission import rule_of
+
+    names = {rule.tool for one in wanted if (rule := rule_of(one))}
+    return name in _SKILL_TOOLS or name in names or "*" in names
+
+
+def _run(session: Session, argv: tuple[str, ...], seconds: float, writing: bool = True) -> Ran:
+    """A program in the working folder, inside a boundary of its own."""
+    agent, library = session.agent, session.library
+    env = plain_environment(library)
+    write = tuple(dict.fromkeys((agent.base, *agent.writable))) if writing else ()
+    reach = Permissions(network=agent.network and writing, read=(agent.base,), write=write)
+    boundary = Box(command_need(library), permissions=reach, hidden=(library.place.state,))
+    return run_program(library, Program(argv, agent.cwd, env, seconds, merged=writing), boundary)
+
+
+def _called(session: Session, wanted: ToolCall) -> Steps[Answer]:
+    """A skill that wants a subagent gets one; one whose instructions are in view is not told twice."""
+    skill = _named(session, wanted)
+    if skill is not None:
+        from .entering import forks
+
+        if forks(skill):
+            from .delegating import fork_answer
+
+            return (yield from fork_answer(session, skill, wanted))
+    answer = yield from toolset(_tools(session)).call(wanted)
+    if answer.activated is not None and wanted.name in _ACTIVATING:
+        note = already_there(answer.activated, session.conversation.messages)
+        if note:
+            return Answer(note, skill=answer.skill)
+    return answer
+
+
+def _named(session: Session, wanted: ToolCall) -> Skill | None:
+    name = wanted.arguments.get(_ACTIVATING.get(wanted.name, ""))
+    if not isinstance(name, str):
+        return None
+    try:
+        return session.library.desk(cwd=session.agent.cwd).skill(name.strip())
+    except MetierError:
+        return None
+
+
+def _fresh(session: Session, wanted: ToolCall) -> None:
+    """Look again before a skill is used whose file is not the one that was judged."""
+    session.refresh()
+    name = wanted.arguments.get("skill_name", wanted.arguments.get("skill"))
+    if wanted.name not in _SKILL_TOOLS or not isinstance(name, str):
+        return
+    for skill in session.library.skills:
+        if name.strip() in (skill.name, skill.id):
+            if files.stat_key(skill.path) != skill.key and skill.path not in session.library.kept:
+                session.library = session.library.reload()
+            return
+
+
+def _approval(session: Session) -> Approval:
+    state = session.library.place.state
+    return Approval(
+        session.agent.permission,
+        session.mailbox,
+        lambda: [tool for one in session.conversation.active for tool in one.tools],
+        partial(_key, session),
+        partial(approvals.remembered, state),
+        partial(approvals.remember, state),
+    )
+
+
+def _key(session: Session, wanted: ToolCall) -> str:
+    """What a yes holds for: a skill's program as long as nothing in its folder changes, a command in this project."""
+    name = wanted.arguments.get("skill_name")
+    if wanted.name == "skill_run_script" and isinstance(name, str):
+        for skill in session.library.skills:
+            if name.strip() in (skill.name, skill.id):
+                from ..sources.bundled import digest
+
+                return f"{wanted.name} {digest(skill.directory)} {wanted.arguments.get('script_name', '')}"
+    return f"{wanted.name} {paths.real_path(session.agent.base)} {subject(wanted)}"

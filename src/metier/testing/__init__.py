@@ -1,0 +1,7 @@
+"""testing: fakes that ship, for tests of what is built on metier."""
+
+from __future__ import annotations
+
+from .models import Script
+
+__all__ = ["Script"]

@@ -1,0 +1,34 @@
+"""An agent as its file describes it: who it is, what it may use, and how far it may go."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """How far one turn may go; None is no bound."""
+
+    turns: int | None = 50
+    """Requests to the model."""
+    tokens: int | None = None
+    """Sent and received together."""
+    seconds: float | None = None
+    cost: float | None = None
+    """US dollars, where the price is known."""
+
+
+@dataclass(frozen=True)
+class AgentFile:
+    """What a Markdown file with frontmatter says of an agent."""
+
+    name: str
+    description: str = ""
+    skills: tuple[str, ...] | None = None
+    """None is no list, and `()` is none at all."""
+    model: str = ""
+    tools: tuple[str, ...] | None = None
+    """The tools it may call; None is all of them."""
+    bounds: Bounds = field(default_factory=Bounds)
+    instructions: str = ""
+    path: str = ""

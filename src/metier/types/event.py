@@ -1,0 +1,237 @@
+"""What happens in a run, in order.  The journal, the terminal and the trace are one encoding of this one union."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias, TypeVar
+
+from .activation import By, Message, ToolCall
+from .usage import NOTHING_USED, Usage
+
+Outcome: TypeAlias = Literal[
+    "finished", "refused", "out-of-turns", "out-of-tokens", "out-of-time", "over-cost", "repeating", "interrupted",
+    "failed",
+]  # fmt: skip
+"""How a turn ended; all but the first are endings that a person should know of."""
+
+EXIT_CODES: Mapping[Outcome, int] = {
+    "finished": 0,
+    "refused": 4,
+    "failed": 5,
+    "out-of-turns": 6,
+    "out-of-tokens": 6,
+    "out-of-time": 6,
+    "over-cost": 6,
+    "repeating": 6,
+    "interrupted": 130,
+}
+"""What a command gives back for each; a failure may have a code of its own."""
+
+Decision: TypeAlias = Literal["once", "always", "no"]
+"""What a person says when they are asked: this time, whenever it is the same, or not."""
+
+
+@dataclass(frozen=True)
+class Started:
+    """A conversation begins.  All that stays the same in it is here."""
+
+    run: str
+    system: str = ""
+    """The system prompt: the same bytes for the whole conversation."""
+    model: str = ""
+    dialect: str = ""
+    agent: str = ""
+    cwd: str = ""
+    parent: str = ""
+    """The run that delegated this one."""
+    skills: tuple[str, ...] = ()
+    """The names in the catalog, as it stood."""
+    listing: Mapping[str, str] = field(default_factory=dict)
+    """The catalog's lines by name: what later changes are compared with."""
+
+
+@dataclass(frozen=True)
+class Resumed:
+    """A conversation goes on that was left."""
+
+    model: str = ""
+
+
+@dataclass(frozen=True)
+class Heard:
+    """A person, a program or a schedule said something."""
+
+    text: str
+    by: By = "user"
+    messages: tuple[Message, ...] = ()
+
+
+@dataclass(frozen=True)
+class Offered:
+    """The skills changed, and the model is told so."""
+
+    added: tuple[str, ...] = ()
+    changed: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
+    messages: tuple[Message, ...] = ()
+
+
+@dataclass(frozen=True)
+class Activated:
+    """A skill's instructions are part of the conversation now."""
+
+    skill: str
+    path: str = ""
+    by: By = "user"
+    arguments: str = ""
+    digest: str = ""
+    text: str = ""
+    """The instructions, rendered; kept, so that nothing has to run again to restore them."""
+    tokens: int = 0
+    tools: tuple[str, ...] = ()
+    """What its author asks to be allowed: granted for this run."""
+    directory: str = ""
+    messages: tuple[Message, ...] = ()
+
+
+@dataclass(frozen=True)
+class Restored:
+    """What the conversation had lost is in it again: the instructions of active skills, answers to open calls."""
+
+    skills: tuple[str, ...] = ()
+    messages: tuple[Message, ...] = ()
+    """What is added at the end; or, with `whole`, the conversation from here on."""
+    whole: bool = False
+
+
+@dataclass(frozen=True)
+class Wrote:
+    """A piece of a reply while it is being written.  Not kept: `Replied` has the whole."""
+
+    text: str
+    thinking: bool = False
+
+
+@dataclass(frozen=True)
+class Replied:
+    """The model's reply: text, calls of tools, or both."""
+
+    text: str = ""
+    calls: tuple[ToolCall, ...] = ()
+    usage: Usage = NOTHING_USED
+    messages: tuple[Message, ...] = ()
+
+
+@dataclass(frozen=True)
+class Asked:
+    """Somebody has to say something before it goes on; `session.answer(id, …)` says it."""
+
+    id: str
+    kind: Literal["approval", "question"]
+    tool: str
+    text: str
+    """What is asked, for a person to read."""
+    arguments: Mapping[str, object] = field(default_factory=dict)
+    choices: tuple[str, ...] = ()
+    skill: str = ""
+    """The skill whose program it is about."""
+    why: str = ""
+    """What made it a question."""
+
+
+@dataclass(frozen=True)
+class Answered:
+    """What was said to it; nobody may have been there."""
+
+    id: str
+    answer: str
+    by: Literal["person", "rule", "nobody"] = "person"
+
+
+@dataclass(frozen=True)
+class Used:
+    """A tool was called, and answered."""
+
+    call: ToolCall
+    text: str = ""
+    """What the model is told."""
+    error: bool = False
+    status: int | None = None
+    note: str = ""
+    seconds: float = 0.0
+    skill: str = ""
+    """The skill that it belonged to, if it did to one."""
+    messages: tuple[Message, ...] = ()
+
+
+@dataclass(frozen=True)
+class Retried:
+    """The model's service failed, and is asked again."""
+
+    reason: str
+    seconds: float = 0.0
+    """How long it is waited for."""
+    attempt: int = 1
+
+
+@dataclass(frozen=True)
+class Compacted:
+    """The conversation was cut short: these messages stand for all that came before."""
+
+    before: int
+    """Tokens, estimated."""
+    after: int
+    dropped: int
+    """Messages that are gone."""
+    messages: tuple[Message, ...] = ()
+
+
+@dataclass(frozen=True)
+class Nested:
+    """Something happened in a run that this one delegated."""
+
+    run: str
+    name: str
+    event: Event
+
+
+@dataclass(frozen=True)
+class Ended:
+    """A turn is over."""
+
+    outcome: Outcome
+    text: str = ""
+    """The answer; or what went wrong, for a person to read."""
+    reason: str = ""
+    """What went wrong, for a program to read: `unknown-skill`, `missing-key`, `provider-down`…"""
+    hint: str = ""
+    usage: Usage = NOTHING_USED
+    """Of the turn."""
+    seconds: float = 0.0
+    code: int = 0
+    """What a command should give back."""
+    messages: tuple[Message, ...] = ()
+
+
+Event: TypeAlias = (
+    Started
+    | Resumed
+    | Heard
+    | Offered
+    | Activated
+    | Restored
+    | Wrote
+    | Replied
+    | Asked
+    | Answered
+    | Used
+    | Retried
+    | Compacted
+    | Nested
+    | Ended
+)
+
+T = TypeVar("T")
+Steps: TypeAlias = Generator[Event, None, T]
+"""Something that takes a while: it yields what happens on the way, and returns what came of it."""

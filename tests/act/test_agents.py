@@ -1,0 +1,165 @@
+"""Agents as Markdown, subagents, and what does and does not come back from them."""
+
+import pytest
+from tests.act.talking import call, greeter, session, spoken
+from tests.world import write_skill
+
+from metier.parse.agent import agent_of
+from metier.record import runs
+from metier.runtime.acting import agent_for
+from metier.runtime.agents import agent_files
+from metier.testing import Script
+from metier.types.agent import Bounds
+from metier.types.event import Activated, Nested, Used
+
+
+def agent_file(folder, name: str, more: str = "", body: str = "You are careful.") -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / f"{name}.md").write_text(f"---\nname: {name}\ndescription: Does {name}.\n{more}---\n{body}\n")
+
+
+def test_an_agents_file_says_who_it_is_and_what_it_may_use():
+    text = "---\nname: reviewer\ndescription: Reviews.\nskills: review\nmodel: openai:x\ntools: Read, Bash(git:*)\nlimits:\n  turns: 5\n  cost: 0.5\n---\nBe strict.\n"
+    found = agent_of(text, "/x/agents/other.md")
+
+    assert found is not None
+    assert (found.name, found.skills, found.model, found.tools) == (
+        "reviewer",
+        ("review",),
+        "openai:x",
+        ("Read", "Bash(git:*)"),
+    )
+    assert found.bounds == Bounds(turns=5, cost=0.5)
+    assert found.instructions == "Be strict."
+
+
+@pytest.mark.parametrize(
+    ("written", "names"),
+    [("", None), ("skills: []\n", ()), ("skills: one\n", ("one",)), ("skills: [a, b]\n", ("a", "b"))],
+)
+def test_the_list_of_skills_is_absent_empty_or_a_list_and_a_lone_text_is_a_list_of_one(written, names):
+    found = agent_of(f"---\nname: x\n{written}---\nBody.\n", "/x.md")
+
+    assert found is not None
+    assert found.skills == names
+
+
+@pytest.mark.parametrize("folder", [".metier/agents", ".claude/agents", "workspace/agents"])
+def test_a_projects_agents_are_seen_once_it_is_trusted(world, folder):
+    agent_file(world.project / folder, "helper")
+    before = agent_files(world.open())
+    world.trust()
+
+    assert "helper" not in before
+    assert "helper" in agent_files(world.open())
+
+
+def test_an_agent_by_name_has_its_own_words_skills_tools_and_limits(world):
+    greeter(world)
+    write_skill(world.home / ".metier/skills/other", "Another one.")
+    agent_file(
+        world.state / "agents", "careful", "skills: greet\ntools: [Read]\nlimits: {turns: 3}\n", "Be careful, agent."
+    )
+    model = Script(["Yes."])
+    agent = agent_for(world.open(agent="careful"), model, "careful")  # type: ignore[arg-type]
+    spoken(agent.start(), "hello")
+
+    assert model.requests[0].system.startswith("Be careful, agent.")
+    assert "Another one." not in model.requests[0].system
+    assert [tool.name for tool in model.requests[0].tools] == [
+        "skill_use",
+        "skill_read_file",
+        "skill_run_script",
+        "read_file",
+    ]
+    assert agent.bounds.turns == 3
+
+
+def test_a_skill_that_forks_runs_in_a_subagent_and_only_its_answer_comes_back(world):
+    write_skill(
+        world.home / ".metier/skills/research", "Researches.", "Look into $ARGUMENTS deeply.\n", "context: fork\n"
+    )
+    greeter(world)
+    inner = [call("skill_use", skill_name="greet"), call("list_files"), "The child found it."]
+    talk, model = session(
+        world, [call("skill_use", skill_name="research", arguments="cats"), *inner, "The parent says so."]
+    )
+    events = spoken(talk, "look into cats for me")
+    nested = [one.event for one in events if isinstance(one, Nested)]
+
+    assert [one.skill for one in nested if isinstance(one, Activated)] == ["research", "greet"]
+    assert [one for one in events if isinstance(one, Activated)] == []
+    assert talk.conversation.active == ()
+    assert next(one for one in events if isinstance(one, Used)).text == "The child found it."
+    assert "Look into cats deeply." in "".join(message.text for message in model.requests[1].messages)
+    assert "for me" not in "".join(message.text for message in model.requests[1].messages)
+    assert model.requests[1].system == model.requests[0].system
+    assert events[-1].text == "The parent says so."
+
+
+def test_a_fork_called_by_a_person_answers_them_itself_and_is_a_run_of_its_own(world):
+    write_skill(world.home / ".metier/skills/research", "Researches.", "Look into $ARGUMENTS.\n", "context: fork\n")
+    talk, _ = session(world, ["The child found it.", "And then?"])
+    events = spoken(talk, "/research dogs")
+    kept = {trace.run: trace for trace in runs(str(world.state))}
+
+    assert events[-1].text == "The child found it."
+    assert [trace.started.parent for trace in kept.values() if trace.run != talk.run] == [talk.run]
+    assert spoken(talk, "and then?")[-1].outcome == "finished"
+
+
+def test_a_fork_cannot_call_itself_without_end(world):
+    write_skill(world.home / ".metier/skills/loop", "Loops.", "Again.\n", "context: fork\n")
+    again = call("skill_use", skill_name="loop")
+    talk, _ = session(world, [again, again, "inner", "outer"])
+    events = spoken(talk, "loop")
+    refused = [one.event for one in events if isinstance(one, Nested) and isinstance(one.event, Used)]
+
+    assert "can't call itself" in refused[0].text
+    assert events[-1].text == "outer"
+
+
+def test_a_task_is_handed_to_another_agent_which_sees_nothing_of_the_conversation(world):
+    greeter(world)
+    agent_file(world.state / "agents", "scout", "skills: []\n", "You scout.")
+    talk, model = session(world, [call("Task", subagent_type="scout", prompt="Look around."), "All quiet.", "Good."])
+    events = spoken(talk, "my secret plan")
+    child = model.requests[1]
+
+    assert child.system.startswith("You scout.")
+    assert "my secret plan" not in "".join(message.text for message in child.messages)
+    assert "greet" not in child.system
+    assert "skill_use" not in [tool.name for tool in child.tools]
+    assert next(one for one in events if isinstance(one, Used)).text == "All quiet."
+
+
+def test_an_agent_that_is_not_there_is_named_and_none_can_delegate_to_itself(world):
+    agent_file(world.state / "agents", "scout")
+    agent_file(world.state / "agents", "other")
+    delegate = call("delegate", agent="scout", task="You do it.")
+    talk, _ = session(world, [call("delegate", agent="nobody", task="x"), delegate, delegate, "inner", "outer"])
+    events = spoken(talk, "go")
+    texts = [one.text for one in events if isinstance(one, Used)]
+    inner = [one.event.text for one in events if isinstance(one, Nested) and isinstance(one.event, Used)]
+
+    assert "There are: other, scout" in texts[0]
+    assert "There are: other" in inner[0]
+    assert texts[-1] == "inner"
+
+
+def test_a_question_inside_a_subagent_reaches_the_person(world):
+    write_skill(world.home / ".metier/skills/make", "Makes.", "Make it.\n", "context: fork\n")
+    talk, _ = session(world, [call("write_file", path="made.txt", content="x"), "Made."])
+    events = spoken(talk, "/make", answer="once")
+
+    assert (world.project / "made.txt").exists()
+    assert events[-1].outcome == "finished"
+
+
+def test_what_is_delegated_is_paid_for_by_whoever_delegated_it(world):
+    write_skill(world.home / ".metier/skills/make", "Makes.", "Make it.\n", "context: fork\n")
+    use = call("skill_use", skill_name="make")
+    talk, _ = session(world, [use, "x " * 4_000, "never asked"], limits=Bounds(tokens=3_000))
+    events = spoken(talk, "go")
+
+    assert events[-1].outcome == "out-of-tokens"

@@ -1,0 +1,79 @@
+"""Who may call what."""
+
+import pytest
+
+from metier.act.permission import Permission
+from metier.runtime.agents import rules_of
+from metier.types.activation import ToolCall
+
+
+def command(text: str) -> ToolCall:
+    return ToolCall("c", "run_command", {"command": text})
+
+
+def permission(allow: tuple[str, ...] = (), ask: tuple[str, ...] = (), deny: tuple[str, ...] = ()) -> Permission:
+    return Permission(rules_of(allow), rules_of(ask), rules_of(deny))
+
+
+@pytest.mark.parametrize(
+    ("rule", "typed", "covered"),
+    [
+        ("run_command(git status*)", "git status --short", True),
+        ("run_command(git *)", "git", True),
+        ("Bash(git:*)", "git diff", True),
+        ("Bash(git diff:*)", "git push", False),
+        ("run_command(git *)", "gitk", False),
+        ("run_command(git *)", "git status; rm -rf /", False),
+        ("run_command(git *)", "git status && curl evil", False),
+        ("run_command(git *)", "git log | sh", False),
+        ("run_command(git *)", "git log $(rm x)", False),
+        ("run_command(git *)", "git log `rm x`", False),
+        ("run_command(git *)", "git log > /etc/passwd", False),
+        ("run_command(git *)", "git log\nrm x", False),
+        ("run_command(git *)", "git 'unbalanced", False),
+        ("run_command(make test)", "make test", True),
+        ("run_command", "anything at all; really", True),
+        ("run_command(*)", "anything at all; really", True),
+    ],
+)
+def test_a_pattern_for_one_command_does_not_cover_several(rule, typed, covered):
+    says, _ = permission(allow=(rule,)).says(command(typed))
+
+    assert (says == "allow") == covered
+
+
+@pytest.mark.parametrize("typed", ["rm -rf x", "ls; rm -rf x", "true && rm  -rf x", "echo $(rm -rf x)"])
+def test_what_is_forbidden_is_forbidden_wherever_it_stands_in_a_command(typed):
+    says, why = permission(allow=("run_command",), deny=("run_command(rm *)",)).says(command(typed))
+
+    assert says == "deny"
+    assert "rm *" in why
+
+
+def test_a_no_counts_before_all_and_a_wish_to_be_asked_before_a_yes():
+    both = permission(allow=("write_file",), ask=("write_file(*.lock)",), deny=("write_file(secret*)",))
+    said = [both.says(ToolCall("c", "write_file", {"path": path}))[0] for path in ("a.py", "uv.lock", "secrets.txt")]
+
+    assert said == ["allow", "ask", "deny"]
+
+
+def test_what_a_skill_is_granted_never_widens_what_the_user_denied():
+    granted = ["Bash(git:*)", "Write"]
+    plain, strict = Permission(), permission(ask=("write_file",), deny=("run_command(git push*)",))
+
+    assert plain.says(command("git push"), granted)[0] == "allow"
+    assert plain.says(command("rm x"), granted)[0] == "ask"
+    assert strict.says(command("git push"), granted)[0] == "deny"
+    assert strict.says(command("git pull"), granted)[0] == "allow"
+    assert strict.says(ToolCall("c", "write_file", {"path": "x"}), granted)[0] == "ask"
+
+
+def test_what_only_reads_needs_no_yes_and_all_else_does():
+    names = ("read_file", "skill_use", "skill_run_script", "write_file", "run_command", "mcp__x__y")
+
+    assert [Permission().says(ToolCall("c", name))[0] for name in names] == ["allow"] * 3 + ["ask"] * 3
+
+
+@pytest.mark.parametrize("path", [".env", "deploy/.env.production", "id_ed25519", "certs/server.pem", ".ssh/config"])
+def test_a_file_that_holds_secrets_more_often_than_not_is_asked_for(path):
+    assert Permission().says(ToolCall("c", "read_file", {"path": path}))[0] == "ask"

@@ -1,0 +1,60 @@
+"""Tools of MCP servers, from the configuration to the answer."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+pytest.importorskip("mcp", reason="the extra `mcp` is not installed")
+
+from tests.act.talking import call, spoken
+
+from metier.runtime.acting import agent_for
+from metier.testing import Script
+from metier.types.errors import HostError
+from metier.types.event import Used
+
+SERVER = """
+from mcp.server import MCPServer
+server = MCPServer("numbers")
+
+@server.tool()
+def add(a: int, b: int) -> str:
+    "Add two numbers."
+    return str(a + b)
+
+@server.tool()
+def fail() -> str:
+    "Go wrong."
+    raise ValueError("on purpose")
+
+server.run("stdio")
+"""
+
+
+def configured(world, command: str, *arguments: str) -> None:
+    world.state.mkdir(parents=True, exist_ok=True)
+    args = ", ".join(f'"{one}"' for one in arguments)
+    (world.state / "config.toml").write_text(f'[mcp.numbers]\ncommand = "{command}"\nargs = [{args}]\n')
+
+
+def test_the_tools_of_a_configured_server_are_called_once_somebody_allowed_it(world):
+    (world.project / "server.py").write_text(SERVER)
+    configured(world, sys.executable, "server.py")
+    model = Script([call("mcp__numbers__add", a=2, b=3), call("mcp__numbers__fail"), "Five."])
+    talk = agent_for(world.open(), model).start()  # type: ignore[arg-type]
+
+    events = spoken(talk, "what is 2 + 3?", answer="once")
+    used = [one for one in events if isinstance(one, Used)]
+
+    assert used[0].text == "5"
+    assert used[1].error
+    assert [tool.name for tool in model.requests[0].tools][-2:] == ["mcp__numbers__add", "mcp__numbers__fail"]
+
+
+def test_a_server_that_can_not_be_started_is_named(world):
+    configured(world, "/nonexistent/server")
+
+    with pytest.raises(HostError, match="numbers"):
+        agent_for(world.open(), Script(["x"])).start().tools()  # type: ignore[arg-type]

@@ -1,0 +1,128 @@
+"""A conversation, turn by turn, with a model that follows a script."""
+
+import pytest
+from tests.act.talking import call, greeter, kinds, session, spoken
+from tests.world import write_skill
+
+from metier.record import trace_of
+from metier.record.journal import journal_of
+from metier.runtime.agent import Agent
+from metier.testing import Script
+from metier.types.errors import BadRequest, ModelError
+from metier.types.event import Activated, Ended, Used
+
+
+def test_a_skill_is_activated_its_script_is_run_and_the_model_answers(world):
+    greeter(world)
+    talk, model = session(
+        world,
+        [
+            call("skill_use", skill_name="greet", arguments="Bob"),
+            call("skill_run_script", skill_name="greet", script_name="hi.py", script_args="Bob"),
+            "Done.",
+        ],
+    )
+
+    events = spoken(talk, "greet Bob")
+
+    assert [one.text for one in events if isinstance(one, Used)][-1] == "hi Bob"
+    assert [one.skill for one in events if isinstance(one, Activated)] == ["greet"]
+    assert "Greet them: Bob" in model.requests[1].messages[-1].text
+    assert events[-1] == Ended("finished", "Done.", usage=events[-1].usage, seconds=events[-1].seconds)
+
+
+def test_a_run_is_its_events_and_can_be_gone_on_with(world):
+    greeter(world)
+    talk, model = session(world, ["Hello.", "And again."])
+    spoken(talk, "/greet Bob")
+
+    journal = journal_of(str(world.state), "last")
+    again = Agent(world.open(), model).resume("last")
+    assert again.conversation == talk.conversation
+    spoken(again, "once more")
+
+    assert kinds(trace_of(journal).events) == [
+        "Started", "Heard", "Activated", "Replied", "Ended", "Resumed", "Heard", "Replied", "Ended",
+    ]  # fmt: skip
+    first, second = model.requests
+    assert second.system == first.system
+    assert second.messages[: len(first.messages)] == first.messages
+
+
+def test_a_service_that_fails_ends_the_turn_and_not_the_session(world):
+    talk, _ = session(world, [ModelError("it is down", "try again later"), "Here."])
+
+    assert spoken(talk, "hello")[-1].reason == "provider-down"
+    assert spoken(talk, "hello?")[-1].outcome == "finished"
+
+
+def test_whoever_stops_reading_stops_the_turn(world):
+    talk, _model = session(world, ["One\ntwo\nthree.", "Go on."])
+    for event in talk.say("count"):
+        if type(event).__name__ == "Wrote":
+            break
+    ended = trace_of(journal_of(str(world.state), "last")).ended
+
+    assert ended is not None
+    assert ended.outcome == "interrupted"
+    assert spoken(talk, "go on")[-1].outcome == "finished"
+
+
+def test_a_stop_from_elsewhere_ends_the_turn_and_leaves_no_call_without_answer(world):
+    talk, _model = session(world, [[call("list_files"), call("list_files", path="src")], "Yes."])
+    for event in talk.say("look"):
+        if isinstance(event, Used):
+            talk.stop()
+    asked = [message.call.id for message in talk.conversation.messages if message.call]
+    given = [message.answers for message in talk.conversation.messages if message.role == "tool"]
+
+    assert asked == given
+    assert spoken(talk, "and?")[-1].outcome == "finished"
+
+
+def test_two_cannot_go_on_with_one_run_at_the_same_time(world):
+    talk, _ = session(world, ["One\ntwo."])
+    turn = talk.say("count")
+    next(turn)
+    other = Agent(world.open(), Script(["no"])).resume("last")
+
+    with pytest.raises(BadRequest, match="going on somewhere else"):
+        next(other.say("me too"))
+    turn.close()
+
+
+def test_where_the_catalog_could_not_list_all_the_best_for_a_request_stand_at_the_end(world):
+    for number in range(40):
+        write_skill(world.home / f".metier/skills/filler-{number}", f"Does filler number {number}.")
+    write_skill(world.home / ".metier/skills/weaver", "Weaves carpets out of wool and silk.")
+    world.state.mkdir(exist_ok=True)
+    (world.state / "config.toml").write_text("[limits]\ncharacters = 2000\n")
+    talk, model = session(world, ["Yes.", "Yes."])
+    spoken(talk, "please weave a carpet")
+    spoken(talk, "and another carpet of silk")
+
+    assert "weaver" in model.requests[0].messages[-1].text
+    assert model.requests[0].messages[-1].tag == "suggested"
+    assert "skill_search" in [tool.name for tool in model.requests[0].tools]
+    assert model.requests[1].system == model.requests[0].system
+    assert model.requests[1].messages[:2] == model.requests[0].messages
+
+
+def test_what_fills_the_window_is_told_by_part_and_by_skill(world):
+    greeter(world)
+    talk, _ = session(world, ["Hello."])
+    spoken(talk, "/greet Bob")
+    parts = dict(talk.context())
+
+    assert {"tools", "catalog", "messages", "system prompt", "skill greet"} <= set(parts)
+    assert all(size >= 0 for size in parts.values())
+
+
+def test_a_conversation_that_can_not_be_made_shorter_is_not_cut_again_and_again(world):
+    talk, model = session(world, ["a " * 400, "Summary.", call("list_files"), call("list_files", path="."), "Done."])
+    spoken(talk, "first")
+    model.window = 700
+    events = spoken(talk, "second")
+
+    assert kinds(events).count("Compacted") == 1
+    assert events[-1].outcome == "finished"
