@@ -29,6 +29,7 @@ COMMANDS = {
     "run": ("run:run", "Do a task with a model, or call a skill."),
     "runs": ("runs:runs", "List runs; show one, or replay it."),
     "models": ("models:models", "The models that run here: get, add, list."),
+    "chat": ("..tui.command:chat", "Talk to an agent that uses your skills."),
     "why": ("why:why", "Follow one skill from disk to catalog, step by step."),
     "validate": ("validate:validate", "Check skills strictly, as agentskills.io says."),
     "lint": ("lint:lint", "Find slips in skills, and mend what can be mended."),
@@ -114,7 +115,8 @@ class LazyGroup(click.Group):
         if name not in COMMANDS:
             return None
         module, _, function = COMMANDS[name][0].partition(":")
-        command: click.Command = getattr(import_module(f".{module}", __package__), function)
+        beside = module.startswith("..")  # another face: it is named, never imported by this one
+        command: click.Command = getattr(import_module(module if beside else f".{module}", __package__), function)
         return command
 
     def resolve_command(

@@ -1,0 +1,31 @@
+"""metier chat."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import click
+
+from ...types.errors import BadRequest, MissingExtra
+
+
+@click.command("chat")
+@click.option("--model", metavar="NAME", default="", help="Another model than the one that is configured.")
+@click.option("--resume", metavar="ID", default="", help="Go on with a conversation: its id, or `last`.")
+@click.pass_obj
+def chat(context: Any, model: str, resume: str) -> None:
+    """Talk to an agent that uses your skills: type / to pick one, Esc to stop, /help for the rest."""
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise BadRequest("`metier chat` needs a terminal", 'without one, use `metier run "…"`')
+    try:
+        from .app import ChatApp
+    except ImportError as error:
+        raise MissingExtra("the terminal app is not installed", "pip install 'metier[chat]'") from error
+    from ...runtime.agent import Agent
+    from ...runtime.agents import agent_files
+
+    library = context.library()
+    named = agent_files(library).get(context.agent or "")
+    agent = Agent(library, model, named) if named is not None else Agent(library, model)
+    raise click.exceptions.Exit(ChatApp(agent, resume).run() or 0)

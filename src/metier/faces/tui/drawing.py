@@ -1,0 +1,100 @@
+"""What each event looks like: a line or two of text, each with its style.  Nothing in it can draw by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from json import dumps
+from typing import Literal, NamedTuple, TypeAlias
+
+from ...types.event import (
+    Activated,
+    Asked,
+    Compacted,
+    Ended,
+    Event,
+    Heard,
+    Nested,
+    Offered,
+    Restored,
+    Retried,
+    Started,
+    Used,
+)
+from ...types.text import flat, seen, shortened
+
+Style: TypeAlias = Literal["said", "skill", "tool", "failed", "quiet", "warning"]
+_MOST_LINES = 8
+
+
+class Line(NamedTuple):
+    style: Style
+    text: str
+
+
+def lines_of(event: Event) -> list[Line]:
+    """The lines of an event; a reply itself is drawn as Markdown and has none here."""
+    match event:
+        case Started(model=model, skills=skills):
+            return [Line("quiet", f"{model} · {len(skills)} skills")]
+        case Heard(text=text):
+            return [Line("said", seen(text))]
+        case Activated(skill=skill, by=by, tokens=tokens):
+            who = {"user": "you", "model": "the model", "schedule": "a schedule"}[by]
+            return [Line("skill", f"◆ {flat(skill)} · {who} · about {tokens:,} tokens")]
+        case Used():
+            return _used(event)
+        case Offered(added=added, changed=changed, removed=removed):
+            return [Line("quiet", f"↻ skills: {changes(added, changed, removed)}")]
+        case Restored(skills=skills) if skills:
+            return [Line("quiet", f"↻ still in force: {', '.join(map(flat, skills))}")]
+        case Retried(reason=reason, seconds=seconds):
+            return [Line("warning", f"… {flat(reason)}; again in {seconds:g} s")]
+        case Compacted(before=before, after=after):
+            return [Line("quiet", f"↻ shortened: about {before:,} → {after:,} tokens")]
+        case Nested(name=name, event=inner):
+            inside = [line for line in lines_of(inner) if line.style != "said"]
+            return [Line(line.style, f"  {flat(name)} │ {line.text}") for line in inside]
+        case Ended(outcome=outcome, text=text, hint=hint) if outcome != "finished":
+            told = f"■ {outcome}" + (f": {seen(text)}" if text else "")
+            return [Line("failed", told), *([Line("quiet", f"→ {seen(hint)}")] if hint else [])]
+    return []
+
+
+def changes(added: tuple[str, ...], changed: tuple[str, ...], removed: tuple[str, ...]) -> str:
+    signs = (("+", added), ("~", changed), ("-", removed))
+    return ", ".join(f"{sign}{flat(name)}" for sign, names in signs for name in names) or "looked at again"
+
+
+def _used(event: Used) -> list[Line]:
+    found = [Line("failed" if event.error else "tool", f"{'✗' if event.error else '▸'} {call_of(event)}")]
+    text = seen(event.text).strip()
+    if event.error or event.call.name not in ("skill_use", "run_skill", "skill_read_file", "read"):
+        shown = text.splitlines()
+        found += [Line("quiet", f"  {shortened(line, 200)}") for line in shown[:_MOST_LINES]]
+        if len(shown) > _MOST_LINES:
+            found.append(Line("quiet", f"  … {len(shown) - _MOST_LINES} more lines"))
+    if event.note:
+        found.append(Line("warning", f"  {flat(event.note)}"))
+    return found
+
+
+def question(asked: Asked) -> list[Line]:
+    """What somebody has to say something to."""
+    if asked.kind == "approval":
+        why = [Line("quiet", f"  {flat(asked.why)}")] if asked.why else []
+        keys = Line("quiet", "  y: this once · a: whenever it is the same · n: no")
+        return [Line("warning", f"? {call_of(asked)}"), *why, keys]
+    offered = [Line("quiet", f"  {place}. {flat(one)}") for place, one in enumerate(asked.choices, 1)]
+    return [Line("warning", f"? {seen(asked.text)}"), *offered]
+
+
+def call_of(event: Used | Asked) -> str:
+    """A call on one line."""
+    name = event.call.name if isinstance(event, Used) else event.tool
+    arguments: Mapping[str, object] = event.call.arguments if isinstance(event, Used) else event.arguments
+    said = " ".join(f"{key}={_value(value)}" for key, value in arguments.items())
+    return shortened(flat(f"{name} {said}"), 300)
+
+
+def _value(value: object) -> str:
+    return value if isinstance(value, str) else dumps(value, ensure_ascii=False, default=str)

@@ -1,0 +1,53 @@
+"""The log: what happened, in order, with replies as Markdown that grows as it is written."""
+
+from __future__ import annotations
+
+from textual.containers import VerticalScroll
+from textual.content import Content
+from textual.widgets import Markdown, Static
+from textual.widgets.markdown import MarkdownStream
+
+from ...types.event import Event, Replied, Wrote
+from ...types.text import seen
+from .drawing import Line, lines_of
+
+
+class Log(VerticalScroll):
+    """Shows lines and events.  Text is text, whatever it holds: nothing in it is markup or an order to a terminal."""
+
+    can_focus = False
+    stream: MarkdownStream | None = None
+
+    def show(self, *lines: Line) -> None:
+        for line in lines:
+            self.mount(Static(Content(line.text), classes=line.style))
+        self.scroll_end(animate=False)
+
+    def tell(self, text: str) -> None:
+        self.show(Line("quiet", seen(text)))
+
+    def fail(self, message: str, hint: str = "") -> None:
+        self.show(Line("failed", seen(message)), *([Line("quiet", f"→ {seen(hint)}")] if hint else []))
+
+    async def draw(self, event: Event) -> None:
+        """Show what happened."""
+        if isinstance(event, Wrote):
+            if not event.thinking:
+                await self.write(seen(event.text))
+            return
+        streamed = self.stream is not None
+        if self.stream is not None:
+            await self.stream.stop()
+            self.stream = None
+        if isinstance(event, Replied) and event.text and not streamed:
+            await self.mount(Markdown(seen(event.text), classes="reply", open_links=False))
+        self.show(*lines_of(event))
+
+    async def write(self, text: str) -> None:
+        """A piece of a reply."""
+        if self.stream is None:
+            reply = Markdown(classes="reply", open_links=False)
+            await self.mount(reply)
+            self.stream = Markdown.get_stream(reply)
+        await self.stream.write(text)
+        self.scroll_end(animate=False)

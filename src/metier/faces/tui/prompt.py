@@ -1,0 +1,153 @@
+"""The line to type in, and the picker above it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from textual import events, on
+from textual.app import ComposeResult
+from textual.containers import Vertical
+from textual.content import Content
+from textual.fuzzy import Matcher
+from textual.message import Message
+from textual.suggester import Suggester
+from textual.widgets import Input, OptionList
+from textual.widgets.option_list import Option
+
+from .picker import Choice, filtered, hint_for, typed_command
+
+ASK = "Ask for something, or type / for skills"
+
+
+class Hints(Suggester):
+    """What a command wants next, in grey behind it."""
+
+    def __init__(self, prompt: Prompt) -> None:
+        super().__init__(use_cache=False, case_sensitive=True)
+        self.prompt = prompt
+
+    async def get_suggestion(self, value: str) -> str | None:
+        hint = hint_for(value, self.prompt.choices)
+        return f"{value.rstrip()} {hint}" if hint else None
+
+
+class Typing(Input):
+    """A hint is shown, never typed: the arrow that would take it only moves."""
+
+    def action_cursor_right(self, select: bool = False) -> None:
+        if self.cursor_position < len(self.value):
+            super().action_cursor_right(select)
+
+
+class Prompt(Vertical):
+    """Where a person types; what was entered goes up as `Prompt.Entered`."""
+
+    class Entered(Message):
+        def __init__(self, text: str) -> None:
+            super().__init__()
+            self.text = text
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.choices: Sequence[Choice] = ()
+        self.uses: Counter[str] = Counter()
+        self.offered: list[Choice] = []
+        self.plain = False
+        """An answer is wanted, and no command."""
+        self.history: list[str] = []
+        self.recalled = 0
+
+    def compose(self) -> ComposeResult:
+        yield OptionList(id="picker", markup=False)
+        yield Typing(id="line", placeholder=ASK, select_on_focus=False, suggester=Hints(self))
+
+    def on_mount(self) -> None:
+        self.picker.display = False
+        self.line.focus()
+
+    @property
+    def picker(self) -> OptionList:
+        return self.query_one("#picker", OptionList)
+
+    @property
+    def line(self) -> Input:
+        return self.query_one("#line", Input)
+
+    def wants(self, placeholder: str = "") -> None:
+        """Ask for an answer; without words, take requests and commands again."""
+        self.plain = bool(placeholder)
+        self.line.placeholder = placeholder or ASK
+        self.fill("")
+
+    def fill(self, text: str) -> None:
+        self.line.value = text
+        self.line.cursor_position = len(text)
+
+    @on(Input.Changed, "#line")
+    def typing(self, change: Input.Changed) -> None:
+        typed = None if self.plain else typed_command(change.value)
+        self.offered = [] if typed is None else filtered(self.choices, typed, _score, self.uses)
+        self.picker.clear_options()
+        self.picker.add_options([Option(_told(choice)) for choice in self.offered])
+        self.picker.display = bool(self.offered)
+        if self.offered:
+            self.picker.highlighted = 0
+
+    def close(self) -> bool:
+        """Close the picker; False when it was not open."""
+        open_ = bool(self.picker.display)
+        self.picker.display = False
+        return open_
+
+    def on_key(self, event: events.Key) -> None:
+        if event.key in ("up", "down") and self.picker.display:
+            self.picker.action_cursor_up() if event.key == "up" else self.picker.action_cursor_down()
+        elif event.key in ("up", "down"):
+            self.recall(-1 if event.key == "up" else 1)
+        elif event.key == "tab" and self.picker.display:
+            self.complete()
+        else:
+            return
+        event.stop()
+        event.prevent_default()
+
+    def recall(self, step: int) -> None:
+        """Go through what was typed before."""
+        if self.history:
+            self.recalled = max(0, min(len(self.history), self.recalled + step))
+            self.fill(self.history[self.recalled] if self.recalled < len(self.history) else "")
+
+    @on(OptionList.OptionSelected, "#picker")
+    def complete(self) -> None:
+        """Take the highlighted command into the line, ready for its arguments."""
+        place = self.picker.highlighted or 0
+        if place < len(self.offered) and self.offered[place].kind != "broken":
+            self.fill(f"/{self.offered[place].name} ")
+        self.line.focus()
+
+    @on(Input.Submitted, "#line")
+    def entered(self, submitted: Input.Submitted) -> None:
+        submitted.stop()
+        text = submitted.value
+        typed = None if self.plain else typed_command(text)
+        if self.picker.display and typed is not None and all(one.name != typed for one in self.choices):
+            self.complete()  # a part of a name is completed first
+            return
+        if not self.plain:
+            if not text.strip():
+                return
+            self.history.append(text)
+            self.recalled = len(self.history)
+            self.fill("")
+        self.post_message(self.Entered(text))
+
+
+def _score(typed: str, name: str) -> float:
+    return Matcher(typed).match(name)
+
+
+def _told(choice: Choice) -> Content:
+    style = {"skill": "bold", "app": "", "broken": "bold $error", "scheduled": "bold $secondary"}[choice.kind]
+    hint = f" {choice.hint}" if choice.hint else ""
+    return Content.assemble((f"/{choice.name}", style), (hint, "italic"), ("  " + choice.description, "dim"))

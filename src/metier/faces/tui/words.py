@@ -1,0 +1,158 @@
+"""The app's own commands: what each says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Literal, TypeAlias, get_args
+
+from ...act.conversation import Conversation, tokens_in
+from ...record.journal import ids, journal_of
+from ...runtime.agents import agent_files
+from ...runtime.library import Library
+from ...runtime.session import Session
+from ...types.errors import MetierError
+from ...types.event import Activated, Heard
+from ...types.skill import Skill
+from ...types.text import flat, shortened, tokens_of
+
+OWN = {
+    "help": "what can be typed and pressed here",
+    "skills": "the skills, and how far the model may see them: /skills NAME on, name-only, user-only or off",
+    "why": "why a skill is, or is not, used: /why NAME",
+    "context": "what fills the model's window, by skill",
+    "agents": "the agents there are",
+    "model": "the model that answers; /model NAME takes another",
+    "clear": "begin another conversation",
+    "resume": "the conversations there were; /resume ID goes on with one",
+    "quit": "leave; the conversation is kept",
+}
+HELP = """\
+Type a request, or / for skills and commands: the list narrows as you type, Tab completes, Enter runs.
+Esc stops what is going on and keeps the conversation. Up and Down go through the list, and through what you typed.
+Ctrl+L scrolls to the end, Ctrl+C or /quit leaves.
+
+"""
+Standing: TypeAlias = Literal["on", "name-only", "user-only", "off"]
+
+
+DECISIONS = {"y": "once", "yes": "once", "a": "always", "always": "always", "n": "no", "no": "no"}
+"""What may be typed to an approval."""
+
+
+def answer(name: str, rest: str, library: Library, talk: Session | None, standings: dict[str, Standing]) -> str:
+    """What one of the app's own commands says."""
+    match name:
+        case "skills":
+            return skills_text(library, standings)
+        case "why":
+            return why_text(library, rest)
+        case "context":
+            return context_text(talk.conversation, library, talk.model.window) if talk else "Nothing was said yet."
+        case "agents":
+            return agents_text(library)
+        case "model":
+            return talk.model.name if talk else "no model; /model NAME takes one"
+        case "resume":
+            return runs_text(library.place.state)
+    return help_text()
+
+
+def help_text() -> str:
+    return HELP + "\n".join(f"/{name:<9} {text}" for name, text in OWN.items())
+
+
+def standing_of(skill: Skill, chosen: dict[str, Standing]) -> Standing:
+    return chosen.get(skill.path, "on")
+
+
+def with_standings(library: Library, chosen: dict[str, Standing]) -> Library:
+    """The library as this conversation wants it: some skills by name alone, for people alone, or not at all."""
+    if not chosen:
+        return library
+    return replace(library, skills=tuple(_as(skill, chosen.get(skill.path, "on")) for skill in library.skills))
+
+
+def _as(skill: Skill, standing: Standing) -> Skill:
+    match standing:
+        case "on":
+            return skill
+        case "name-only":
+            return skill._replace(description="")
+        case "user-only":
+            return skill._replace(model_may_invoke=False)
+        case "off":
+            return skill._replace(enabled=False)
+
+
+def skills_text(library: Library, chosen: dict[str, Standing]) -> str:
+    rows = []
+    for verdict in library.verdicts:
+        state = standing_of(verdict.skill, chosen) if verdict.usable or verdict.skill.path in chosen else "not usable"
+        rows.append(f"{state:<10} {flat(verdict.skill.name)}: {shortened(flat(verdict.skill.description), 100)}")
+    rows += [f"{'broken':<10} {flat(one.name or one.id)}" for one in library.broken]
+    return "\n".join(rows) or "There are no skills here."
+
+
+def standing_named(text: str) -> tuple[str, Standing] | None:
+    """`NAME user-only` as its two halves."""
+    name, _, standing = text.strip().rpartition(" ")
+    return (name.strip(), standing) if name and standing in get_args(Standing) else None  # type: ignore[return-value]
+
+
+def why_text(library: Library, name: str) -> str:
+    if not name:
+        return "Say which: /why NAME"
+    try:
+        verdict = library.find(name)
+    except MetierError as error:
+        return f"{error.message}\n→ {error.hint}" if error.hint else error.message
+    skill = verdict.skill
+    lines = [f"{flat(skill.name)} from {skill.path}"]
+    lines += [f"{one.severity}: {one.message}" + (f"\n  → {one.hint}" if one.hint else "") for one in verdict.problems]
+    if verdict.usable:
+        left = {one.name: one.reason for one in library.catalog().left_out}
+        lines.append(f"usable; not listed: {left[skill.name]}" if skill.name in left else "usable, and listed")
+    return "\n".join(lines)
+
+
+def context_text(conversation: Conversation, library: Library, window: int) -> str:
+    """What fills the window: the rules, the catalog, each skill, and the talk."""
+    catalog = library.catalog()
+    rows = [("system prompt", tokens_of(conversation.system)), ("  of it the catalog", catalog.tokens)]
+    by_skill: dict[str, int] = {}
+    for message in conversation.messages:
+        by_skill[message.skill] = by_skill.get(message.skill, 0) + tokens_in((message,))
+    rows += [(f"skill {flat(name)}", count) for name, count in sorted(by_skill.items()) if name]
+    rows.append(("the talk itself", by_skill.get("", 0)))
+    total = conversation.tokens
+    share = f"{100 * total / window:.1f} % of {window:,}" if window else "no window known"
+    told = [f"{label:<28} about {count:>8,} tokens" for label, count in rows]
+    told += [f"{'in all':<28} about {total:>8,} tokens, {share}"]
+    left = [one for one in catalog.left_out if one.reason != "hidden-from-model"]
+    told += [f"not listed for want of room: {len(left)}"] if left else []
+    return "\n".join(told)
+
+
+def agents_text(library: Library) -> str:
+    found = agent_files(library)
+    return "\n".join(f"{flat(name)}: {flat(one.description)}" for name, one in sorted(found.items())) or (
+        "There are no agents here. One is a Markdown file in .metier/agents with a name and a description."
+    )
+
+
+def runs_text(state: str, most: int = 20) -> str:
+    lines = []
+    for run in ids(state)[-most:][::-1]:
+        said = next((one.event.text for one in journal_of(state, run).read() if isinstance(one.event, Heard)), "")
+        if said:
+            lines.append(f"{run}  {shortened(flat(said), 90)}")
+    return "\n".join(lines) or "There are no conversations yet."
+
+
+def uses(state: str, most: int = 50) -> Iterator[str]:
+    """The skills that were used lately, once for each time."""
+    for run in ids(state)[-most:]:
+        for one in journal_of(state, run).read():
+            if isinstance(one.event, Activated):
+                yield one.event.skill

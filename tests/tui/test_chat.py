@@ -1,0 +1,302 @@
+"""The terminal app, driven as a person drives it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+from tests.world import World
+
+pytest.importorskip("textual", reason="needs the extra `chat`")
+
+from textual.pilot import Pilot
+from textual.widgets import Markdown, Static
+
+from metier.faces.tui.app import ChatApp
+from metier.runtime.agent import Agent
+from metier.testing import Script
+from metier.types.activation import ToolCall
+from metier.types.event import Activated
+
+Act = Callable[[ChatApp, Pilot[int]], Awaitable[None]]
+SKILLS = {
+    "deploy": ("Deploys the project", "<environment>"),
+    "code-review": ("Reviews a change", ""),
+    "summarise": ("Sums up a text", ""),
+}
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    home = tmp_path / "home"
+    state = home / ".metier"
+    project = home / "project"
+    project.mkdir(parents=True)
+    for name, (description, hint) in SKILLS.items():
+        skill(state, name, description, hint)
+    (state / "skills/lame").mkdir()
+    (state / "skills/lame/SKILL.md").write_text("---\nname: lame\n---\n\nx\n")
+    return World(home, project, state)
+
+
+def skill(state: Path, name: str, description: str, hint: str = "") -> None:
+    folder = state / "skills" / name
+    folder.mkdir(parents=True, exist_ok=True)
+    text = f"---\nname: {name}\ndescription: {description}\nargument-hint: {hint!r}\n---\n\nDo $ARGUMENTS.\n"
+    (folder / "SKILL.md").write_text(text)
+
+
+def drive(world: World, act: Act, lines: list[object] = [], resume: str = "", watch: bool = False) -> ChatApp:  # noqa: B006
+    """Run the app in a terminal of 80 by 24, and do something in it."""
+
+    async def go() -> ChatApp:
+        app = ChatApp(Agent(world.open(), Script(lines)), resume, watch=watch)  # type: ignore[arg-type]
+        async with app.run_test(size=(80, 24)) as pilot:
+            await pilot.pause()
+            await act(app, pilot)
+        return app
+
+    return asyncio.run(go())
+
+
+async def until(pilot: Pilot[int], holds: Callable[[], bool], what: str) -> None:
+    for _ in range(600):
+        if holds():
+            return
+        await pilot.pause(0.05)
+    raise AssertionError(f"never: {what}")
+
+
+async def idle(app: ChatApp, pilot: Pilot[int]) -> None:
+    await until(pilot, lambda: not app.busy, "the turn ended")
+    await pilot.pause()
+
+
+def shown(app: ChatApp) -> str:
+    """All that the log says."""
+    return "\n".join(
+        widget.source if isinstance(widget, Markdown) else str(widget.content) if isinstance(widget, Static) else ""
+        for widget in app.log_.children
+    )
+
+
+def offered(app: ChatApp) -> list[str]:
+    return [choice.name for choice in app.prompt.offered]
+
+
+async def type_(pilot: Pilot[int], text: str) -> None:
+    await pilot.press(*("space" if one == " " else "slash" if one == "/" else one for one in text))
+    await pilot.pause()
+
+
+def test_a_slash_opens_the_picker_with_skills_by_name_first(world: World):
+    async def act(app: ChatApp, pilot: Pilot[int]) -> None:
+        await type_(pilot, "/")
+        assert app.prompt.picker.display
+        assert offered(app)[:3] == ["code-review", "deploy", "summarise"]
+        assert offered(app)[-1] == "lame"
+
+    drive(world, act)
+
+
+def test_typing_narrows_the_picker_by_letters_in_order(world: World):
+    async def act(app: ChatApp, pilot: Pilot[int]) -> None:
+        await type_(pilot, "/rev")
+        assert offered(app)[0] == "code-review"
+        assert "deploy" not in offered(app)
+
+    drive(world, act)
+
+
+def test_what_was_used_more_comes_first_among_equals(world: World):
+    async def act(app: ChatApp, pilot: Pilot[int]) -> None:
+        for name in ("test-b", "test-a"):
+            skill(world.state, name, "x")
+        app.take_library(world.open())
+        app.prompt.uses["test-b"] = 3
+        await type_(pilot, "/test")
+        assert offered(app) == ["test-b", "test-a"]
+
+    drive(world, act)
+
+
+def test_tab_completes_and_the_hint_stands_behind_the_command(world: World):
+    async def act(app: ChatApp, pilot: Pilot[int]) -> None:
+        await type_(pilot, "/dep")
+        await pilot.press("tab")
+        await until(pilot, lambda: bool(app.prompt.line._suggestion), "the hint is shown")
+        assert app.prompt.line.value == "/deploy "
+        assert app.prompt.line._suggestion == "/deploy <environment>"
+        await pilot.press("right")
+        assert app.prompt.line.value == "/deploy "
+
+    drive(world, act)
+
+
+def test_a_broken_skill_is_listed_with_its_fix_and_can_not_be_picked(world: World):
+    async def act(app: ChatApp, pilot: Pilot[int]) -> None:
+        await type_(pilot, "/lame")
+        [choice] = app.prompt.offered
+        assert choice.kind == "broken"
+        assert "`description` is missing" in choice.description
+        assert "→" in choice.description
+        await pilot.press("tab")
+        assert app.prompt.line.value == "/lame"
+
+    drive(world, act)
+
+
+def test_a_skill_is_called_and_the_reply_is_drawn(world: World):
+    async def act(app: ChatApp, pilot: Pilot[int]) -> None:
+        await type_(pilot, "/deploy staging")
+        await pilot.press("enter")
+        await idle(app, pilot)
+        assert "◆ deploy · you" in shown(app)
+        assert "All **done**." in shown(app)
+
+    drive(world, act, ["All **done**."])
+
+
+def test_an_approval_is_asked_in_the_line_and_a_no_reaches_the_model(world: World):
+    async def act(app: ChatApp, pilot: Pilot[int]) -> None:
+        await type_(pilot, "list it")
+        await pilot.press("enter")
+        await until(pilot, lambda: app.waiting is not None, "it asks")
+        assert "run_command command=touch made" in shown(app)
+        await type_(pilot, "what")
+        await pilot.press("enter")
+        assert app.waiting is not None
+        app.prompt.fill("")
+        await type_(pilot, "n")
+        await pilot.press("enter")
+        await idle(app, pilot)
+        assert not (world.project / "made").exists()
+
+    drive(world, act, [[ToolCall("1", "run_command", {"command": "touch made"})], "Then not."])
+
+
+def test_esc_ends_the_turn_and_the_conversation_goes_on(world: World):
+    async def act(app: ChatApp, pilot: Pilot[int]) -> None:
+        await type_(pilot, "one")
+        await pilot.press("enter")
+        await until(pilot, lambda: app.waiting is not None, "it asks")
+        await pilot.press("escape")
+        await idle(app, pilot)
+        assert "interrupted" in shown(app)
+        await type_(pilot, "two")
+        await pilot.press("enter")
+        await idle(app, pilot)
+        assert "Here I am." in shown(app)
+
+    drive(world, act, [[ToolCall("1", "run_command", {"command": "ls"})], "Here I am."])
+
+
+def test_a_conversation_is_resumed(world: World):
+    async def first(app: ChatApp, pilot: Pilot[int]) -> None:
+        await type_(pilot, "remember me")
+        await pilot.press("enter")
+        await idle(app, pilot)
+
+    async def second(app: ChatApp, pilot: Pilot[int]) -> None:
+        assert "remember me" in shown(app)
+        await type_(pilot, "/resume")
+        await pilot.press("enter")
+        assert "remember me" in shown(app).split("/resume")[1]
+
+    drive(world, first, ["I will."])
+    drive(world, second, [], resume="last")
+
+
+def test_nothing_that_is_said_reaches_the_terminal_as_an_order(world: World):
+    async def act(app: ChatApp, pilot: Pilot[int]) -> None:
+        skill(world.state, "loud", '"red \\e[31m [bold]text[/]"')
+        app.take_library(world.open())
+        await type_(pilot, "/loud")
+        await pilot.press("escape")
+        app.prompt.fill("hello")
+        await pilot.press("enter")
+        await idle(app, pilot)
+        assert "\x1b" not in shown(app)
+        assert "[bold]" in "".join(choice.description for choice in app.prompt.choices)
+        assert "\x1b" not in "".join(choice.description for choice in app.prompt.choices)
+
+    drive(world, act, ["see \x1b]0;title\x07this\x1b[2J"])
+
+
+def test_a_change_of_the_skills_is_shown_as_it_happens(world: World):
+    pytest.importorskip("watchfiles")
+
+    async def act(app: ChatApp, pilot: Pilot[int]) -> None:
+        await pilot.pause(0.5)
+        skill(world.state, "fresh", "A new one")
+        await until(pilot, lambda: "+fresh" in shown(app), "the change is shown")
+        await type_(pilot, "/fre")
+        assert offered(app)[0] == "fresh"
+
+    drive(world, act, watch=True)
+
+
+def test_skills_can_be_kept_from_the_model_in_a_conversation(world: World):
+    async def act(app: ChatApp, pilot: Pilot[int]) -> None:
+        app.prompt.fill("/skills deploy user-only")
+        await pilot.press("enter")
+        await pilot.pause()
+        assert app.talk is not None
+        assert "deploy" not in [entry.name for entry in app.talk.library.catalog().entries]
+        assert "deploy" in [command.name for command in app.talk.library.commands()]
+        app.prompt.fill("/skills deploy off")
+        await pilot.press("enter")
+        await pilot.pause()
+        assert "deploy" not in [command.name for command in app.talk.library.commands()]
+        app.prompt.fill("/skills deploy on")
+        await pilot.press("enter")
+        await pilot.pause()
+        assert "deploy" in [entry.name for entry in app.talk.library.catalog().entries]
+
+    drive(world, act)
+
+
+def test_its_own_commands_answer(world: World):
+    async def act(app: ChatApp, pilot: Pilot[int]) -> None:
+        for line, said in (
+            ("/help", "Esc stops"),
+            ("/why lame", "`description` is missing"),
+            ("/context", "system prompt"),
+            ("/agents", "no agents"),
+            ("/model", "script"),
+            ("/skills", "code-review"),
+        ):
+            app.prompt.fill(line)
+            await pilot.press("enter")
+            await pilot.pause()
+            assert said in shown(app), line
+
+    drive(world, act)
+
+
+def test_without_a_model_it_opens_and_says_how_to_get_one(world: World):
+    async def go() -> str:
+        app = ChatApp(Agent(world.open(), "nobody"), watch=False)
+        async with app.run_test(size=(80, 24)) as pilot:
+            await pilot.pause()
+            await type_(pilot, "/")
+            assert offered(app)[0] == "code-review"
+            return shown(app)
+
+    assert "model" in asyncio.run(go())
+
+
+def test_what_was_activated_is_an_event_and_counts_as_use(world: World):
+    async def act(app: ChatApp, pilot: Pilot[int]) -> None:
+        app.prompt.fill("/summarise it")
+        await pilot.press("enter")
+        await idle(app, pilot)
+        assert app.talk is not None
+        assert isinstance(app.talk.conversation.active[0], Activated)
+
+    drive(world, act, ["Done."])
+    from metier.faces.tui.words import uses
+
+    assert list(uses(str(world.state))) == ["summarise"]
