@@ -7,7 +7,7 @@ import sqlite3
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from select_data import Record
+from bench.select_data import Record
 
 from metier.catalog import rank as ranking
 from metier.catalog.cards import card

@@ -15,8 +15,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-import select_rankers as rankers
-from select_data import Record, Request, padded, requests, skills, stuffed
+from bench import select_rankers as rankers
+from bench.select_data import Record, Request, padded, requests, skills, stuffed
 
 from metier.catalog.stuffing import is_stuffed
 from metier.runtime.searching import Lexical
@@ -224,7 +224,7 @@ def _speed(pool: list[Record], asked: list[Request], folder: Path, quick: bool) 
         base = engine.database
         update = sorted(_timed(lambda one=one, base=base: search.keep(base, [rankers.made(one)])) for one in pool[:200])
         base.close()
-        command = [sys.executable, __file__, "--answer", base.path]
+        command = [sys.executable, "-m", "bench.selection", "--answer", base.path]
         worst, middle, grown = json.loads(subprocess.run(command, capture_output=True, check=True).stdout)
         print(
             f"{size:,} skills: built in {built:.1f} s CPU; a request {middle:.1f} ms, {worst:.1f} at p95; one skill anew {update[100]:.2f} ms; {grown:.1f} MB resident"

@@ -28,7 +28,7 @@ class Database:
         self.path = path
         self._inode = inode
         self.silent = ""
-        """Why it fell silent, or nothing."""
+        """Why it fell silent, or nothing: `damaged`, `locked`, or `unwritable: why`."""
 
     def rows(self, query: str, values: Sequence[Any] = ()) -> list[Any]:
         if self.silent:
@@ -71,7 +71,8 @@ class Database:
             self._fall_silent(error)
 
     def _fall_silent(self, error: sqlite3.Error) -> None:
-        self.silent = "damaged" if _is_damage(error) else "locked"
+        held = "lock" in str(error) or "busy" in str(error)
+        self.silent = "damaged" if _is_damage(error) else "locked" if held else f"unwritable: {error}"
         with contextlib.suppress(sqlite3.Error):
             self._connection.rollback()
         if self.silent == "damaged" and self.path:
@@ -131,6 +132,16 @@ def _made(path: str) -> int:
         return os.fstat(opened).st_ino
     finally:
         os.close(opened)
+
+
+def make_private(path: str) -> None:
+    """A database file that is the owner's alone; one that is there stays as it is, and a link is refused."""
+    try:
+        _made(path)
+    except OSError as error:
+        raise HostError(
+            f"{path} can't be used: {error.strerror}", "check permissions, or set METIER_HOME", path
+        ) from error
 
 
 def _opened(path: str, inode: int, schema: str, version: int) -> tuple[Database | None, str]:

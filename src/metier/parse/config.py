@@ -18,7 +18,7 @@ TOP = (
     "skills", "limits", "catalog", "search", "roots", "plugins", "dialects", "dialect", "agents", "sandbox", "config",
 )  # fmt: skip
 LIMITS = tuple(field.name for field in fields(Limits))
-_SKILLS = ("entries", "allowBundled", "shell")
+_SKILLS = ("entries", "allowBundled", "shell", "install")
 _ENTRY_KINDS = {
     "enabled": (bool, "true or false"),
     "apiKey": (str, "a text"),

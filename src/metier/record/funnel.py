@@ -1,4 +1,4 @@
-"""The funnel: what was shown, at which rank, what of it was activated and used, and how other rankers would have done."""
+"""The funnel: what was shown, at which rank, what was activated and used, and how other rankers would have done."""
 
 from __future__ import annotations
 

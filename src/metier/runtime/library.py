@@ -8,7 +8,7 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 from ..catalog import Named, command_table, match
-from ..host import files, paths
+from ..host import files
 from ..host.database import Database
 from ..host.place import facts
 from ..resolve import Allowed, Terms, asked, resolve
@@ -22,6 +22,7 @@ from ..types.problem import Mark, Problem
 from ..types.settings import Settings
 from ..types.skill import Body, Broken, Skill, StatKey
 from ..types.verdict import Check, Facts, Verdict
+from .locking import locks_of
 
 if TYPE_CHECKING:
     from ..types.activation import Activation, By
@@ -203,6 +204,10 @@ class Library:
 
         from ..parse.body import body_of
 
+        if locks_of(skill, self.place):
+            from .installed import vouch  # only where something was installed
+
+            vouch(self, skill)
         data = self.kept[skill.path] if skill.path in self.kept else _bytes(self, skill)
         text, marks = body_of(data, skill.origin.dialect)
         if marks and marks[-1].fatal:
@@ -255,14 +260,12 @@ def _scheduled(library: Library) -> tuple[Command, ...]:
     """Scheduler skills are no skills of the library; they are offered by name alone."""
     if not library.dialect.serving.commands.scheduled:
         return ()
-    found = []
-    for root in library.roots:
-        for skipped in sorted(root.skip):
-            folder = f"{root.origin.path}/{skipped}"
-            for name in paths.folders_with(folder, "SKILL.md"):
-                path = f"{folder}/{name}/SKILL.md"
-                found.append(Command(f"sched-{name}", None, "run this scheduled skill now", scheduled=path))
-    return tuple(found)
+    from ..schedule.skills import PREFIX, folders
+
+    return tuple(
+        Command(PREFIX + name, None, "run this scheduled skill now", scheduled=f"{folder}/SKILL.md")
+        for name, folder in sorted(folders(library.place).items())
+    )
 
 
 def _same(library: Library, one: Skill, other: Skill) -> bool:

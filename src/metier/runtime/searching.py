@@ -17,7 +17,7 @@ from ..parse.card import card_of_file
 from ..sources import index, search
 from ..sources.search import Made
 from ..types.errors import OutsideSkill
-from ..types.problem import FAMILIES, Mark, Problem, problem
+from ..types.problem import FAMILIES, Problem
 from ..types.search import Card, Ranked
 from ..types.skill import Skill
 
@@ -109,7 +109,7 @@ def stored(library: Library, patience: float = PATIENCE) -> tuple[Lexical | None
     fault = fault or database.silent
     if not fault:
         return engine, None
-    return None, problem(Mark("index-damaged" if fault == "damaged" else "index-locked"), database.path)
+    return None, index.fault(fault, database.path)
 
 
 def _engine(library: Library, database: Database) -> Lexical:

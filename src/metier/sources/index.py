@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 from ..host.database import Database
 from ..types.dialect import Dialect
 from ..types.place import Root
-from ..types.problem import pack, unpack
+from ..types.problem import Mark, Problem, pack, problem, unpack
 from ..types.skill import NOTHING_REQUIRED, Broken, Origin, Requirements, Skill
 from ..types.tree import EMPTY
 
@@ -51,6 +51,13 @@ CREATE VIRTUAL TABLE vocabulary USING fts5vocab (words, 'row');
 """
 """`cards` and what is made of them belong to `search.py`; a look at the roots neither reads nor writes them."""
 _COLUMNS = "dir, ino, mtime, ctime, size, flags, texts"
+
+
+def fault(how: str, path: str) -> Problem:
+    """Why an index can't be used, as a finding: `damaged`, `locked`, or `unwritable: why`."""
+    if how.startswith("unwritable: "):
+        return problem(Mark("index-unwritable", 0, (how.removeprefix("unwritable: "), path.rpartition("/")[0])), path)
+    return problem(Mark("index-damaged" if how == "damaged" else "index-locked"), path)
 
 
 def tag(root: Root) -> str:
