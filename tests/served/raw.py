@@ -3,9 +3,11 @@
 import json
 import os
 import selectors
+import signal
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +29,7 @@ class Raw:
                 stderr=file,
                 cwd=shop.world.project,
                 env={**shop.world.variables, "PATH": os.environ["PATH"]},
+                preexec_fn=partial(signal.signal, signal.SIGINT, signal.SIG_DFL),  # a shell's background ignores it
             )
         assert self.process.stdin is not None
         assert self.process.stdout is not None
