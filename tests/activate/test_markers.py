@@ -132,7 +132,7 @@ def cost(work: Callable[[], object]) -> float:
     return min(tries)
 
 
-@pytest.mark.parametrize("dialect", ["umbra", "agentmd", "claude"])
+@pytest.mark.parametrize("dialect", ["umbra", "agentmd"])
 @pytest.mark.parametrize("opener", OPENERS)
 def test_a_body_of_nothing_but_openers_costs_what_its_length_does(opener: str, dialect: str):
     forms = Forms(ALL[dialect].authoring.arguments, ("name",), ("SKILL_DIR",))

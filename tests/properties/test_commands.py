@@ -88,7 +88,7 @@ class Bench:
             preexec_fn=_kept_small,
         ) as done:
             try:
-                out, _ = done.communicate(timeout=10)
+                out, _ = done.communicate(timeout=60)
             finally:
                 with contextlib.suppress(ProcessLookupError):
                     os.killpg(done.pid, signal.SIGKILL)
