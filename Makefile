@@ -8,10 +8,10 @@ RUN := $(BIN)/python
 MAKEFLAGS += --no-builtin-rules
 .DELETE_ON_ERROR:
 .DEFAULT_GOAL := help
-.PHONY: help venv try test lint fix bench fuzz soak docs map lock clean
+.PHONY: help venv try test lint fix bench bench-select fuzz soak docs map lock clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-7s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' Makefile
 
 venv: $(STAMP) ## make .venv with everything needed to work on metier
 
@@ -37,10 +37,15 @@ fix: $(STAMP) ## mend and format what ruff can
 
 bench: $(STAMP) ## measure
 	$(RUN) bench/run.py
+	$(RUN) bench/schedules.py
+
+bench-select: $(STAMP) ## measure how well the right skill is found
+	$(RUN) -m bench.selection --dense
 
 fuzz: $(STAMP) ## feed the parsers what nobody would write
 	@$(RUN) -c 'import atheris' 2>/dev/null || sh scripts/venv.sh add requirements/fuzz.txt
 	$(RUN) fuzz/run.py
+	METIER_FUZZ=10000 $(RUN) -m pytest tests/properties/test_commands.py tests/properties/test_markers_trusted.py
 
 soak: $(STAMP) ## run the tests, the long ones too
 	METIER_SOAK=1 $(RUN) -m pytest

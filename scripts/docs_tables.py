@@ -59,6 +59,8 @@ _TOP = {
     "plugins": "folders of plugins, each with a manifest",
     "skills": "what is said about single skills (below)",
     "limits": "how much is looked at and listed (below)",
+    "catalog": "what becomes of a catalog that does not fit (below)",
+    "search": "how skills are searched (below)",
     "agents": "agents by name (below)",
     "dialects": "dialects of your own (below)",
     "sandbox": "how programs of skills are kept apart from the machine (below)",
@@ -100,6 +102,11 @@ _LIMITS = {
     "listed": "skills in the catalog",
     "characters": "characters of the catalog",
 }
+_CATALOG = {
+    "policy": "`ranked` or `prefix`, whatever the dialect says",
+    "pinned": "names that always stand in the stable block, in this order",
+}
+_SEARCH = {"dense": "`true` searches by meaning too; needs the extra `dense`, and only your own file may say so"}
 _AGENT = {"skills": "the skills it may use, in its own order; `[]` is none, and without the key it is all"}
 _DIALECT = {
     "like": "the dialect it begins as; `standard` where it is not given",
@@ -123,6 +130,9 @@ _VARIABLES = {
     "HOME": "where `~` is",
     "METIER_HOME": "where metier keeps its own files; `~/.metier` otherwise",
     "METIER_PATH": "folders of skills, separated by `:`, that shadow all others",
+    "METIER_DATABASE_URL": "`postgresql://…`: where a fleet's schedules are; SQLite in metier's folder otherwise",
+    "TZ": "the zone of a schedule that names none; the machine's otherwise",
+    "NOTIFY_SOCKET": "set by systemd: the daemon says that it is ready and alive",
     "OPENCLAW_BUNDLED_SKILLS_DIR": "the folder of the skills that come with OpenClaw",
     "NO_COLOR": "no colours, where it is set to anything",
     "TERM": "no colours, where it is `dumb`",
@@ -157,6 +167,11 @@ def configuration() -> str:
         _keys("sandbox.", ("need",), _SANDBOX),
         "## limits",
         _limits(),
+        "## catalog",
+        "[The catalog and its limits](../concepts/catalog.md) says what these do.",
+        _keys("catalog.", config.CATALOG, _CATALOG),
+        "## search",
+        _keys("search.", config.SEARCH, _SEARCH),
         "## agents.NAME",
         _keys("", ("skills",), _AGENT),
         "## dialects.NAME",

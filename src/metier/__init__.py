@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from .types.catalog import Catalog as Catalog
     from .types.catalog import Command as Command
     from .types.catalog import Entry as Entry
+    from .types.catalog import Habits as Habits
     from .types.catalog import LeftOut as LeftOut
     from .types.catalog import Match as Match
     from .types.dialect import Dialect as Dialect
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from .types.errors import UnknownSkill as UnknownSkill
     from .types.errors import Unloadable as Unloadable
     from .types.problem import Problem as Problem
+    from .types.search import Hit as Hit
     from .types.skill import Body as Body
     from .types.skill import Broken as Broken
     from .types.skill import Origin as Origin
@@ -55,6 +57,8 @@ _HOMES = {
     "Change": "runtime.watching",
     "Match": "types.catalog",
     "LeftOut": "types.catalog",
+    "Habits": "types.catalog",
+    "Hit": "types.search",
     "Check": "types.verdict",
     "open": "runtime",
     "Library": "runtime",

@@ -9,7 +9,7 @@ from tests.host.boxes import Desk, soon
 
 from metier.host import sandbox
 
-TIERS = {"bubblewrap": sandbox.Machine(), "landlock": sandbox.Machine(bwrap="/missing")}
+TIERS = {"bubblewrap": sandbox.Machine(landlock=False), "landlock": sandbox.Machine(bwrap="/missing")}
 
 
 @pytest.fixture(autouse=True)

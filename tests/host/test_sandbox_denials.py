@@ -61,6 +61,11 @@ def test_it_gets_no_socket_to_the_kernel(desk: Desk, family: str):
     assert "PermissionError" in said.stderr
 
 
+def test_it_has_no_network_at_all_where_it_may_have_none(bubble: Desk):
+    names = bubble.says(sh("cut -d: -f1 /proc/net/dev | tail -n +3")).split()
+    assert names == ["lo"]
+
+
 def test_with_the_network_allowed_it_reaches_a_server(desk: Desk, port: int):
     assert sent(desk, "AF_INET", "SOCK_STREAM", ("127.0.0.1", port), network=True)
 

@@ -179,7 +179,7 @@ def test_placeholders_stay_while_another_program_runs_in_the_same_grant(bubble: 
     import threading
 
     outer = sh(
-        "touch started; while [ ! -e go ]; do sleep 0.02; done; mkdir .claude/x 2>/dev/null || echo kept",
+        "touch started; while [ ! -e go ]; do sleep 0.02; done; mkdir -p .claude/x 2>/dev/null || echo kept",
         cwd=bubble.project,
     )
     said: list[str] = []

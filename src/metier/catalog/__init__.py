@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from ..types.catalog import Catalog, LeftOut
 from ..types.dialect import Format, Listing
@@ -14,6 +15,9 @@ from .entries import compact_path, entries_of
 from .fit import Budget, fit
 from .match import Named, match, named
 from .write import layout
+
+if TYPE_CHECKING:
+    from .fold import Wish
 
 __all__ = [
     "Budget",
@@ -44,8 +48,11 @@ def _may_see(skill: Skill) -> bool:
     return not skill.origin.dialect.authoring.user_invocable_hides
 
 
-def catalogue(verdicts: Iterable[Verdict], style: Style, budget: Budget) -> Catalog:
-    """The listing of every skill the model may use; what is not in it is left out with a reason."""
+def catalogue(verdicts: Iterable[Verdict], style: Style, budget: Budget, wish: Wish | None = None) -> Catalog:
+    """The listing of every skill the model may use; what is not in it is left out with a reason.
+
+    What does not fit is folded as wished; without a wish, the longest run from the front is kept.
+    """
     listing = style.listing
     usable = [verdict.skill for verdict in verdicts if not verdict.marks]
     shown = [skill for skill in usable if skill.model_may_invoke and (skill.user_may_invoke or _may_see(skill))]
@@ -56,5 +63,11 @@ def catalogue(verdicts: Iterable[Verdict], style: Style, budget: Budget) -> Cata
     entries = entries_of(shown, listing, style.home)
     if listing.alphabetical:
         entries.sort(key=lambda entry: entry.name)
-    found = fit(entries, layout(style.format or listing.format), budget)
-    return Catalog(found.entries, (*found.left_out, *hidden), found.text)
+    written = layout(style.format or listing.format)
+    found = fit(entries, written, budget)
+    if wish is None or len(found.entries) == len(entries):
+        return Catalog(found.entries, (*found.left_out, *hidden), found.text)
+    from .fold import fold  # most catalogs fit
+
+    folded = fold(entries, written, budget, wish)
+    return replace(folded, left_out=(*folded.left_out, *hidden))

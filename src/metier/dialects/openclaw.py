@@ -73,7 +73,7 @@ OPENCLAW = Dialect(
             MANAGED,
             BUNDLED,
         ),
-        listing=Listing("mandatory", paths="home"),
+        listing=Listing("mandatory", paths="home", policy="prefix"),
         delivery="model-reads",
         tools=("read", "skill_run_script"),
         commands=Commands(form="underscore", matching="loose"),

@@ -1,7 +1,8 @@
-"""The wall clock."""
+"""The wall clock, and the zone it shows."""
 
 from __future__ import annotations
 
+import os
 import time
 
 now_ns = time.time_ns
@@ -18,3 +19,16 @@ def stamp() -> str:
 def today() -> str:
     """Now, as a lock has it: `2026-08-01T09:30:00Z`."""
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+
+
+def zone_name() -> str:
+    """The zone of this machine, by name; UTC where nobody says."""
+    named = os.environ.get("TZ", "").removeprefix(":")
+    if named and not named.startswith("/"):
+        return named
+    try:
+        target = os.path.realpath("/etc/localtime")
+    except OSError:
+        return "UTC"
+    _, found, zone = target.partition("/zoneinfo/")
+    return zone if found else "UTC"

@@ -28,7 +28,7 @@ class Database:
         self.path = path
         self._inode = inode
         self.silent = ""
-        """Why it fell silent, or nothing."""
+        """Why it fell silent, or nothing: `damaged`, `locked`, or `unwritable: why`."""
 
     def rows(self, query: str, values: Sequence[Any] = ()) -> list[Any]:
         if self.silent:
@@ -71,10 +71,11 @@ class Database:
             self._fall_silent(error)
 
     def _fall_silent(self, error: sqlite3.Error) -> None:
-        self.silent = "damaged" if _is_damage(error) else "locked"
+        held = "lock" in str(error) or "busy" in str(error)
+        self.silent = "damaged" if _is_damage(error) else "locked" if held else f"unwritable: {error}"
         with contextlib.suppress(sqlite3.Error):
             self._connection.rollback()
-        if self.silent == "damaged":
+        if self.silent == "damaged" and self.path:
             self.close()
             with contextlib.suppress(HostError, OSError):
                 _remove(self.path, self._inode)
@@ -111,6 +112,14 @@ def open_database(path: str, schema: str, version: int) -> tuple[Database | None
     return None, "unwritable: it can't be made anew"
 
 
+def memory_database(schema: str) -> Database:
+    """A database that nobody else sees and that is gone with the process."""
+    connection = sqlite3.connect(":memory:", isolation_level=None)
+    for statement in schema.split(";"):
+        connection.execute(statement)
+    return Database(connection, "", 0)
+
+
 def _made(path: str) -> int:
     """The file's inode; it is there afterwards, and the owner's alone if it was not before."""
     flags = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW
@@ -123,6 +132,16 @@ def _made(path: str) -> int:
         return os.fstat(opened).st_ino
     finally:
         os.close(opened)
+
+
+def make_private(path: str) -> None:
+    """A database file that is the owner's alone; one that is there stays as it is, and a link is refused."""
+    try:
+        _made(path)
+    except OSError as error:
+        raise HostError(
+            f"{path} can't be used: {error.strerror}", "check permissions, or set METIER_HOME", path
+        ) from error
 
 
 def _opened(path: str, inode: int, schema: str, version: int) -> tuple[Database | None, str]:

@@ -60,3 +60,7 @@ def becoming(target: str) -> Iterator[str]:
         raise HostError(
             f"{target} can't be written: {error.strerror}", "check permissions and space", target
         ) from error
+
+
+def make_executable(path: str) -> None:
+    os.chmod(path, 0o755)

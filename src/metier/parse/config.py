@@ -7,14 +7,16 @@ import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import fields, replace
 from difflib import get_close_matches
-from typing import get_args
+from typing import cast, get_args
 
-from ..types.dialect import Limits
+from ..types.dialect import Limits, Policy
 from ..types.problem import Mark
 from ..types.running import Need
 from ..types.settings import ConfiguredRoot, Settings
 
-TOP = ("skills", "limits", "roots", "plugins", "dialects", "dialect", "agents", "sandbox", "config")
+TOP = (
+    "skills", "limits", "catalog", "search", "roots", "plugins", "dialects", "dialect", "agents", "sandbox", "config",
+)  # fmt: skip
 LIMITS = tuple(field.name for field in fields(Limits))
 _SKILLS = ("entries", "allowBundled", "shell", "install")
 _ENTRY_KINDS = {
@@ -27,15 +29,10 @@ _ENTRY_KINDS = {
 _PERMISSIONS = {"network": bool, "hosts": list, "read": list, "write": list, "env": list}
 _ENTRY = tuple(_ENTRY_KINDS)
 _ROOT = ("path", "dialect", "label")
-_KINDS = {
-    "skills": dict,
-    "sandbox": dict,
-    "limits": dict,
-    "agents": dict,
-    "dialects": dict,
-    "config": dict,
-    "dialect": str,
-}
+CATALOG = ("policy", "pinned")
+SEARCH = ("dense",)
+_TABLES = ("skills", "limits", "catalog", "search", "sandbox", "agents", "dialects", "config")
+_KINDS = {**dict.fromkeys(_TABLES, dict), "dialect": str}
 _at_line = re.compile(r"\(at line (\d+), column \d+\)").search
 
 
@@ -63,7 +60,29 @@ def settings_of(text: str, marks: list[Mark]) -> Settings:
         limits=_limits(tree.get("limits", {}), marks),
         agents=_agents(tree.get("agents", {}), marks),
         allow_bundled=_texts("skills.allowBundled", skills.get("allowBundled", []), marks),
+        policy=_policy(tree.get("catalog", {}), marks),
+        pinned=_texts("catalog.pinned", tree.get("catalog", {}).get("pinned", []), marks),
+        dense=_dense(tree.get("search", {}), marks),
     )
+
+
+def _policy(table: Mapping[str, object], marks: list[Mark]) -> Policy | None:
+    _name_unknown("catalog.", table, CATALOG, marks)
+    chosen = table.get("policy")
+    for policy in get_args(Policy):
+        if chosen == policy:
+            return cast("Policy", policy)
+    if chosen is not None:
+        marks.append(Mark("config-type", 0, ("catalog.policy", " or ".join(get_args(Policy)))))
+    return None
+
+
+def _dense(table: Mapping[str, object], marks: list[Mark]) -> bool:
+    _name_unknown("search.", table, SEARCH, marks)
+    wanted = table.get("dense", False)
+    if not isinstance(wanted, bool):
+        marks.append(Mark("config-type", 0, ("search.dense", "true or false")))
+    return wanted is True
 
 
 def _line_of(message: str, text: str) -> int:
@@ -91,6 +110,9 @@ def merged(first: Settings, second: Settings) -> Settings:
         limits={**first.limits, **second.limits},
         agents={**first.agents, **second.agents},
         allow_bundled=second.allow_bundled or first.allow_bundled,
+        policy=second.policy or first.policy,
+        pinned=second.pinned or first.pinned,
+        dense=first.dense,
     )
 
 

@@ -96,6 +96,7 @@ class LibraryDesk:
         off: Off = "" if usable and skill.origin.trusted else "untrusted"
         if library.settings.shell_off:
             off = "off"
+        rooted = skill.origin.dialect.authoring.rooted
         terms = Terms(
             run=lambda source, env, shell, limit: self._command(skill, source, env, (shell, limit)),
             off=off or ("preview" if preview else ""),
@@ -105,7 +106,7 @@ class LibraryDesk:
                 "CLAUDE_PROJECT_DIR": library.place.project,
                 **self.variables,
             },
-            folders=frozenset(path.partition("/")[0] for path in paths.tree_paths(skill.directory) if "/" in path),
+            folders=frozenset(name for name in rooted if paths.is_folder(f"{skill.directory}/{name}")),
             clock=monotonic,
         )
         return render(skill, library.read(skill).text, call, terms)
@@ -113,7 +114,8 @@ class LibraryDesk:
     def _command(self, skill: Skill, source: str, values: dict[str, str], bounds: tuple[Shell, float]) -> Ran:
         shell, limit = bounds
         env = environment(self.library, skill)
-        argv = (*shell_program(shell, env), source)
+        own_name = ("",) if "$0" in source else ()  # a word that was not given is no word, not the shell's name
+        argv = (*shell_program(shell, env), source, *own_name)
         cwd = skill.directory if shell.cwd == "skill" else self.cwd
         program = Program(argv, cwd, env | values, limit, merged=shell.output == "merged")
         return self._run(program, skill)
@@ -134,7 +136,9 @@ class LibraryDesk:
         """Part of a text file; every other path, kind of file or content is refused in words."""
         if path.startswith(("/", "~")) or _elsewhere.match(path):
             raise Refused(f"Access denied: '{path}' is outside skill directory")
-        if _private.search(path.removeprefix("./")):
+        real = paths.real_path(f"{skill.directory}/{path}") if paths.can_be_path(path) else path
+        inside = real.removeprefix(f"{paths.real_path(skill.directory)}/")
+        if _private.search(path.removeprefix("./")) or (inside != real and _private.search(inside)):
             raise Refused(f"Access denied: '{path}' is a private file")
         vouch(self.library, skill)
         try:

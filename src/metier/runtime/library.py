@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING
 
-from ..catalog import Budget, Named, Style, catalogue, command_table, match
-from ..host import files, paths
+from ..catalog import Named, command_table, match
+from ..host import files
 from ..host.database import Database
 from ..host.place import facts
 from ..resolve import Allowed, Terms, asked, resolve
 from ..resolve.eligibility import checklist
 from ..sources import Shelf
-from ..types.catalog import Catalog, Command, Match
-from ..types.dialect import Dialect, Format, Limits
-from ..types.errors import BadRequest, Changed, MetierError, UnknownSkill, Unloadable
+from ..types.catalog import Catalog, Command, Habits, Match
+from ..types.dialect import Dialect, Format, Limits, Policy
+from ..types.errors import Changed, MetierError, UnknownSkill, Unloadable
 from ..types.place import Place, Root
 from ..types.problem import Mark, Problem
 from ..types.settings import Settings
@@ -26,8 +26,10 @@ from .locking import locks_of
 
 if TYPE_CHECKING:
     from ..types.activation import Activation, By
+    from ..types.search import Audience, Hit
     from ..types.tool import Tool
     from .desk import LibraryDesk
+    from .finding import Finder
     from .opening import Request
     from .versions import Snapshot
     from .watching import Change, Stop
@@ -84,22 +86,35 @@ class Library:
         return resolve(self.skills, self.facts, terms)
 
     def catalog(
-        self, *, format: Format | None = None, max_skills: int | None = None, max_chars: int | None = None
+        self,
+        *,
+        format: Format | None = None,
+        max_skills: int | None = None,
+        max_chars: int | None = None,
+        policy: Policy | None = None,
+        request: str = "",
+        habits: Habits | None = None,
     ) -> Catalog:
         """The listing for a system prompt, in the dialect's form and within its limits.
 
-        A limit cuts from the end; the note that then says how many were left out comes on top of it.
+        What does not fit is left out as the policy says, the dialect's own if none is given: `ranked` keeps a part
+        of the limits for skills that answer `request`, which belong at the end of the conversation; `prefix` cuts
+        from the end, and the note that then says how many were left out comes on top of the limits.
         """
-        if format is not None and format not in get_args(Format):
-            raise BadRequest(f"`{format}` is not a format", "one of: " + ", ".join(get_args(Format)))
-        if min(max_skills or 0, max_chars or 0) < 0:
-            raise BadRequest("a limit can't be less than nothing", "give a number from 0 up, or None for no limit")
-        budget = Budget(
-            self.limits.listed if max_skills is None else max_skills,
-            self.limits.characters if max_chars is None else max_chars,
-        )
-        style = Style(self.dialect.serving.listing, self.place.home, format)
-        return catalogue(self.in_order(), style, budget)
+        from .listing import Asked, catalog_of
+
+        return catalog_of(self, Asked(format, max_skills, max_chars, policy, request, habits))
+
+    def search(self, query: str, *, limit: int = 10, audience: Audience = "model") -> tuple[Hit, ...]:
+        """The skills that answer a request, best first.  A model finds what its catalog may list, a person all."""
+        return self.finder.search(query, limit, audience)
+
+    @cached_property
+    def finder(self) -> Finder:
+        """What searches these skills; the index is brought up to date when it is first asked for."""
+        from .finding import finder_of
+
+        return finder_of(self)
 
     def in_order(self) -> Sequence[Verdict]:
         """An agent's own order where it has a list."""
@@ -119,6 +134,12 @@ class Library:
         table = command_table(self.verdicts, rules, reserved, _scheduled(self))
         begin = prefix.removeprefix("/")
         return tuple(command for command in table if command.name.startswith(begin)) if begin else table
+
+    def pick(self, typed: str, limit: int = 10) -> tuple[Command, ...]:
+        """The commands a person may mean by what they have typed so far, best first: letters or whole words."""
+        from .finding import pick
+
+        return pick(self, typed, limit)
 
     def match(self, line: str) -> Match:
         """What a line of input calls, if it calls anything: `at` is its place in `commands()`."""
@@ -147,12 +168,10 @@ class Library:
         raise UnknownSkill(name, self.nearest(name))
 
     def nearest(self, name: str) -> tuple[str, ...]:
-        """Up to three names that a misspelled one may have meant."""
-        from difflib import get_close_matches
+        """Up to three names that a misspelled or half-remembered one may have meant."""
+        from .finding import nearest
 
-        known = dict.fromkeys([*(skill.name for skill in self.skills), *(broken.id for broken in self.broken)])
-        folded = {one.lower(): one for one in known}
-        return tuple(folded[one] for one in get_close_matches(name.lower(), folded, 3, 0.6))
+        return nearest(self, name)
 
     def desk(self, *, cwd: str = "", by: By = "model", write: Sequence[str] = ()) -> LibraryDesk:
         """The skills as a model, a person or a schedule may use them; `write` are folders that scripts may write in."""
@@ -189,25 +208,11 @@ class Library:
             from .installed import vouch  # only where something was installed
 
             vouch(self, skill)
-        data = self.kept[skill.path] if skill.path in self.kept else self._bytes(skill)
+        data = self.kept[skill.path] if skill.path in self.kept else _bytes(self, skill)
         text, marks = body_of(data, skill.origin.dialect)
         if marks and marks[-1].fatal:
             raise unloadable(Broken(skill.id, skill.path, skill.key, skill.origin, marks))
         return Body(skill, text, "sha256:" + sha256(data).hexdigest(), marks)
-
-    def _bytes(self, skill: Skill) -> bytes:
-        folder, _, name = skill.path.rpartition("/")
-        try:
-            key, data = files.read_skill_file(folder, name, self.limits.file_bytes)
-        except OSError as error:
-            raise Unloadable(
-                f"{skill.path} can't be read: {error.strerror or 'too large'}",
-                "reload the library",
-                skill.path,
-            ) from error
-        if key != skill.key:
-            raise Changed(f"{skill.path} changed since the library was opened", "reload the library", skill.path)
-        return data
 
     @cached_property
     def snapshot(self) -> Snapshot:
@@ -238,14 +243,12 @@ def _scheduled(library: Library) -> tuple[Command, ...]:
     """Scheduler skills are no skills of the library; they are offered by name alone."""
     if not library.dialect.serving.commands.scheduled:
         return ()
-    found = []
-    for root in library.roots:
-        for skipped in sorted(root.skip):
-            folder = f"{root.origin.path}/{skipped}"
-            for name in paths.folders_with(folder, "SKILL.md"):
-                path = f"{folder}/{name}/SKILL.md"
-                found.append(Command(f"sched-{name}", None, "run this scheduled skill now", scheduled=path))
-    return tuple(found)
+    from ..schedule.skills import PREFIX, folders
+
+    return tuple(
+        Command(PREFIX + name, None, "run this scheduled skill now", scheduled=f"{folder}/SKILL.md")
+        for name, folder in sorted(folders(library.place).items())
+    )
 
 
 def _same(library: Library, one: Skill, other: Skill) -> bool:
@@ -260,3 +263,18 @@ def _same(library: Library, one: Skill, other: Skill) -> bool:
         return digest(one.directory) == digest(other.directory)  # scripts count as well
     except (MetierError, OSError):
         return False
+
+
+def _bytes(library: Library, skill: Skill) -> bytes:
+    folder, _, name = skill.path.rpartition("/")
+    try:
+        key, data = files.read_skill_file(folder, name, library.limits.file_bytes)
+    except OSError as error:
+        raise Unloadable(
+            f"{skill.path} can't be read: {error.strerror or 'too large'}",
+            "reload the library",
+            skill.path,
+        ) from error
+    if key != skill.key:
+        raise Changed(f"{skill.path} changed since the library was opened", "reload the library", skill.path)
+    return data

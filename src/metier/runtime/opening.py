@@ -20,7 +20,7 @@ from ..sources.roots import Wanted, named_root, roots
 from ..types.dialect import Dialect, Limits
 from ..types.errors import BadRequest
 from ..types.place import Place, Root
-from ..types.problem import Mark, Problem, problem
+from ..types.problem import Mark, Problem
 from ..types.settings import Settings
 from ..types.skill import Skill
 from .configuring import CONFIG, all_dialects, known_dialects, own_roots, settings_of_place
@@ -85,8 +85,7 @@ def open_at(place: Place, request: Request) -> Library:
 
         withheld = {**marks_of(seen.skills, locks, database), **withheld}
     if database is not None and database.silent:
-        fault = Mark("index-damaged" if database.silent == "damaged" else "index-locked")
-        problems.append(problem(fault, database.path))
+        problems.append(index.fault(database.silent, database.path))
     return Library(
         place=place,
         request=request,
@@ -174,12 +173,8 @@ def _serving(name: str, dialects: Mapping[str, Dialect]) -> Dialect:
 def _database(place: Place, problems: list[Problem]) -> Database | None:
     path = f"{place.state}/{INDEX}"
     database, how = open_database(path, index.SCHEMA, index.READER)
-    if how == "damaged":
-        problems.append(problem(Mark("index-damaged"), path))
-    elif how == "locked":
-        problems.append(problem(Mark("index-locked"), path))
-    elif how.startswith("unwritable: "):
-        problems.append(problem(Mark("index-unwritable", 0, (how.removeprefix("unwritable: "), place.state)), path))
+    if how not in ("ok", "new"):
+        problems.append(index.fault(how, path))
     return database
 
 

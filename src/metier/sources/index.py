@@ -9,11 +9,11 @@ from typing import Any, TypeAlias
 from ..host.database import Database
 from ..types.dialect import Dialect
 from ..types.place import Root
-from ..types.problem import pack, unpack
+from ..types.problem import Mark, Problem, pack, problem, unpack
 from ..types.skill import NOTHING_REQUIRED, Broken, Origin, Requirements, Skill
 from ..types.tree import EMPTY
 
-READER = 2
+READER = 3
 """Raised whenever parsing changes: what an older reader wrote is then not believed."""
 
 _USER, _MODEL, _ENABLED, _BROKEN, _TIDY = 1, 2, 4, 8, 16
@@ -33,16 +33,31 @@ CREATE TABLE roots (id INTEGER PRIMARY KEY, tag TEXT NOT NULL UNIQUE);
 CREATE TABLE skills (
     root INTEGER NOT NULL, dir TEXT NOT NULL,
     ino INTEGER NOT NULL, mtime INTEGER NOT NULL, ctime INTEGER NOT NULL, size INTEGER NOT NULL,
-    flags INTEGER NOT NULL, texts TEXT NOT NULL, searched INTEGER NOT NULL DEFAULT 0,
+    flags INTEGER NOT NULL, texts TEXT NOT NULL,
     PRIMARY KEY (root, dir)
 ) WITHOUT ROWID;
 CREATE TABLE notes (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE memos (
     key TEXT PRIMARY KEY, guards TEXT NOT NULL, answer TEXT NOT NULL, at INTEGER NOT NULL
 ) WITHOUT ROWID;
-CREATE VIRTUAL TABLE words USING fts5 (name, description, root UNINDEXED, dir UNINDEXED);
+CREATE TABLE cards (
+    id INTEGER PRIMARY KEY, path TEXT NOT NULL UNIQUE, mark TEXT NOT NULL, whole INTEGER NOT NULL,
+    name TEXT NOT NULL, description TEXT NOT NULL, more TEXT NOT NULL, stuffed INTEGER NOT NULL, vector BLOB
+);
+CREATE VIRTUAL TABLE words USING fts5 (
+    name, description, more, content = 'cards', content_rowid = 'id', tokenize = 'unicode61 remove_diacritics 0'
+);
+CREATE VIRTUAL TABLE vocabulary USING fts5vocab (words, 'row');
 """
+"""`cards` and what is made of them belong to `search.py`; a look at the roots neither reads nor writes them."""
 _COLUMNS = "dir, ino, mtime, ctime, size, flags, texts"
+
+
+def fault(how: str, path: str) -> Problem:
+    """Why an index can't be used, as a finding: `damaged`, `locked`, or `unwritable: why`."""
+    if how.startswith("unwritable: "):
+        return problem(Mark("index-unwritable", 0, (how.removeprefix("unwritable: "), path.rpartition("/")[0])), path)
+    return problem(Mark("index-damaged" if how == "damaged" else "index-locked"), path)
 
 
 def tag(root: Root) -> str:
@@ -118,7 +133,7 @@ def remember(database: Database, root: Root, fresh: Iterable[Skill | Broken], go
                 change("DELETE FROM skills WHERE root = ? AND dir = ?", (number, relative))
                 continue  # it could not be taken apart again; it is simply read each time
             change(
-                "INSERT OR REPLACE INTO skills VALUES (?, ?, ?, ?, ?, ?, ?, ?, 0)",
+                "INSERT OR REPLACE INTO skills VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
                 (number, relative, *item.key, flags, _APART.join(texts)),
             )
 
@@ -148,35 +163,3 @@ def _requirements(text: str) -> Requirements:
     lists = {key: tuple(value) for key, value in found.items() if isinstance(value, list)}
     rest: dict[str, Any] = {**found, **lists}
     return Requirements(**rest)
-
-
-def search(database: Database, query: str, most: int = 20) -> list[tuple[str, str, str]]:
-    """Root tag, folder and name of the skills whose name or description hold the words, best first."""
-    _catch_up(database)
-    words = " OR ".join('"' + word.replace('"', '""') + '"' for word in query.split())
-    if not words:
-        return []
-    found: list[tuple[str, str, str]] = database.rows(
-        "SELECT roots.tag, words.dir, words.name FROM words JOIN roots ON roots.id = words.root"
-        " WHERE words MATCH ? ORDER BY bm25(words, 4.0, 1.0), words.name LIMIT ?",
-        (words, most),
-    )
-    return found
-
-
-def _catch_up(database: Database) -> None:
-    """Bring the full-text table up to date: searching pays for it, listing never does."""
-    with database.change() as change:
-        change(
-            "DELETE FROM words WHERE NOT EXISTS (SELECT 1 FROM skills"
-            " WHERE skills.root = words.root AND skills.dir = words.dir AND searched = 1)"
-        )
-        for root, relative, texts in database.rows(
-            "SELECT root, dir, texts FROM skills WHERE searched = 0 AND flags & ? = 0", (_BROKEN,)
-        ):
-            name, description, *_ = texts.split(_APART, 2)
-            change(
-                "INSERT INTO words (name, description, root, dir) VALUES (?, ?, ?, ?)",
-                (name, description, root, relative),
-            )
-        change("UPDATE skills SET searched = 1 WHERE searched = 0")

@@ -11,7 +11,7 @@ from .skill import Skill
 from .text import tokens_of
 
 By: TypeAlias = Literal["user", "model", "schedule"]
-InsertKind: TypeAlias = Literal["argument", "variable", "path", "command", "appended", "removed"]
+InsertKind: TypeAlias = Literal["argument", "variable", "path", "command", "escape", "appended", "removed"]
 
 
 @dataclass(frozen=True)

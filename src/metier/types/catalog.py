@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
+from .problem import Problem
 from .skill import Skill
 from .text import tokens_of
 
@@ -26,8 +28,20 @@ class LeftOut(NamedTuple):
     """A skill that is usable and not in the listing."""
 
     name: str
-    reason: Literal["limit-listed", "limit-characters", "hidden-from-model"]
+    reason: Literal["limit-listed", "limit-characters", "hidden-from-model", "merged"]
     location: str
+
+
+@dataclass(frozen=True)
+class Habits:
+    """What is known of a person's use of skills, frozen when a conversation begins."""
+
+    pinned: tuple[str, ...] = ()
+    """Names that always stand in the stable block, in this order."""
+    used: Mapping[str, int] = field(default_factory=dict)
+    """How often each skill was used, by the path of its file."""
+    seed: str = ""
+    """The conversation: it decides which skill that was never used gets a chance to be seen."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +51,13 @@ class Catalog:
     entries: tuple[Entry, ...]
     left_out: tuple[LeftOut, ...]
     text: str
-    """What goes into the prompt; empty where there is nothing to list."""
+    """What goes into the prompt; empty where there is nothing to list.  No request changes a byte of it."""
+    suggested: tuple[Entry, ...] = ()
+    """What is shown for this request, best first, where the whole did not fit."""
+    ranked: str = ""
+    """The same as text for the end of the conversation, and how many more there are; never for its beginning."""
+    problems: tuple[Problem, ...] = ()
+    """Why nothing could be ranked although something was left out."""
 
     @property
     def characters(self) -> int:

@@ -15,6 +15,8 @@ CommandForm: TypeAlias = Literal["name", "directory", "underscore", "hyphen"]
 Matching: TypeAlias = Literal["exact", "loose", "tail"]
 Links: TypeAlias = Literal["follow", "contain"]
 Splitting: TypeAlias = Literal["quotes", "blanks", "shell", "none"]
+Policy: TypeAlias = Literal["ranked", "prefix"]
+"""A listing that does not fit: a stable block and one ranked for the request, or the longest run from the front."""
 
 
 @dataclass(frozen=True)
@@ -130,6 +132,15 @@ class Listing:
     paths: PathStyle = "absolute"
     description_cut: int | None = None
     alphabetical: bool = False
+    policy: Policy = "ranked"
+
+
+MANUAL_RUN = (
+    "[Running the existing scheduler skill: <name> · this is a manual trigger, not a new schedule]\n"
+    "Follow the SKILL body below now, and give its result.\n"
+    "**Do not** activate `scheduler-skill-creator`, **do not** run `init_scheduler_skill.py`, "
+    "**do not** call add_schedule"
+)
 
 
 @dataclass(frozen=True)
@@ -139,6 +150,9 @@ class Commands:
     matching: Matching = "exact"
     scheduled: bool = False
     """Scheduler skills stand at the end as `/sched-…`."""
+    manual_run: str = MANUAL_RUN
+    """What stands before the body of a scheduler skill that a person runs by hand."""
+    manual_extra: str = "Further instructions: "
 
 
 @dataclass(frozen=True)

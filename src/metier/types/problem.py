@@ -16,7 +16,10 @@ ParseCode: TypeAlias = Literal[
     "compatibility-too-long", "unknown-field",
 ]  # fmt: skip
 FileCode: TypeAlias = Literal["file-case", "not-a-file", "unreadable", "link-outside", "link-broken"]
-LintCode: TypeAlias = Literal["hidden-text", "placeholder-hazard", "field-typo", "tools-invalid"]
+LintCode: TypeAlias = Literal[
+    "hidden-text", "placeholder-hazard", "foreign-construct", "field-typo", "tools-invalid", "stuffed-description",
+    "trigger-interference",
+]  # fmt: skip
 EligibilityCode: TypeAlias = Literal[
     "disabled", "not_in_allowlist", "platform", "binary", "any_binary", "env", "config"
 ]
@@ -141,7 +144,18 @@ MEANINGS: dict[Code, Meaning] = {
     "placeholder-hazard": Meaning(
         "warning", "`{0}` will be replaced by an argument", "{1}"
     ),
+    "foreign-construct": Meaning("warning", "`{0}` means nothing in {1} and stays as it is", "{2}"),
     "field-typo": Meaning("warning", "`{0}` is not a field", "did you mean `{1}`?"),
+    "stuffed-description": Meaning(
+        "warning",
+        "the description is written to be found: {0}",
+        "say what the skill does and when to use it, and no more",
+    ),
+    "trigger-interference": Meaning(
+        "warning",
+        "it would be chosen before `{0}` for {1}",
+        "say more narrowly what it is for, or what it is not for",
+    ),
     "tools-invalid": Meaning("warning", "`allowed-tools` has unbalanced brackets", "balance ( and )"),
     "disabled": Meaning("error", "Skill disabled in config", "{0}"),
     "not_in_allowlist": Meaning(

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from .dialect import Dialect
+from .dialect import Dialect, Policy
 
 Setting: TypeAlias = object
 """A value as TOML or JSON has it."""
@@ -42,6 +42,12 @@ class Settings:
     limits: Mapping[str, int] = field(default_factory=dict)
     agents: Mapping[str, tuple[str, ...] | None] = field(default_factory=dict)
     allow_bundled: tuple[str, ...] = ()
+    policy: Policy | None = None
+    """What becomes of a catalog that does not fit, whatever the dialect says."""
+    pinned: tuple[str, ...] = ()
+    """Names that always stand in the stable block of a folded catalog."""
+    dense: bool = False
+    """Whether searches go by meaning too, with the extra `dense`."""
 
     def at(self, path: str) -> Setting:
         """The value at a dotted path, in the whole tree or under `config`; None where there is none."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from datetime import datetime
 from typing import Any
 
 import click
@@ -129,6 +130,10 @@ def holds(key: str, expected: Any, actual: dict[str, Any]) -> bool:
         return key in actual and set(expected) == set(actual[key])
     if key == "error":
         return bool(actual.get("error")) is expected
+    if key == "error_contains":
+        return expected in actual.get("message", "")
+    if key == "at":
+        return "at" in actual and datetime.fromisoformat(actual["at"]) == datetime.fromisoformat(expected)
     if key == "fields":
         return _within(expected, actual.get("fields"))
     return key in actual and bool(actual[key] == expected)

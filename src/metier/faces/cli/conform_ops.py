@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable
+from datetime import datetime
 from typing import Any
 
 from ...catalog import Budget, command_names, compact_path, fit, layout, match, named
@@ -173,6 +174,18 @@ def source(_: str, given: Case) -> Case:
     return named | {key: value for key, value in (("path", found.path), ("ref", found.ref)) if value}
 
 
+def schedule_time(_: str, given: Case) -> Case:
+    from ...schedule import when
+
+    try:
+        found = when.schedule_time(given["text"], datetime.fromisoformat(given["now"]), given["tz"])
+    except BadRequest as error:
+        return {"error": True, "message": error.message}
+    if isinstance(found, when.Cron):
+        return {"kind": "cron", "cron": found.expression}
+    return {"kind": "once", "at": found.at.isoformat()}
+
+
 OPS: dict[str, Callable[[str, Case], Case]] = {
     "frontmatter": frontmatter,
     "validate": validate,
@@ -188,6 +201,7 @@ OPS: dict[str, Callable[[str, Case], Case]] = {
     "substitute": conform_acts.substitute,
     "render": conform_acts.render,
     "tools": conform_acts.tools,
+    "schedule_time": schedule_time,
 }
 ABSENT = {"source": ("path", "ref")}
 """What an operation must not give when a case does not name it."""

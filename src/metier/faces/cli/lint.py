@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -15,11 +15,12 @@ from ...parse.lint import lint as read_closely
 from ...parse.mend import mend
 from ...parse.text import Refusal, text_of
 from ...runtime import Library
+from ...runtime.inspecting import selection_marks
 from ...sources.roots import Wanted, guessed
 from ...types.dialect import Dialect
 from ...types.errors import BadRequest, OutsideSkill
 from ...types.problem import Mark, Problem, problem
-from ...types.skill import Found, Origin
+from ...types.skill import Found, Origin, Skill
 from .app import Context
 from .printing import clean, paint, problem_dict, problem_lines, say, say_json
 from .validate import LIMIT, file_fault, skill_file
@@ -46,10 +47,11 @@ class Closely(NamedTuple):
 @click.option("--json", "as_json", is_flag=True, help="One JSON document.")
 @click.pass_context
 def lint(context: click.Context, where: tuple[str, ...], fix: bool, dialect: str | None, as_json: bool) -> None:
-    """Find slips in skills: what was repaired to load them, misspelled fields, hidden text, `$1` hazards.
+    """Find slips in skills: what was repaired to load them, misspelled fields, hidden text, hazards, keyword lists.
 
     PATH is a skill's folder, its SKILL.md, or a folder of skills; without PATH, every skill that `metier list`
-    shows.  Exit code 1 if errors or warnings remain.
+    shows.  Up to twenty skills that are named so are also held against the others: which of their trigger prompts
+    would they steal?  Exit code 1 if errors or warnings remain.
     """
     settings: Context = context.obj
     library = settings.library() if dialect is None else replace(settings, dialect=None).library()
@@ -62,7 +64,8 @@ def lint(context: click.Context, where: tuple[str, ...], fix: bool, dialect: str
         folders = sorted(skill_folders(library))
     known = skill_folders(library)
     chosen = library.dialects[name] if name else None
-    found = [closely(folder, library, chosen or known.get(folder), fix) for folder in folders]
+    named = bool(where) and len(folders) <= _BESIDE
+    found = [closely(folder, library, chosen or known.get(folder), fix, named) for folder in folders]
     if as_json:
         say_json(
             [
@@ -128,7 +131,11 @@ def dialect_of(folder: str, library: Library) -> Dialect:
     return library.dialects[guessed(folder.rpartition("/")[0], wanted)]
 
 
-def closely(folder: str, library: Library, dialect: Dialect | None, fix: bool) -> Closely:
+_BESIDE = 20
+"""So many skills, named on the command line, are also held against the others; that takes a moment each."""
+
+
+def closely(folder: str, library: Library, dialect: Dialect | None, fix: bool, beside: bool = False) -> Closely:
     if not paths.is_folder(folder):
         code = Mark("not-found" if not paths.exists(folder) else "not-a-directory", fatal=True)
         return Closely(folder, (problem(code, folder),))
@@ -140,10 +147,11 @@ def closely(folder: str, library: Library, dialect: Dialect | None, fix: bool) -
     left = ""
     if fix:
         name, left = _mend(folder, name, library, mended)
-    return Closely(f"{folder}/{name}", tuple(_problems(folder, name, chosen, library.dialects)), tuple(mended), left)
+    found = [*_problems(folder, name, chosen, library, beside)]
+    return Closely(f"{folder}/{name}", tuple(found), tuple(mended), left)
 
 
-def _problems(folder: str, name: str, dialect: Dialect, dialects: Mapping[str, Dialect]) -> Iterator[Problem]:
+def _problems(folder: str, name: str, dialect: Dialect, library: Library, beside: bool) -> Iterator[Problem]:
     path = f"{folder}/{name}"
     try:
         key, data = files.read_skill_file(folder, name, LIMIT)
@@ -152,8 +160,10 @@ def _problems(folder: str, name: str, dialect: Dialect, dialects: Mapping[str, D
         return
     origin = Origin("path", 1, "root", folder.rpartition("/")[0], dialect)
     marks = () if name == "SKILL.md" else (Mark("file-case", 0, (name,)),)
-    found = parse(Found(origin, paths.real_name(folder), path, key, data, True, marks), dialects)
+    found = parse(Found(origin, paths.real_name(folder), path, key, data, True, marks), library.dialects)
     yield from found.problems
+    if isinstance(found, Skill):
+        yield from (problem(mark, path) for mark in selection_marks(found, library if beside else None))
     try:
         text = text_of(data, True, [])
     except Refusal:

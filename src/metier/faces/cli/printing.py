@@ -12,7 +12,16 @@ from ...types.problem import Code, Problem
 from ...types.text import flat, one_line, shortened, unseen_escaped
 from ...types.verdict import Verdict
 
-_STYLES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "blue": "34", "cyan": "36"}
+_STYLES = {
+    "bold": "1",
+    "dim": "2",
+    "red": "31",
+    "green": "32",
+    "yellow": "33",
+    "blue": "34",
+    "magenta": "35",
+    "cyan": "36",
+}
 _SEVERITY = {"error": "red", "warning": "yellow", "info": "dim"}
 UNTRUSTED: tuple[Code, ...] = ("untrusted", "changed-since-trust")
 UNAPPROVED: tuple[Code, ...] = ("unapproved", "changed-since-approval", "lock-unreadable")

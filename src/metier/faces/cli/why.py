@@ -126,12 +126,15 @@ def _cut(reason: str, library: Library) -> str:
         "hidden-from-model": "`disable-model-invocation` or `user-invocable` hides it from the model",
         "limit-listed": f"cut by the limit of {limits.listed} skills in the catalog",
         "limit-characters": f"cut by the limit of {limits.characters} characters for the catalog",
+        "merged": "it stands in the line of another of the same name and description",
     }[reason]
 
 
 def _raise(reason: str) -> str:
     limit = {"limit-listed": "limits.listed", "limit-characters": "limits.characters"}.get(reason)
-    return f"raise `{limit}` in the configuration, or remove skills you do not use" if limit else ""
+    if not limit:
+        return ""
+    return f"raise `{limit}` in the configuration, pin it with `catalog.pinned`, or remove skills you do not use"
 
 
 def _no_command(verdict: Verdict) -> str:

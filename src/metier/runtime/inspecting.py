@@ -1,0 +1,71 @@
+"""What a new or changed skill does to the choice among the others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from ..catalog.cards import card
+from ..catalog.stuffing import demands, is_stuffed
+from ..host import paths
+from ..parse.triggers import FILES, triggers_in, triggers_said
+from ..types.errors import HostError
+from ..types.problem import Mark
+from ..types.skill import Skill
+from .searching import Lexical
+
+if TYPE_CHECKING:
+    from .library import Library
+
+_NEIGHBOURS = 8
+_PROMPTS = 8
+_NAMED = 3
+"""Prompts that a finding names."""
+
+
+class Theft(NamedTuple):
+    """A prompt that would go to the newcomer instead of its owner."""
+
+    owner: Skill
+    prompt: str
+
+
+def selection_marks(skill: Skill, library: Library | None = None) -> tuple[Mark, ...]:
+    """What there is to say about a skill's description, on its own and beside the skills of a library."""
+    marks = []
+    if is_stuffed(skill.description):
+        why = "it asks to be used whatever is wanted" if demands(skill.description) else "it is a list of keywords"
+        marks.append(Mark("stuffed-description", 0, (why,)))
+    stolen: dict[str, list[str]] = {}
+    for theft in thefts(library, skill) if library is not None else ():
+        stolen.setdefault(theft.owner.name, []).append(theft.prompt)
+    for owner, prompts in stolen.items():
+        said = "; ".join(f"“{prompt}”" for prompt in prompts[:_NAMED])
+        marks.append(Mark("trigger-interference", 0, (owner, said)))
+    return tuple(marks)
+
+
+def thefts(library: Library, newcomer: Skill) -> Iterator[Theft]:
+    """The trigger prompts of its neighbours that a skill would be chosen for before them."""
+    engine = library.finder.engines[0]
+    if not isinstance(engine, Lexical):
+        return
+    mine = card(newcomer.name, newcomer.description)
+    for hit in library.search(f"{newcomer.name} {newcomer.description}", limit=_NEIGHBOURS + 1):
+        if hit.skill.path == newcomer.path or hit.skill.identity == newcomer.identity:
+            continue
+        for prompt in prompts_of(hit.skill):
+            if engine.loses(prompt, hit.skill.path, newcomer.path, mine):
+                yield Theft(hit.skill, prompt)
+
+
+def prompts_of(skill: Skill) -> tuple[str, ...]:
+    """What its author tests it with, or the phrases its description quotes."""
+    for name in FILES:
+        try:
+            text = paths.read_text_file(f"{skill.directory}/{name}")
+        except HostError:
+            continue
+        if text is not None and (found := triggers_in(text)):
+            return found[:_PROMPTS]
+    return triggers_said(skill.description)[:_PROMPTS]
