@@ -328,8 +328,9 @@ def test_where_it_goes_is_chosen_by_option(desk: Desk, repo: Repo):
 def test_what_a_person_adds_to_a_project_is_trusted_and_nothing_else_of_it(desk: Desk, repo: Repo):
     desk.skill("theirs", under=desk.project / ".agents/skills")
     assert desk.say("add", str(repo.path), "--skill", "pdf", "--yes", "--project").code == 0
+    assert desk.say("add", str(repo.path), "--skill", "docx", "--unapproved", "--project").code == 0
     found = {one["name"]: one["state"] for one in json.loads(desk.say("list", "--json").out)["skills"]}
-    assert found == {"pdf": "ready", "theirs": "untrusted"}
+    assert found == {"docx": "untrusted", "pdf": "ready", "theirs": "untrusted"}
 
 
 @pytest.mark.parametrize("name", ["../x", ".", "..", "/abs", "C:x", "con", "a/b", "", "-x", "x\ny", "a\\b", "x."])

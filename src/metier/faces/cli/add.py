@@ -64,7 +64,7 @@ def add(
                 raise
             if as_json:
                 say_json(_document(offer, done, at.ground.root))
-    if done:
+    if done and not unapproved:
         trust_placed(at.place, at.ground, [place for change in done for place in change.skills])
     if not as_json:
         _report(offer, done, dry_run, unapproved)
