@@ -90,7 +90,7 @@ class House:
             "STEPS": str(steps),
             "SECONDS": str(seconds),
             "LOG": str(self.log),
-            "PACE": repr({"poll": 0.1, "queue_poll": 0.1, "beat": 0.3, "lease": 1.5, "grace": 5.0} | pace),
+            "PACE": repr({"poll": 0.1, "queue_poll": 0.1, "beat": 0.3, "lease": 5.0, "grace": 5.0} | pace),
         }
         if self.url:
             env["METIER_DATABASE_URL"] = self.url
@@ -115,6 +115,11 @@ class House:
         path = self.folder / f"{name}.out"
         return path.read_text(encoding="utf-8") if path.exists() else ""
 
+    def all_said(self) -> str:
+        return "\n".join(
+            f"{path.name}: {path.read_text(encoding='utf-8')}" for path in sorted(self.folder.glob("*.out"))
+        )
+
     def lines(self) -> list[str]:
         return self.log.read_text(encoding="utf-8").splitlines() if self.log.exists() else []
 
@@ -131,7 +136,7 @@ class House:
     def until(self, holds: Callable[[], bool], seconds: float = 120.0) -> None:
         end = time.monotonic() + seconds
         while not holds():
-            assert time.monotonic() < end, f"it never came so: {self.states()} {self.said()}"
+            assert time.monotonic() < end, f"it never came so: {self.states()} {self.all_said()}"
             time.sleep(0.05)
 
     def close(self) -> None:

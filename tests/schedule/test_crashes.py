@@ -74,8 +74,8 @@ def test_the_work_of_one_machine_goes_to_the_other_within_seconds(tmp_path, post
         other.until(lambda: "works as" in other.said("second"))
         one.kill(first)
         killed = time.monotonic()
-        one.until(lambda: any(line.endswith(f" {second.pid}") for line in one.lines()))
-        assert time.monotonic() - killed < 60  # the lease is a second and a half; the rest is for a busy machine
+        other.until(lambda: any(line.endswith(f" {second.pid}") for line in one.lines()))
+        assert time.monotonic() - killed < 60  # the lease is five seconds; the rest is for a busy machine
         one.until(lambda: one.states() == ["finished"])
         counts = [one.done()[next(iter(one.done()))[0], str(step)] for step in range(30)]
         assert sorted(set(counts)) in ([1], [1, 2])
