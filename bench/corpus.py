@@ -15,7 +15,7 @@ SEED = 20_260
 VERSION = 1
 """Raise it when what is written changes, and every corpus is made anew."""
 
-CORPORA = Path(__file__).resolve().parents[1] / ".bench" / "corpora"
+CORPORA = (Path(__file__).resolve().parents[1] / ".bench" / "corpora").resolve()
 SMALL = (5_000, 10_000)
 LARGE = (100_000, 100_000)
 

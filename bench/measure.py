@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 BENCH = Path(__file__).resolve().parent
-STATE = BENCH.parent / ".bench"
+STATE = (BENCH.parent / ".bench").resolve()
 HOME = STATE / "home"
 CONTENDERS = BENCH / "contenders"
 PATIENCE = 900

@@ -15,7 +15,7 @@ from metier.parse import events, head_of, lines, parse
 from metier.parse.fences import cut
 from metier.parse.fields import settle
 from metier.parse.mend import mend, quoted
-from metier.parse.simple import simple
+from metier.parse.simple import Simple, simple
 from metier.parse.text import Refusal, text_of
 from metier.types.problem import MEANINGS, pack, unpack
 from metier.types.skill import Broken, Found, Origin, Skill
@@ -184,6 +184,63 @@ def test_the_short_way_gives_what_the_long_way_gives_or_nothing(block, dialect, 
         short = simple(one)
         if short is not None:
             same(short, the_long_way(one))
+
+
+DESCRIBED = st.one_of(
+    scalars(0),
+    TEXT,
+    st.tuples(st.sampled_from(["", ">", "|-", '"', "'"]), st.lists(TEXT.map(str.strip), min_size=1, max_size=4)).map(
+        lambda drawn: {
+            "": "\n  ".join(drawn[1]),
+            '"': '"' + "\n  ".join(drawn[1]).replace("\\", "").replace('"', '\\"') + '"',
+            "'": "'" + "\n  ".join(drawn[1]).replace("'", "''") + "'",
+        }.get(drawn[0], drawn[0] + "\n  " + "\n  ".join(drawn[1]))
+    ),
+).filter(lambda text: "\0" not in text and "\r" not in text)
+BELOW = st.one_of(st.just(""), mappings(), st.lists(st.tuples(KEYS, TEXT).map(": ".join), max_size=4).map("\n".join))
+READ_BEFORE = Simple()
+
+
+@bounded(3000)
+@given(DESCRIBED, BELOW, st.sampled_from(sorted(ALL)))
+@example("Use when: asked", "license: MIT", "standard")
+@example("Use when: asked: twice", "x: y: z", "standard")
+@example('"Say \\"go\\" to start\n  and \\"stop\\""', "license: MIT\nlicense: MIT", "standard")
+@example('"ends blank \n  goes on"', "", "standard")
+@example("'it''s'", "metadata:\n  openclaw:\n    requires:\n      bins: [git]", "openclaw")
+@example("goes on\n  here: and\n  there", "", "standard")
+@example("goes on\n  here:\n  there", "", "standard")
+@example("Déjà vu — naïve", "tags:\n- a\n- b", "standard")
+@example("|\n  one\n  two", "x: |\n  a\n\n  b\ny: z", "standard")
+def test_the_short_way_reads_any_description_as_the_long_way_does(description, below, dialect):
+    for more in (f"{below}\n" if below else "", f"{below}\n\n"):
+        text = f"---\nname: s\ndescription: {description}\n{more}---\nBody\n"
+        one = found(text.encode("utf-8", "replace"), dialect)
+        for short in (simple(one), READ_BEFORE.read(*one[:5]), READ_BEFORE.read(*one[:5])):
+            if short is not None:
+                same(short, the_long_way(one))
+
+
+@pytest.mark.parametrize(
+    "description",
+    ["Plain.", "A colon:here", "Use when: asked", '"In \\"quotes\\""', "'It''s'", ">\n  Two\n  lines", "|-\n  Two\n  lines",
+     "Goes on\n  below", '"Goes on\n  in quotes"', "Déjà vu — naïve"],
+)  # fmt: skip
+def test_the_short_way_is_taken_whatever_form_a_description_has(description):
+    one = found(f"---\nname: s\ndescription: {description}\nlicense: MIT\nx: y\n---\nBody\n".encode())
+
+    assert simple(one) is not None
+    same(simple(one), the_long_way(one))
+
+
+def test_what_one_dialect_made_of_a_field_is_not_what_another_makes_of_it():
+    text = b"---\nname: s\ndescription: d\nwhen_to_use: always\nlicense: MIT\n---\n"
+    reader = Simple()
+
+    for dialect in (*ALL, *ALL):
+        short = reader.read(*found(text, dialect)[:5])
+        if short is not None:
+            same(short, the_long_way(found(text, dialect)))
 
 
 def test_the_short_way_is_taken_by_a_plain_skill():

@@ -235,3 +235,27 @@ def test_a_project_whose_own_path_is_not_utf8_opens_with_an_index(world: World):
         library = world.open(index=True, place=place)
         assert ids(library) == ["theirs", "mine"]
         assert library.snapshot.version
+
+
+@pytest.mark.parametrize("root", [".agents/skills", ".claude/skills"])
+@pytest.mark.parametrize("length", [900, 1_100, 3_000, 5_000, 40_000])
+def test_a_head_is_read_to_its_end_however_long_it_is(world: World, root: str, length: int):
+    folder = world.home / root / "long"
+    folder.mkdir(parents=True)
+    more = "x: " + "y" * length
+    (folder / "SKILL.md").write_text(f"---\nname: long\n{more}\ndescription: Comes last.\n---\n" + "Body.\n" * 2_000)
+
+    [skill] = [skill for skill in world.open().skills if skill.id == "long"]
+
+    assert skill.description == "Comes last."
+    assert len(skill.extra.text("x")) == length
+
+
+def test_a_description_is_taken_from_a_body_that_begins_beyond_the_first_kilobyte(world: World):
+    folder = world.home / ".umbra/skills" / "late"
+    folder.mkdir(parents=True)
+    (folder / "SKILL.md").write_text("---\nname: late\nx: " + "y" * 1_000 + "\n---\n\n\nSays what it does.\n\nMore.\n")
+
+    [skill] = world.open(dialect="umbra").skills
+
+    assert skill.description == "Says what it does."

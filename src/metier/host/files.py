@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TypeAlias
 
 from ..types.errors import OutsideSkill
-from ..types.skill import StatKey
+from ..types.skill import NO_KEY, StatKey
 
 HEAD = 1_024
 """Holds the frontmatter of all but a few skills in a thousand."""
@@ -40,6 +40,10 @@ class TooLarge(OSError):
 
 Head: TypeAlias = tuple[StatKey, bytes, bool, int]
 """The file's key, its first bytes, whether they are all of it, and its device."""
+
+
+NamedHead: TypeAlias = tuple[str, bytes | OSError, StatKey, bool, int]
+"""A skill's folder, the first bytes of its file, then key, whether that is all, and device."""
 
 
 def key_of(found: os.stat_result) -> StatKey:
@@ -176,40 +180,39 @@ def read_head(folder: int, relative: str, limit: int, links: bool = False) -> He
     return _head(open_beneath(folder, relative, links), limit)
 
 
-def read_heads(
-    folder: int, prefix: str, names: Iterable[str], limit: int, contained: bool
-) -> Iterator[tuple[str, Head | OSError]]:
-    """The heads of many skills beneath a folder, or why each can't be read.
+def read_more(folder: int, relative: str, limit: int, contained: bool) -> Head:
+    """The head of a skill whose first bytes were not enough; opened as `read_heads` opens it."""
+    flags = _READ | os.O_NOFOLLOW
+    return _head(open_beneath(folder, relative) if contained else os.open(relative, flags, dir_fd=folder), limit)
+
+
+def read_heads(folder: int, prefix: str, names: Iterable[str], limit: int, contained: bool) -> list[NamedHead]:
+    """The first bytes of many skills beneath a folder, or why each can't be read.
 
     In a root whose links are the user's own, only the file itself must not be a link.
     """
     flags = _READ | os.O_NOFOLLOW
     open_file, fstat, read, close = os.open, os.fstat, os.read, os.close
+    found: list[NamedHead] = []
     for name in names:
         file = f"{prefix}{name}/SKILL.md"
         try:
             opened = open_beneath(folder, file) if contained else open_file(file, flags, dir_fd=folder)
         except OSError as error:
-            yield name, error
+            found.append((name, error, NO_KEY, False, 0))
             continue
         try:
-            found = fstat(opened)
-            size = found.st_size
-            key = (found.st_ino, found.st_mtime_ns, found.st_ctime_ns, size)
-            if found.st_mode & _TYPE != _REGULAR or size > limit:
-                yield name, _refusal(found, key)
-                continue
-            head = read(opened, HEAD)
-            if size > HEAD:
-                end = head.find(b"\n---\n", 3)
-                if (end < 0 or head.find(b"description:", 0, end) < 0) and (more := wanted_beyond(head)):
-                    head += read(opened, more)
+            now = fstat(opened)
+            size = now.st_size
+            key = (now.st_ino, now.st_mtime_ns, now.st_ctime_ns, size)
+            plain = now.st_mode & _TYPE == _REGULAR and size <= limit
+            head = read(opened, HEAD) if plain else _refusal(now, key)
+            found.append((name, head, key, size <= HEAD, now.st_dev))
         except OSError as error:
-            yield name, error
-            continue
+            found.append((name, error, NO_KEY, False, 0))
         finally:
             close(opened)
-        yield name, (key, head, len(head) >= size, found.st_dev)
+    return found
 
 
 def _refusal(found: os.stat_result, key: StatKey) -> OSError:

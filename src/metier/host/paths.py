@@ -31,10 +31,10 @@ def list_names(folder: int | str) -> Listed:
     folders, links, files = [], [], []
     with os.scandir(folder) as entries:
         for entry in entries:
-            if entry.is_symlink():
-                links.append(entry.name)
-            elif entry.is_dir(follow_symlinks=False):
+            if entry.is_dir(follow_symlinks=False):
                 folders.append(entry.name)
+            elif entry.is_symlink():
+                links.append(entry.name)
             else:
                 files.append(entry.name)
     folders.sort()

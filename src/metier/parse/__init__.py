@@ -13,17 +13,19 @@ from .events import BadYaml
 from .fences import cut
 from .fields import Head, dialect_named, settle
 from .repair import repair, repair_colons
-from .simple import simple
+from .simple import Simple, simple
 from .text import Refusal, text_of
 
-__all__ = ["head_of", "parse", "text_of"]
+__all__ = ["Simple", "head_of", "parse", "parse_any", "text_of"]
 
 
 def parse(found: Found, dialects: Mapping[str, Dialect]) -> Skill | Broken:
     """Read the head of a SKILL.md.  One that does not load comes back as Broken, with every reason."""
-    skill = simple(found)
-    if skill is not None:
-        return skill
+    return simple(found) or parse_any(found, dialects)
+
+
+def parse_any(found: Found, dialects: Mapping[str, Dialect]) -> Skill | Broken:
+    """The same by the long way, which reads whatever the short one does not."""
     marks = list(found.marks)
     origin = found.origin
     try:

@@ -26,7 +26,7 @@ _COMMON = frozenset(
     }
 )
 """Keys that are known to be keys, so that most lines need no pattern."""
-_SPECIAL = frozenset("!&*-?:,[]{}#|>@%`\"' ")
+SPECIAL = frozenset("!&*-?:,[]{}#|>@%`\"' ")
 _IN_FLOW = re.compile(r"[\[\]{}\"'#&*!|>%@`?]|: |:,|:$").search
 _JSON = re.compile(
     r'(?:[{}\[\], ]|"[^"\\]{0,200}":?|(?:true|false|null|-?[0-9]{1,30}(?:\.[0-9]{1,30})?)(?=[,}\] ]))+'
@@ -50,7 +50,7 @@ def read(block: str) -> dict[str, Raw] | None:
         if (
             key not in _COMMON
             or not value
-            or value[0] in _SPECIAL
+            or value[0] in SPECIAL
             or value[-1] in " :"
             or (":" in value and ": " in value)
             or not value.isprintable()
@@ -83,7 +83,7 @@ def _mapping(lines: list[str], depth: int, at: int, found: dict[str, Raw]) -> di
         if key in found or not value.isprintable():
             return None
         value = value.strip(" ")
-        if value and value[0] not in _SPECIAL:
+        if value and value[0] not in SPECIAL:
             if ": " in value or " #" in value or value[-1] == ":":
                 return None
             if at < count and lines[at][:1] == " ":
@@ -168,7 +168,7 @@ def _continued(value: str, below: list[str]) -> str | None:
     parts = [value]
     for line in below:
         part = line.strip(" ")
-        if not part or part[0] in _SPECIAL or not line.isprintable():
+        if not part or part[0] in SPECIAL or not line.isprintable():
             return None
         if ": " in part or " #" in part or part[-1] == ":":
             return None
@@ -182,7 +182,7 @@ def _flow_list(inner: str) -> list[Raw] | None:
     if not inner.strip(" "):
         return []
     items = [item.strip(" ") for item in inner.split(",")]
-    if any(not item or item[0] in _SPECIAL for item in items):
+    if any(not item or item[0] in SPECIAL for item in items):
         return None
     return list(items)
 
@@ -254,7 +254,7 @@ def _block_list(lines: list[str]) -> list[Raw] | None:
     items: list[Raw] = []
     for line in lines:
         item = line[2:].strip(" ")
-        if line[:2] != "- " or not item or item[0] in _SPECIAL or not line.isprintable():
+        if line[:2] != "- " or not item or item[0] in SPECIAL or not line.isprintable():
             return None
         if ": " in item or " #" in item or item[-1] == ":":
             return None

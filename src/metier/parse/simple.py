@@ -6,13 +6,14 @@ It gives what the long way gives, or None; a property test holds the two togethe
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
+from typing import Any, TypeAlias
 
-from ..types.dialect import Authoring
+from ..types.dialect import Dialect
 from ..types.problem import Mark
-from ..types.skill import NOTHING_REQUIRED, Found, Skill
-from ..types.tree import EMPTY, Raw, Tree, Unread
-from . import events, lines
+from ..types.skill import NO_KEY, NOTHING_REQUIRED, Found, Origin, Requirements, Skill, StatKey
+from ..types.text import flat
+from ..types.tree import EMPTY, Raw
+from . import lines
 from .events import LONGEST
 from .fields import (
     LONGEST_DESCRIPTION,
@@ -24,222 +25,242 @@ from .fields import (
     line_of,
     spell,
 )
-from .needs import TELLING, may_require
+from .needs import may_require
 
-_TELLING = frozenset(
-    {"user-invocable", "disable-model-invocation", "argument-hint", "compatibility", "config", "arguments"}
+_DECIDING = frozenset(
+    {"user-invocable", "disable-model-invocation", "argument-hint", "compatibility", "config", "arguments", *SPELLINGS}
 )
 """Fields that decide something, whatever they hold."""
-_DECIDING = frozenset({*_TELLING, *SPELLINGS, "name", "description"})
-_SPELLED = frozenset(SPELLINGS)
 _BY_FOLDER = frozenset({"free", "standard"})
 """Rules that a name of at most 64 characters meets by being its folder's name."""
 
-_start = re.compile(
-    rb"---\nname: ([A-Za-z0-9][A-Za-z0-9-]*)\ndescription: "
-    rb"(?:([A-Za-z0-9][ -~]*)\n|\"([ !#-\[\]-~]*)\"\n|'([ -&(-~]*)'\n"
-    rb"|([|>])-?\n((?:  [!-~](?:[ -~]*[!-~])?\n)+))"
+_ORDINARY = bytes(set(range(32, 127)) - set(b":#"))
+"""What may stand anywhere in plain text but at its ends."""
+_FIRST = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789")
+"""What plain text may begin with."""
+_BLANK = 32
+_double = rb"[ !#-\[\]-~]*(?:\\\"[ !#-\[\]-~]*)*"
+_single = rb"[ -&(-~]*(?:''[ -&(-~]*)*"
+_other_text = re.compile(
+    rb"\"(" + _double + rb"(?:\n  [!#-\[\]-~]" + _double + rb")*)\"\n"
+    rb"|'(" + _single + rb"(?:\n  [!-&(-~]" + _single + rb")*)'\n"
+    rb"|([|>])-?\n((?:  [!-~](?:[ -~]*[!-~])?\n)+)"
+    rb"|([A-Za-z0-9](?:[ -~]*[!-~])?\n(?:  [A-Za-z0-9(](?:[ -~]*[!-~])?\n)*)"
 ).match
-"""A name, then a description that is plain, quoted or a block of evenly indented lines, all in ASCII."""
-_KEY = rb"[A-Za-z_][A-Za-z0-9_-]{0,63}:"
-_WORDS = rb"[A-Za-z0-9][A-Za-z0-9 ,./()@_*+-]*"
-_VALUE = rb"(?:" + _WORDS + rb"(?::[A-Za-z0-9/*][A-Za-z0-9 ,./()@_*+-]*)*|\"[A-Za-z0-9 ,./()@_*+:-]*\")"
-_more = re.compile(
-    rb"(?:" + _KEY + rb"(?: (?:" + _VALUE + rb"|\[[A-Za-z0-9][A-Za-z0-9_-]*(?:, ?[A-Za-z0-9][A-Za-z0-9_-]*)*\])\n"
-    rb"|\n(?:(?:  - " + _WORDS + rb"\n)+|(?:  " + _KEY + rb" " + _VALUE + rb"\n)+)))+---\n"
-).match
-"""Further frontmatter that can wait: texts, lists and maps of texts that the plain reader is sure of."""
-_keys = re.compile(rb"(" + _KEY + rb")[^\n]*\n(?: [^\n]*\n)*").findall
-_inner_keys = re.compile(rb"\n  (" + _KEY + rb")").findall
-_even_tools = re.compile(rb"\nallowed-tools: [^()\n]*(?:\([^()\n]*\)[^()\n]*)*\n").search
+"""Text in quotes, in a block of evenly indented lines, or plain and perhaps going on in such lines."""
+_MOST_KNOWN = 4_096
 new = tuple.__new__
+
+Rest: TypeAlias = tuple[str, bool, bool, bool, Requirements, Any, Any]
+"""The fields of a Skill from its hint to what was noted: all that comes of what follows the description."""
+Field: TypeAlias = tuple[str, Raw, bool]
+"""A key, its value, and whether that decides anything."""
+_NO_FIELD: Field = ("", "", True)
+"""What the plain reader is not sure of by itself, or what is not one field."""
+_REPAIRED = (Mark("yaml-repaired", 3, ("`description`, taken as plain text",)),)
+_NO_REST: Rest = ("", True, True, True, NOTHING_REQUIRED, EMPTY, ())
 
 
 def simple(found: Found) -> Skill | None:
     """A skill whose name is its folder's and whose frontmatter the plain reader knows."""
-    origin, id, path, key, head, _, marks, _ = found
-    # `find`, because `in` on bytes first tries its left side as a number and makes an error of that.
-    if head.find(b"\0") >= 0 or marks or not (head.isascii() or _is_text(head)):
-        return None
-    begun = _start(head)
-    if begun is None:
-        return _by_lines(found)
-    authoring = origin.dialect.authoring
-    description = _description(begun)
-    at = begun.end()
-    if description is None or head[at : at + 1] == b" ":
-        return _by_lines(found)
-    if begun[1].decode("ascii") != id or len(description) > LONGEST_DESCRIPTION:
-        return None
-    if len(id) > LONGEST_NAME or authoring.name_rule not in _BY_FOLDER:
-        return None
-    rest: Unread | Tree = EMPTY
-    noted: tuple[Mark, ...] = ()
-    if not head.startswith(b"---\n", at):
-        more = _more(head, at)
-        if more is None or more.end() > LONGEST:
-            return _beyond(found, description, at)
-        lightly = _lightly(head, more.span(), authoring)
-        if lightly is None:
-            return _at_once(found, description, head[at : more.end() - 5].decode("ascii"), at)
-        rest, noted = lightly
-    tidy = "  " not in description and "\n" not in description  # and the name is plain ASCII, or we were not here
-    return new(
-        Skill, (id, id, description, path, key, origin, "", True, True, True, NOTHING_REQUIRED, rest, noted, tidy)
-    )
+    return None if found.marks else Simple().read(*found[:5])
 
 
-def _beyond(found: Found, description: str, at: int) -> Skill | None:
-    """The same where what follows the description is not of the simplest kind."""
-    head = found.head
-    end = head.find(b"\n---", at - 1)
-    if end < at or end > LONGEST or head[end + 4 : end + 5] != b"\n":
-        return None
-    return _at_once(found, description, head[at:end].decode(), at)
+class Simple:
+    """`simple` for many skills.  Those of one root often have the same lines, and these are read once."""
 
+    __slots__ = ("_by_folder", "_dialect", "_fields", "_rests")
 
-def _surely(source: str) -> dict[str, Raw]:
-    """What waited, read at last: by the plain reader, or by YAML should that one not be sure after all."""
-    tree = lines.read(source)
-    return tree if tree is not None else events.read(source).tree
+    def __init__(self) -> None:
+        self._dialect: Dialect | None = None
+        self._by_folder = False
+        self._rests: dict[bytes, Rest] = {}
+        """What comes of all that stands below a description, in the dialect at hand."""
+        self._fields: dict[str, Field] = {}
 
-
-def _made(found: Found, description: str, rest: object, noted: tuple[Mark, ...]) -> Skill:
-    id = found[1]
-    tidy = (
-        "  " not in description
-        and "\n" not in description
-        and description.isascii()
-        and id.isascii()
-        and "  " not in id
-    )
-    return new(
-        Skill,
-        (
-            id, id, description, found[2], found[3], found[0], "", True, True, True, NOTHING_REQUIRED, rest, noted,
-            tidy,
-        ),
-    )  # fmt: skip
-
-
-def _description(begun: re.Match[bytes]) -> str | None:
-    """The description, unless YAML might read it otherwise."""
-    _, plain, double, single, style, block = begun.groups()
-    if plain is not None:
-        text = plain.decode("ascii")
-        if ":" in text and (": " in text or text[-1] == ":"):
+    def read(self, origin: Origin, id: str, path: str, key: StatKey, head: bytes) -> Skill | None:
+        """The fields of a Found come one by one: that saves making it."""
+        if origin.dialect is not self._dialect:
+            self._turn_to(origin.dialect)
+        repaired: tuple[Mark, ...] = ()
+        # `find`, because `in` on bytes first tries its left side as a number and makes an error of that.
+        if head.find(b"\0") >= 0 or not self._by_folder or not (head.isascii() or _is_text(head)):
             return None
-        return None if text[-1] == " " or ("#" in text and " #" in text) else text
-    if block is None:
-        text = (double if single is None else single).decode("ascii")
-        return text if text and text[0] != " " and text[-1] != " " else None
-    text = block[2:-1].decode("ascii")
-    return text.replace("\n  ", " " if style == b">" else "\n")
+        if not id.isascii() or " " in id or len(id) > LONGEST_NAME:
+            return _by_lines(Found(origin, id, path, key, head, False))
+        begun = f"---\nname: {id}\ndescription: ".encode()
+        at = len(begun)
+        stop = head.find(b"\n", at)
+        end = head.find(b"\n---\n", stop)
+        if end < 0 or not head.startswith(begun) or head[10] not in _FIRST:
+            return _by_lines(Found(origin, id, path, key, head, False))
+        if (
+            head[at] in _FIRST
+            and head[stop - 1] != _BLANK
+            and head[stop + 1] != _BLANK
+            and head[10:stop].translate(None, _ORDINARY) == b"\n:"
+        ):
+            description = head[at:stop].decode()
+            tidy = "  " not in description
+            further = 0
+        else:
+            other = _other(head, at, stop)
+            if other is None:
+                return _by_lines(Found(origin, id, path, key, head, False))
+            description, stop, repaired = other
+            tidy = "  " not in description and "\n" not in description and description.isascii()
+            further = head.count(b"\n", at, stop)
+        if end > LONGEST_DESCRIPTION and (len(description) > LONGEST_DESCRIPTION or end > LONGEST):
+            return None
+        rest = _NO_REST
+        if stop < end:
+            below = head[stop : end + 1]
+            learnt = self._rests.get(below) or self._learn(origin, below)
+            if learnt is None:
+                return None
+            rest = learnt
+        hint, user, model, enabled, requires, extra, noted = rest
+        if further and noted:
+            noted = tuple([mark._replace(line=mark.line + further) for mark in noted])
+        if repaired:
+            noted = (*repaired, *noted)
+        return new(
+            Skill, (id, id, description, path, key, origin, hint, user, model, enabled, requires, extra, noted, tidy)
+        )
+
+    def _turn_to(self, dialect: Dialect) -> None:
+        """Forget what rests meant: another dialect reads the same text otherwise."""
+        self._dialect = dialect
+        self._by_folder = dialect.authoring.name_rule in _BY_FOLDER
+        self._rests = {}
+
+    def _learn(self, origin: Origin, below: bytes) -> Rest | None:
+        """What follows a description of one line; it begins and ends with a line feed."""
+        text = below.decode()
+        source = text.strip("\n")
+        rows = source.split("\n")
+        if "\n " in source:
+            rows = _with_indented(rows)
+        tree: dict[str, Raw] = {}
+        decides = False
+        for row in rows:
+            key, value, telling = self._fields.get(row) or self._learn_field(row)
+            decides = decides or telling
+            tree[key] = value
+        if len(tree) < len(rows) or "" in tree:
+            tree, decides = lines.read(source) or {}, True
+        rest = _rest(origin, tree, "\n" + text) if decides else _noted(tree, origin.dialect, "\n" + text)
+        if rest is not None:
+            if len(self._rests) >= _MOST_KNOWN:
+                self._rests.clear()
+            self._rests[below] = rest
+        return rest
+
+    def _learn_field(self, row: str) -> Field:
+        tree = lines.read(row)
+        field: Field = _NO_FIELD
+        if tree and len(tree) == 1:
+            key, value = tree.popitem()
+            field = (key, value, _decides(key, value))
+        if len(self._fields) >= _MOST_KNOWN:
+            self._fields.clear()
+        self._fields[row] = field
+        return field
 
 
-def _lightly(head: bytes, span: tuple[int, int], authoring: Authoring) -> tuple[Unread, tuple[Mark, ...]] | None:
-    """Further frontmatter that decides nothing: kept as it is written, and read when asked for."""
-    start, end = span
-    keys = tuple(_keys(head, start, end - 4))
-    shape = (keys, authoring.fields)
-    known = _shapes.get(shape)
-    if known is None:
-        known = _shape(keys, authoring)
-        if len(_shapes) >= _MOST_SHAPES:
-            _shapes.clear()
-        _shapes[shape] = known
-    waits, unknown, first, tools = known
-    if not waits or (tools and not _even_tools(head, start - 1, end)):
-        return None
-    source = head[start : end - 5].decode("ascii")
-    lines_each = source.count("\n") + 1 == len(keys)
-    if not lines_each and not _inner_wait(_inner_keys(head, start, end)):
-        return None
-    if not unknown:
-        return new(Unread, (source, _surely)), ()
-    at = start - 1 if lines_each else head.index(b"\n" + keys[first], start - 1)
-    line = head.count(b"\n", 0, at) + 2 + (first if lines_each else 0)
-    return new(Unread, (source, _surely)), (new(Mark, ("unknown-field", line, unknown, False)),)
+def _other(head: bytes, at: int, stop: int) -> tuple[str, int, tuple[Mark, ...]] | None:
+    """A description that is not the plainest, where its last line ends, and what was mended in it."""
+    matched = _other_text(head, at)
+    if matched is None:
+        text = head[at:stop].decode()
+        if not text or text[0] in lines.SPECIAL or not text.isprintable() or head[stop + 1] == _BLANK:
+            return None
+        return (text, stop, ()) if _stays_plain(text) else None
+    stop = matched.end() - 1
+    double, single, style, block, plain = matched.groups()
+    if plain is not None:
+        text = plain[:-1].decode("ascii")
+        if "\n" not in text and ": " in text and " #" not in text and head[stop + 1] != _BLANK:
+            return text, stop, _REPAIRED
+        if not all(map(_stays_plain, text.split("\n"))):
+            return None
+        text = text.replace("\n  ", " ")
+    elif block is not None:
+        text = block[2:-1].decode("ascii").replace("\n  ", " " if style == b">" else "\n")
+    elif double is not None:
+        text = double.decode("ascii").replace("\n  ", " ").replace('\\"', '"')
+    else:
+        text = single.decode("ascii").replace("\n  ", " ").replace("''", "'")
+    blank = not text or text[0] == " " or text[-1] == " " or head[stop + 1] == _BLANK or b" \n" in matched[0]
+    return None if blank else (text, stop, ())
 
 
-class _Shape(NamedTuple):
-    """What a set of keys means to a dialect; few sets occur, and those often."""
-
-    waits: bool
-    unknown: tuple[str, ...]
-    first: int
-    tools: bool
+def _stays_plain(text: str) -> bool:
+    """Whether nothing in a text begins a map or a comment."""
+    return ": " not in text and " #" not in text and text[-1] not in " :"
 
 
-_shapes: dict[tuple[tuple[bytes, ...], frozenset[str]], _Shape] = {}
-_MOST_SHAPES = 4_096
+def _with_indented(rows: list[str]) -> list[str]:
+    """Each field with the lines that are indented below it."""
+    fields: list[str] = []
+    for row in rows:
+        if row[:1] == " " and fields:
+            fields[-1] += "\n" + row
+        else:
+            fields.append(row)
+    return fields
 
 
-def _shape(keys: tuple[bytes, ...], authoring: Authoring) -> _Shape:
-    names = [key[:-1].decode("ascii") for key in keys]
-    unknown = [name for name in names if name not in authoring.fields]
-    waits = _DECIDING.isdisjoint(names) and len(set(names)) == len(names)
-    first = names.index(unknown[0]) if unknown else 0
-    return _Shape(waits, (", ".join(unknown),) if unknown else (), first, "allowed-tools" in names)
+def _decides(key: str, value: Raw) -> bool:
+    """Whether a field holds something to look at; most do not."""
+    if key == "metadata":
+        return not isinstance(value, dict) or "dialect" in value or may_require({key: value})
+    if key == "allowed-tools":
+        return not isinstance(value, str) or flat_brackets(value) is None
+    return key in _DECIDING or key in ("name", "description")
 
 
-def _inner_wait(keys: list[bytes]) -> bool:
-    """Whether maps inside hold no key twice and nothing that decides."""
-    return len(set(keys)) == len(keys) and _TELLING_INSIDE.isdisjoint(keys)
-
-
-_TELLING_INSIDE = frozenset(key.encode() + b":" for key in (*TELLING, "dialect"))
-
-
-def _at_once(found: Found, description: str, source: str, start: int) -> Skill | None:
-    """The same, read now because it decides something."""
-    tree = lines.read(source)
-    if not tree or "name" in tree or "description" in tree:
-        return None
-    return _with_more(found, tree, description, "\n" * found.head.count(b"\n", 4, start) + source)
+def _noted(tree: dict[str, Raw], dialect: Dialect, block: str) -> Rest:
+    """What fields mean that decide nothing: all that may be said is that the dialect does not know them."""
+    unknown = [key for key in tree if key not in dialect.authoring.fields]
+    noted: tuple[Mark, ...] = ()
+    if unknown:
+        noted = (new(Mark, ("unknown-field", line_of(unknown[0], block), (", ".join(unknown),), False)),)
+    return ("", True, True, True, NOTHING_REQUIRED, tree, noted)
 
 
 def _by_lines(found: Found) -> Skill | None:
     """The same where name and description do not stand first, or hold more than ASCII."""
     head, id = found.head, found.id
-    end = head.find(b"\n---", 3)
-    if not head.startswith(b"---\n") or end < 4 or head[end + 4 : end + 5] != b"\n":
+    end = head.find(b"\n---\n", 3)
+    if not head.startswith(b"---\n") or end < 4:
         return None
     block = head[4:end].decode()
     tree = lines.read(block)
-    if not tree or found.origin.dialect.authoring.name_rule not in _BY_FOLDER:
+    if not tree:
         return None
     name, description = tree.pop("name", ""), tree.pop("description", "")
     if name != id or len(id) > LONGEST_NAME or not description or not isinstance(description, str):
         return None
     if len(description) > LONGEST_DESCRIPTION or description[0].isspace() or description[-1].isspace():
         return None
-    return _with_more(found, tree, description, block)
-
-
-def _with_more(found: Found, tree: dict[str, Raw], description: str, block: str) -> Skill | None:
-    """A skill that has frontmatter beside its name and description; `block` has it at the same lines."""
-    authoring = found.origin.dialect.authoring
-    if "metadata" in tree and _names_dialect(tree):
+    rest = _rest(found.origin, tree, block) if tree else _NO_REST
+    if rest is None:
         return None
-    fields = authoring.fields
-    unknown = [name for name in tree if name not in fields]
-    if not _TELLING.isdisjoint(tree) or not _SPELLED.isdisjoint(unknown) or _decides(tree):
-        marks: list[Mark] = []
-        whole = Head(tree, {}, "", block)
-        if unknown:
-            spell(whole, authoring, marks)
-        return complete(found, found.origin, whole, marks, found.id, description)
-    noted = (new(Mark, ("unknown-field", line_of(unknown[0], block), (", ".join(unknown),), False)),) if unknown else ()
-    return _made(found, description, tree or EMPTY, noted)
+    tidy = flat(id) == id and flat(description) == description
+    return new(Skill, (id, id, description, found.path, found.key, found.origin, *rest, tidy))
 
 
-def _decides(tree: dict[str, Raw]) -> bool:
-    """Whether tools or metadata hold something to look at; most do not."""
-    tools = tree.get("allowed-tools")
-    if tools is not None and not (isinstance(tools, str) and ("(" not in tools or flat_brackets(tools))):
-        return True
-    return "metadata" in tree and (not isinstance(tree["metadata"], dict) or may_require(tree))
+def _rest(origin: Origin, tree: dict[str, Raw] | None, block: str) -> Rest | None:
+    """What a tree means beside a name and a description; `block` has its keys at their lines."""
+    if not tree or "name" in tree or "description" in tree or _names_dialect(tree):
+        return None
+    marks: list[Mark] = []
+    head = Head(tree, {}, "", block)
+    authoring = origin.dialect.authoring
+    if not tree.keys() <= authoring.fields:
+        spell(head, authoring, marks)
+    return complete(Found(origin, "", "", NO_KEY, b"", False), origin, head, marks, "", "")[6:13]
 
 
 def _is_text(head: bytes) -> bool:

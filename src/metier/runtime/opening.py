@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 from ..host import paths
 from ..host.database import Database, open_database
 from ..host.place import here
-from ..parse import parse
+from ..parse import Simple, parse_any
 from ..resolve import Allowed
 from ..resolve.trust import Capabilities, Trusted, untrusted
-from ..sources import index, look
+from ..sources import Reader, index, look
 from ..sources.bundled import bundled_paths
 from ..sources.plugins import MANIFESTS, plugins
 from ..sources.roots import Wanted, named_root, roots
@@ -76,7 +76,8 @@ def open_at(place: Place, request: Request) -> Library:
         wanted = wanted._replace(plugins=plugins(place, settings, problems) if serving.serving.plugins else ())
         found = roots(place, wanted)
     database = _database(place, problems) if request.index else None
-    seen = look(found, limits, database, lambda item: parse(item, dialects))
+    reader = Reader(Simple().read, lambda item: parse_any(item, dialects))
+    seen = look(found, limits, database, reader)
     theirs = any(root.origin.source == "project" for root in found)
     withheld = dict(untrusted_of(seen.skills if theirs else (), place, record, limits))
     locks = _locks(found, place)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from .directory import Reader
 from .look import Seen, Shelf, look
 
-__all__ = ["Seen", "Shelf", "look"]
+__all__ = ["Reader", "Seen", "Shelf", "look"]

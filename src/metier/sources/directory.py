@@ -5,26 +5,31 @@ from __future__ import annotations
 import errno
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from itertools import islice
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 from ..host import compare, files, paths
 from ..types.dialect import Limits
 from ..types.place import Root
 from ..types.problem import Code, Mark, Problem, problem
-from ..types.skill import Broken, Found, Skill, StatKey
+from ..types.skill import NO_KEY, Broken, Found, Origin, Skill, StatKey
 from .index import Row
 
 SKILL_FILE = "SKILL.md"
 _TAIL = "/" + SKILL_FILE
 _NEVER = frozenset({"node_modules", "__pycache__"})
 _PEEK = 50
-_BATCH = 32
-NO_KEY: StatKey = (0, 0, 0, 0)
+_BATCH = 128
 
-new = tuple.__new__
 
-Reader: TypeAlias = Callable[[Found], Skill | Broken]
+class Reader(NamedTuple):
+    """What makes a skill of a file."""
+
+    short: Callable[[Origin, str, str, StatKey, bytes], Skill | None]
+    """Of the first five fields of a Found without marks, if the head is plain enough."""
+    long: Callable[[Found], Skill | Broken]
+
+    def __call__(self, found: Found) -> Skill | Broken:
+        return (None if found.marks else self.short(*found[:5])) or self.long(found)
 
 
 class Finding(NamedTuple):
@@ -125,7 +130,9 @@ class _Walk:
         links = frozenset(listed.links)
         skip = _NEVER | self.root.skip if not prefix else _NEVER
         names = sorted([*listed.folders, *links]) if links else listed.folders
-        wanted = [name for name in names if name[0] != "." and name not in skip]
+        wanted = names
+        if names and (names[0] < "/" or not skip.isdisjoint(names)):  # in order, what begins with a dot is before that
+            wanted = [name for name in names if name[0] != "." and name not in skip]
         found, seen, most = self.found, self.seen, self.visit.limits.candidates
         run: list[str] = []
         if not self.rows and not links:
@@ -153,22 +160,25 @@ class _Walk:
 
     def _run(self, prefix: str, names: list[str], level: int) -> str:
         """Real folders, each a skill or a group of skills; the one it stopped at when the root has given all it may."""
-        found, seen, fresh, read, origin = self.found, self.seen, self.fresh, self.read, self.root.origin
+        found, seen, fresh, short, origin = self.found, self.seen, self.fresh, self.read.short, self.root.origin
         most, before = self.visit.limits.candidates, f"{self.path}/{prefix}"
-        heads = files.read_heads(self.folder, prefix, names, self.limit, self.root.links == "contain")
+        contained = self.root.links == "contain"
         # Opening many and then reading many is quicker than in turns: each has the processor's caches to itself.
-        while batch := list(islice(heads, _BATCH)):
-            for name, got in batch:
+        for start in range(0, len(names), _BATCH):
+            batch = names[start : start + _BATCH]
+            for name, head, key, whole, device in files.read_heads(self.folder, prefix, batch, self.limit, contained):
                 if len(found) >= most:
                     return name
-                if type(got) is not tuple:
-                    self._odd(prefix + name, name, level, got)  # type: ignore[arg-type]
+                if type(head) is not bytes:
+                    self._odd(prefix + name, name, level, head)  # type: ignore[arg-type]
                     continue
-                key, head, whole, device = got
                 identity = (device, key[0])
                 if identity not in seen:
                     seen.add(identity)
-                    made = read(new(Found, (origin, name, f"{before}{name}{_TAIL}", key, head, whole, (), True)))
+                    path = f"{before}{name}{_TAIL}"
+                    made = short(origin, name, path, key, head) or _at_length(
+                        self, prefix + name, Found(origin, name, path, key, head, whole)
+                    )
                     found.append(made)
                     fresh.append(made)
         return ""
@@ -271,6 +281,19 @@ class _Walk:
                 return
         key = error.key if isinstance(error, files.TooLarge) else files.stat_key(path) or NO_KEY
         self.found.append(Broken(name, path, key, origin, (_mark(error, spelled, self.limit),), name))
+
+
+def _at_length(walk: _Walk, relative: str, found: Found) -> Skill | Broken:
+    """A skill whose first bytes were not plain; where they were not enough, the file is read again."""
+    if found.whole or not files.wanted_beyond(found.head):
+        return walk.read.long(found)
+    try:
+        contained = walk.root.links == "contain"
+        key, head, whole, _ = files.read_more(walk.folder, relative + _TAIL, walk.limit, contained)
+    except OSError as error:
+        mark = _mark(error, SKILL_FILE, walk.limit)
+        return Broken(found.id, found.path, found.key, found.origin, (mark,), found.id)
+    return walk.read(found._replace(key=key, head=head, whole=whole))
 
 
 def _say_full(walk: _Walk, prefix: str, names: list[str]) -> None:

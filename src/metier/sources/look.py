@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple, overload
 
 from ..host.clock import now_ns
 from ..host.database import Database
+from ..host.memory import making_many
 from ..types.dialect import Limits
 from ..types.place import Root
 from ..types.problem import Mark, Problem, problem
@@ -43,10 +43,14 @@ class Shelf(Sequence[Skill]):
             made: list[Skill] = []
             for origin, items in self._runs:
                 before = origin.path + "/"
-                made += [
-                    item if type(item) is Skill else revive(item, origin, f"{before}{item[0]}/SKILL.md")  # type: ignore[arg-type, misc]
-                    for item in items
-                ]
+                made += (
+                    items
+                    if _only_skills(items)
+                    else [
+                        item if type(item) is Skill else revive(item, origin, f"{before}{item[0]}/SKILL.md")  # type: ignore[arg-type, misc]
+                        for item in items
+                    ]
+                )
             self._made = tuple(made)
         return self._made
 
@@ -85,6 +89,10 @@ class Shelf(Sequence[Skill]):
         return repr(self._all())
 
 
+def _only_skills(items: Iterable[object]) -> bool:
+    return set(map(type, items)) <= {Skill}
+
+
 class Seen(NamedTuple):
     skills: Shelf
     broken: tuple[Broken, ...]
@@ -94,13 +102,8 @@ class Seen(NamedTuple):
 
 def look(roots: Sequence[Root], limits: Limits, database: Database | None, read: Reader) -> Seen:
     """Every skill and every broken one; `read` makes a skill of what the index does not know."""
-    collecting = gc.isenabled()
-    gc.disable()  # nothing made here is garbage, and looking for some takes a fifth of the time
-    try:
+    with making_many():
         return _look(roots, limits, database, read)
-    finally:
-        if collecting:
-            gc.enable()
 
 
 def _look(roots: Sequence[Root], limits: Limits, database: Database | None, read: Reader) -> Seen:
@@ -134,10 +137,13 @@ def _look(roots: Sequence[Root], limits: Limits, database: Database | None, read
 
 def _loaded(root: Root, finding: Finding, broken: list[Broken]) -> list[Skill | Row]:
     """What loads, as it came; what does not is added to the broken."""
-    mine: list[Skill | Row] = [item for item in finding.items if type(item) is Skill]
-    if len(mine) == len(finding.items):
-        return mine
-    mine = []
+    kinds = set(map(type, finding.items))
+    if kinds <= {Skill}:
+        return finding.items  # type: ignore[return-value]
+    if kinds <= {Skill, Broken}:
+        broken += [item for item in finding.items if type(item) is Broken]
+        return [item for item in finding.items if type(item) is Skill]
+    mine: list[Skill | Row] = []
     for item in finding.items:
         if isinstance(item, Broken):
             broken.append(item)

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple, TypeAlias
+from operator import itemgetter
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 from .dialect import Authoring, Dialect
 from .problem import Mark, Problem, problem, unpack
 from .tools import allowed_tools
-from .tree import EMPTY, Raw, Tree, Unread, Value
+from .tree import EMPTY, Raw, Tree, Value
 
 StatKey: TypeAlias = tuple[int, int, int, int]
 """Inode, modification time, change time and size: while these hold, the file is the same."""
+
+NO_KEY: StatKey = (0, 0, 0, 0)
 
 Source: TypeAlias = Literal["path", "project", "configured", "user", "bundled", "plugin"]
 
@@ -163,7 +167,7 @@ class Skill(NamedTuple):
     """It is in the catalog."""
     enabled: bool = True
     requires: Requirements = NOTHING_REQUIRED
-    rest: Tree | Unread | dict[str, Raw] | str = EMPTY
+    rest: Tree | dict[str, Raw] | str = EMPTY
     """All other frontmatter; `extra` is the way to read it."""
     noted: str | tuple[Mark, ...] = ()
     """What was noticed while reading, packed if it comes from the index; `marks` spells it out."""
@@ -186,10 +190,7 @@ class Skill(NamedTuple):
     @property
     def extra(self) -> Tree:
         """All other frontmatter, so that nothing an author wrote is lost."""
-        rest = self.rest
-        if isinstance(rest, Tree):
-            return rest
-        return rest.tree() if isinstance(rest, Unread) else Tree(rest)
+        return self.rest if isinstance(self.rest, Tree) else Tree(self.rest)
 
     @property
     def directory(self) -> str:
@@ -247,6 +248,11 @@ class Skill(NamedTuple):
         """The ways to install what it needs, at the top level or beside its requirements."""
         authoring = self.origin.dialect.authoring
         return recipes(self.extra.get("install") or needs_block(self.extra, authoring).get("install") or ())
+
+
+def reading(*names: str) -> Callable[[Skill], Any]:
+    """What reads these fields of a skill: the quick way, with `map`, for the same of ten thousand."""
+    return itemgetter(*map(Skill._fields.index, names))
 
 
 @dataclass(frozen=True)

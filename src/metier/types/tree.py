@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from typing import NamedTuple, TypeAlias, Union
+from collections.abc import Iterator, Mapping
+from typing import TypeAlias, Union
 
 Value: TypeAlias = Union[str, tuple["Value", ...], "Tree"]
 """A scalar keeps its source text; a list is a tuple; a mapping is a Tree."""
@@ -110,13 +110,3 @@ def thaw(value: Value) -> Raw:
 
 
 EMPTY = Tree()
-
-
-class Unread(NamedTuple):
-    """Frontmatter that was looked over and can wait: its source, and what will read it."""
-
-    source: str
-    read: Callable[[str], dict[str, Raw]]
-
-    def tree(self) -> Tree:
-        return Tree(self.read(self.source))
