@@ -5,7 +5,7 @@ import json
 from tests.world import World, make_world, python, write_skill
 
 FRAMEWORKS = (
-    "agents", "anthropic", "anyio", "httpx", "langchain", "langchain_core", "langgraph", "mcp", "mcp_types", "openai",
+    "acp", "agents", "anthropic", "anyio", "httpx", "langchain", "langchain_core", "langgraph", "mcp", "mcp_types", "openai",
     "pydantic", "pydantic_ai", "starlette", "uvicorn",
 )  # fmt: skip
 

@@ -49,6 +49,7 @@ COMMANDS = {
     "trust": ("trust:trust", "Trust the skills of a project."),
     "schedule": ("schedule:schedule", "Run skills at their times."),
     "daemon": ("daemon:daemon", "Fire schedules, in the foreground."),
+    "acp": ("acp:acp", "Be the agent of an editor that speaks the Agent Client Protocol."),
     "export": ("export:export", "Write skills as a file, a site, a plugin or another dialect."),
     "mcp": ("mcp:mcp", "Serve skills to any MCP client, and add that to its configuration."),
     "roots": ("roots:roots", "Show where metier looks, in order of precedence."),

@@ -1,0 +1,158 @@
+"""The agent as an editor drives it: sessions, slash commands, approvals, and a way to stop."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from acp import PROTOCOL_VERSION, RequestError
+from acp.schema import (
+    AgentCapabilities,
+    AllowedOutcome,
+    Implementation,
+    InitializeResponse,
+    LoadSessionResponse,
+    NewSessionResponse,
+    PromptCapabilities,
+    PromptResponse,
+)
+
+from ... import __version__
+from ...runtime.agent import Agent
+from ...runtime.session import Session
+from ...types.errors import MetierError
+from ...types.event import Asked, Ended
+from .drawing import Drawing, asked, commands, permission, reason_of, replay
+
+Open = Callable[[str], Agent]
+"""The agent for a working folder."""
+
+
+@dataclass
+class Held:
+    """A session, and the commands that the editor knows of."""
+
+    session: Session
+    told: list[Any] = field(default_factory=list)
+    busy: bool = False
+
+
+class EditorAgent:
+    """One connection to an editor.  Constructing it does nothing."""
+
+    def __init__(self, open_agent: Open) -> None:
+        self.open_agent = open_agent
+        self.held: dict[str, Held] = {}
+        self.editor: Any = None
+        self.waiting: set[asyncio.Task[None]] = set()
+
+    def on_connect(self, conn: Any) -> None:
+        self.editor = conn
+
+    async def initialize(self, protocol_version: int, **more: Any) -> InitializeResponse:
+        return InitializeResponse(
+            protocol_version=min(protocol_version, PROTOCOL_VERSION),
+            agent_capabilities=AgentCapabilities(
+                load_session=True, prompt_capabilities=PromptCapabilities(embedded_context=True)
+            ),
+            agent_info=Implementation(name="metier", title="metier", version=__version__),
+        )
+
+    async def new_session(self, cwd: str, **more: Any) -> NewSessionResponse:
+        session = await self._done(lambda: self.open_agent(cwd).start())
+        self._hold(session)
+        return NewSessionResponse(session_id=session.run)
+
+    async def load_session(self, cwd: str, session_id: str, **more: Any) -> LoadSessionResponse:
+        session = await self._done(lambda: self.open_agent(cwd).resume(session_id))
+        for update in replay(session.conversation.messages):
+            await self.editor.session_update(session_id=session.run, update=update)
+        self._hold(session)
+        return LoadSessionResponse()
+
+    def _hold(self, session: Session) -> None:
+        self.held[session.run] = Held(session)
+        task = asyncio.get_running_loop().create_task(self._tell(session.run))  # behind the answer to the request
+        self.waiting.add(task)
+        task.add_done_callback(self.waiting.discard)
+
+    async def _tell(self, number: str) -> None:
+        """Say which slash commands there are, where the editor does not know it yet."""
+        held = self.held[number]
+        table = [one for one in held.session.library.commands() if one.skill is not None]
+        now = [(one.name, one.description, one.hint) for one in table]
+        if now != held.told:
+            held.told = now
+            await self.editor.session_update(session_id=number, update=commands(table))
+
+    async def prompt(self, prompt: Sequence[Any], session_id: str, **more: Any) -> PromptResponse:
+        held = self.held.get(session_id)
+        if held is None:
+            raise RequestError.invalid_params({"message": f"no session is called {session_id}"})
+        if held.busy:
+            raise RequestError.invalid_request({"message": "this session is busy: stop it first, or wait"})
+        held.busy = True
+        try:
+            held.session.update(await self._done(held.session.library.reload))
+            ended = await asyncio.to_thread(self._turn, held.session, _text(prompt), asyncio.get_running_loop())
+            await self._tell(session_id)
+        finally:
+            held.busy = False
+        if ended.outcome == "failed":
+            raise RequestError(-32000, ended.text, {"reason": ended.reason, "hint": ended.hint})
+        return PromptResponse(stop_reason=reason_of(ended.outcome))
+
+    def _turn(self, session: Session, text: str, loop: asyncio.AbstractEventLoop) -> Ended:
+        """One turn, on a thread of its own: events go out, answers come in."""
+        drawing = Drawing()
+        ended = Ended("interrupted")
+        for event in session.say(text):
+            for update in drawing.updates(event):
+                sent = self.editor.session_update(session_id=session.run, update=update)
+                asyncio.run_coroutine_threadsafe(sent, loop).result()
+            question = asked(event)
+            if question is not None and question.choices:
+                answer = asyncio.run_coroutine_threadsafe(self._ask(session.run, question), loop).result()
+                if answer is not None:
+                    session.answer(question.id, answer)
+            if isinstance(event, Ended):
+                ended = event
+        return ended
+
+    async def _ask(self, number: str, question: Asked) -> str | None:
+        call, options = permission(question)
+        answer = await self.editor.request_permission(session_id=number, tool_call=call, options=options)
+        if isinstance(answer.outcome, AllowedOutcome):
+            return answer.outcome.option_id
+        self.held[number].session.stop()  # the editor's word for a turn that was cancelled meanwhile
+        return "no" if question.kind == "approval" else None
+
+    async def cancel(self, session_id: str, **more: Any) -> None:
+        if session_id in self.held:
+            self.held[session_id].session.stop()
+
+    async def close_session(self, session_id: str, **more: Any) -> None:
+        held = self.held.pop(session_id, None)
+        if held is not None:
+            held.session.stop()
+
+    async def _done(self, function: Callable[[], Any]) -> Any:
+        try:
+            return await asyncio.to_thread(function)
+        except MetierError as error:
+            raise RequestError(-32000, error.message, {"hint": error.hint}) from error
+
+
+def _text(blocks: Sequence[Any]) -> str:
+    """What the person wrote, and behind it the files they point at: a link by name, a file's text as it is."""
+    said, shown = [], []
+    for block in blocks:
+        if block.type == "text":
+            said.append(block.text)
+        elif block.type == "resource_link":
+            said.append(block.uri)
+        elif block.type == "resource" and getattr(block.resource, "text", None):
+            shown.append(f"<file uri={block.resource.uri!r}>\n{block.resource.text}\n</file>")
+    return "\n\n".join(["".join(said), *shown])

@@ -1,0 +1,34 @@
+"""Run the agent on standard input and output, until the editor hangs up."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+
+from acp import AgentSideConnection
+
+from ...host.wire import claim
+from .agent import EditorAgent, Open
+
+LONGEST_LINE = 16_777_216
+
+
+def serve(open_agent: Open) -> None:
+    asyncio.run(_serve(open_agent))
+
+
+async def _serve(open_agent: Open) -> None:
+    wire, give_back = claim(LONGEST_LINE)
+    loop = asyncio.get_running_loop()
+    reader = asyncio.StreamReader(limit=LONGEST_LINE)
+    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(os.dup(wire.read_from), "rb"))
+    transport, protocol = await loop.connect_write_pipe(
+        lambda: asyncio.StreamReaderProtocol(asyncio.StreamReader()), os.fdopen(os.dup(wire.write_to), "wb")
+    )
+    writer = asyncio.StreamWriter(transport, protocol, None, loop)
+    connection = AgentSideConnection(EditorAgent(open_agent), writer, reader, listening=False)
+    try:
+        await connection.listen()
+    finally:
+        await asyncio.shield(connection.close())
+        give_back()

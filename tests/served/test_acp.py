@@ -1,0 +1,212 @@
+"""An editor of the protocol's own SDK with our agent, whose model says what it is told."""
+
+import asyncio
+import json
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import acp
+import pytest
+from acp import AgentSideConnection, RequestError, connect_to_agent, text_block
+from acp.schema import AllowedOutcome, DeniedOutcome, RequestPermissionResponse
+from metier.act.policy import Policy, Rule
+from tests.shop import Shop
+from tests.world import SOURCE, write_skill
+
+from metier.faces.acp.agent import EditorAgent
+from metier.runtime.agent import Agent
+from metier.testing.models import Line, Script
+from metier.types.activation import ToolCall
+
+RUN = ToolCall("c1", "skill_run_script", {"skill_name": "greet", "script_name": "hello.sh", "script_args": "Ada"})
+
+
+class Editor:
+    """Keeps what it is shown, and answers what it is asked."""
+
+    def __init__(self, answer: str | None = "once") -> None:
+        self.answer = answer
+        self.updates: list[Any] = []
+        self.asked: list[Any] = []
+        self.on_ask: Callable[[], Awaitable[None]] | None = None
+
+    async def session_update(self, session_id: str, update: Any, **more: Any) -> None:
+        self.updates.append(update)
+
+    async def request_permission(self, session_id: str, tool_call: Any, options: Any, **more: Any) -> Any:
+        self.asked.append((tool_call, options))
+        if self.on_ask is not None:
+            await self.on_ask()
+        if self.answer is None:
+            return RequestPermissionResponse(outcome=DeniedOutcome(outcome="cancelled"))
+        return RequestPermissionResponse(outcome=AllowedOutcome(outcome="selected", option_id=self.answer))
+
+    def on_connect(self, conn: Any) -> None:
+        pass
+
+    def kinds(self) -> list[str]:
+        return [update.session_update for update in self.updates]
+
+    def text(self) -> str:
+        chunks = [one for one in self.updates if one.session_update == "agent_message_chunk"]
+        return "".join(chunk.content.text for chunk in chunks)
+
+    def commands(self) -> list[str]:
+        last = [one for one in self.updates if one.session_update == "available_commands_update"][-1]
+        return [command.name for command in last.available_commands]
+
+
+def talk(shop: Shop, editor: Editor, lines: list[Line], act: Callable[[Any, str], Awaitable[Any]]) -> Any:
+    """What an editor does with a session of an agent that has these lines."""
+
+    def opened(cwd: str) -> Agent:
+        return Agent(shop.open(), Script(lines), rules=Policy(ask=(Rule("skill_run_script"),)))
+
+    async def main() -> Any:
+        ours, theirs = socket.socketpair()
+        here, there = await asyncio.open_connection(sock=ours), await asyncio.open_connection(sock=theirs)
+        agent = AgentSideConnection(EditorAgent(opened), there[1], there[0], listening=False)
+        serving = asyncio.create_task(agent.listen())
+        client = connect_to_agent(editor, here[1], here[0])  # type: ignore[arg-type]
+        try:
+            await client.initialize(protocol_version=acp.PROTOCOL_VERSION)
+            session = await client.new_session(cwd=str(shop.world.project), mcp_servers=[])
+            return await act(client, session.session_id)
+        finally:
+            await client.close()
+            await agent.close()
+            serving.cancel()
+
+    return asyncio.run(asyncio.wait_for(main(), 60))
+
+
+def saying(text: str) -> Callable[[Any, str], Awaitable[Any]]:
+    async def act(client: Any, session: str) -> Any:
+        answer = await client.prompt(session_id=session, prompt=[text_block(text)])
+        await asyncio.sleep(0.1)
+        return answer.stop_reason
+
+    return act
+
+
+def test_skills_are_the_editors_slash_commands(shop):
+    write_skill(shop.skills / "deploy", "Deploys.", "Deploy $0.\n", "argument-hint: '[where]'\n")
+    editor = Editor()
+    assert talk(shop, editor, ["Hello."], saying("Hi.")) == "end_turn"
+
+    assert editor.commands() == ["deploy", "greet", "launch"]
+    assert editor.text() == "Hello."
+
+
+def test_a_slash_command_activates_its_skill(shop):
+    model: list[Line] = [lambda request: "yes" if "Launch it." in str(request.messages) else "no"]
+    editor = Editor()
+    talk(shop, editor, model, saying("/launch"))
+
+    assert editor.text() == "yes"
+
+
+def test_what_needs_a_word_is_asked_for_and_runs_when_it_is_given(shop):
+    editor = Editor("once")
+    assert talk(shop, editor, [RUN, "Done."], saying("Greet Ada.")) == "end_turn"
+
+    [(call, options)] = editor.asked
+    assert (call.tool_call_id, [one.option_id for one in options]) == ("c1", ["once", "always", "no"])
+    started = next(one for one in editor.updates if one.session_update == "tool_call")
+    finished = next(one for one in editor.updates if one.session_update == "tool_call_update")
+    assert (started.tool_call_id, started.kind) == ("c1", "execute")
+    assert (finished.status, finished.content[0].content.text) == ("completed", "hello Ada")
+
+
+@pytest.mark.parametrize(("answer", "reason"), [("no", "end_turn"), (None, "cancelled")])
+def test_what_is_refused_does_not_run(shop, answer, reason):
+    editor = Editor(answer)
+    assert talk(shop, editor, [RUN, "Then not."], saying("Greet Ada.")) == reason
+
+    assert "hello Ada" not in str(editor.updates)
+
+
+def test_a_turn_can_be_cancelled(shop):
+    editor = Editor("once")
+
+    async def act(client: Any, session: str) -> Any:
+        async def cancel() -> None:
+            await client.cancel(session_id=session)
+            await asyncio.sleep(0.2)
+
+        editor.on_ask = cancel
+        return (await client.prompt(session_id=session, prompt=[text_block("Go.")])).stop_reason
+
+    assert talk(shop, editor, [RUN, "Never."], act) == "cancelled"
+
+
+def test_commands_follow_the_disk(shop):
+    editor = Editor()
+
+    async def act(client: Any, session: str) -> None:
+        await client.prompt(session_id=session, prompt=[text_block("One.")])
+        shop.add("late")
+        await client.prompt(session_id=session, prompt=[text_block("Two.")])
+        await asyncio.sleep(0.1)
+
+    talk(shop, editor, ["1", "2"], act)
+    assert "late" in editor.commands()
+
+
+def test_a_session_that_was_kept_is_shown_again(shop):
+    kept = []
+
+    async def first(client: Any, session: str) -> None:
+        kept.append(session)
+        await client.prompt(session_id=session, prompt=[text_block("Remember me.")])
+
+    async def second(client: Any, session: str) -> None:
+        await client.load_session(cwd=str(shop.world.project), session_id=kept[0], mcp_servers=[])
+        await asyncio.sleep(0.1)
+
+    talk(shop, Editor(), ["I will."], first)
+    editor = Editor()
+    talk(shop, editor, [], second)
+
+    assert "user_message_chunk" in editor.kinds()
+    assert editor.text() == "I will."
+
+
+def test_a_failure_is_an_error_with_a_hint_and_the_agent_lives(shop):
+    async def act(client: Any, session: str) -> list[Any]:
+        found = []
+        for number, text in ((session, "One."), ("nobody", "Two."), (session, "Three.")):
+            try:
+                await client.prompt(session_id=number, prompt=[text_block(text)])
+            except RequestError as error:
+                found.append(str(error))
+        return found
+
+    assert len(talk(shop, Editor(), [], act)) == 3
+
+
+def test_the_command_speaks_nothing_but_protocol(shop):
+    asked = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {"protocolVersion": 1}}
+    process = subprocess.Popen(
+        [sys.executable, "-m", "metier.faces.cli.door", "--root", str(shop.skills), "acp"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=shop.world.project,
+        env={**shop.world.variables, "PATH": os.environ["PATH"], "PYTHONPATH": str(SOURCE)},
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    with process:
+        process.stdin.write(f"not json\n{json.dumps(asked)}\n")
+        process.stdin.flush()
+        answer = json.loads(process.stdout.readline())
+        process.stdin.close()
+        rest = process.stdout.read()
+
+    assert answer["result"]["agentInfo"]["name"] == "metier"
+    assert (rest, process.returncode) == ("", 0)
