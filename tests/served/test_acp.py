@@ -13,7 +13,7 @@ import acp
 import pytest
 from acp import AgentSideConnection, RequestError, connect_to_agent, text_block
 from acp.schema import AllowedOutcome, DeniedOutcome, RequestPermissionResponse
-from metier.act.policy import Policy, Rule
+from metier.act.permission import Permission, Rule
 from tests.shop import Shop
 from tests.world import SOURCE, write_skill
 
@@ -64,7 +64,7 @@ def talk(shop: Shop, editor: Editor, lines: list[Line], act: Callable[[Any, str]
     """What an editor does with a session of an agent that has these lines."""
 
     def opened(cwd: str) -> Agent:
-        return Agent(shop.open(), Script(lines), rules=Policy(ask=(Rule("skill_run_script"),)))
+        return Agent(shop.open(), Script(lines), rules=Permission(ask=(Rule("skill_run_script"),)))
 
     async def main() -> Any:
         ours, theirs = socket.socketpair()
