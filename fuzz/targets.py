@@ -7,6 +7,10 @@ from collections.abc import Callable
 import atheris
 
 with atheris.instrument_imports(include=["metier"]):
+    from metier.activate import Forms, marked, parts
+    from metier.activate.command import read as read_command
+    from metier.activate.hazards import check as check_command
+    from metier.activate.lexicon import HOLE, Unreadable, Value
     from metier.catalog import command_names, match, named
     from metier.dialects import ALL
     from metier.parse import events, lines, parse
@@ -15,6 +19,7 @@ with atheris.instrument_imports(include=["metier"]):
     from metier.parse.json5 import read as read_json5
     from metier.parse.lint import lint
     from metier.parse.mend import mend
+    from metier.sources.trusted import commands_in
     from metier.types.problem import pack, unpack
     from metier.types.skill import Broken, Found, Origin, Skill
     from metier.types.text import flat
@@ -110,6 +115,32 @@ def _commands(data: bytes) -> None:
         assert found.name is not None or found.arguments == ""
 
 
+def _bodies(data: bytes) -> None:
+    """A body in parts is the body; a command with arguments is its own text around references, or is refused."""
+    body = data.decode(errors="ignore")
+    known = set(commands_in(body))
+    for dialect in ALL.values():
+        authoring = dialect.authoring
+        found = parts(body, Forms(authoring.arguments, ("name",), authoring.variables), authoring.shell)
+        assert "".join(one if isinstance(one, str) else one.source for one in found) == body
+        for one in marked(body, authoring.shell) if authoring.shell else ():
+            flat_ = _unindented(one.command)
+            assert any(flat_ in _unindented(text) for text in known), one
+    value = Value("a b", ("a", "b"))
+    try:
+        command = read_command([value if one == HOLE else one for one in body.replace("$1", HOLE)])
+        check_command(command, True)
+    except Unreadable:
+        return
+    for name in command.env:
+        assert f"${{{name}}}" in command.source
+    assert "a b" not in command.source or "a b" in body
+
+
+def _unindented(text: str) -> str:
+    return "\n".join(line.strip(" \t") for line in text.split("\n")).strip()
+
+
 TARGETS: dict[str, Callable[[bytes], None]] = {
     "parse": _parse,
     "check": _check,
@@ -117,6 +148,7 @@ TARGETS: dict[str, Callable[[bytes], None]] = {
     "events": _events,
     "allowed_tools": _tools,
     "commands": _commands,
+    "bodies": _bodies,
 }
 
 _HEADS = [
@@ -133,5 +165,10 @@ SEEDS: dict[str, list[bytes]] = {
     **dict.fromkeys(_TEXT, _HEADS),
     "events": [head.split(b"---\n")[1] for head in _HEADS if head.count(b"---\n") > 1],
     "allowed_tools": [b"Read, Grep Bash(git add *)", b"A((b) c),D"],
+    "bodies": [
+        b'a !`echo $1` b\n```!\ngit log "$1" | head\n```\n<!-- !`x` -->\n',
+        b"for f in $1; do echo '$1' && [ -n \"$f\" ]; done",
+        b"case $1 in a) x;; esac\ncat <<EOF\n$1 $(date)\nEOF\n${x:-y} $((1+2)) 2>&1",
+    ],
     "commands": [b"pdf-tool|PDF Tool|a_b\n/pdf_tool x", b"a b|A-B\n/skill a-b  rest ", b"x\n /x\ty"],
 }

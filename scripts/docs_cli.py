@@ -21,14 +21,20 @@ def cli() -> str:
         command = group.get_command(context, name)
         assert command is not None
         parts += one(name, command, context)
+        if isinstance(command, click.Group):
+            inside = click.Context(command, info_name=name, parent=context)
+            for inner in command.list_commands(inside):
+                found = command.get_command(inside, inner)
+                assert found is not None
+                parts += one(f"{name} {inner}", found, inside, "###")
     parts += ["## Exit codes", exit_codes()]
     return page("Command line", *parts)
 
 
-def one(name: str, command: click.Command, parent: click.Context) -> list[str]:
+def one(name: str, command: click.Command, parent: click.Context, level: str = "##") -> list[str]:
     inner = click.Context(command, info_name=name, parent=parent)
     pieces = " ".join(piece for piece in command.collect_usage_pieces(inner))
-    return [f"## {name}", code(f"metier {name} {pieces}"), prose(command.help or ""), options(command, inner)]
+    return [f"{level} {name}", code(f"metier {name} {pieces}"), prose(command.help or ""), options(command, inner)]
 
 
 def options(command: click.Command, context: click.Context) -> str:

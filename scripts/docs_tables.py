@@ -20,6 +20,7 @@ _FAMILIES = {
     "eligibility": "Why a skill may not run on this machine. The names are those of the diagnostics in `--json`.",
     "limits": "What was left out because there was too much.",
     "standing": "How a skill stands in this place, whatever its file says.",
+    "inspection": "What `metier add` and `metier update` notice before anything is placed; errors are refused.",
     "index": "The index is a convenience; none of these loses anything.",
     "configuration": "What a configuration file or a plugin's manifest says wrongly.",
 }
@@ -77,6 +78,7 @@ _ROOT = {
 _SKILLS = {
     "entries": "a table for each skill (below)",
     "allowBundled": "where it is not empty, the only bundled skills that may be used",
+    "install": "`preferBrew` (true or false) and `nodeManager` (`npm`, `pnpm`, `yarn`, `bun`), for `metier install`",
     "shell": "`off`: commands in bodies do not run; a project can't switch them on again",
 }
 _ENTRY = {
@@ -159,6 +161,9 @@ _VARIABLES = {
     "HOME": "where `~` is",
     "METIER_HOME": "where metier keeps its own files; `~/.metier` otherwise",
     "METIER_PATH": "folders of skills, separated by `:`, that shadow all others",
+    "METIER_DATABASE_URL": "`postgresql://…`: where a fleet's schedules are; SQLite in metier's folder otherwise",
+    "TZ": "the zone of a schedule that names none; the machine's otherwise",
+    "NOTIFY_SOCKET": "set by systemd: the daemon says that it is ready and alive",
     "OPENCLAW_BUNDLED_SKILLS_DIR": "the folder of the skills that come with OpenClaw",
     "METIER_MODEL": "the model that is asked where none is named",
     "NO_COLOR": "no colours, where it is set to anything",

@@ -1,3 +1,5 @@
+"""A world of its own for every test."""
+
 from pathlib import Path
 
 import pytest

@@ -90,6 +90,17 @@ class Desk:
         os.close(theirs)
         return Said(*_drained(ours, running))
 
+    def answering(self, *words: str, answer: str, program: list[str] = METIER, **env: str) -> Said:
+        """The same, with something typed at the terminal."""
+        ours, theirs = pty.openpty()
+        ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 200, 0, 0))
+        running = subprocess.Popen(
+            [*program, *words], cwd=self.project, env=self.env | env, stdin=theirs, stdout=theirs, stderr=theirs
+        )
+        os.close(theirs)
+        os.write(ours, answer.encode())
+        return Said(*_drained(ours, running))
+
     def neat(self, text: str) -> str:
         """Without what differs from run to run."""
         return text.replace(str(self.home), "HOME").replace(str(self.project), "PROJECT").replace(str(self.bin), "BIN")

@@ -59,6 +59,16 @@ def test_the_contracts_are_kept():
         ("catalog/__init__.py", "import click", ["click has one door: faces"]),
         ("host/__init__.py", "import watchfiles", ["watchfiles has one door: host.watch"]),
         ("extra.py", "", ["Packages import downwards only"]),
+        (
+            "runtime/live.py",
+            "import agents, langchain_core, mcp, pydantic_ai",
+            [
+                "The OpenAI Agents SDK has one door: adapters.openai_agents",
+                "langchain has one door: adapters.langchain",
+                "mcp has one door: faces.mcp",
+                "pydantic_ai has one door: adapters.pydantic_ai",
+            ],
+        ),
     ],
 )
 def test_a_wrong_import_is_reported_under_the_contract_it_breaks(copy, file, statement, broken):

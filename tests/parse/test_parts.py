@@ -336,7 +336,7 @@ def test_sums_of_money_and_awk_fields_are_hazards_where_they_are_arguments():
     text = "---\nname: s\n---\nIt costs $1,000 or $10.50.\nawk '{print $1}' f\nfine $ARGUMENTS $0\n"
 
     assert found(text) == [("placeholder-hazard", 4, "$1,000"), ("placeholder-hazard", 5, "$1")]
-    assert found(text, "openclaw") == []
+    assert found(text, "openclaw") == [("foreign-construct", 6, "$ARGUMENTS")]
     assert "write `\\$1,000`" in lint(text, STANDARD)[0].details[1]
 
 

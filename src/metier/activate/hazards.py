@@ -1,220 +1,271 @@
-"""The places where an argument would be read as code, or would choose what runs: there it is refused."""
+"""The places where an argument would be read as code, or would choose what runs: there it is refused.
+
+An argument may come back out of a variable, a function or another command, so where one is taken at all, what only
+the shell will know is looked at like an argument.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
 
-from .command import HOLE, UNKNOWN, Read, Simple, Unreadable, Value, Word
-
-_SHELLS = frozenset({"sh", "bash", "zsh", "dash", "ksh", "mksh", "ash", "fish", "csh", "tcsh", "busybox", "rbash"})
-_READERS = frozenset(
-    {
-        "python", "perl", "ruby", "node", "nodejs", "deno", "bun", "php", "lua", "tclsh", "expect", "osascript",
-        "pwsh", "powershell", "Rscript", "R", "julia", "scala", "groovy", "elixir", "erl", "ghci", "runghc", "jshell",
-        "awk", "gawk", "mawk", "nawk", "sed", "gsed", "ed", "ex", "vi", "vim", "nvim", "emacs", "gdb", "lldb", "dc",
-        "psql", "mysql", "mariadb", "sqlite3", "mongosh", "m4", "gnuplot", "octave",
-    }
-)  # fmt: skip
-"""Programs that take code: in an option, as their first operand, or from a pipe."""
-_CODE_FIRST = frozenset({"awk", "gawk", "mawk", "nawk", "sed", "gsed"})
-_NEVER = frozenset(
-    {
-        "eval", "source", ".", "trap", "alias", "bind", "complete", "compgen", "enable", "fc", "hash", "mapfile",
-        "readarray", "coproc", "ssh", "su", "runuser", "parallel", "watch", "script", "at", "batch", "crontab", "rsh",
-        "tmux", "screen", "dtach", "systemd-run", "chroot", "nsenter", "flock",
-    }
-)  # fmt: skip
-"""Programs that read what they are given as commands."""
-_NAMES = frozenset({"read", "unset", "declare", "typeset", "local", "export", "readonly", "getopts", "let", "printf"})
-"""Builtins that take the name of a variable, and run what stands between its brackets."""
-_WRAPPERS = frozenset(
-    {
-        "env", "nohup", "time", "timeout", "nice", "ionice", "exec", "command", "builtin", "sudo", "doas", "stdbuf",
-        "setsid", "xargs", "unshare", "strace", "ltrace", "chrt", "taskset", "setpriv", "busybox", "unbuffer",
-    }
-)  # fmt: skip
-_RESERVED = frozenset(
-    {"if", "then", "else", "elif", "fi", "do", "done", "while", "until", "!", "{", "}", "esac", "function", "time"}
+from .lexicon import HOLE, UNKNOWN, Read, Simple, Unreadable, Word
+from .programs import (
+    NEVER,
+    READERS,
+    SHELLS,
+    base_of,
+    check_settings,
+    code_letters,
+    effective,
+    git_command,
+    name_of,
+    runs_option,
+    stands_alone,
+    starts,
 )
-_LISTS = frozenset({"for", "select", "case", "in"})
-_ORDERS = frozenset({"-eq", "-ne", "-lt", "-le", "-gt", "-ge", "-v"})
-_version = re.compile(r"[0-9.]+$")
-_code_option = re.compile(r"-[A-Za-z]*[ceErRpxf]|--(?:eval|exec|execute|command|expression|print|run|script|code)\b.*")
-_runs = re.compile(r"-(?:exec|execdir|ok|okdir)")
-_numberlike = re.compile(r"[\w. ,:/@+-]*")
+
+_NAMES = frozenset(
+    {"read", "unset", "declare", "typeset", "local", "export", "readonly", "getopts", "let", "printf", "wait"}
+)
+"""Builtins that take the name of a variable, and run what stands between its brackets."""
+_DECLARES = frozenset({"declare", "typeset", "local", "export", "readonly"})
+_TESTS = frozenset({"[", "test"})
+_NO_OPTIONS = frozenset({"[", "[[", "test", "echo", ":", "true", "false", "for", "select", "case", "set", "printf"})
+"""What has no options that matter, or is looked at by itself."""
+_ORDERS = frozenset({"-eq", "-ne", "-lt", "-le", "-gt", "-ge", "-v", "-R"})
+_BETWEEN = frozenset({"=", "==", "!=", "-nt", "-ot", "-ef", "-a", "-o"}) | _ORDERS - {"-v", "-R"}
+_CODE_FIRST = frozenset({"awk", "gawk", "mawk", "nawk", "sed", "gsed"})
+_GIT_RUNS = frozenset({"bisect", "submodule", "filter-branch", "filter-repo", "difftool", "mergetool", "config"})
+_LONG_CODE = (
+    "--eval",
+    "--exec",
+    "--execute",
+    "--command",
+    "--expression",
+    "--print",
+    "--require",
+    "--import",
+    "--file",
+)
+_ORDERS_OF = {"deno": ("run", "eval"), "bun": ("run", "x"), "pipx": ("run",)}
+"""Words before the program, in a few of them."""
+_unary = re.compile(r"-[a-zA-Z]")
+_plain = re.compile(r"[\w. ,:/@+-]*")
+_input = re.compile(r"-|/dev/(?:stdin|fd/\d+)|/proc/[^/]+/fd/\d+")
 
 
 def check(found: Read, by_user: bool) -> None:
     """Raise `Unreadable` if an argument could become code, a program, or (when no person typed it) an option."""
-    values = [value for command in found.commands for word in command.words for value in word.holes]
-    if not found.env:
+    if not found.taken:
         return
-    if found.reckons and not all(_numberlike.fullmatch(value.whole) for value in values):
+    if not all(map(_plain.fullmatch, found.env.values())) and (found.reckons or _reckons(found.commands)):
         raise Unreadable("it reckons, and an argument is no plain number or word")
+    moved = False
     for command in found.commands:
-        _check(command, bool(values), by_user)
+        check_settings(command.words)
+        words = effective(command.words)
+        if not words:
+            continue
+        _check_program(words, found, moved)
+        _check_options(words, found, by_user)
+        moved = moved or (name_of(words[0]) in ("cd", "pushd") and any(word.tainted for word in words))
+        for place in starts(words):
+            _check_words(words[place:], command, found)
 
 
 def names_of(found: Sequence[Simple]) -> Iterator[tuple[str, ...]]:
     """What each simple command runs, with the word after it."""
     for command in found:
-        words = _effective(command.words)
+        try:
+            words = effective(command.words)
+        except Unreadable:
+            words = ()
         plain = [word for word in words[1:] if not word.text.startswith("-")]
-        yield tuple(_name(word) for word in (*words[:1], *plain[:1]))
+        yield tuple(name_of(word) for word in (*words[:1], *plain[:1]))
 
 
-def _check(command: Simple, takes: bool, by_user: bool) -> None:
-    words = _effective(command.words)
-    if not words:
-        return
+def _reckons(commands: Sequence[Simple]) -> bool:
+    """Whether a shell may take a value for a sum or a name, which it does by running what stands in brackets."""
+    texts = {word.text for command in commands for word in command.words}
+    if "[[" in texts and texts & _ORDERS:
+        return True
+    for command in commands:
+        words = effective(command.words)
+        name = name_of(words[0]) if words else ""
+        options = "".join(word.text for word in words[1:] if word.text[:1] in ("-", "+"))
+        if name == "let" or (name in _DECLARES and set(options) & set("aAin")):
+            return True
+        if name in _TESTS and any(word.tainted for word in words) and not _is_plain_test(words):
+            return True
+    return False
+
+
+def _is_plain_test(words: Sequence[Word]) -> bool:
+    """Whether a test is of a form that no argument changes: one value, or one or two with the author's operator."""
+    inside = list(words[1:])
+    if inside and inside[-1].text == "]":
+        inside.pop()
+    if inside and inside[0].text == "!":
+        del inside[0]
+    if any(word.loose for word in inside):
+        return False
+    if len(inside) == 2:
+        return bool(_unary.fullmatch(inside[0].text)) and inside[0].text not in _ORDERS
+    return len(inside) == 1 or (len(inside) == 3 and inside[1].text in _BETWEEN)
+
+
+def _check_program(words: Sequence[Word], found: Read, moved: bool) -> None:
+    """The program must be the author's, and not one that an argument has been written into or has led to."""
     first = words[0]
-    name = _name(first)
-    if name in _LISTS:
+    name = name_of(first)
+    if first.text in ("for", "select"):
+        if any(word.text == "do" for word in words):
+            raise Unreadable("it can't be told where the loop begins; write `in …;` before `do`")
         return
-    if HOLE in first.text or (UNKNOWN in first.text and takes and not first.text.strip(UNKNOWN).startswith("/")):
+    if first.tainted:
         raise Unreadable("an argument would choose the program to run")
-    if not by_user:
-        _check_options(command.words)
-    if not takes:
-        return
-    if name in _NEVER:
+    if name in NEVER:
         raise Unreadable(f"`{name}` reads what it is given as commands")
-    for place, word in enumerate(words):
-        if _name(word) in _SHELLS:
-            _check_shell(words[place:], command)
-    if name in _NAMES:
-        _check_names(name, words[1:])
-    if name in ("[[", "[", "test") and any(word.holes for word in words):
-        _check_test(name, words)
-    if _base(name) in _READERS:
-        _check_reader(_base(name), words, command)
-    if name in ("make", "gmake", "git", "find", "tar", "rsync", "xargs") and any(word.holes for word in words):
-        _check_own(name, words)
+    if first.text in found.written or (moved and "/" in first.text and not first.text.startswith("/")):
+        raise Unreadable("an argument may be in the program to run")
 
 
-def _name(word: Word) -> str:
-    return word.text.rpartition("/")[2] or word.text
-
-
-def _base(name: str) -> str:
-    """`python3.11` is python."""
-    return _version.sub("", name).rstrip("-") or name
-
-
-def _effective(words: Sequence[Word]) -> Sequence[Word]:
-    """The words from the program on: assignments, reserved words and programs that run another come off."""
-    place = 0
-    while place < len(words):
-        name = _name(words[place])
-        if name in _RESERVED or _is_assignment(words[place]):
-            place += 1
-        elif name in _WRAPPERS and name != "command":
-            place = _after_options(words, place + 1, name)
-        elif name == "command" and not (len(words) > place + 1 and words[place + 1].text in ("-v", "-V")):
-            place += 1
-        else:
-            break
-    return words[place:]
-
-
-def _after_options(words: Sequence[Word], place: int, wrapper: str) -> int:
-    """Past a wrapper's options, assignments and, for `timeout` and its like, its own operand."""
-    own = 1 if wrapper in ("timeout", "chrt", "taskset") else 0
-    while place < len(words):
-        text = words[place].text
-        if not (text.startswith("-") or _is_assignment(words[place]) or own):
-            break
-        if words[place].holes and not _is_assignment(words[place]):
-            raise Unreadable(f"an argument stands among the options of `{wrapper}`")
-        own -= not text.startswith("-") and not _is_assignment(words[place])
-        place += 1
-    return place
-
-
-def _is_assignment(word: Word) -> bool:
-    name, equals, _ = word.text.partition("=")
-    return bool(equals) and name.isascii() and name.removesuffix("+").isidentifier()
-
-
-def _check_shell(words: Sequence[Word], command: Simple) -> None:
-    """A shell may run a script that the author names, with arguments; no code, and nothing from a pipe."""
-    for word in words[1:]:
-        if word.text[:1] in ("-", "+") and word.text[:2] != "--" and "c" in word.text:
-            raise Unreadable(f"`{words[0].text} -c` reads what it is given as commands")
-        if word.text.startswith("-") and word.text not in ("-", "-s", "--") and not word.holes:
-            continue
-        if word.text == "--":
-            continue
-        if word.holes or UNKNOWN in word.text[:1] or word.text in ("-", "-s"):
-            raise Unreadable("an argument would choose the program to run")
-        return
-    if not command.fed:
-        raise Unreadable(f"`{words[0].text}` reads commands from a pipe")
-
-
-def _check_names(name: str, words: Sequence[Word]) -> None:
-    for place, word in enumerate(words):
-        before = words[place - 1].text if place else ""
-        if not word.holes or (name == "printf" and before != "-v"):
-            continue
-        if name == "printf" or HOLE in word.text.partition("=")[0]:
-            raise Unreadable(f"`{name}` would take an argument for the name of a variable")
-
-
-def _check_test(name: str, words: Sequence[Word]) -> None:
-    orders = {word.text for word in words} & (_ORDERS if name == "[[" else {"-v"})
-    odd = [value for word in words for value in word.holes if not _numberlike.fullmatch(value.whole)]
-    if orders and odd:
-        raise Unreadable(f"`{name} {sorted(orders)[0]}` may run what an argument says")
-
-
-def _check_reader(name: str, words: Sequence[Word], command: Simple) -> None:
-    """Code must be the author's own: in an option, as the first operand, or from a pipe."""
-    code_next = False
-    operands = 0
-    for word in words[1:]:
-        if code_next or (word.text.startswith("-") and _code_option.fullmatch(word.text.partition("=")[0])):
-            if word.holes or (code_next and UNKNOWN in word.text):
-                raise Unreadable(f"an argument would be part of a program for `{name}`")
-            operands += code_next
-            code_next = not code_next and "=" not in word.text
-            continue
-        if word.text.startswith("-") and word.text != "-":
-            continue
-        operands += 1
-        known = not word.holes and not (name in _CODE_FIRST and UNKNOWN in word.text)
-        if operands == 1 and not known:
-            raise Unreadable(f"an argument would be the program that `{name}` runs")
-        if word.text == "-" and command.piped and not command.fed:
-            raise Unreadable(f"`{name}` reads its program from a pipe")
-    if not operands and command.piped and not command.fed:
-        raise Unreadable(f"`{name}` reads its program from a pipe")
-
-
-def _check_own(name: str, words: Sequence[Word]) -> None:
-    """Programs with ways of their own to run something."""
-    for place, word in enumerate(words[1:], 1):
-        before = words[place - 1].text
-        if not word.holes:
-            continue
-        if name in ("make", "gmake") and not all(_numberlike.fullmatch(value.whole) for value in word.holes):
-            raise Unreadable(f"`{name}` may run what an argument says")
-        if before in ("-c", "--exec", "-x", "--upload-pack", "--config-env") and name == "git":
-            raise Unreadable(f"an argument would configure `{name}`")
-        if any(_runs.fullmatch(one.text) for one in words[1:place]) and name == "find" and _runs.fullmatch(before):
-            raise Unreadable("an argument would choose the program to run")
-
-
-def _check_options(words: Sequence[Word]) -> None:
+def _check_options(words: Sequence[Word], found: Read, by_user: bool) -> None:
     """A value that begins with `-` is an option; only a person may have typed one, or the author wrote `--`."""
-    ended = False
-    for word in words:
-        if word.text == "--":
-            ended = True
-        elif word.leads and not ended and any(_is_option(value) for value in word.holes):
+    name = name_of(words[0])
+    program = f"git {git_command(words)}" if name == "git" else name
+    for place, word in enumerate(words[1:], 1):
+        if word.text == "--" and name != "env":
+            return
+        if not word.tainted:
+            continue
+        if runs_option(words[place - 1].text, program) or (not word.leads and runs_option(word.text, program)):
+            raise Unreadable(f"`{program} {words[place - 1].text.lstrip(HOLE)}` would run an argument")
+        if not word.leads or name in _NO_OPTIONS:
+            continue
+        values = found.taken if UNKNOWN in word.text or not word.holes else word.holes
+        options = [one for value in values for one in (value.whole, *value.words) if one.startswith("-")]
+        if any(runs_option(option, program) for option in options) or (options and name in ("make", "gmake")):
+            raise Unreadable(f"an argument is an option that makes `{program}` run something")
+        if options and not by_user:
             raise Unreadable("an argument begins with `-` and would be an option; write `--` before it")
 
 
-def _is_option(value: Value) -> bool:
-    return any(word.startswith("-") for word in (value.whole, *value.words))
+def _check_words(words: Sequence[Word], command: Simple, found: Read) -> None:
+    """What one program does with its words."""
+    name = name_of(words[0])
+    if base_of(name) in SHELLS or name in ("source", "."):
+        _check_shell(words, command, found)
+    elif base_of(name) in READERS:
+        _check_reader(base_of(name), words, command, found)
+    elif name in NEVER:
+        raise Unreadable(f"`{name}` reads what it is given as commands")
+    if name in _NAMES:
+        _check_names(name, words[1:])
+    if not any(word.tainted for word in words):
+        return
+    if name in ("make", "gmake") and not all(map(_plain.fullmatch, found.env.values())):
+        raise Unreadable(f"`{name}` may run what an argument says")
+    if name == "tar" and (len(words) < 2 or words[1].tainted):
+        raise Unreadable("an argument would choose what `tar` does")
+    if name == "git":
+        _check_git(words)
+
+
+def _check_git(words: Sequence[Word]) -> None:
+    command = git_command(words)
+    asks = command == "config" and any(word.text.startswith("--get") for word in words)
+    if command in ("", *_GIT_RUNS) and not asks:
+        raise Unreadable(f"`git {command}` may run what an argument says")
+
+
+def _check_shell(words: Sequence[Word], command: Simple, found: Read) -> None:
+    """A shell may run a script that the author names, with arguments; no code, and nothing that an argument is in."""
+    name = words[0].text
+    skip = False
+    for word in words[1:]:
+        if skip:
+            skip = False
+            continue
+        if word.text[:1] in ("-", "+") and len(word.text) > 1 and not word.tainted:
+            short = word.text[1:2] != "-"
+            if short and "c" in word.text:
+                raise Unreadable(f"`{name} -c` reads what it is given as commands")
+            if short and "s" in word.text:
+                break
+            skip = word.text[-1] in "oO" and short
+            continue
+        if word.tainted or word.text in found.written:
+            raise Unreadable("an argument would choose the program to run")
+        if not _input.fullmatch(word.text):
+            return
+        break
+    if found.pours and not command.fed:
+        raise Unreadable(f"`{name}` may read an argument as commands")
+
+
+def _check_names(name: str, words: Sequence[Word]) -> None:
+    """A builtin that takes names gets them from the author."""
+    for place, word in enumerate(words):
+        if not word.tainted:
+            continue
+        before = words[place - 1].text if place else ""
+        if name == "printf":
+            named = before == "-v" or (not place and _may_be_option(word))
+        else:
+            start = word.text.partition("=")[0]
+            named = HOLE in start or UNKNOWN in start or word.loose
+        prompted = name == "read" and before in ("-p", "-t", "-n", "-d", "-u") and not word.loose
+        if named and not prompted:
+            raise Unreadable(f"`{name}` would take an argument for the name of a variable")
+
+
+def _may_be_option(word: Word) -> bool:
+    if not word.leads:
+        return False
+    return UNKNOWN in word.text or any(one.startswith("-") for hole in word.holes for one in (hole.whole, *hole.words))
+
+
+def _check_reader(base: str, words: Sequence[Word], command: Simple, found: Read) -> None:
+    """Code must be the author's own; behind it, arguments are the program's."""
+    name, program, option = words[0].text, False, ""
+    for place, word in enumerate(words[1:], 1):
+        if word.text == "--":
+            option = ""
+            continue
+        coded = _takes_code(option, base)
+        if word.text.startswith("-") and len(word.text) > 1 and not word.leads:
+            if word.tainted and not (base.endswith("awk") and word.text.startswith("-v")):
+                raise Unreadable(f"an argument would be part of a program for `{name}`")
+            option = word.text
+            continue
+        if word.tainted and not (base.endswith("awk") and option == "-v"):
+            if coded or not program:
+                raise Unreadable(f"an argument would be the program that `{name}` runs")
+            if (option or base in ("perl", "sed", "gsed")) and _may_be_option(word) and words[place - 1].text != "--":
+                raise Unreadable(f"an argument would be an option of `{name}`")
+            if base == "perl" and any(mark in value for value in found.env.values() for mark in "|<>"):
+                raise Unreadable("`perl` may run a file name that holds `|`")
+        if _input.fullmatch(word.text) and (coded or not program) and found.pours and not command.fed:
+            raise Unreadable(f"`{name}` may read an argument as its program")
+        if not program and word.text in found.written:
+            raise Unreadable("an argument may be in the program to run")
+        sure = not option or coded or stands_alone(option, base)
+        sure = sure or (base not in _CODE_FIRST and ("/" in word.text or "." in word.text))
+        sure = sure and not (base.endswith("awk") and option == "-v") and word.text not in _ORDERS_OF.get(base, ())
+        program = program or sure
+        if program and not coded and base not in ("sed", "gsed"):
+            return
+        if program and base in ("python", "pypy"):
+            return
+        option = ""
+    if not program and found.pours and not command.fed:
+        raise Unreadable(f"`{name}` may read an argument as its program")
+
+
+def _takes_code(option: str, base: str) -> bool:
+    """Whether code, or the name of a program, stands behind an option."""
+    if option.startswith("--"):
+        return option in _LONG_CODE
+    return any(letter in option for letter in code_letters(base))

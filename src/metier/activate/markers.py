@@ -53,7 +53,7 @@ def marked(body: str, shell: Shell) -> Iterator[Marked]:
         inner, closing = _closing(body, stop + 1, opened["mark"])
         if closing < 0:
             return  # never closed: it is code to the end, and nothing in it runs
-        runs = opened["mark"][0] == "`" and opened["info"].strip(" \t\r") == "!" and not opened["within"]
+        runs = opened["mark"][0] == "`" and opened["info"].rstrip(" \t\r") == "!" and not opened["within"]
         if shell.fenced and runs:
             indent = opened.start("mark") - at
             yield Marked(opened.start("mark"), closing, _dedent(body[stop + 1 : inner], indent), True)
@@ -91,10 +91,11 @@ def _line(scan: _Scan, at: int, stop: int) -> Generator[Marked, None, bool]:
     runs = list(_ticks.finditer(body, at, stop))
     last = {len(found[0]): number for number, found in enumerate(runs) if found[0] != "<!--"}
     number = 0
+    text = at + len(body[at:stop]) - len(body[at:stop].lstrip(" \t"))
     while number < len(runs):
         found = runs[number]
         if found[0] == "<!--":
-            if found.end() > scan.last_comment and body[at : found.start()].strip(" \t"):
+            if found.end() > scan.last_comment and found.start() > text:
                 number += 1  # in the middle of a line, and never closed: it is no comment
                 continue
             closed = body.find("-->", found.end(), stop)

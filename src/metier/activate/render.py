@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -12,11 +13,13 @@ from ..types.dialect import Authoring, Shell
 from ..types.errors import SkillError
 from ..types.running import Ran
 from ..types.skill import Skill
-from ..types.text import ordered_in, seen, without_orders
-from .command import Atom, Read, Simple, Unreadable, Value, read
+from ..types.text import at_orders, points_of, seen
+from .command import read
 from .hazards import check, names_of
+from .lexicon import Atom, Read, Simple, Unreadable, Value
 from .markers import marked
 from .template import (
+    Escaped,
     Filling,
     Forms,
     Given,
@@ -55,6 +58,8 @@ _OFF_NOTES = {
     "untrusted": "[command not run: this skill is not trusted]",
     "off": "[command not run: commands in skills are switched off]",
 }
+_safe = re.compile(r"[A-Za-z0-9_./@%+:,-]+")
+"""A path that says the same to a shell in any quotes, and in none."""
 LONGEST_VALUE = 100_000
 """Bytes of an argument that may reach a command; a system passes no more than some of them."""
 
@@ -88,7 +93,7 @@ def render(skill: Skill, body: str, call: Call, terms: Terms) -> Activation:
     plain = body.isascii()
     for part in found:
         if isinstance(part, str):
-            writer.write(part if plain else writer.clean(part))
+            (writer.write if plain else writer.keep)(part)
         elif isinstance(part, Command):
             writer.insert("command", part.source, *writer.command(part))
         else:
@@ -110,7 +115,7 @@ def parts(body: str, forms: Forms, shell: Shell | None) -> tuple[Part, ...]:
     return tuple(found)
 
 
-_KINDS: dict[type, InsertKind] = {Variable: "variable", Rooted: "path"}
+_KINDS: dict[type, InsertKind] = {Variable: "variable", Rooted: "path", Escaped: "escape"}
 
 
 class _Writer:
@@ -128,12 +133,12 @@ class _Writer:
         self.out.append(text)
         self.length += len(text)
 
-    def clean(self, text: str) -> str:
+    def keep(self, text: str) -> None:
         """The author's own text, without what nobody can see."""
-        if not (found := ordered_in(text)):
-            return text
-        self.inserts.append(Insert("removed", " ".join(found), "", self.length, "hidden characters"))
-        return without_orders(text)
+        for stays, goes in at_orders(text):
+            self.write(stays)
+            if goes:
+                self.inserts.append(Insert("removed", goes, "", self.length, f"hidden characters {points_of(goes)}"))
 
     def value(self, part: Placeholder) -> str:
         """What a placeholder becomes; most stand in a body more than once."""
@@ -166,7 +171,7 @@ class _Writer:
         if left <= 0:
             return self.failed(command, shell, "the time for all commands of this skill is used up")
         try:
-            found = read(_atoms(command, self.filled))
+            found = _read(_atoms(command, self.filled))
             _check_values(found.env)
             check(found, self.call.by == "user")
         except Unreadable as reason:
@@ -218,7 +223,7 @@ def _atoms(command: Command, filled: Filling) -> list[Atom]:
         if isinstance(piece, str):
             atoms.extend(piece)
             continue
-        if not is_there(piece, filled):
+        if isinstance(piece, Escaped) or not is_there(piece, filled):
             atoms.extend(value_of(piece, filled))
             continue
         whole = value_of(piece, filled)
@@ -230,8 +235,19 @@ def _atoms(command: Command, filled: Filling) -> list[Atom]:
             case Word() | Named():
                 atoms.append(Value(whole, (whole,)))
             case _:
-                atoms.append(Value(whole, (whole,), ours=True))
+                atoms.extend(whole if _safe.fullmatch(whole) else (Value(whole, (whole,), ours=True),))
     return atoms
+
+
+def _read(atoms: list[Atom]) -> Read:
+    """A command with its values; one that takes none is run as its author wrote it, whatever it is."""
+    if any(isinstance(one, Value) for one in atoms):
+        return read(atoms)
+    source = "".join(one for one in atoms if isinstance(one, str))
+    try:
+        return read(atoms)._replace(source=source)
+    except Unreadable:
+        return Read(source, {})
 
 
 def _check_values(env: dict[str, str]) -> None:

@@ -12,6 +12,12 @@ from ..types.dialect import Arguments
 from .words import words_of
 
 
+class Escaped(NamedTuple):
+    """A placeholder behind a backslash: it stands for itself."""
+
+    source: str
+
+
 class Whole(NamedTuple):
     """All arguments."""
 
@@ -52,7 +58,7 @@ class Rooted(NamedTuple):
     source: str
 
 
-Placeholder: TypeAlias = Whole | Word | Slice | Named | Variable | Rooted
+Placeholder: TypeAlias = Escaped | Whole | Word | Slice | Named | Variable | Rooted
 Piece: TypeAlias = str | Placeholder
 """What the author wrote, to be kept as it is, or something to put in its place."""
 
@@ -97,9 +103,8 @@ def pieces(text: str, forms: Forms) -> tuple[Piece, ...]:
             if len(known) > _MOST_KNOWN:
                 known.clear()
         if escape and start and text[start - 1] == "\\" and type(piece) is not Variable and _escaped(text, start):
-            found.append(text[last : start - 1] + source)
-            last = end
-            continue
+            start -= 1
+            piece = Escaped(text[start:end])
         if start > last:
             found.append(text[last:start])
         found.append(piece)
@@ -211,6 +216,8 @@ def fill(found: Sequence[Piece], arguments: Arguments | None, given: Given) -> s
 def value_of(piece: Placeholder, filled: Filling) -> str:
     """What a placeholder becomes in the text."""
     match piece:
+        case Escaped(source):
+            return source[1:]
         case Whole():
             return filled.whole
         case Variable(name, source):

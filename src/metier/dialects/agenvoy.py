@@ -19,6 +19,12 @@ USER = RootSpec(
     skip=frozenset({SCHEDULER}),
 )
 
+MANUAL_RUN = (
+    "[執行已存在 scheduler skill: <name> · 此為手動 trigger,不是建立新 schedule]\n"
+    "依下方 SKILL body instructions 立即執行並輸出結果。\n"
+    "**禁止** activate `scheduler-skill-creator`、**禁止** 跑 `init_scheduler_skill.py`、**禁止** add_schedule"
+)
+
 AGENVOY = Dialect(
     name="agenvoy",
     title="Agenvoy",
@@ -43,7 +49,7 @@ AGENVOY = Dialect(
         listing=Listing("policy", description_cut=512, alphabetical=True),
         delivery="tool-call",
         tools=("run_skill", "skill_read_file", "skill_run_script"),
-        commands=Commands(matching="tail", scheduled=True),
+        commands=Commands(matching="tail", scheduled=True, manual_run=MANUAL_RUN, manual_extra="附加指令："),
         plugins=False,
     ),
 )

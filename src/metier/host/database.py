@@ -134,6 +134,16 @@ def _made(path: str) -> int:
         os.close(opened)
 
 
+def make_private(path: str) -> None:
+    """A database file that is the owner's alone; one that is there stays as it is, and a link is refused."""
+    try:
+        _made(path)
+    except OSError as error:
+        raise HostError(
+            f"{path} can't be used: {error.strerror}", "check permissions, or set METIER_HOME", path
+        ) from error
+
+
 def _opened(path: str, inode: int, schema: str, version: int) -> tuple[Database | None, str]:
     """The database, or None and whether an `older` or a `newer` metier made it."""
     connection = sqlite3.connect(path, timeout=_WAIT_MS / 1000, isolation_level=None)

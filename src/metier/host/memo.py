@@ -31,6 +31,12 @@ def _quoted(path: str) -> str:
     return path.replace("%", "%25").replace("?", "%3f").replace("#", "%23")
 
 
+def search_path(path: str, state: str) -> str:
+    """Where programs are looked for: what PATH says, then what metier installed itself."""
+    own = state + "/tools/bin"
+    return f"{path}:{own}" if os.path.isdir(own) else path
+
+
 def has_binary(name: str, path: str) -> bool:
     """Whether an executable file of that name is on the path.  It is looked up, never run."""
     return bool(which(name, path))

@@ -63,6 +63,14 @@ def exists(path: str) -> bool:
     return os.path.lexists(path)
 
 
+def mode_of(path: str) -> int:
+    """A file's permissions; 0 where there is none."""
+    try:
+        return os.stat(path).st_mode & 0o777
+    except OSError:
+        return 0
+
+
 def is_inside(path: str, folder: str) -> bool:
     """Whether a real path is a folder or lies beneath it."""
     return path == folder or path.startswith(folder.rstrip("/") + "/")

@@ -10,6 +10,7 @@ from ..types.errors import BadRequest, HostError
 from ..types.place import Place
 from ..types.verdict import Facts
 from .memo import has_binary as has_binary
+from .memo import search_path
 
 
 def here(path: str = ".", profile: str = "") -> Place:
@@ -27,7 +28,19 @@ def here(path: str = ".", profile: str = "") -> Place:
     if state.startswith("~/"):
         state = home.rstrip("/") + state[1:]
     cwd = _as_home_says(cwd, home)
-    return Place(cwd, _project(cwd, home), home, os.path.abspath(state), os.environ, sys.platform, profile)
+    state = os.path.abspath(state)
+    return Place(cwd, _project(cwd, home), home, state, _environment(state), sys.platform, profile)
+
+
+def _environment(state: str) -> Mapping[str, str]:
+    """The environment; where metier has installed programs of its own, they are found as well."""
+    path = os.environ.get("PATH", "")
+    wider = search_path(path, state)
+    return os.environ if wider == path else {**os.environ, "PATH": wider}
+
+
+def is_superuser() -> bool:
+    return os.getuid() == 0
 
 
 def _home() -> str:

@@ -8,6 +8,8 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from typing import TextIO
 
+from ..types.errors import BadRequest, HostError
+
 
 @contextlib.contextmanager
 def folder() -> Iterator[str]:
@@ -43,3 +45,28 @@ def fill(path: str, contents: Mapping[str, bytes]) -> None:
 def nowhere() -> TextIO:
     """A file that swallows what is written to it."""
     return open(os.devnull, "w", encoding="utf-8")
+
+
+@contextlib.contextmanager
+def becoming(target: str) -> Iterator[str]:
+    """A folder that becomes the target when all went well, and is gone when it did not."""
+    if os.path.lexists(target) and (os.path.islink(target) or not os.path.isdir(target) or os.listdir(target)):
+        raise BadRequest(f"{target} is there already", "give a new folder, or an empty one", target)
+    above = os.path.dirname(target)
+    try:
+        os.makedirs(above, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=".metier-", dir=above) as path:
+            inner = f"{path}/folder"
+            os.mkdir(inner, 0o755)
+            yield inner
+            if os.path.isdir(target):
+                os.rmdir(target)
+            os.rename(inner, target)
+    except OSError as error:
+        raise HostError(
+            f"{target} can't be written: {error.strerror}", "check permissions and space", target
+        ) from error
+
+
+def make_executable(path: str) -> None:
+    os.chmod(path, 0o755)

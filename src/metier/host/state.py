@@ -43,29 +43,31 @@ def _missing(path: str) -> list[str]:
     return missing[::-1]
 
 
-def _fill(opened: int, text: str, mode: int) -> None:
+def _fill(opened: int, text: str, mode: int, sync: bool = True) -> None:
     """Put a text into a file that was just made, down to the disk."""
     with os.fdopen(opened, "wb") as file:
         os.fchmod(file.fileno(), mode)
         file.write(text.encode())
         file.flush()
-        os.fsync(file.fileno())
+        if sync:
+            os.fsync(file.fileno())
 
 
-def write_text(path: str, text: str, mode: int = 0o600) -> None:
-    """Replace a file whole: a reader sees the old text or the new, never a part."""
+def write_text(path: str, text: str, mode: int = 0o600, sync: bool = True) -> None:
+    """Replace a file whole: a reader sees the old text or the new, never a part; unsynced it may be lost with power."""
     folder = os.path.dirname(path)
     beside = _beside(path)
     try:
         opened = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, mode)
         try:
-            _fill(opened, text, mode)
+            _fill(opened, text, mode, sync)
             os.replace(beside, path)
         except BaseException:  # nothing half-written stays behind, whatever stopped us
             with contextlib.suppress(OSError):
                 os.unlink(beside)
             raise
-        _sync_folder(folder)
+        if sync:
+            _sync_folder(folder)
         for name in leftovers(path, now_ns() - _FORGOTTEN_NS):
             with contextlib.suppress(OSError):
                 os.unlink(name)
@@ -153,6 +155,13 @@ def mend_tree(target: str) -> None:
             rename(name, target)
         else:
             shutil.rmtree(name, ignore_errors=True)
+
+
+def remove_tree(folder: str) -> None:
+    """Remove a folder of ours and all it holds; what it links to stays."""
+    import shutil
+
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 def rename(path: str, target: str) -> None:
@@ -264,3 +273,8 @@ def _fill_new(outer: int, last: str, name: str, text: str) -> None:
         raise
     finally:
         os.close(folder)
+
+
+def remove_file(path: str) -> None:
+    with contextlib.suppress(OSError):
+        os.unlink(path)

@@ -24,7 +24,7 @@ AGENT = ("allow", "ask", "deny", "network", "turns", "tokens", "seconds", "cost"
 MODEL = ("provider", "model", "url", "key", "window", "reply", "input_price", "output_price")
 SERVER = ("command", "args", "env", "url", "headers")
 LIMITS = tuple(field.name for field in fields(Limits))
-_SKILLS = ("entries", "allowBundled", "shell")
+_SKILLS = ("entries", "allowBundled", "shell", "install")
 _ENTRY_KINDS = {
     "enabled": (bool, "true or false"),
     "apiKey": (str, "a text"),

@@ -34,6 +34,8 @@ class Reading(NamedTuple):
     """The line of each top-level key, counted from 0 within the block."""
     sources: dict[str, str] = {}  # noqa: RUF012
     """The source text of top-level values that are lists or maps."""
+    flow: int | None = None
+    """The line of the first list or map in brackets, counted likewise."""
 
 
 def read(block: str) -> Reading:
@@ -99,6 +101,7 @@ class _Builder:
         self.lines: dict[str, int] = {}
         self.sources: dict[str, str] = {}
         self.started = 0
+        self.flow: int | None = None
 
     def take(self, event: Any) -> None:
         name = type(event).__name__
@@ -133,6 +136,8 @@ class _Builder:
             raise BadYaml("a key must be text", self._line(event))
         if len(self.stack) == 1 and isinstance(self.stack[0], dict):
             self.started = event.start_mark.index
+        if self.flow is None and event.flow_style:
+            self.flow = self._line(event)
         if len(self.stack) >= DEEPEST:
             raise _too_deep(self._line(event))
         self.stack.append(container)
@@ -182,7 +187,7 @@ class _Builder:
 
     def reading(self) -> Reading:
         if isinstance(self.root, dict):
-            return Reading(self.root, "", tuple(self.twice), self.lines, self.sources)
+            return Reading(self.root, "", tuple(self.twice), self.lines, self.sources, self.flow)
         kind = "empty" if self.root is None or self.root == "" else "a list" if isinstance(self.root, list) else "text"
         return Reading({}, kind)
 

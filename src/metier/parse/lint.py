@@ -12,6 +12,7 @@ from . import events
 from .events import BadYaml
 from .fences import cut
 from .fields import SPELLINGS
+from .foreign import foreign
 from .mend import TYPOS
 
 _awk = re.compile(r"\bawk\b[^\n`'\"]{0,200}['\"][^'\"\n$]{0,400}(\$[0-9])")
@@ -22,13 +23,29 @@ _NO_ESCAPE = "if it is meant as it stands, write it in words: this dialect has n
 
 
 def lint(text: str, dialect: Dialect) -> list[Mark]:
-    """Hidden characters, misspelled fields, and text that looks like a placeholder but is none."""
+    """Hidden characters, misspelled fields, what the dialect lacks, and what looks like a placeholder but is none."""
     marks = _hidden(text)
     block, body, _, _ = cut(text, dialect.authoring.indented)
-    if block is not None:
-        marks += _typos(block, dialect)
+    reading = _reading(block)
+    if reading is not None:
+        marks += _typos(reading, dialect)
     before = text.count("\n") - body.count("\n")
+    marks += foreign(body, dialect, _names(reading), before)
     return marks + _hazards(body, dialect, before)
+
+
+def _reading(block: str | None) -> events.Reading | None:
+    try:
+        return None if block is None else events.read(block)
+    except BadYaml:
+        return None
+
+
+def _names(reading: events.Reading | None) -> list[str]:
+    """The arguments that the frontmatter declares."""
+    written = reading.tree.get("arguments", "") if reading is not None else ""
+    words = written if isinstance(written, list) else [written]
+    return [name for word in words if isinstance(word, str) for name in word.replace(",", " ").split()][:_MOST_KEYS]
 
 
 def _hidden(text: str) -> list[Mark]:
@@ -39,11 +56,7 @@ def _hidden(text: str) -> list[Mark]:
     ]
 
 
-def _typos(block: str, dialect: Dialect) -> list[Mark]:
-    try:
-        reading = events.read(block)
-    except BadYaml:
-        return []
+def _typos(reading: events.Reading, dialect: Dialect) -> list[Mark]:
     fields = dialect.authoring.fields
     marks = []
     for key, line in list(reading.lines.items())[:_MOST_KEYS]:

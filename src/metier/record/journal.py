@@ -10,7 +10,7 @@ from json import loads
 from typing import NamedTuple
 
 from ..host import lines
-from ..host.clock import now_ns, random_word, stamp
+from ..host.clock import local_stamp, now_ns, random_word
 from ..types.errors import BadRequest
 from ..types.event import Event, Wrote
 from .encode import decode, line_of
@@ -26,7 +26,7 @@ class Recorded(NamedTuple):
 
 def new_id() -> str:
     """A name for a run: when it began, and a word against chance."""
-    return f"{stamp(now_ns())}-{random_word(3)}"
+    return f"{local_stamp(now_ns())}-{random_word(3)}"
 
 
 def folder_of(state: str) -> str:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -19,6 +20,7 @@ from ..types.errors import BadRequest, Changed, MetierError, OutsideSkill, Refus
 from ..types.running import Box, Program, Ran
 from ..types.skill import Skill
 from ..types.verdict import Verdict
+from .installed import vouch
 from .running import box, environment, run_program, shell_program
 
 if TYPE_CHECKING:
@@ -95,6 +97,7 @@ class LibraryDesk:
         off: Off = "" if usable and skill.origin.trusted else "untrusted"
         if library.settings.shell_off:
             off = "off"
+        rooted = skill.origin.dialect.authoring.rooted
         terms = Terms(
             run=lambda source, env, shell, limit: self._command(skill, source, env, (shell, limit)),
             off=off or ("preview" if preview else ""),
@@ -104,7 +107,7 @@ class LibraryDesk:
                 "CLAUDE_PROJECT_DIR": library.place.project,
                 **self.variables,
             },
-            folders=frozenset(path.partition("/")[0] for path in paths.tree_paths(skill.directory) if "/" in path),
+            folders=frozenset(name for name in rooted if paths.is_folder(f"{skill.directory}/{name}")),
             clock=monotonic,
         )
         return render(skill, library.read(skill).text, call, terms)
@@ -112,7 +115,8 @@ class LibraryDesk:
     def _command(self, skill: Skill, source: str, values: dict[str, str], bounds: tuple[Shell, float]) -> Ran:
         shell, limit = bounds
         env = environment(self.library, skill)
-        argv = (*shell_program(shell, env), source)
+        own_name = ("",) if "$0" in source else ()  # a word that was not given is no word, not the shell's name
+        argv = (*shell_program(shell, env), source, *own_name)
         cwd = skill.directory if shell.cwd == "skill" else self.cwd
         program = Program(argv, cwd, env | values, limit, merged=shell.output == "merged")
         return self._run(program, skill)
@@ -131,21 +135,16 @@ class LibraryDesk:
 
     def page(self, skill: Skill, path: str, offset: int) -> Page:
         """Part of a text file; every other path, kind of file or content is refused in words."""
-        if path.startswith(("/", "~")) or _elsewhere.match(path):
-            raise Refused(f"Access denied: '{path}' is outside skill directory")
-        if _private.search(path.removeprefix("./")):
-            raise Refused(f"Access denied: '{path}' is a private file")
-        try:
+        vouch(self.library, skill)
+        with _refusals(skill, path):
             size, data = files.read_part(skill.directory, path, offset, PAGE)
-        except OutsideSkill as error:
-            raise Refused(f"Access denied: '{path}' is outside skill directory") from error
-        except (FileNotFoundError, NotADirectoryError) as error:
-            raise BadRequest(f"File not found: '{path}' in skill '{skill.name}'") from error
-        except files.NotRegular as error:
-            raise BadRequest(f"Not a file: '{path}' is {error}") from error
-        except PermissionError as error:
-            raise SkillError(f"Can't be read: '{path}' (permission denied)") from error
         return _page(path, offset, size, data)
+
+    def whole(self, skill: Skill, path: str, limit: int) -> bytes:
+        """All of a file, text or not, if it has no more bytes than that; what is refused is refused as above."""
+        vouch(self.library, skill)
+        with _refusals(skill, path):
+            return files.read_skill_file(skill.directory, path, limit)[1]
 
     def located(self, location: str) -> tuple[Skill, str]:
         home = self.library.place.home
@@ -178,6 +177,7 @@ class LibraryDesk:
         current = files.stat_key(skill.path)
         if current != skill.key and skill.path not in self.library.kept:
             raise Changed(f"{skill.path} changed since the library was opened", "reload the library", skill.path)
+        vouch(self.library, skill, running=True)
         env = environment(self.library, skill)
         kind = script[script.rindex(".") :]
         found = next((one for name in _INTERPRETERS[kind] if (one := which(name, env["PATH"]))), "")
@@ -192,6 +192,29 @@ class LibraryDesk:
         offered = {skill.path for skill in self.offered()}
         hits = self.library.search(query, limit=limit, audience="person" if self.by == "user" else "model")
         return [hit.skill for hit in hits if hit.skill.path in offered]
+
+
+@contextmanager
+def _refusals(skill: Skill, path: str) -> Iterator[None]:
+    """Paths that lead elsewhere or are nobody's business, and why a file can't be read."""
+    if path.startswith(("/", "~")) or _elsewhere.match(path):
+        raise Refused(f"Access denied: '{path}' is outside skill directory")
+    real = paths.real_path(f"{skill.directory}/{path}") if paths.can_be_path(path) else path
+    inside = real.removeprefix(f"{paths.real_path(skill.directory)}/")
+    if _private.search(path.removeprefix("./")) or (inside != real and _private.search(inside)):
+        raise Refused(f"Access denied: '{path}' is a private file")
+    try:
+        yield
+    except OutsideSkill as error:
+        raise Refused(f"Access denied: '{path}' is outside skill directory") from error
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise BadRequest(f"File not found: '{path}' in skill '{skill.name}'") from error
+    except files.NotRegular as error:
+        raise BadRequest(f"Not a file: '{path}' is {error}") from error
+    except files.TooLarge as error:
+        raise BadRequest(f"Too large: '{path}' has {error.key[3]:,} bytes") from error
+    except PermissionError as error:
+        raise SkillError(f"Can't be read: '{path}' (permission denied)") from error
 
 
 def _why(verdict: Verdict) -> str:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..catalog import Named, command_table, match
-from ..host import files, paths
+from ..host import files
 from ..host.database import Database
 from ..host.place import facts
 from ..resolve import Allowed, Terms, asked, resolve
@@ -22,11 +22,13 @@ from ..types.problem import Mark, Problem
 from ..types.settings import Settings
 from ..types.skill import Body, Broken, Skill, StatKey
 from ..types.verdict import Check, Facts, Verdict
+from .locking import locks_of
 
 if TYPE_CHECKING:
     from ..types.activation import Activation, By
     from ..types.search import Audience, Hit
     from ..types.tool import Tool
+    from .calling import Provider
     from .desk import LibraryDesk
     from .finding import Finder
     from .opening import Request
@@ -151,20 +153,7 @@ class Library:
 
     def find(self, name: str) -> Verdict:
         """The skill of that name, `name@root` for one that is shadowed; a folder's name will do."""
-        by_name = [v for v in self.verdicts if name in (v.skill.identity, v.skill.name)]
-        for verdict in by_name:
-            if verdict.usable:
-                return verdict
-        for verdict in self.verdicts:
-            if name in (verdict.skill.qualified, f"{verdict.skill.name}@{verdict.skill.origin.root}"):
-                return verdict
-        found = by_name or [verdict for verdict in self.verdicts if verdict.skill.id == name]
-        if found:
-            return found[0]
-        for broken in self.broken:
-            if name in (broken.id, broken.name):
-                raise unloadable(broken)
-        raise UnknownSkill(name, self.nearest(name))
+        return _found(self, name)
 
     def nearest(self, name: str) -> tuple[str, ...]:
         """Up to three names that a misspelled or half-remembered one may have meant."""
@@ -193,6 +182,18 @@ class Library:
         desk = self.desk(cwd=cwd, write=write)
         return tools_of(desk, self.dialect.serving.tools) if desk.offered() else ()
 
+    def tools_for(self, provider: Provider) -> list[dict[str, Any]]:
+        """The tools as `"anthropic"`, `"openai"` or `"openai-responses"` takes them in a request."""
+        from .calling import tools_for
+
+        return tools_for(self, provider)
+
+    def handle(self, call: object) -> dict[str, Any] | None:
+        """Do what a call from one of their SDKs asks; the answer is in its form, None for a tool not of these."""
+        from .calling import handle
+
+        return handle(self, call)
+
     def checks(self, skill: Skill) -> tuple[Check, ...]:
         """Every requirement of a skill, met or not."""
         return checklist(skill, self.facts, self.settings)
@@ -203,6 +204,10 @@ class Library:
 
         from ..parse.body import body_of
 
+        if locks_of(skill, self.place):
+            from .installed import vouch  # only where something was installed
+
+            vouch(self, skill)
         data = self.kept[skill.path] if skill.path in self.kept else _bytes(self, skill)
         text, marks = body_of(data, skill.origin.dialect)
         if marks and marks[-1].fatal:
@@ -229,6 +234,23 @@ class Library:
         return changes(self, stop)
 
 
+def _found(library: Library, name: str) -> Verdict:
+    by_name = [v for v in library.verdicts if name in (v.skill.identity, v.skill.name)]
+    for verdict in by_name:
+        if verdict.usable:
+            return verdict
+    for verdict in library.verdicts:
+        if name in (verdict.skill.qualified, f"{verdict.skill.name}@{verdict.skill.origin.root}"):
+            return verdict
+    found = by_name or [verdict for verdict in library.verdicts if verdict.skill.id == name]
+    if found:
+        return found[0]
+    for broken in library.broken:
+        if name in (broken.id, broken.name):
+            raise unloadable(broken)
+    raise UnknownSkill(name, library.nearest(name))
+
+
 def unloadable(broken: Broken) -> Unloadable:
     last = broken.problems[-1]
     return Unloadable(f"{last.place or broken.path}: {last.message}", last.hint, broken.path)
@@ -238,14 +260,12 @@ def _scheduled(library: Library) -> tuple[Command, ...]:
     """Scheduler skills are no skills of the library; they are offered by name alone."""
     if not library.dialect.serving.commands.scheduled:
         return ()
-    found = []
-    for root in library.roots:
-        for skipped in sorted(root.skip):
-            folder = f"{root.origin.path}/{skipped}"
-            for name in paths.folders_with(folder, "SKILL.md"):
-                path = f"{folder}/{name}/SKILL.md"
-                found.append(Command(f"sched-{name}", None, "run this scheduled skill now", scheduled=path))
-    return tuple(found)
+    from ..schedule.skills import PREFIX, folders
+
+    return tuple(
+        Command(PREFIX + name, None, "run this scheduled skill now", scheduled=f"{folder}/SKILL.md")
+        for name, folder in sorted(folders(library.place).items())
+    )
 
 
 def _same(library: Library, one: Skill, other: Skill) -> bool:

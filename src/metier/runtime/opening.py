@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
+from typing import TYPE_CHECKING
 
 from ..host import paths
 from ..host.database import Database, open_database
@@ -24,6 +25,9 @@ from ..types.settings import Settings
 from ..types.skill import Skill
 from .configuring import CONFIG, all_dialects, known_dialects, own_roots, settings_of_place
 from .library import Library
+
+if TYPE_CHECKING:
+    from .installed import Locked
 
 INDEX = "index.db"
 
@@ -74,6 +78,12 @@ def open_at(place: Place, request: Request) -> Library:
     database = _database(place, problems) if request.index else None
     seen = look(found, limits, database, lambda item: parse(item, dialects))
     theirs = any(root.origin.source == "project" for root in found)
+    withheld = dict(untrusted_of(seen.skills if theirs else (), place, record, limits))
+    locks = _locks(found, place)
+    if locks is not None:
+        from .installed import marks_of  # only where something was installed
+
+        withheld = {**marks_of(seen.skills, locks, database), **withheld}
     if database is not None and database.silent:
         problems.append(index.fault(database.silent, database.path))
     return Library(
@@ -89,11 +99,31 @@ def open_at(place: Place, request: Request) -> Library:
         settings=settings,
         allowed=_allowed(request.agent, place, wanted),
         bundled=bundled_paths(place.state) if request.root is None else frozenset(),
-        untrusted=untrusted_of(seen.skills if theirs else (), place, record, limits),
+        untrusted=withheld,
         guards=seen.guards,
-        leaned_on=tuple(_leaned_on(place, settings, record, seen.skills)),
+        leaned_on=(*_leaned_on(place, settings, record, seen.skills), *_beside_roots(found, locks)),
         database=database,
     )
+
+
+def _locks(found: Sequence[Root], place: Place) -> Locked | None:
+    """What the locks beside the roots say; nothing is read where there is none."""
+    roots = [root.origin.path for root in found]
+    if not any(paths.exists(f"{root}-lock.json") for root in (*roots, f"{place.state}/plugins")):
+        return None
+    from .installed import grounds, locked
+
+    return locked(grounds(roots, place))
+
+
+def _beside_roots(found: Sequence[Root], locks: Locked | None) -> Iterator[str]:
+    """The locks that are there or may come, and every file of what they lock."""
+    yield from (f"{root.origin.path}-lock.json" for root in found)
+    if locks is not None:
+        yield from locks.leaned_on
+        for directory in locks.entries:
+            yield directory
+            yield from (f"{directory}/{path}" for path in paths.tree_paths(directory))
 
 
 def _leaned_on(place: Place, settings: Settings, record: Trusted | None, skills: Sequence[Skill]) -> Iterator[str]:

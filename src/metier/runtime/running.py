@@ -13,6 +13,7 @@ from ..types.errors import Refused
 from ..types.running import Box, Need, Permissions, Program, Ran
 from ..types.skill import Skill
 from ..types.tree import Tree
+from .installed import from_elsewhere
 
 if TYPE_CHECKING:
     from .library import Library
@@ -100,6 +101,8 @@ def box(library: Library, skill: Skill, cwd: str, write: tuple[str, ...], schedu
     readable = (cwd, project) if paths.is_inside(cwd, project) else (cwd,)
     home = library.place.home
     outer = tuple(one for one in readable if one not in ("/", home) and not paths.is_inside(home, one))
+    tools = f"{library.place.state}/tools"  # what metier installed for skills is theirs to run
+    outer = (*outer, tools) if paths.exists(tools) else outer
     return Box(
         need_of(library, skill, scheduled),
         skill.directory,
@@ -120,7 +123,8 @@ def need_of(library: Library, skill: Skill, scheduled: bool = False) -> Need:
     if said in get_args(Need):
         need: Need = said  # type: ignore[assignment]  # one of the three, as the line above says
         return "require" if scheduled and need != "off" else need
-    return "prefer" if skill.origin.source in _OWN and not scheduled else "require"
+    own = skill.origin.source in _OWN and not from_elsewhere(library, skill)
+    return "prefer" if own and not scheduled else "require"
 
 
 def run_program(library: Library, program: Program, boundary: Box) -> Ran:

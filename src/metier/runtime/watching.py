@@ -73,7 +73,7 @@ def changes(library: Library, stop: Stop | None = None) -> Iterator[Change]:
     _ = library.snapshot  # the first one reads every file; how long a look takes is measured without it
     while stop is None or not stop.is_set():
         began = monotonic()
-        fresh = _with_last_good(current, _again(current), texts)
+        fresh = _with_last_good(current, looked_again(current), texts)
         change = _difference(current, fresh)
         took = monotonic() - began
         if change is not None:
@@ -92,7 +92,7 @@ def changes(library: Library, stop: Stop | None = None) -> Iterator[Change]:
             return
 
 
-def _again(library: Library) -> Library:
+def looked_again(library: Library) -> Library:
     """Look again.  When that can't be done (the named root is gone, the trust book is damaged) nothing is offered
     until it can: the watch outlives it."""
     from .opening import open_at

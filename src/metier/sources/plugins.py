@@ -32,6 +32,11 @@ _KNOWN = frozenset(
 _LONGEST_NAME = 64
 
 
+def is_name(name: str) -> bool:
+    """Whether a plugin may be called that."""
+    return len(name) <= _LONGEST_NAME and _name(name) is not None
+
+
 class Plugin(NamedTuple):
     """One folder of skills that a plugin brings."""
 

@@ -25,8 +25,9 @@ _PROSE = frozenset(
     }
 )  # fmt: skip
 """Frontmatter that says something and grants nothing; every other key counts."""
-_inline = re.compile(r"(?=!`+([^`]*)`)")
-_fence = re.compile(r"[ \t]*(?:`{3,}|~{3,})[ \t]*(!?)")
+_inline = re.compile(r"(?=!`([^`]*)`)")
+_opener = {tick: re.compile(rf"[ \t]*({tick}{{3,}})[ \t]*!") for tick in "`~"}
+_closer = {tick: re.compile(rf"(?:[ \t]*+>)*+[ \t]*+({tick}{{3,}})[ \t\r]*") for tick in "`~"}
 
 Record = Mapping[str, object]
 
@@ -99,29 +100,46 @@ def _runs(skill: Skill, limit: int) -> Iterator[tuple[str, str]]:
     except (OSError, MetierError):
         yield "SKILL.md, which can't be read", _digest("unseen", str(now_ns()))
         body = ""
-    for command in _commands(body):
+    for command in commands_in(body):
         yield f"`{command}`", _digest("command", command)
     yield from _files(directory)
     yield from _grants(skill)
 
 
-def _commands(body: str) -> Iterator[str]:
+def commands_in(body: str) -> Iterator[str]:
     """Everything in a body that any dialect might take for a command, and rather too much than too little."""
-    yield from dict.fromkeys(found.strip() for found in _inline.findall(body))
+    lines = body.split("\n")
+    inline = [found for line in lines for found in _on_line(line)]
+    yield from dict.fromkeys(found.strip() for found in inline)
+    for tick in "`~":
+        yield from _blocks(lines, tick)
+
+
+def _blocks(lines: list[str], tick: str) -> Iterator[str]:
     block: list[str] | None = None
-    for line in body.split("\n"):
-        fence = _fence.match(line)
-        if fence is None:
-            if block is not None:
-                block.append(line)
-            continue
-        if block is not None:
+    ticks = 0
+    for line in lines:
+        opened, closed = _opener[tick].match(line), _closer[tick].fullmatch(line)
+        if block is None:
+            if opened is not None:
+                block, ticks = [line[opened.end() :]], len(opened[1])
+        elif closed is not None and len(closed[1]) >= ticks:
             yield "\n".join(block).strip()
             block = None
-        if fence[1]:
-            block = [line[fence.end() :]]
+        else:
+            block.append(line)
+            if opened is not None:  # perhaps it is the one that counts: then its own end counts
+                ticks = max(ticks, len(opened[1]))
     if block is not None:
         yield "\n".join(block).strip()
+
+
+def _on_line(line: str) -> list[str]:
+    """The commands between backticks; where longer runs of them make that hard to tell, all from the first on."""
+    if "``" not in line:
+        return _inline.findall(line)
+    start = line.find("!`")
+    return [line[start + 2 :]] if start >= 0 else []
 
 
 def _files(directory: str) -> Iterator[tuple[str, str]]:
@@ -134,10 +152,15 @@ def _files(directory: str) -> Iterator[tuple[str, str]]:
             continue
         if status.st_mode & 0o170000 == 0o120000:
             yield path, _link(directory, path)
-        elif status.st_mode & 0o111 or path.startswith("scripts/") or not path.lower().endswith(_INERT):
+        elif can_run(path, bool(status.st_mode & 0o111)):
             left -= status.st_size
             seen = _content(directory, path, status.st_size) if left >= 0 else ""
             yield path, _digest("file", path, str(bool(status.st_mode & 0o111)), seen or str(now_ns()))
+
+
+def can_run(path: str, executable: bool) -> bool:
+    """Whether a file of a skill might be run: all but text, pictures and tables that lie where nothing runs them."""
+    return executable or path.startswith("scripts/") or not path.lower().endswith(_INERT)
 
 
 def _link(directory: str, path: str) -> str:

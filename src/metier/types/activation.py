@@ -12,7 +12,7 @@ from .text import tokens_of
 
 By: TypeAlias = Literal["user", "model", "schedule"]
 Tag: TypeAlias = Literal["", "change", "restored", "suggested", "summary"]
-InsertKind: TypeAlias = Literal["argument", "variable", "path", "command", "appended", "removed"]
+InsertKind: TypeAlias = Literal["argument", "variable", "path", "command", "escape", "appended", "removed"]
 
 
 @dataclass(frozen=True)

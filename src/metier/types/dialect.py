@@ -135,6 +135,14 @@ class Listing:
     policy: Policy = "ranked"
 
 
+MANUAL_RUN = (
+    "[Running the existing scheduler skill: <name> · this is a manual trigger, not a new schedule]\n"
+    "Follow the SKILL body below now, and give its result.\n"
+    "**Do not** activate `scheduler-skill-creator`, **do not** run `init_scheduler_skill.py`, "
+    "**do not** call add_schedule"
+)
+
+
 @dataclass(frozen=True)
 class Commands:
     form: CommandForm = "name"
@@ -142,6 +150,9 @@ class Commands:
     matching: Matching = "exact"
     scheduled: bool = False
     """Scheduler skills stand at the end as `/sched-…`."""
+    manual_run: str = MANUAL_RUN
+    """What stands before the body of a scheduler skill that a person runs by hand."""
+    manual_extra: str = "Further instructions: "
     stacks: bool = False
     """`/a /b words` calls both."""
 

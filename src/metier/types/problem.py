@@ -17,16 +17,37 @@ ParseCode: TypeAlias = Literal[
 ]  # fmt: skip
 FileCode: TypeAlias = Literal["file-case", "not-a-file", "unreadable", "link-outside", "link-broken"]
 LintCode: TypeAlias = Literal[
-    "hidden-text", "placeholder-hazard", "field-typo", "tools-invalid", "stuffed-description", "trigger-interference",
+    "hidden-text", "placeholder-hazard", "foreign-construct", "field-typo", "tools-invalid", "stuffed-description",
+    "trigger-interference",
 ]  # fmt: skip
 EligibilityCode: TypeAlias = Literal[
     "disabled", "not_in_allowlist", "platform", "binary", "any_binary", "env", "config"
 ]
 LimitCode: TypeAlias = Literal["limit-candidates", "limit-skills", "limit-depth", "limit-directories"]
-StandingCode: TypeAlias = Literal["shadowed", "untrusted", "changed-since-trust", "not-allowed"]
+StandingCode: TypeAlias = Literal[
+    "shadowed", "untrusted", "changed-since-trust", "not-allowed", "unapproved", "changed-since-approval",
+    "lock-unreadable",
+]  # fmt: skip
+InspectionCode: TypeAlias = Literal[
+    "terminal-escape", "encoded-shell", "remote-shell", "reverse-shell", "credential-path", "secret-upload",
+    "render-network", "argument-hazard", "install-hazard", "envelope-tag", "trigger-bait", "prompt-override",
+    "hidden-words", "remote-instructions", "memory-write", "prerequisite-bait", "import-shadow", "compiled-code",
+    "package-hooks", "nested-skill", "name-hazard", "looks-like", "trigger-overlap", "git-inside", "left-out",
+    "lfs-pointer", "archive-inside", "scan-finding", "scan-failed",
+]  # fmt: skip
 IndexCode: TypeAlias = Literal["index-damaged", "index-locked", "index-unwritable"]
 ConfigCode: TypeAlias = Literal["config-syntax", "config-unknown-key", "config-type", "plugin-invalid"]
-Code: TypeAlias = ParseCode | FileCode | LintCode | EligibilityCode | LimitCode | StandingCode | IndexCode | ConfigCode
+Code: TypeAlias = (
+    ParseCode
+    | FileCode
+    | LintCode
+    | EligibilityCode
+    | LimitCode
+    | StandingCode
+    | InspectionCode
+    | IndexCode
+    | ConfigCode
+)
 
 
 class Meaning(NamedTuple):
@@ -45,6 +66,7 @@ def _families() -> dict[str, tuple[str, ...]]:
         "eligibility": get_args(EligibilityCode),
         "limits": get_args(LimitCode),
         "standing": get_args(StandingCode),
+        "inspection": get_args(InspectionCode),
         "index": get_args(IndexCode),
         "configuration": get_args(ConfigCode),
     }
@@ -122,6 +144,7 @@ MEANINGS: dict[Code, Meaning] = {
     "placeholder-hazard": Meaning(
         "warning", "`{0}` will be replaced by an argument", "{1}"
     ),
+    "foreign-construct": Meaning("warning", "`{0}` means nothing in {1} and stays as it is", "{2}"),
     "field-typo": Meaning("warning", "`{0}` is not a field", "did you mean `{1}`?"),
     "stuffed-description": Meaning(
         "warning",
@@ -175,6 +198,68 @@ MEANINGS: dict[Code, Meaning] = {
         "read what changed, then run `metier trust {0}`",
     ),
     "not-allowed": Meaning("info", "not in this agent's list of skills", "add `{0}` to the agent's `skills:`"),
+    "unapproved": Meaning(
+        "warning", "installed and not approved yet", "read it, then run `metier approve {0}`"
+    ),
+    "changed-since-approval": Meaning(
+        "warning",
+        "changed since it was approved: {1}",
+        "see `metier verify {0}`; then `metier approve {0}`, or `metier sync` to have it as it was",
+    ),
+    "lock-unreadable": Meaning(
+        "error", "the lock of its root can't be read: {0}", "mend it or bring back a copy; nothing was reset"
+    ),
+    "terminal-escape": Meaning(
+        "warning", "orders to a terminal: {0}", "do not use it before its author has taken them out"
+    ),
+    "encoded-shell": Meaning("warning", "decodes hidden text and runs it: {0}", "decode it by hand and read it first"),
+    "remote-shell": Meaning(
+        "warning", "runs what a server sends: {0}", "fetch the script, read it, then run that copy"
+    ),
+    "reverse-shell": Meaning("warning", "hands a shell to somebody else: {0}", "do not use it"),
+    "credential-path": Meaning("warning", "reaches for credentials: {0}", "ask what it needs them for"),
+    "secret-upload": Meaning("warning", "sends the environment away: {0}", "do not use it"),
+    "render-network": Meaning(
+        "warning", "goes to the network when it is only read: {0}", "it runs in the sandbox, without network"
+    ),
+    "argument-hazard": Meaning(
+        "warning", "an argument reaches a command: {0}", "metier passes it inert; other runtimes may not"
+    ),
+    "install-hazard": Meaning("warning", "asks to install `{0}`: {1}", "`metier install` refuses it, or asks first"),
+    "envelope-tag": Meaning("warning", "imitates the frame around skills: {0}", "it is escaped in catalogs"),
+    "trigger-bait": Meaning(
+        "warning", "its description wants to be chosen for everything: {0}", "a description says what it is for"
+    ),
+    "prompt-override": Meaning("warning", "tells the model to disobey or to hide things: {0}", "read it in full"),
+    "hidden-words": Meaning("warning", "words where a reader does not see them: {0}", "read the source, not the page"),
+    "remote-instructions": Meaning(
+        "warning", "takes its instructions from a server: {0}", "what it says there can change at any time"
+    ),
+    "memory-write": Meaning(
+        "warning", "writes where it would stay after the task: {0}", "look at what it would leave behind"
+    ),
+    "prerequisite-bait": Meaning(
+        "warning", "asks for something to be run or installed by hand: {0}", "get programs from where they are made"
+    ),
+    "import-shadow": Meaning(
+        "warning", "`{0}` would be imported in place of Python's own module", "rename it"
+    ),
+    "compiled-code": Meaning("warning", "`{0}` is {1}: nobody can read what it does", "ask for the source"),
+    "package-hooks": Meaning("warning", "`{0}` runs by itself when the package is installed", "metier never runs it"),
+    "nested-skill": Meaning("warning", "`{0}` is a skill inside a skill; it is not loaded", "install it by itself"),
+    "name-hazard": Meaning("warning", "its name `{0}` is used as a path by some programs: {1}", "rename it"),
+    "looks-like": Meaning("warning", "its name looks like `{0}` and is another one", "make sure which one you want"),
+    "trigger-overlap": Meaning(
+        "warning", "its description is nearly that of `{0}`", "a model may mistake one for the other"
+    ),
+    "git-inside": Meaning("warning", "`{0}` is a git repository inside the skill", "git may run what its config says"),
+    "left-out": Meaning("info", "`{0}` is {1} and was left out", "nothing to do, unless the skill needs it"),
+    "lfs-pointer": Meaning("info", "`{0}` stands for a file kept elsewhere (git LFS), which was not fetched", ""),
+    "archive-inside": Meaning("info", "`{0}` is an archive, which was not looked into", "open it and look"),
+    "scan-finding": Meaning("warning", "skill-scanner: {0}", "read what it points at"),
+    "scan-failed": Meaning(
+        "error", "skill-scanner did not finish: {0}", "a skill that was not scanned is not approved; run it again"
+    ),
     "index-damaged": Meaning("warning", "the index was damaged and is built anew", "nothing to do"),
     "index-locked": Meaning("info", "the index is in use and was passed over", "nothing to do"),
     "index-unwritable": Meaning("info", "the index can't be written: {0}", "check the permissions of {1}"),

@@ -63,16 +63,28 @@ def unhidden(text: str) -> str:
     return _HIDDEN.sub("", _ESCAPE.sub("", text))
 
 
-def without_orders(text: str) -> str:
-    """The text without characters that tell a reader what a person can't see: tags, direction overrides, runs of
-    selectors.  Flags are spelled with tags and stay; so do the joiners that scripts and emoji need."""
-    return _ORDERS.sub(lambda found: found[1] or "", text)
+def at_orders(text: str) -> list[tuple[str, str]]:
+    """The text in pairs: what stays, and behind it what tells a reader something that a person can't see.
+
+    That is tags, direction overrides and runs of selectors.  Flags are spelled with tags and stay; so do the joiners
+    that scripts and emoji need.
+    """
+    pairs: list[tuple[str, str]] = []
+    last = 0
+    for found in _ORDERS.finditer(text):
+        if found[1]:
+            continue
+        if pairs and found.start() == last:
+            pairs[-1] = (pairs[-1][0], pairs[-1][1] + found[0])
+        else:
+            pairs.append((text[last : found.start()], found[0]))
+        last = found.end()
+    return [*pairs, (text[last:], "")]
 
 
-def ordered_in(text: str) -> tuple[str, ...]:
-    """The characters that `without_orders` takes away, by code point, each once."""
-    taken = "".join(found[0] for found in _ORDERS.finditer(text) if not found[1])
-    return tuple(dict.fromkeys(f"U+{ord(character):04X}" for character in taken))
+def points_of(text: str) -> str:
+    """Characters by their code points, each once."""
+    return " ".join(dict.fromkeys(f"U+{ord(character):04X}" for character in text))
 
 
 def hidden_in(text: str) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ import click
 from ...types.catalog import Catalog, Entry
 from ...types.dialect import Format, Policy
 from .app import Context
-from .printing import arrow, clean, columns, counted, problem_dict, problem_lines, say, say_json, warn
+from .printing import arrow, clean, columns, counted, paint, problem_dict, problem_lines, say, say_json, warn
 
 
 @click.command("catalog")
@@ -124,5 +124,6 @@ def commands(context: Context, prefix: str, as_json: bool) -> None:
         say(arrow("`metier status` says what there is, and why none of it can be called"))
     elif not table:
         say(f"No command begins with `{clean(prefix)}`.")
-    for line in columns([(f"/{clean(one.name)} {one.hint}".strip(), clean(one.description)) for one in table]):
-        say(line)
+    lines = columns([(f"/{clean(one.name)} {one.hint}".strip(), clean(one.description)) for one in table])
+    for one, line in zip(table, lines, strict=True):
+        say(paint(line, "magenta") if one.scheduled else line)

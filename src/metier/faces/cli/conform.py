@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from datetime import datetime
 from typing import Any
 
 import click
 
 from ...host import paths
 from ...types.errors import BadRequest
-from .conform_ops import OPS
+from .conform_ops import ABSENT, OPS
 from .printing import clean, paint, say, say_json
 
 
@@ -86,7 +87,11 @@ def run_case(case: dict[str, Any]) -> list[tuple[str, object, object]]:
     except (KeyError, TypeError, ValueError, AttributeError, OSError) as error:
         return [("given", f"what `{case['op']}` asks for", f"{type(error).__name__}: {error}")]
     expect = _placed(case["expect"], actual.get("places", {}))
-    return [(key, expected, actual.get(key)) for key, expected in expect.items() if not holds(key, expected, actual)]
+    absent = [key for key in ABSENT.get(case["op"], ()) if key in actual and key not in expect]
+    return [
+        *((key, expected, actual.get(key)) for key, expected in expect.items() if not holds(key, expected, actual)),
+        *((key, None, actual[key]) for key in absent),
+    ]
 
 
 def _placed(expected: Any, places: dict[str, str]) -> Any:
@@ -125,6 +130,10 @@ def holds(key: str, expected: Any, actual: dict[str, Any]) -> bool:
         return key in actual and set(expected) == set(actual[key])
     if key == "error":
         return bool(actual.get("error")) is expected
+    if key == "error_contains":
+        return expected in actual.get("message", "")
+    if key == "at":
+        return "at" in actual and datetime.fromisoformat(actual["at"]) == datetime.fromisoformat(expected)
     if key == "fields":
         return _within(expected, actual.get("fields"))
     return key in actual and bool(actual[key] == expected)

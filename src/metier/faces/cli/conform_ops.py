@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable
+from datetime import datetime
 from typing import Any
 
 from ...catalog import Budget, command_names, compact_path, fit, layout, match, named
 from ...catalog.entries import entries_of
 from ...dialects import ALL
 from ...host import files, scratch
+from ...install.reference import github
 from ...parse import parse
 from ...parse.body import body_of
 from ...resolve import Terms, asked, resolve
 from ...resolve.overlay import overlay
 from ...types.dialect import Limits, Listing
+from ...types.errors import BadRequest
 from ...types.problem import Mark
 from ...types.settings import Settings
 from ...types.skill import Broken, Found, Origin, Skill
@@ -162,6 +165,27 @@ def compact(dialect: str, given: Case) -> Case:
     return {"text": compact_path(given["path"], given["home"]) if listing.paths == "home" else given["path"]}
 
 
+def source(_: str, given: Case) -> Case:
+    try:
+        found = github(given["spec"])
+    except BadRequest:
+        return {"error": True}
+    named = {"kind": found.kind, "owner": found.owner, "repo": found.repo, "url": found.url}
+    return named | {key: value for key, value in (("path", found.path), ("ref", found.ref)) if value}
+
+
+def schedule_time(_: str, given: Case) -> Case:
+    from ...schedule import when
+
+    try:
+        found = when.schedule_time(given["text"], datetime.fromisoformat(given["now"]), given["tz"])
+    except BadRequest as error:
+        return {"error": True, "message": error.message}
+    if isinstance(found, when.Cron):
+        return {"kind": "cron", "cron": found.expression}
+    return {"kind": "once", "at": found.at.isoformat()}
+
+
 OPS: dict[str, Callable[[str, Case], Case]] = {
     "frontmatter": frontmatter,
     "validate": validate,
@@ -172,8 +196,12 @@ OPS: dict[str, Callable[[str, Case], Case]] = {
     "env_overlay": env_overlay,
     "allowed_tools": tools,
     "compact_path": compact,
+    "source": source,
     "split": conform_acts.split,
     "substitute": conform_acts.substitute,
     "render": conform_acts.render,
     "tools": conform_acts.tools,
+    "schedule_time": schedule_time,
 }
+ABSENT = {"source": ("path", "ref")}
+"""What an operation must not give when a case does not name it."""

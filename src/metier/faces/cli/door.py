@@ -131,9 +131,10 @@ def _holds(guards: str) -> bool:
             if wanted != ("unset" if value is None else "set" if value else "empty"):
                 return False
         elif first == "!":
-            from ...host.memo import has_binary
+            from ...host.memo import has_binary, search_path
 
-            if wanted != str(has_binary(path[1:], os.environ.get("PATH", ""))):
+            where = search_path(os.environ.get("PATH", ""), _path().rpartition("/")[0])
+            if wanted != str(has_binary(path[1:], where)):
                 return False
     return True
 

@@ -12,6 +12,8 @@ from ...types.verdict import Verdict
 from .app import Context
 from .memory import remember
 from .printing import (
+    UNAPPROVED,
+    UNTRUSTED,
     arrow,
     clean,
     clean_path,
@@ -134,8 +136,12 @@ def _summary(library: Library) -> str:
 
 def _notes(library: Library) -> list[str]:
     lines = [text for problem in library.problems for text in problem_lines(problem)]
-    if library.untrusted:
-        changed = any(mark.code == "changed-since-trust" for mark in library.untrusted.values())
+    codes = {mark.code for mark in library.untrusted.values()}
+    if not codes.isdisjoint(UNAPPROVED):
+        why = "the lock can't be read" if "lock-unreadable" in codes else "some that were installed are not approved"
+        lines.append(arrow(f"{why}: `metier why NAME` says what to do"))
+    if not codes.isdisjoint(UNTRUSTED):
+        changed = "changed-since-trust" in codes
         why = "this project changed since you trusted it" if changed else "this project is not trusted yet"
         lines.append(arrow(f"{why}: read its skills, then run `metier trust`"))
     if library.broken or any(not verdict.eligible for verdict in library.verdicts):

@@ -8,12 +8,25 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from json import dumps
 
-from ...types.problem import Problem
+from ...types.problem import Code, Problem
 from ...types.text import flat, one_line, shortened, unseen_escaped
 from ...types.verdict import Verdict
 
-_STYLES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "blue": "34", "cyan": "36"}
+_STYLES = {
+    "bold": "1",
+    "dim": "2",
+    "red": "31",
+    "green": "32",
+    "yellow": "33",
+    "blue": "34",
+    "magenta": "35",
+    "cyan": "36",
+}
 _SEVERITY = {"error": "red", "warning": "yellow", "info": "dim"}
+UNTRUSTED: tuple[Code, ...] = ("untrusted", "changed-since-trust")
+UNAPPROVED: tuple[Code, ...] = ("unapproved", "changed-since-approval", "lock-unreadable")
+WITHHELD = UNTRUSTED + UNAPPROVED
+"""Why a skill waits for a person."""
 PIPE_WIDTH = 100
 LEAST = 10
 """A last column of less than this says nothing, and is left out."""
@@ -143,8 +156,10 @@ def problem_dict(problem: Problem) -> dict[str, object]:
 def state_of(verdict: Verdict) -> str:
     """One word or two for what a skill is here."""
     codes = {mark.code for mark in verdict.marks}
-    if "untrusted" in codes or "changed-since-trust" in codes:
+    if not codes.isdisjoint(UNTRUSTED):
         return "untrusted"
+    if not codes.isdisjoint(UNAPPROVED):
+        return "unapproved"
     if verdict.shadowed_by is not None:
         return "shadowed"
     if "not-allowed" in codes:
@@ -174,6 +189,7 @@ STATE_STYLES = {
     "model only": "green",
     "broken": "red",
     "untrusted": "yellow",
+    "unapproved": "yellow",
     "shadowed": "dim",
     "not allowed": "dim",
     "disabled": "dim",

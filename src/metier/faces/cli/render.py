@@ -10,10 +10,11 @@ import click
 
 from ...types.activation import Activation, Call, Message
 from ...types.dialect import Delivery
+from ...types.problem import Problem, problem
 from ...types.skill import Skill
 from ...types.text import seen, tokens_of
 from .app import Context, skill_names
-from .printing import clean, counted, paint, say, say_json, warn
+from .printing import clean, counted, paint, problem_dict, say, say_json, warn
 
 WORDS = {"ignore_unknown_options": True}
 """What follows NAME belongs to the skill; `--` says so beyond doubt."""
@@ -47,7 +48,7 @@ def render(context: Context, name: str, arguments: tuple[str, ...], delivery: st
     library = context.library()
     activation, messages = _activated(library, name, given(arguments), delivery)
     if as_json:
-        say_json(_document(activation, messages))
+        say_json(_document(library, activation, messages))
         return
     if delivery == "body":
         told(activation.text)
@@ -60,7 +61,14 @@ def render(context: Context, name: str, arguments: tuple[str, ...], delivery: st
             told(message.text)
     for one in activation.inserts:
         if one.note:
-            warn(f"{one.kind} `{clean(one.source)}`: {clean(one.note)}")
+            what = one.kind if one.kind == "removed" else f"{one.kind} {one.source}"
+            warn(clean(f"{what}: {one.note}"))
+    _warn_of(library, activation.skill)
+
+
+def _warn_of(library: Any, skill: Skill) -> None:
+    for one in _lacking(library, skill):
+        warn(f"{clean(one.message)}: {clean(one.hint)}")
 
 
 def _activated(
@@ -78,7 +86,15 @@ def _activated(
     return activation, deliver(activation, serving, desk.resources(skill), activation.call.typed or f"/{command}")
 
 
-def _document(activation: Activation, messages: tuple[Message, ...]) -> dict[str, object]:
+def _lacking(library: Any, skill: Skill) -> tuple[Problem, ...]:
+    """What the body says in another dialect's words."""
+    from ...parse.foreign import foreign
+
+    marks = foreign(library.read(skill).text, skill.origin.dialect, skill.arguments)
+    return tuple(problem(mark._replace(line=0), skill.path) for mark in marks)
+
+
+def _document(library: Any, activation: Activation, messages: tuple[Message, ...]) -> dict[str, object]:
     return {
         "skill": activation.skill.name,
         "path": activation.skill.path,
@@ -88,6 +104,7 @@ def _document(activation: Activation, messages: tuple[Message, ...]) -> dict[str
         "characters": len(activation.text),
         "tokens": activation.tokens,
         "inserts": [one._asdict() for one in activation.inserts],
+        "problems": [problem_dict(one) for one in _lacking(library, activation.skill)],
         "messages": [
             {
                 "role": one.role,
@@ -115,7 +132,13 @@ def preview(context: Context, name: str, arguments: tuple[str, ...], as_json: bo
     cost = {"listed": tokens_of(entry), "activated": tokens_of(sent)}
     if as_json:
         say_json(
-            {**_document(activation, messages), "entry": entry, "cost": cost, "commands": commands, "scripts": scripts}
+            {
+                **_document(library, activation, messages),
+                "entry": entry,
+                "cost": cost,
+                "commands": commands,
+                "scripts": scripts,
+            }
         )
         return
     say(paint("in the catalog", "bold") + f"  about {counted(cost['listed'], 'token')}, in every conversation")
@@ -128,6 +151,7 @@ def preview(context: Context, name: str, arguments: tuple[str, ...], as_json: bo
         say(f"{paint(label, 'bold')}  {len(found) or 'none'}")
         for one in found:
             say(f"  {clean(one)}")
+    _warn_of(library, activation.skill)
 
 
 def _entry(library: Any, skill: Skill) -> str:

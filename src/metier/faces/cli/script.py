@@ -6,6 +6,7 @@ import sys
 
 import click
 
+from ...types.errors import BadRequest
 from ...types.text import seen
 from .app import Context, skill_names
 from .printing import clean, say, say_json, warn
@@ -25,7 +26,7 @@ def read(context: Context, name: str, path: str, offset: int, as_json: bool) -> 
         say_json({"text": page.text, "size": page.size, "next": page.next})
         return
     text = seen(page.text) if sys.stdout.isatty() else page.text
-    click.echo(text, nl=not text.endswith("\n"))
+    click.echo(text, nl=bool(text) and not text.endswith("\n"))
     if page.next is not None:
         warn(f"{page.size - page.next} of {page.size} bytes left: go on with --offset {page.next}")
 
@@ -45,7 +46,11 @@ def script(
     from ...host import paths
 
     library = context.library()
-    desk = library.desk(by="user", write=[paths.absolute(one, paths.cwd(), paths.home()) for one in write])
+    folders = [paths.absolute(one, paths.cwd(), paths.home()) for one in write]
+    for one in folders:
+        if not paths.is_folder(one):
+            raise BadRequest(f"{one} is not a folder", "make it first, or leave --write out")
+    desk = library.desk(by="user", write=folders)
     skill = desk.skill(library.find(name).skill.qualified)
     chosen = script_of(desk, skill, script)
     ran = desk.run(skill, chosen, words_of(arguments))

@@ -16,6 +16,7 @@ from ...types.verdict import Verdict
 from .app import Context, skill_names
 from .listing import as_dict, broken_dict, verdict_dict
 from .printing import (
+    WITHHELD,
     arrow,
     clean,
     clean_path,
@@ -29,7 +30,7 @@ from .printing import (
     state_of,
 )
 
-_ORDER = (*FAMILIES["eligibility"], "untrusted", "changed-since-trust", "not-allowed", "shadowed")
+_ORDER = (*FAMILIES["eligibility"], *WITHHELD, "not-allowed", "shadowed")
 
 
 @click.command("status")

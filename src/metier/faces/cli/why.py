@@ -15,7 +15,7 @@ from ...types.skill import Broken
 from ...types.text import one_line
 from ...types.verdict import Verdict
 from .app import Context, skill_names
-from .printing import arrow, clean, clean_path, paint, say, say_json
+from .printing import WITHHELD, arrow, clean, clean_path, paint, say, say_json
 
 
 class Step(NamedTuple):
@@ -76,7 +76,7 @@ def _steps(library: Library, verdict: Verdict) -> list[Step]:
     return [
         _step("found", True, f"{skill.path} ({skill.origin.root}, rank {skill.origin.rank})"),
         _parsed(verdict),
-        _gate("trusted", marks, ("untrusted", "changed-since-trust")),
+        _gate("trusted", marks, WITHHELD),
         _gate("allowed", marks, ("not-allowed",)),
         Step("eligible", "no" if missing else "yes", _messages(missing), _hints(missing)),
         _step("shadowed", True, shadow.message, shadow.hint) if shadow else _step("shadowed", False),

@@ -1,0 +1,99 @@
+"""The nouns of a command that takes arguments: words, simple commands, and what is known of them."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple, TypeAlias
+
+
+class Value(NamedTuple):
+    """What a placeholder stands for: one text, and the words it becomes where it is not quoted."""
+
+    whole: str
+    words: tuple[str, ...]
+    ours: bool = False
+    """A variable of ours, such as the skill's folder: no argument."""
+
+
+Atom: TypeAlias = str | Value
+"""One character of the author's, or a placeholder."""
+
+HOLE, UNKNOWN, ENVIRON = "\x01", "\x00", "\x02"
+"""In a word's text: an argument; what only the shell will know, an argument perhaps; what was there before it."""
+
+HARMLESS = frozenset({"git", "pwd", "date", "whoami", "hostname", "nproc", "uname", "id", "dirname", "which"})
+"""Programs whose output is the author's as long as their words are."""
+
+
+class Unreadable(Exception):
+    """A command that takes arguments and can't be given them safely; says why."""
+
+
+class Word(NamedTuple):
+    text: str
+    """What it says without its quotes."""
+    holes: tuple[Value, ...] = ()
+    loose: bool = False
+    """An argument in it becomes several words."""
+
+    @property
+    def tainted(self) -> bool:
+        """An argument is in it, or may be."""
+        return HOLE in self.text or UNKNOWN in self.text
+
+    @property
+    def leads(self) -> bool:
+        """It begins with an argument, or may."""
+        return self.loose or self.text.lstrip(ENVIRON)[:1] in (HOLE, UNKNOWN)
+
+
+class Simple(NamedTuple):
+    """A simple command: its words, and what feeds it."""
+
+    words: tuple[Word, ...] = ()
+    piped: bool = False
+    """It reads what a pipe gives it."""
+    fed: bool = False
+    """It reads a file or a text of the author's instead."""
+    joined: bool = False
+    """It is part of a list with `&&` or `||` that the next command goes on with."""
+    documents: tuple[int, ...] = ()
+    """The here-documents it reads, by number."""
+
+
+class Read(NamedTuple):
+    source: str
+    """What the shell is given."""
+    env: dict[str, str]
+    commands: tuple[Simple, ...] = ()
+    reckons: bool = False
+    """Somewhere in it values are read as numbers or names, which some shells do by running them."""
+    taken: list[Value] | tuple[Value, ...] = ()
+    """The arguments it takes."""
+    pours: bool = False
+    """An argument may come out of a pipe, a here-document or a file."""
+    written: list[str] | tuple[str, ...] = ()
+    """The files it writes."""
+
+
+_name = re.compile(r"\$(?P<plain>[A-Za-z_]\w*)|\$\{(?P<braced>[A-Za-z_]\w*)\}|(?P<other>[A-Za-z_]\w*)")
+_outer = re.compile(r"(?!METIER_|BASH|REPLY$|OPTARG$|COPROC|MAPFILE$|READLINE|PS[0-9]$)[A-Z][A-Z0-9_]+")
+
+
+def outer_names(text: str) -> frozenset[str]:
+    """The variables that a script uses and nowhere sets: they were there before it."""
+    used: set[str] = set()
+    otherwise: set[str] = set()
+    for found in _name.finditer(text):
+        name = found["plain"] or found["braced"]
+        if name and _outer.fullmatch(name):
+            used.add(name)
+        elif found["other"]:
+            otherwise.add(found["other"])
+    return frozenset(used - otherwise)
+
+
+def is_assignment(text: str) -> bool:
+    """Whether a word is `name=…`."""
+    name, equals, _ = text.partition("=")
+    return bool(equals) and name.isascii() and name.removesuffix("+").isidentifier()

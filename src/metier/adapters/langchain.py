@@ -1,0 +1,140 @@
+"""Skills for LangChain and LangGraph: a middleware for `create_agent`, or the tools alone for a graph of your own.
+
+agent = create_agent("anthropic:claude-sonnet-4-5", middleware=[Skills(metier.open("."))])
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Annotated, Any
+
+from ..catalog.delta import delta
+from ..runtime.calling import texts_of
+from ..runtime.library import Library
+from ..runtime.live import Live
+from ..types.catalog import Entry
+from ..types.errors import MissingExtra
+from ..types.tool import Answer, Tool
+
+try:
+    from typing import NotRequired
+
+    from langchain.agents.middleware import AgentMiddleware, AgentState, ModelRequest, ModelResponse
+    from langchain.agents.middleware.types import PrivateStateAttr
+    from langchain_core.messages import AnyMessage, HumanMessage, SystemMessage, ToolMessage
+    from langchain_core.tools import BaseTool, StructuredTool, ToolException
+    from langgraph.runtime import Runtime
+except ImportError as error:
+    raise MissingExtra("the adapter for LangChain", "langchain") from error
+
+_MARK = "metier"
+
+
+class SkillsState(AgentState[Any]):
+    """What a conversation was told: the catalog at its beginning, and every entry since."""
+
+    skills_prompt: NotRequired[Annotated[str, PrivateStateAttr]]
+    skills_told: NotRequired[Annotated[list[list[str]], PrivateStateAttr]]
+
+
+def skill_tools(library: Library, *, cwd: str = "", write: Sequence[str] = ()) -> list[BaseTool]:
+    """The tools for a graph of your own.  Instructions are part of the answer; the catalog is yours to place."""
+    live = Live(library, cwd, tuple(write))
+    return [_tool(tool, inline=True) for tool in live.tools()]
+
+
+def _tool(tool: Tool, inline: bool) -> BaseTool:
+    def call(**arguments: object) -> tuple[str, Mapping[str, object]]:
+        return _call(tool, inline, arguments)
+
+    return StructuredTool(
+        name=tool.name,
+        description=tool.description,
+        args_schema=tool.schema,
+        func=call,
+        response_format="content_and_artifact",
+        handle_tool_error=True,
+    )
+
+
+def _call(tool: Tool, inline: bool, arguments: Mapping[str, object]) -> tuple[str, Mapping[str, object]]:
+    answer = tool.call(arguments)
+    if answer.error:
+        raise ToolException(answer.text)
+    if inline:
+        return "\n\n".join(texts_of(answer)), _artifact(answer, ())
+    return answer.text, _artifact(answer, [message.text for message in answer.messages])
+
+
+def _artifact(answer: Answer, following: Sequence[str]) -> Mapping[str, object]:
+    return {_MARK: list(following), "note": answer.note}
+
+
+class Skills(AgentMiddleware[SkillsState, Any, Any]):
+    """A library's skills for one agent.
+
+    The catalog joins the system prompt when a conversation begins and stays as it was; what changes later is said at
+    the end.  Instructions of an activated skill follow the tool's answer as a message, behind all answers of a turn.
+    """
+
+    state_schema = SkillsState
+
+    def __init__(self, library: Library, *, cwd: str = "", write: Sequence[str] = ()) -> None:
+        super().__init__()
+        self.live = Live(library, cwd, tuple(write))
+        self.tools = [_tool(tool, inline=False) for tool in self.live.tools()]
+
+    def before_agent(self, state: SkillsState, runtime: Runtime[Any]) -> dict[str, Any] | None:
+        if "skills_prompt" in state:
+            return None
+        catalog = self.live.catalog()
+        return {"skills_prompt": catalog.text, "skills_told": _told(catalog.entries)}
+
+    def before_model(self, state: SkillsState, runtime: Runtime[Any]) -> dict[str, Any] | None:
+        following: list[AnyMessage] = [HumanMessage(text) for text in _following(state["messages"])]
+        entries = self.live.catalog().entries
+        told = [Entry(name, said, at) for name, said, at in state.get("skills_told", [])]
+        changed = delta(told, entries)
+        if not changed:
+            return {"messages": following} if following else None
+        return {"messages": [*following, HumanMessage(changed)], "skills_told": _told(entries)}
+
+    def wrap_model_call(
+        self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], ModelResponse[Any]]
+    ) -> ModelResponse[Any]:
+        return handler(_with_catalog(request))
+
+    async def awrap_model_call(
+        self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]]
+    ) -> ModelResponse[Any]:
+        return await handler(_with_catalog(request))
+
+
+def _told(entries: Sequence[Entry]) -> list[list[str]]:
+    return [[one.name, one.description, one.location] for one in entries]
+
+
+def _following(messages: Sequence[AnyMessage]) -> list[str]:
+    """The instructions that the answers at the end of a conversation promise, in their order."""
+    found: list[str] = []
+    for message in reversed(messages):
+        if not isinstance(message, ToolMessage):
+            break
+        artifact = message.artifact
+        if isinstance(artifact, Mapping) and isinstance(artifact.get(_MARK), list):
+            found[:0] = artifact[_MARK]
+    return found
+
+
+def _with_catalog(request: ModelRequest[Any]) -> ModelRequest[Any]:
+    text = str(request.state.get("skills_prompt", ""))
+    if not text:
+        return request
+    before = request.system_message
+    if before is None:
+        return request.override(system_message=SystemMessage(text))
+    if isinstance(before.content, str):
+        content: Any = f"{before.content}\n\n{text}"
+    else:
+        content = [*before.content, {"type": "text", "text": text}]
+    return request.override(system_message=SystemMessage(content))

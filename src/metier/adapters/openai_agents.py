@@ -1,0 +1,85 @@
+"""Skills for the OpenAI Agents SDK: tools, and instructions that stay as they are while a run lasts.
+
+skills = Skills(metier.open("."))
+agent = Agent(name="Clerk", instructions=skills.instructions("You are careful."), tools=skills.tools)
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import weakref
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+from ..catalog.delta import delta
+from ..runtime.calling import texts_of
+from ..runtime.library import Library
+from ..runtime.live import Live
+from ..types.catalog import Catalog
+from ..types.errors import MissingExtra
+from ..types.tool import Answer, Tool
+
+try:
+    from agents import Agent, FunctionTool, RunContextWrapper
+    from agents.tool_context import ToolContext
+except ImportError as error:
+    raise MissingExtra("the adapter for the OpenAI Agents SDK", "openai-agents") from error
+
+
+class Skills:
+    """A library's skills.  A run keeps the catalog it began with; what changes later is said after a tool's answer."""
+
+    def __init__(self, library: Library, *, cwd: str = "", write: Sequence[str] = ()) -> None:
+        self.live = Live(library, cwd, tuple(write))
+        self.tools: list[Any] = [self._tool(tool) for tool in self.live.tools()]
+        self._told: dict[int, Catalog] = {}
+
+    def instructions(self, own: str = "") -> Callable[[RunContextWrapper[Any], Agent[Any]], str]:
+        """Your own instructions with the catalog behind them, for `Agent(instructions=…)`."""
+
+        def instructions(context: RunContextWrapper[Any], agent: Agent[Any]) -> str:
+            return "\n\n".join(text for text in (own, self._begun(context).text) if text)
+
+        return instructions
+
+    def _begun(self, context: RunContextWrapper[Any]) -> Catalog:
+        """The catalog of a run.  Every context of a run shares its account of usage, and nothing else does."""
+        run = id(context.usage)
+        if run not in self._told:
+            self._told[run] = self.live.catalog()
+            weakref.finalize(context.usage, self._told.pop, run, None)
+        return self._told[run]
+
+    def _tool(self, tool: Tool) -> FunctionTool:
+        return FunctionTool(
+            name=tool.name,
+            description=tool.description,
+            params_json_schema=tool.schema,
+            on_invoke_tool=partial(self._invoke, tool),
+            strict_json_schema=False,
+        )
+
+    async def _invoke(self, tool: Tool, context: ToolContext[Any], written: str) -> str:
+        answer = await asyncio.to_thread(_answer, tool, written)
+        return "\n\n".join(text for text in (*texts_of(answer), self._news(context)) if text)
+
+    def _news(self, context: ToolContext[Any]) -> str:
+        """What changed since the run was last told, once."""
+        before = self._begun(context)
+        after = self.live.library.catalog()
+        changed = delta(before.entries, after.entries)
+        if changed:
+            self._told[id(context.usage)] = Catalog(after.entries, after.left_out, before.text)
+        return changed
+
+
+def _answer(tool: Tool, written: str) -> Answer:
+    try:
+        arguments = json.loads(written or "{}")
+    except (ValueError, RecursionError):
+        arguments = None
+    if not isinstance(arguments, dict):
+        return Answer("The arguments must be a JSON object. Send them again.", error=True)
+    return tool.call(arguments)

@@ -1,0 +1,103 @@
+"""metier add."""
+
+from __future__ import annotations
+
+import click
+
+from ...install import adding
+from ...install.adding import Offer
+from ...install.place import Change
+from ...runtime.installing import nearby, scanner, trust_placed
+from ...types.errors import Refused
+from .app import Context
+from .approval import refuse_dangers, settle, show_target, target_dict, waiting
+from .grounds import field, outfit, where, wish
+from .printing import arrow, clean_path, counted, say, say_json
+from .progress import Bar
+
+
+@click.command("add")
+@click.argument("source")
+@click.option("--skill", "skills", metavar="NAME", multiple=True, help="Only this skill of it; may be repeated.")
+@click.option("--name", default="", help="What to call the folder.")
+@click.option("--force", is_flag=True, help="Replace what is there; it goes to the trash.")
+@click.option("--yes", is_flag=True, help="Approve without being asked; never overrides a refusal.")
+@click.option("--unapproved", is_flag=True, help="Place it without using it; `metier approve` comes later.")
+@click.option("--allow-insecure", is_flag=True, help="Also http, git and file addresses.")
+@click.option("--dry-run", is_flag=True, help="Fetch and look, and place nothing.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+@where
+@click.pass_obj
+def add(
+    context: Context,
+    source: str,
+    skills: tuple[str, ...],
+    name: str,
+    force: bool,
+    yes: bool,
+    unapproved: bool,
+    allow_insecure: bool,
+    dry_run: bool,
+    as_json: bool,
+    user: bool,
+    in_project: bool,
+    profile: str,
+) -> None:
+    """Get skills: owner/repo[/path][@ref], a git or archive URL, a site, an archive or a folder.
+
+    Everything is fetched to one side, looked at and shown; it is placed whole when you approve.  Nothing of it runs.
+    """
+    at = field(context, user, in_project, profile)
+    known = nearby(at.place)
+    with Bar(source) as bar:
+        asked = wish(source, at, scanner(at.place), skills=tuple(skills), name=name, force=force, nearby=known)
+        with adding.offered(asked, outfit(at.place, bar, allow_insecure)) as offer:
+            bar.clear()
+            if not as_json:
+                for target in offer.targets:
+                    show_target(target, at.ground.root)
+            try:
+                done = () if dry_run else _placed(offer, yes, unapproved, as_json)
+            except Refused:
+                if as_json:
+                    say_json(_document(offer, (), at.ground.root))
+                raise
+            if as_json:
+                say_json(_document(offer, done, at.ground.root))
+    if done:
+        trust_placed(at.place, at.ground, [place for change in done for place in change.skills])
+    if not as_json:
+        _report(offer, done, dry_run, unapproved)
+
+
+def _placed(offer: Offer, yes: bool, unapproved: bool, quiet: bool) -> tuple[Change, ...]:
+    what = ", ".join(target.folder for target in offer.targets)
+    if not unapproved:
+        refuse_dangers(offer.dangers, what)
+        settle(f"Add {what}?", yes, quiet)
+    return adding.accept(offer, not unapproved, waiting)
+
+
+def _document(offer: Offer, done: tuple[Change, ...], root: str) -> dict[str, object]:
+    return {
+        "root": root,
+        "placed": [change.target for change in done],
+        "approved": bool(done) and all(one.approval for change in done for one in change.skills.values()),
+        "targets": [target_dict(target, root) for target in offer.targets],
+    }
+
+
+def _report(offer: Offer, done: tuple[Change, ...], dry_run: bool, unapproved: bool) -> None:
+    root = offer.wish.ground.root
+    if dry_run:
+        say("Nothing was placed: this was a dry run.")
+        return
+    for change in done:
+        count = len(change.skills)
+        place = clean_path(f"{root}/{change.target}")
+        if count == 1:
+            say(f"Added skill '{change.target}' to {place}")
+        else:
+            say(f"Added {counted(count, 'skill')} from {clean_path(offer.wish.spec)} to {place}")
+    if unapproved:
+        say(arrow(f"they are not used before you approve them: metier approve {offer.targets[0].folder}"))

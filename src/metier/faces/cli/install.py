@@ -1,0 +1,166 @@
+"""metier install."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from difflib import get_close_matches
+from typing import NoReturn
+
+import click
+
+from ...install import recipes
+from ...install.recipes import Option, Plan
+from ...runtime.installing import means_of, perform
+from ...types.errors import BadRequest, HostError, Refused
+from ...types.skill import Skill
+from .app import Context, skill_names
+from .approval import can_ask, settle
+from .printing import arrow, clean, clean_path, columns, paint, say, say_json, state_of
+from .progress import Bar
+
+
+@click.command("install")
+@click.argument("name", shell_complete=skill_names)
+@click.argument("id", required=False)
+@click.option("--yes", is_flag=True, help="Go on without being asked; a download then needs a sha256.")
+@click.option("--timeout", metavar="SECONDS", type=float, default=300.0, help="At most this long (1 to 900).")
+@click.option("--allow-insecure", is_flag=True, help="Also downloads from this machine and its networks.")
+@click.option("--dry-run", is_flag=True, help="Show the plan, and do nothing.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+@click.pass_obj
+def install(
+    context: Context,
+    name: str,
+    id: str | None,
+    yes: bool,
+    timeout: float,
+    allow_insecure: bool,
+    dry_run: bool,
+    as_json: bool,
+) -> None:
+    """Install what a skill needs, by one of its recipes.
+
+    The exact command is shown before it runs.  Where there are several recipes and none is named, they are listed.
+    """
+    library = context.library()
+    verdict = library.find(name)
+    skill = verdict.skill
+    if not skill.install:
+        raise BadRequest(f"Skill '{skill.name}' has no install specifications", "its author named none")
+    means = means_of(library)
+    found = recipes.options(skill.install, means, skill.settings_key)
+    if as_json and dry_run:
+        say_json(_document(skill, found, means, _pick(skill, found, id, strict=False)))
+        return
+    chosen = _pick(skill, found, id)
+    if chosen is None or chosen.plan is None:
+        _list(skill, found, means, as_json)
+    plan = chosen.plan
+    if not as_json:
+        _show(plan)
+    if dry_run:
+        return
+    if state_of(verdict) in ("untrusted", "unapproved"):
+        raise Refused(
+            f"`{skill.name}` is {state_of(verdict)}: nothing is installed for it", "trust or approve it first"
+        )
+    if plan.kind == "download" and not plan.sha256 and (yes or as_json or not can_ask()):
+        raise Refused(
+            f"`{plan.id}` gives no sha256, so nobody can say that it is the right file", "install it at a terminal"
+        )
+    settle("Go on?", yes, as_json)
+    least, _, most = recipes.SECONDS
+    with Bar(skill.name) as bar:
+        bar("installing", 0, 0)
+        done = perform(library, plan, skill, min(max(timeout, least), most), bar, allow_insecure)
+    if not done.ok:
+        raise HostError(done.message, (done.output.strip().splitlines() or ["see what it printed"])[-1])
+    after = context.library().find(name)
+    if as_json:
+        say_json({"installed": plan.id, "message": done.message, "eligible": after.eligible})
+        return
+    say(clean_path(done.message))
+    say(f"{clean(skill.name)} is {paint(state_of(after), 'green' if after.eligible else 'yellow')} now")
+
+
+def _pick(skill: Skill, found: Sequence[Option], id: str | None, strict: bool = True) -> Option | None:
+    """The option that was named, or the only one there is; None when one has to be chosen."""
+    if id is not None:
+        for option in found:
+            if option.recipe.id == id:
+                if option.plan is None and strict:
+                    raise Refused(
+                        f"`{id}` of {skill.name} is refused: {option.refusal}", "choose another, if there is one"
+                    )
+                return option
+        near = get_close_matches(id, [option.recipe.id for option in found], 1)
+        hint = f"did you mean `{near[0]}`?" if near else "there are: " + ", ".join(one.recipe.id for one in found)
+        raise BadRequest(f"Install spec '{id}' not found for skill '{skill.name}'", hint)
+    usable = [option for option in found if option.plan is not None]
+    if not usable and strict:
+        why = "; ".join(f"{option.recipe.id}: {option.refusal}" for option in found)
+        raise Refused(
+            f"No compatible install spec found for skill '{skill.name}': {why}", "install what it needs by hand"
+        )
+    return usable[0] if len(usable) == 1 else None
+
+
+def _list(skill: Skill, found: Sequence[Option], means: recipes.Means, as_json: bool) -> NoReturn:
+    """The options, one of which has to be chosen."""
+    if as_json:
+        say_json(_document(skill, found, means, None))
+    else:
+        best = recipes.preferred(found, means)
+        rows = []
+        for option in found:
+            what = " ".join(option.plan.argv) or option.plan.url if option.plan else option.refusal
+            mark = "recommended" if option is best else "" if option.plan else "not here"
+            rows.append((clean(option.recipe.id), mark, clean(what)))
+        for line in columns(rows, last_cut=False):
+            say(line)
+    raise BadRequest("there are several ways to install it", f"choose one: metier install {skill.name} ID")
+
+
+def _show(plan: Plan) -> None:
+    say(f"{paint(clean(plan.label), 'bold')} ({clean(plan.id)})")
+    if plan.argv:
+        say("  " + clean(" ".join(_quoted(word) for word in plan.argv)))
+        for key, value in plan.env.items():
+            say(f"  {key}={clean_path(value)}")
+    else:
+        say(f"  {clean(plan.url)}")
+        say(f"  to {clean_path(plan.target)}" + (f", sha256 {plan.sha256}" if plan.sha256 else ""))
+    if plan.note:
+        say("  " + arrow(clean(plan.note)))
+
+
+def _quoted(word: str) -> str:
+    return word if word and all(one.isalnum() or one in "-_./:@=+,%~^[]<>!" for one in word) else f"'{word}'"
+
+
+def _document(skill: Skill, found: Sequence[Option], means: recipes.Means, chosen: Option | None) -> dict[str, object]:
+    best = recipes.preferred(found, means)
+    return {
+        "skill": skill.name,
+        "choice": chosen.recipe.id if chosen is not None else None,
+        "preferred": best.recipe.id if best is not None else None,
+        "options": [_option(option) for option in found],
+    }
+
+
+def _option(option: Option) -> dict[str, object]:
+    plan = option.plan
+    return {
+        "id": option.recipe.id,
+        "kind": option.recipe.kind,
+        "label": plan.label if plan else option.recipe.label,
+        "refusal": option.refusal or None,
+        "argv": list(plan.argv) if plan else [],
+        "env": dict(plan.env) if plan else {},
+        "url": plan.url if plan else "",
+        "sha256": plan.sha256 if plan else "",
+        "target": plan.target if plan else "",
+        "archive": plan.archive if plan else "",
+        "strip": plan.strip if plan else 0,
+        "note": plan.note if plan else "",
+    }

@@ -1,0 +1,181 @@
+"""metier update and metier outdated."""
+
+from __future__ import annotations
+
+import click
+
+from ...install import place, updating
+from ...install.place import Change
+from ...install.updating import Proposal
+from ...runtime.installing import nearby, scanner, trust_placed
+from ...types.errors import BadRequest, MetierError, Refused
+from .app import Context
+from .approval import can_ask, power_lines, refuse_dangers, settle, show_findings, skill_dict
+from .grounds import Field, fields, outfit, where, wish
+from .printing import clean, clean_path, columns, counted, paint, say, say_json, warn
+from .progress import Bar
+
+
+@click.command("update")
+@click.argument("names", metavar="[NAME]...", nargs=-1)
+@click.option("--force", is_flag=True, help="Take upstream's where both changed a line; go back where it did.")
+@click.option("--yes", is_flag=True, help="Approve without being asked; a skill that could do more is refused.")
+@click.option("--dry-run", is_flag=True, help="Show what would change, and change nothing.")
+@click.option("--allow-insecure", is_flag=True, help="Also http, git and file addresses.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+@where
+@click.pass_context
+def update(
+    context: click.Context,
+    names: tuple[str, ...],
+    force: bool,
+    yes: bool,
+    dry_run: bool,
+    allow_insecure: bool,
+    as_json: bool,
+    user: bool,
+    in_project: bool,
+    profile: str,
+) -> None:
+    """Bring installed skills up to date: shows what changed, keeps what you edited, asks before anything widens."""
+    found: list[dict[str, object]] = []
+    failed = 0
+    for at, folder in _wanted(context.obj, names, user, in_project, profile):
+        with Bar(folder) as bar:
+            asked = wish(
+                folder, at, scanner(at.place), force=force, nearby=nearby(at.place, f"{at.ground.root}/{folder}")
+            )
+            try:
+                with updating.proposed(asked, folder, outfit(at.place, bar, allow_insecure)) as (staging, one):
+                    bar.clear()
+                    if one is not None and not as_json:
+                        _show(one)
+                    done = None
+                    if one is not None and not dry_run:
+                        _settle(one, yes, as_json)
+                        done = updating.accept(asked, staging, one)
+                found.append(_document(folder, one, done))
+                if done is not None:
+                    trust_placed(at.place, at.ground, list(done.skills))
+                if not as_json:
+                    _report(folder, one, done)
+            except MetierError as error:
+                bar.clear()
+                failed = failed or error.exit_code
+                found.append({"folder": folder, "updated": False, "error": error.message, "hint": error.hint})
+                warn(f"error: {clean(folder)}: {clean(error.message)}")
+                if error.hint:
+                    warn(f"hint: {clean(error.hint)}")
+    if as_json:
+        say_json(found)
+    elif not found:
+        say("Nothing that came from elsewhere is installed.")
+    context.exit(failed)
+
+
+def _wanted(
+    context: Context, names: tuple[str, ...], user: bool, in_project: bool, profile: str
+) -> list[tuple[Field, str]]:
+    """The installed folders that are meant, each with its root."""
+    found: list[tuple[Field, str]] = []
+    left = list(names)
+    for at in fields(context, user, in_project, profile):
+        lock = place.read_lock(at.ground)
+        for name in names or ("",):
+            try:
+                folders = updating.folders(lock, [name] if name else [])
+            except MetierError:
+                continue
+            found += [(at, folder) for folder in folders]
+            left = [one for one in left if one != name]
+    if left:
+        raise BadRequest(f"`{left[0]}` is not installed from anywhere", "run `metier remove` to see what is")
+    return list(dict.fromkeys(found))
+
+
+def _settle(one: Proposal, yes: bool, quiet: bool) -> None:
+    refuse_dangers([danger for danger in one.target.dangers if danger.code not in _known(one)], one.folder)
+    if one.wider and (yes or quiet or not can_ask()):
+        more = "; ".join(f"{key}: {', '.join(power_lines(powers, '+ '))}" for key, powers in one.wider.items())
+        raise Refused(f"`{one.folder}` could do more than before: {more}", "run `metier update` at a terminal and look")
+    settle(f"Update {one.folder}?", yes, quiet)
+
+
+def _known(one: Proposal) -> set[str]:
+    """Grave findings that were there, and accepted, before."""
+    return {code for entry in one.old.values() if entry.approval is not None for code in entry.findings}
+
+
+def _show(one: Proposal) -> None:
+    say(paint(clean(one.folder), "bold"))
+    for line in one.text:
+        style = {"+": "green", "-": "red", "@": "cyan"}.get(line[:1], "")
+        shown = "".join(character if character.isprintable() or character == "\t" else "\ufffd" for character in line)
+        say("  " + (paint(shown, style) if style else shown))
+    for key, powers in one.wider.items():
+        for line in power_lines(powers, "+ "):
+            say(paint(f"  {clean(key)}: {line}", "yellow"))
+    for path in one.kept:
+        say(f"  your own {clean_path(path)} is kept")
+    show_findings([finding for skill in one.target.skills for finding in skill.findings])
+
+
+def _report(folder: str, one: Proposal | None, done: Change | None) -> None:
+    if one is None:
+        say(f"{clean(folder)} is up to date")
+    elif done is not None:
+        commit = one.target.provenance.commit
+        say(f"Updated {clean(folder)}" + (f" to {commit[:12]}" if commit else ""))
+
+
+def _document(folder: str, one: Proposal | None, done: Change | None) -> dict[str, object]:
+    if one is None:
+        return {"folder": folder, "updated": False, "current": True}
+    return {
+        "folder": folder,
+        "updated": done is not None,
+        "commit": one.target.provenance.commit,
+        "diff": list(one.text),
+        "wider": {key: {kind: list(all) for kind, all in powers.named().items()} for key, powers in one.wider.items()},
+        "kept": list(one.kept),
+        "skills": [skill_dict(skill) for skill in one.target.skills],
+    }
+
+
+@click.command("outdated")
+@click.argument("names", metavar="[NAME]...", nargs=-1)
+@click.option("--allow-insecure", is_flag=True, help="Also http, git and file addresses.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+@where
+@click.pass_context
+def outdated(
+    context: click.Context,
+    names: tuple[str, ...],
+    allow_insecure: bool,
+    as_json: bool,
+    user: bool,
+    in_project: bool,
+    profile: str,
+) -> None:
+    """List installed skills that have something newer upstream.  Exit code 1 if there are any."""
+    news = []
+    for at in fields(context.obj, user, in_project, profile):
+        lock = place.read_lock(at.ground)
+        with Bar("looking up") as bar:
+            news += list(updating.outdated(lock, names, outfit(at.place, bar, allow_insecure)))
+    if as_json:
+        say_json([one._asdict() | {"outdated": one.outdated} for one in news])
+    else:
+        rows = [
+            (
+                clean(one.folder),
+                one.commit[:12],
+                (one.latest[:12] if one.outdated else one.fault or "current"),
+                one.source,
+            )
+            for one in news
+        ]
+        for line in columns([tuple(map(clean_path, row)) for row in rows]):
+            say(line)
+        say(f"{counted(sum(one.outdated for one in news), 'folder')} outdated, of {len(news)}")
+    context.exit(1 if any(one.outdated for one in news) else 0)

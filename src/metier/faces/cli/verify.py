@@ -1,0 +1,200 @@
+"""metier verify, freeze, approve and sync."""
+
+from __future__ import annotations
+
+import click
+
+from ...host import paths
+from ...install import adding, keeping, place, updating
+from ...install.inspect import inspect
+from ...install.lockfile import BadLock, foreign_digest, read_foreign
+from ...install.place import Ground
+from ...runtime.installing import nearby, scanner, trust_placed
+from ...types.errors import BadRequest, MetierError, Refused, UnknownSkill
+from ...types.installed import Lock
+from ...types.problem import Problem
+from .app import Context
+from .approval import ask, can_ask, power_lines, refuse_dangers, settle, show_findings, show_target, waiting
+from .grounds import Field, field, fields, outfit, where, wish
+from .printing import clean, clean_path, counted, paint, say, say_json
+from .progress import Bar
+
+
+@click.command("verify")
+@click.argument("names", metavar="[NAME]...", nargs=-1)
+@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+@where
+@click.pass_context
+def verify(
+    context: click.Context, names: tuple[str, ...], as_json: bool, user: bool, in_project: bool, profile: str
+) -> None:
+    """Compare every file of the locked skills with the lock.  Exit code 1 if one differs."""
+    found: list[tuple[Ground, keeping.Difference]] = []
+    count, unknown = 0, list(names)
+    for at in fields(context.obj, user, in_project, profile):
+        lock = place.read_lock(at.ground)
+        mine = [name for name in names if _has(lock, name)]
+        unknown = [name for name in unknown if name not in mine]
+        if names and not mine:
+            continue
+        count += len(lock.skills)
+        found += [(at.ground, one) for one in keeping.verify(at.ground, lock, mine)]
+    if unknown:
+        raise UnknownSkill(unknown[0])
+    if as_json:
+        rows = [{"root": ground.root, "skill": one.skill, "path": one.path, "how": one.how} for ground, one in found]
+        say_json({"ok": not found, "differences": rows})
+    else:
+        for ground, one in found:
+            say(f"{clean_path(f'{ground.root}/{one.skill}/{one.path}')}: {paint(one.how, 'red')}")
+        say(f"{counted(count, 'skill')} in the lock, {counted(len(found), 'file')} not as it says")
+    context.exit(1 if found else 0)
+
+
+def _has(lock: Lock, name: str) -> bool:
+    try:
+        keeping.find(lock, name)
+    except UnknownSkill:
+        return False
+    return True
+
+
+@click.command("freeze")
+@click.argument("names", metavar="[NAME]...", nargs=-1)
+@click.option("--off", is_flag=True, help="Let them change again.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+@where
+@click.pass_obj
+def freeze(
+    context: Context, names: tuple[str, ...], off: bool, as_json: bool, user: bool, in_project: bool, profile: str
+) -> None:
+    """Lock what is there now: a file that differs later is refused, and named, wherever the skill is used."""
+    at = field(context, user, in_project, profile)
+    place.recover(at.ground)
+    done = keeping.freeze(at.ground, names, at.dialect, not off)
+    trust_placed(at.place, at.ground, done)
+    if as_json:
+        say_json({"root": at.ground.root, "frozen": not off, "skills": list(done)})
+        return
+    say(f"{'No longer frozen' if off else 'Frozen'}: {', '.join(map(clean, done)) or 'nothing is there'}")
+
+
+@click.command("approve")
+@click.argument("name")
+@click.option("--yes", is_flag=True, help="Approve without being asked; grave findings still ask.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+@where
+@click.pass_obj
+def approve(context: Context, name: str, yes: bool, as_json: bool, user: bool, in_project: bool, profile: str) -> None:
+    """Approve an installed skill as it is now: after `add --unapproved`, or after a change."""
+    at = next(
+        (one for one in fields(context, user, in_project, profile) if _has(place.read_lock(one.ground), name)), None
+    )
+    if at is None:
+        raise UnknownSkill(name)
+    lock = place.read_lock(at.ground)
+    keys = keeping.find(lock, name)
+    dangers: list[Problem] = []
+    for key in keys:
+        old = lock.skills[key]
+        path = f"{at.ground.root}/{key}"
+        now = keeping.marks_at(path)
+        seen = inspect(adding.folder_at(path, "", key.rpartition("/")[2], now), at.dialect, ())
+        dangers += seen.dangers
+        if not as_json:
+            say(paint(clean(key), "bold"))
+            for one, how in keeping.differences(old.files, now, at.ground.shared):
+                say(f"  {clean_path(one)}: {how}")
+            for line in power_lines(seen.powers):
+                say(f"  {line}")
+            show_findings(seen.findings)
+    if dangers:
+        if not can_ask() or not ask(f"{counted(len(dangers), 'grave finding')}.", name):
+            raise Refused(f"`{name}` has grave findings: {dangers[0].message}", "approve it at a terminal, by its name")
+    else:
+        settle(f"Approve {name}?", yes, as_json)
+    keeping.approve(at.ground, keys, at.dialect)
+    trust_placed(at.place, at.ground, keys)
+    if as_json:
+        say_json({"root": at.ground.root, "approved": keys})
+        return
+    say(f"Approved: {', '.join(map(clean, keys))}")
+
+
+@click.command("sync")
+@click.option("--from", "source", metavar="FILE", help="A lock of `npx skills`, to install what it names.")
+@click.option("--yes", is_flag=True, help="Approve what --from brings without being asked.")
+@click.option("--allow-insecure", is_flag=True, help="Also http, git and file addresses.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+@where
+@click.pass_obj
+def sync(
+    context: Context,
+    source: str | None,
+    yes: bool,
+    allow_insecure: bool,
+    as_json: bool,
+    user: bool,
+    in_project: bool,
+    profile: str,
+) -> None:
+    """Make skills what the lock says, to the commit and the byte; for teams and for CI."""
+    done: list[tuple[str, str, str]] = []
+    if source is not None:
+        at = field(context, user, in_project, profile)
+        done = [(at.ground.root, *one) for one in _foreign(at, source, yes, allow_insecure, as_json)]
+    else:
+        for at in fields(context, user, in_project, profile):
+            with Bar("sync") as bar:
+                found = updating.synchronise(wish("", at), outfit(at.place, bar, allow_insecure), waiting)
+                done += [(at.ground.root, *one) for one in found]
+    if as_json:
+        say_json([{"root": root, "folder": name, "state": state} for root, name, state in done])
+        return
+    for _, name, state in done:
+        say(f"{clean(name)}: {state}")
+    if not done:
+        say("The lock names nothing that came from elsewhere.")
+
+
+def _foreign(at: Field, source: str, yes: bool, insecure: bool, quiet: bool) -> list[tuple[str, str]]:
+    """Install what another program's lock names, and check its hash where it gives one."""
+    file = paths.absolute(source, at.place.cwd, at.place.home)
+    text = paths.read_text_file(file, 16_777_216)
+    if text is None:
+        raise BadRequest(f"{source} does not exist", "give a skills-lock.json or .skill-lock.json")
+    try:
+        named = read_foreign(text)
+    except BadLock as error:
+        raise BadRequest(f"{source} can't be read: {error}", "give a lock of `npx skills`") from error
+    known = nearby(at.place)
+    done = []
+    for one in named:
+        if paths.exists(f"{at.ground.root}/{one.name}"):
+            done.append((one.name, "unchanged"))
+            continue
+        base = outfit(at.place, None, insecure)
+        asked = wish(one.spec, at, scanner(at.place), skills=(one.name,), nearby=known)
+        try:
+            with adding.offered(asked, base) as offer:
+                for target in offer.targets:
+                    _check_hash(one.digest, target)
+                    if not quiet:
+                        show_target(target, at.ground.root)
+                refuse_dangers(offer.dangers, one.name)
+                settle(f"Add {one.name}?", yes, quiet)
+                changes = adding.accept(offer, True, waiting)
+        except MetierError as error:
+            raise type(error)(f"{one.name}: {error.message}", error.hint) from error
+        trust_placed(at.place, at.ground, [key for change in changes for key in change.skills])
+        done.append((one.name, "placed"))
+    return done
+
+
+def _check_hash(wanted: str, target: adding.Target) -> None:
+    from ...host.writing import head_of
+
+    if wanted:
+        contents = {path: head_of(f"{target.path}/{path}", 1 << 30) for path in target.files}
+        if foreign_digest(contents) != wanted:
+            raise Refused(f"`{target.folder}` is not what the lock says", "upstream has changed; nothing was placed")

@@ -1,0 +1,81 @@
+"""Clients of MCP servers, and how each one's configuration names a server.  Data, and texts made from texts."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from json import dumps
+from typing import Literal
+
+from ...parse.jsonc import BadJson, with_member, without_member
+from ...types.errors import BadRequest
+
+Scope = Literal["user", "project"]
+
+
+@dataclass(frozen=True)
+class Client:
+    name: str
+    title: str
+    user: str
+    """The file of a person's own configuration; `~` is the home, `{config}` where programs keep theirs."""
+    project: str = ""
+    """The file inside a project, where the client has one."""
+    keys: tuple[str, ...] = ("mcpServers",)
+    kind: Literal["json", "toml"] = "json"
+    typed: bool = False
+    """Whether an entry says that it is of type stdio."""
+
+
+CLIENTS = {
+    client.name: client
+    for client in (
+        Client("claude-code", "Claude Code", "~/.claude.json", ".mcp.json", typed=True),
+        Client("claude-desktop", "Claude Desktop", "{config}/Claude/claude_desktop_config.json"),
+        Client("codex", "Codex", "~/.codex/config.toml", ".codex/config.toml", ("mcp_servers",), "toml"),
+        Client("cursor", "Cursor", "~/.cursor/mcp.json", ".cursor/mcp.json"),
+        Client("gemini", "Gemini CLI", "~/.gemini/settings.json", ".gemini/settings.json"),
+        Client("vscode", "VS Code", "{config}/Code/User/mcp.json", ".vscode/mcp.json", ("servers",), typed=True),
+        Client("windsurf", "Windsurf", "~/.codeium/windsurf/mcp_config.json"),
+        Client("zed", "Zed", "~/.config/zed/settings.json", ".zed/settings.json", ("context_servers",)),
+    )
+}
+
+
+def file_of(client: Client, scope: Scope, home: str, project: str, platform: str) -> str:
+    """The path of a client's configuration."""
+    if scope == "project":
+        if not client.project:
+            raise BadRequest(f"{client.title} has no configuration for a project", "leave --scope out")
+        return f"{project}/{client.project}"
+    config = f"{home}/Library/Application Support" if platform == "darwin" else f"{home}/.config"
+    return client.user.replace("{config}", config).replace("~", home, 1)
+
+
+def installed(client: Client, text: str, name: str, command: Sequence[str]) -> str:
+    """A client's configuration with a server in it."""
+    if client.kind == "toml":
+        table = f"[{client.keys[0]}.{name}]\ncommand = {dumps(command[0])}\nargs = {dumps(list(command[1:]))}\n"
+        before = removed(client, text, name)
+        return f"{before.rstrip()}\n\n{table}" if before.strip() else table
+    entry: dict[str, object] = {"command": command[0], "args": list(command[1:])}
+    if client.typed:
+        entry = {"type": "stdio", **entry}
+    return _changed(lambda: with_member(text, (*client.keys, name), entry))
+
+
+def removed(client: Client, text: str, name: str) -> str:
+    """The same without the server."""
+    if client.kind == "toml":
+        header = re.escape(f"[{client.keys[0]}.{name}")
+        table = re.compile(rf"^{header}(?:\.[^\]\n]*)?\][ \t]*(?:#[^\n]*)?\n(?:(?!\[)[^\n]*\n?)*", re.MULTILINE)
+        return re.sub(r"\n{3,}", "\n\n", table.sub("", text)) if table.search(text) else text
+    return _changed(lambda: without_member(text, (*client.keys, name)))
+
+
+def _changed(change: Callable[[], str]) -> str:
+    try:
+        return change()
+    except BadJson as fault:
+        raise BadRequest(f"line {fault.line}: {fault.reason}", "mend the file, or write the entry yourself") from fault

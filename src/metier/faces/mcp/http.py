@@ -1,0 +1,114 @@
+"""The server over HTTP: for one machine, behind a token, deaf to web pages.
+
+A request must name this host in `Host`, come from no page of another origin, and carry the token.
+"""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Callable
+from typing import NamedTuple
+
+import anyio
+import uvicorn
+from mcp.server.transport_security import TransportSecuritySettings
+from starlette.responses import PlainTextResponse
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from .server import SkillsServer
+from .serving import watching
+
+PATH = "/mcp"
+_LOOPBACK = {"127.0.0.1": ("127.0.0.1", "localhost"), "localhost": ("127.0.0.1", "localhost"), "::1": ("[::1]",)}
+
+
+class Address(NamedTuple):
+    host: str
+    port: int
+    names: tuple[str, ...] = ()
+    """Other names that clients may call it by, with or without a port."""
+
+    def hosts(self, port: int) -> frozenset[str]:
+        """Every value of `Host` that is answered."""
+        own = _LOOPBACK.get(self.host, () if self.host in ("0.0.0.0", "::") else (self.host,))
+        return frozenset({f"{name}:{port}" for name in own} | set(self.names))
+
+
+class Guard:
+    """In front of everything: the host, the origin, then the token."""
+
+    def __init__(self, app: ASGIApp, address: Address, token: str) -> None:
+        self.app = app
+        self.address = address
+        self.token = token.encode()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        refusal = self._refusal(scope) if scope["type"] == "http" else None
+        if scope["type"] == "websocket":
+            await send({"type": "websocket.close", "code": 1008})
+        elif refusal is not None:
+            await refusal(scope, receive, send)
+        else:
+            await self.app(scope, receive, send)
+
+    def _refusal(self, scope: Scope) -> PlainTextResponse | None:
+        headers: dict[bytes, list[bytes]] = {}
+        for name, value in scope["headers"]:
+            headers.setdefault(name, []).append(value)
+        port = (scope.get("server") or ("", self.address.port))[1] or self.address.port
+        hosts = self.address.hosts(port)
+        host = [value.decode("latin-1").lower() for value in headers.get(b"host", [])]
+        if len(host) != 1 or host[0] not in hosts:
+            return PlainTextResponse("this server has another name\n", 421)
+        origins = {f"{scheme}://{name}" for scheme in ("http", "https") for name in hosts}
+        if any(value.decode("latin-1").lower() not in origins for value in headers.get(b"origin", [])):
+            return PlainTextResponse("no page of another origin may ask\n", 403)
+        if any(value not in (b"same-origin", b"none") for value in headers.get(b"sec-fetch-site", [])):
+            return PlainTextResponse("no page of another site may ask\n", 403)
+        given = headers.get(b"authorization", [])
+        scheme, _, token = given[0].partition(b" ") if len(given) == 1 else (b"", b"", b"")
+        if scheme.lower() != b"bearer" or not hmac.compare_digest(token.strip(), self.token):
+            return PlainTextResponse("the token is missing or wrong\n", 401, {"WWW-Authenticate": "Bearer"})
+        return None
+
+
+def app_for(server: SkillsServer, address: Address, token: str) -> Guard:
+    # The guard has looked at host and origin already, with the port the server really has.
+    security = TransportSecuritySettings(enable_dns_rebinding_protection=False)
+    return Guard(server.streamable_http_app(streamable_http_path=PATH, transport_security=security), address, token)
+
+
+class _Announcing(uvicorn.Server):
+    def __init__(self, config: uvicorn.Config, ready: Callable[[int], None]) -> None:
+        super().__init__(config)
+        self.ready = ready
+
+    async def startup(self, sockets: list[object] | None = None) -> None:  # type: ignore[override]
+        await super().startup(None)
+        if self.started:
+            self.ready(self.servers[0].sockets[0].getsockname()[1])
+
+
+def serve_http(server: SkillsServer, address: Address, token: str, ready: Callable[[int], None]) -> bool:
+    """Until it is interrupted; False where it could not begin.  `ready` is told the port."""
+    config = uvicorn.Config(
+        app_for(server, address, token),
+        host=address.host,
+        port=address.port,
+        log_level="critical",
+        access_log=False,
+        server_header=False,
+        limit_concurrency=512,
+        timeout_graceful_shutdown=3,
+    )
+    running = _Announcing(config, ready)
+
+    async def serve() -> bool:
+        async with watching(server):
+            try:
+                await running.serve()
+            except SystemExit:  # the server's word for an address that can't be had
+                return False
+        return True
+
+    return anyio.run(serve)

@@ -1,0 +1,228 @@
+"""The server: the protocol's methods, answered from a surface."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from typing import Any, TypeVar
+
+import anyio
+from anyio.to_thread import run_sync
+from mcp.server import NotificationOptions
+from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
+from mcp.server.lowlevel.server import Server
+from mcp.server.models import InitializationOptions
+from mcp.server.session import ServerSession
+from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler
+from mcp.shared.exceptions import MCPError
+from mcp.shared.subscriptions import PromptsListChanged, ResourcesListChanged, ToolsListChanged
+from mcp_types import (
+    INVALID_PARAMS,
+    BlobResourceContents,
+    CallToolRequestParams,
+    CallToolResult,
+    GetPromptRequestParams,
+    GetPromptResult,
+    ListPromptsResult,
+    ListResourcesResult,
+    ListResourceTemplatesResult,
+    ListToolsResult,
+    PaginatedRequestParams,
+    PromptArgument,
+    PromptMessage,
+    ReadResourceRequestParams,
+    ReadResourceResult,
+    RequestParams,
+    Resource,
+    ResourceTemplate,
+    TextContent,
+    TextResourceContents,
+    ToolAnnotations,
+)
+from mcp_types import Prompt as PromptType
+from mcp_types import Tool as ToolType
+
+from ... import __version__
+from ...types.errors import MetierError
+from ...types.text import seen
+from .surface import Surface
+
+EXTENSION = "io.modelcontextprotocol/skills"
+INSTRUCTIONS = (
+    "Skills are instructions for particular tasks. When a task fits one of the skills that a tool lists, load that"
+    " skill first and follow it. Its files and scripts are reached with the other tools."
+)
+AT_ONCE = 8
+"""Calls that are worked on at the same time; others wait."""
+MOST_SESSIONS = 1_000
+FRESH_MS = 1_000
+_READ_ONLY = ("skill_use", "run_skill", "skill_read_file", "skill_search", "read")
+
+Context = ServerRequestContext[Any, Any]
+T = TypeVar("T")
+
+
+class GetSkillParams(RequestParams):
+    uri: str
+
+
+class SkillsServer(Server[Any]):
+    """A server for one library.  Constructing it does nothing but wire the methods."""
+
+    def __init__(self, surface: Surface) -> None:
+        self.surface = surface
+        self.bus = InMemorySubscriptionBus()
+        self.sessions: dict[int, ServerSession] = {}
+        self.limiter: anyio.CapacityLimiter | None = None
+        super().__init__(
+            "metier",
+            version=__version__,
+            title="metier: Agent Skills",
+            instructions=INSTRUCTIONS,
+            on_list_tools=self._list_tools,
+            on_call_tool=self._call_tool,
+            on_list_prompts=self._list_prompts,
+            on_get_prompt=self._get_prompt,
+            on_list_resources=self._list_resources,
+            on_list_resource_templates=self._list_templates,
+            on_read_resource=self._read_resource,
+            on_subscriptions_listen=ListenHandler(self.bus),
+        )
+        self.extensions[EXTENSION] = {}
+        self.add_request_handler("skills/list", PaginatedRequestParams, self._list_skills)
+        self.add_request_handler("skills/get", GetSkillParams, self._get_skill)
+        self.middleware.append(self._remember)
+
+    def create_initialization_options(self, *given: Any, **more: Any) -> InitializationOptions:
+        """Also where a transport asks without options: lists change here."""
+        return super().create_initialization_options(NotificationOptions(True, True, True))
+
+    async def _remember(self, ctx: Context, call_next: CallNext) -> HandlerResult:
+        """Clients of the older protocol are told of changes on the connection they opened."""
+        if ctx.method == "notifications/initialized":
+            while len(self.sessions) >= MOST_SESSIONS:
+                del self.sessions[next(iter(self.sessions))]
+            self.sessions[id(ctx.session)] = ctx.session
+        return await call_next(ctx)
+
+    async def tell(self, tools: bool, prompts: bool, resources: bool) -> None:
+        """Say which lists have changed, to every client in its own protocol."""
+        for event, changed in (
+            (ToolsListChanged(), tools),
+            (PromptsListChanged(), prompts),
+            (ResourcesListChanged(), resources),
+        ):
+            if changed:
+                await self.bus.publish(event)
+        for number, session in list(self.sessions.items()):
+            try:
+                if tools:
+                    await session.send_tool_list_changed()
+                if prompts:
+                    await session.send_prompt_list_changed()
+                if resources:
+                    await session.send_resource_list_changed()
+            except (anyio.ClosedResourceError, anyio.BrokenResourceError, MCPError):
+                self.sessions.pop(number, None)
+
+    async def _done(self, function: Callable[..., T], *arguments: Any) -> T:
+        """Work on another thread, so many at once; what is refused in words is an error of the protocol."""
+        if self.limiter is None:
+            self.limiter = anyio.CapacityLimiter(AT_ONCE)
+        try:
+            return await run_sync(partial(function, *arguments), limiter=self.limiter, abandon_on_cancel=True)
+        except MetierError as error:
+            text = f"{error.message}. {error.hint}" if error.hint else error.message
+            raise MCPError(INVALID_PARAMS, text) from error
+
+    async def _list_tools(self, context: Context, params: PaginatedRequestParams | None) -> ListToolsResult:
+        offers = await self._done(self.surface.tools)
+        return ListToolsResult(
+            tools=[
+                ToolType(
+                    name=offer.tool.name,
+                    description=offer.description,
+                    input_schema=offer.schema,
+                    annotations=ToolAnnotations(read_only_hint=offer.tool.name in _READ_ONLY, open_world_hint=False),
+                )
+                for offer in offers
+            ]
+        )
+
+    async def _call_tool(self, context: Context, params: CallToolRequestParams) -> CallToolResult:
+        answer = await self._done(self.surface.call, params.name, params.arguments or {})
+        if answer is None:
+            raise MCPError(INVALID_PARAMS, f"Unknown tool: {params.name[:100]}")
+        texts = [answer.text, *(message.text for message in answer.messages)]
+        meta: dict[str, Any] = {"metier/status": answer.status} if answer.status is not None else {}
+        if answer.note:
+            meta["metier/note"] = answer.note
+        content: list[Any] = [TextContent(type="text", text=text) for text in texts]
+        return CallToolResult(content=content, is_error=answer.error, _meta=meta or None)
+
+    async def _list_prompts(self, context: Context, params: PaginatedRequestParams | None) -> ListPromptsResult:
+        found = await self._done(self.surface.prompts)
+        return ListPromptsResult(
+            prompts=[
+                PromptType(
+                    name=prompt.name,
+                    description=prompt.description,
+                    arguments=[
+                        PromptArgument(name=name, description=said or None, required=False)
+                        for name, said in prompt.arguments
+                    ],
+                )
+                for prompt in found
+            ]
+        )
+
+    async def _get_prompt(self, context: Context, params: GetPromptRequestParams) -> GetPromptResult:
+        description, text = await self._done(self.surface.prompt, params.name, params.arguments or {})
+        message = PromptMessage(role="user", content=TextContent(type="text", text=text))
+        return GetPromptResult(description=description, messages=[message])
+
+    async def _list_resources(self, context: Context, params: PaginatedRequestParams | None) -> ListResourcesResult:
+        page = await self._done(self.surface.resources, params.cursor if params else None)
+        return ListResourcesResult(
+            resources=[
+                Resource(
+                    uri=file.uri,
+                    name=seen(file.path) if not said else file.uri.split("/")[-2],
+                    description=said or None,
+                    mime_type=file.kind or None,
+                    size=file.size,
+                )
+                for file, said in page.items
+            ],
+            next_cursor=page.next,
+        )
+
+    async def _list_templates(
+        self, context: Context, params: PaginatedRequestParams | None
+    ) -> ListResourceTemplatesResult:
+        template = ResourceTemplate(
+            uri_template="skill://{name}/{+path}", name="skill-file", description="A file of a skill."
+        )
+        return ListResourceTemplatesResult(resource_templates=[template])
+
+    async def _read_resource(self, context: Context, params: ReadResourceRequestParams) -> ReadResourceResult:
+        data, kind = await self._done(self.surface.read, params.uri)
+        contents: TextResourceContents | BlobResourceContents | None = None
+        if b"\0" not in data:
+            with suppress(UnicodeDecodeError):
+                contents = TextResourceContents(uri=params.uri, mime_type=kind or "text/plain", text=data.decode())
+        if contents is None:
+            blob = b64encode(data).decode("ascii")
+            contents = BlobResourceContents(uri=params.uri, mime_type=kind or "application/octet-stream", blob=blob)
+        return ReadResourceResult(contents=[contents])
+
+    async def _list_skills(self, context: Context, params: PaginatedRequestParams) -> dict[str, Any]:
+        page = await self._done(self.surface.skills, params.cursor)
+        more = {"nextCursor": page.next} if page.next else {}
+        return {"resultType": "complete", "skills": page.items, "ttlMs": FRESH_MS, "cacheScope": "private", **more}
+
+    async def _get_skill(self, context: Context, params: GetSkillParams) -> dict[str, Any]:
+        entry = await self._done(self.surface.skill, params.uri)
+        return {"resultType": "complete", "skill": entry, "ttlMs": FRESH_MS, "cacheScope": "private"}

@@ -1,0 +1,162 @@
+"""Fetching a file over https: bounded in size and time, to addresses that were looked at before they were called."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import os
+import socket
+import ssl
+from base64 import b64encode
+from collections.abc import Iterator
+from hashlib import sha256
+from ipaddress import ip_address
+from typing import NamedTuple
+from urllib.parse import urljoin, urlsplit
+
+from ..types.errors import HostError, Refused
+from .archive import Progress
+from .clock import monotonic
+
+_HOPS = 5
+_PAUSE = 20.0
+"""The longest silence of a server, in seconds."""
+_CHUNK = 65_536
+
+
+class Reach(NamedTuple):
+    """Where a download may go, and how much of it there may be."""
+
+    insecure: bool = False
+    """http will do."""
+    private: bool = False
+    """Addresses of this machine and its networks will do: a person named them."""
+    most: int = 268_435_456
+    seconds: float = 300.0
+    secret: str = ""
+    """`user:password` for the first host, and for no other."""
+
+
+class Got(NamedTuple):
+    url: str
+    """Where it was in the end."""
+    kind: str
+    digest: str
+    size: int
+
+
+def download(url: str, path: str, reach: Reach, progress: Progress | None = None) -> Got:
+    """Fetch a file to a new path; nothing stays there when it does not come whole."""
+    whole = False
+    try:
+        with open(path, "xb") as file:
+            found, size = sha256(), 0
+            with _answer(url, reach) as (where, response):
+                total = _length(response, reach.most)
+                for piece in _pieces(response, monotonic() + reach.seconds):
+                    size += len(piece)
+                    if size > reach.most:
+                        raise Refused(f"{url} has more than {reach.most} bytes", "nothing was placed")
+                    found.update(piece)
+                    file.write(piece)
+                    if progress is not None:
+                        progress("downloading", size, total)
+                kind = response.headers.get_content_type()
+        if total and size < total:
+            raise HostError(f"{url} broke off after {size} of {total} bytes", "try again")
+        whole = True
+        return Got(where, kind, "sha256:" + found.hexdigest(), size)
+    finally:
+        if not whole:
+            with contextlib.suppress(OSError):
+                os.unlink(path)
+
+
+def read(url: str, reach: Reach) -> tuple[str, bytes]:
+    """A small document, and where it was in the end."""
+    with _answer(url, reach) as (where, response):
+        data = b""
+        for piece in _pieces(response, monotonic() + reach.seconds):
+            data += piece
+            if len(data) > reach.most:
+                raise Refused(f"{url} has more than {reach.most} bytes", "nothing was placed")
+        return where, data
+
+
+def _pieces(response: http.client.HTTPResponse, until: float) -> Iterator[bytes]:
+    while True:
+        try:
+            piece = response.read1(_CHUNK)
+        except (OSError, http.client.HTTPException) as error:
+            raise HostError(f"the download broke off: {error}", "try again") from error
+        if not piece:
+            return
+        if monotonic() > until:
+            raise HostError("the download took too long", "try again when the network is quicker")
+        yield piece
+
+
+def _length(response: http.client.HTTPResponse, most: int) -> int:
+    said = response.headers.get("Content-Length", "")
+    if said.isdigit() and int(said) > most:
+        raise Refused(f"it has {said} bytes; at most {most} are fetched", "nothing was placed")
+    return int(said) if said.isdigit() else 0
+
+
+@contextlib.contextmanager
+def _answer(url: str, reach: Reach) -> Iterator[tuple[str, http.client.HTTPResponse]]:
+    """The first answer that is no redirect.  Each hop is judged like the first, and may not go down to http."""
+    first = urlsplit(url).hostname
+    for hop in range(_HOPS + 1):
+        parts = urlsplit(url)
+        if parts.scheme != "https" and not (parts.scheme == "http" and reach.insecure):
+            raise Refused(f"{url} is not https", "nothing was fetched; ask for an https address")
+        private = reach.private and (hop == 0 or parts.hostname == first)
+        connection = _connected(parts.scheme, parts.hostname or "", parts.port, private)
+        try:
+            headers = {"User-Agent": "metier", "Accept": "*/*", "Accept-Encoding": "identity"}
+            if reach.secret and parts.hostname == first:
+                headers["Authorization"] = "Basic " + b64encode(reach.secret.encode()).decode()
+            target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+            try:
+                connection.request("GET", target, headers=headers)
+                response = connection.getresponse()
+            except (OSError, http.client.HTTPException) as error:
+                raise HostError(f"{url} does not answer: {error}", "check the address and the network") from error
+            if response.status in (301, 302, 303, 307, 308) and response.headers.get("Location"):
+                url = urljoin(url, response.headers["Location"])
+                continue
+            if response.status != 200:
+                raise HostError(f"{url} answers {response.status} {response.reason}", "check the address")
+            yield url, response
+            return
+        finally:
+            connection.close()
+    raise Refused(f"{url} leads on and on", "nothing was fetched")
+
+
+def _connected(scheme: str, host: str, port: int | None, private: bool) -> http.client.HTTPConnection:
+    """A connection to an address of the host that may be called; the address can't change in between."""
+    port = port or (443 if scheme == "https" else 80)
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError) as error:
+        raise HostError(f"{host} can't be found: {error}", "check the address and the network") from error
+    addresses = [str(one[4][0]) for one in found]
+    for address in addresses:
+        plain = ip_address(address.partition("%")[0])
+        inner = getattr(plain, "ipv4_mapped", None) or plain
+        if not private and not inner.is_global:
+            raise Refused(f"{host} is at {address}, inside a private network", "nothing was fetched")
+    try:
+        opened = socket.create_connection((addresses[0], port), _PAUSE)
+    except OSError as error:
+        raise HostError(f"{host} can't be reached: {error}", "check the network") from error
+    connection = http.client.HTTPConnection(host, port, timeout=_PAUSE)
+    try:
+        secure = ssl.create_default_context().wrap_socket(opened, server_hostname=host) if scheme == "https" else opened
+    except OSError as error:
+        opened.close()
+        raise HostError(f"{host} can't prove who it is: {error}", "nothing was fetched") from error
+    connection.sock = secure
+    return connection

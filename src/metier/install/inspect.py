@@ -1,0 +1,250 @@
+"""A skill looked at before it is placed: what strict validation says, what it can do, what the rules find."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from ..dialects import ALL
+from ..parse import parse
+from ..parse.check import check
+from ..sources.trusted import can_run, commands_in
+from ..types.dialect import Dialect
+from ..types.installed import Files, Inspected, Powers
+from ..types.problem import Mark, Problem, problem
+from ..types.skill import Broken, Found, Origin, Skill
+from .names import name_fault
+from .recipes import KINDS, Means, Plan, planned
+from .rules import found_in, hidden_comments, lines_of
+from .similar import alike
+
+_HEAD = 69_632
+_URL = re.compile(r"https?://(?:[^/\s@\"']+@)?([A-Za-z0-9.-]+\.[A-Za-z]{2,}|\d+\.\d+\.\d+\.\d+|localhost)")
+_GOES_OUT = re.compile(
+    r"\b(curl|wget|ncat|ssh|scp|rsync|requests|urllib|httpx|aiohttp|socket|smtplib|axios|node-fetch)\b|\b(fetch)\s*\("
+)
+_ENV = re.compile(
+    r"\$\{?([A-Z][A-Z0-9_]{2,})\b|environ(?:\.get)?[\[(]\s*[\"']([A-Z][A-Z0-9_]{2,})[\"']"
+    r"|getenv\(\s*[\"']([A-Z][A-Z0-9_]{2,})[\"']|process\.env\.([A-Z][A-Z0-9_]{2,})"
+)
+_ORDINARY = frozenset(
+    {
+        "PATH", "HOME", "PWD", "USER", "SHELL", "LANG", "TERM", "TMPDIR", "ARGUMENTS", "SKILL_DIR",
+        "CLAUDE_SKILL_DIR", "BASH_SOURCE", "IFS", "OLDPWD", "EOF",
+    }
+)  # fmt: skip
+_BAIT = re.compile(
+    r"\b(?:always|must)\b[^.\n]{0,40}\b(?:use|invoke|call|run|load|choose|activate)\b"
+    r"[^.\n]{0,40}\b(?:first|before|this skill|instead)"
+    r"|\b(?:for|on)\s+(?:every|any|all|each)\s+(?:single\s+)?(?:task|request|question|prompt|message|conversation)"
+    r"|\bbefore\s+any\s+other\s+(?:skill|tool)|\bregardless\s+of\s+(?:the\s+)?(?:task|request|question|user)"
+    r"|\b(?:highest|top|maximum)\s+priority\b|\binstead\s+of\s+(?:any|all)\s+other",
+    re.IGNORECASE,
+)
+_MODULES = frozenset(
+    {
+        "sitecustomize", "usercustomize", "os", "sys", "json", "re", "io", "types", "typing", "logging", "random",
+        "string", "socket", "ssl", "subprocess", "threading", "email", "http", "urllib", "hashlib", "base64",
+        "struct", "time", "datetime", "copy", "csv", "sqlite3", "shutil", "pathlib", "tempfile", "collections",
+        "functools", "yaml", "requests", "numpy", "pandas", "pip", "setuptools",
+    }
+)  # fmt: skip
+_MAGIC = {
+    b"\x7fELF": "a program for Linux", b"MZ": "a program for Windows", b"\xcf\xfa\xed\xfe": "a program for macOS",
+    b"\xca\xfe\xba\xbe": "compiled code", b"\0asm": "compiled WebAssembly",
+}  # fmt: skip
+_ARCHIVES = (".zip", ".tar", ".gz", ".tgz", ".bz2", ".xz", ".7z", ".rar", ".skill", ".whl", ".jar")
+_HOOKS = ("preinstall", "install", "postinstall", "prepare", "prepublish", "preprepare", "postprepare")
+
+
+class Folder(NamedTuple):
+    """A skill's folder as it was fetched."""
+
+    place: str
+    """Inside what was fetched."""
+    name: str
+    """What its folder will be called."""
+    files: Files
+    texts: Mapping[str, str]
+    """Of the files that are text and not too large."""
+    heads: Mapping[str, bytes]
+    """The first bytes of those that are not."""
+
+
+def inspect(folder: Folder, dialect: Dialect, nearby: Sequence[tuple[str, str]]) -> Inspected:
+    """Everything there is to say about one skill.  Nothing of it runs."""
+    data = folder.texts.get("SKILL.md", "").encode("utf-8", "surrogateescape")
+    path = f"{folder.place}/SKILL.md" if folder.place else "SKILL.md"
+    origin = Origin("user", 1, "install", "/", dialect)
+    found = Found(
+        origin, folder.name, f"/{folder.name}/SKILL.md", (0, 0, 0, len(data)), data[:_HEAD], len(data) <= _HEAD
+    )
+    read = parse(found, ALL)
+    faults = tuple(problem(mark, path) for mark in check(data, folder.name) if mark.code != "bom-stripped")
+    body = folder.texts.get("SKILL.md", "").replace("\r\n", "\n").replace("\r", "\n")
+    commands = tuple(commands_in(body))
+    scripts = tuple(
+        sorted(name for name, mark in folder.files.items() if name != "SKILL.md" and _runs(name, mark.mode))
+    )
+    hits = list(_hits(folder, read, commands, scripts, nearby))
+    before = f"{folder.place}/" if folder.place else ""
+    findings = tuple(dict.fromkeys(problem(mark, before + name) for name, mark in hits))
+    loads = isinstance(read, Skill)
+    name = read.name if isinstance(read, Skill) else folder.name
+    return Inspected(
+        folder.place,
+        name,
+        read.description if isinstance(read, Skill) else "",
+        faults if loads else faults or tuple(problem(mark, path) for mark in read.marks),
+        tuple(sorted(findings, key=_order)),
+        powers_of(read, commands, scripts, folder.texts),
+        loads,
+    )
+
+
+def _order(finding: Problem) -> tuple[int, str, int]:
+    return ("error", "warning", "info").index(finding.severity), finding.path, finding.line
+
+
+def _runs(name: str, mode: str) -> bool:
+    return can_run(name, mode.isdecimal() and bool(int(mode, 8) & 0o111))
+
+
+def powers_of(
+    read: Skill | Broken, commands: Sequence[str], scripts: Sequence[str], texts: Mapping[str, str]
+) -> Powers:
+    """The capability summary: from the frontmatter, the commands of the body and the files that can run."""
+    running = [*commands, *(texts.get(name, "") for name in scripts)]
+    hosts = {host.lower() for text in running for host in _URL.findall(text)}
+    ways = {f"uses {one or other}" for text in running for one, other in _GOES_OUT.findall(text)}
+    env = {name for text in running for groups in _ENV.findall(text) for name in groups if name} - _ORDINARY
+    binaries = {word for command in commands for word in [_program(command)] if word}
+    tools: set[str] = set()
+    recipes: list[str] = []
+    if isinstance(read, Skill):
+        needs = read.requires
+        env |= {*needs.env, *filter(None, (needs.primary_env,))}
+        binaries |= {*needs.binaries, *needs.any_binary}
+        tools |= {*read.allowed_tools, *(f"tool:{read.dispatch.tool}" for _ in (1,) if read.dispatch is not None)}
+        tools |= {
+            f"{key}: {json.dumps(read.extra.plain()[key], sort_keys=True)[:200]}"
+            for key in ("hooks", "mcp")
+            if key in read.extra
+        }
+        recipes = [f"{recipe.kind} {recipe.package}".strip() for recipe in read.install]
+    return Powers(
+        tuple(commands), tuple(scripts), tuple(sorted(hosts | ways)), tuple(sorted(env)), tuple(sorted(binaries)),
+        tuple(sorted(tools)), tuple(recipes),
+    )  # fmt: skip
+
+
+def _program(command: str) -> str:
+    words = command.split()
+    while words and re.fullmatch(r"\w+=.*|sudo|env|time|exec|\(|\{|!", words[0]):
+        words = words[1:]
+    return words[0].rpartition("/")[2] if words and re.fullmatch(r"[\w./+-]+", words[0]) else ""
+
+
+def _hits(
+    folder: Folder,
+    read: Skill | Broken,
+    commands: Sequence[str],
+    scripts: Sequence[str],
+    nearby: Sequence[tuple[str, str]],
+) -> Iterator[tuple[str, Mark]]:
+    yield from found_in(lines_of(folder.texts, scripts, commands))
+    for name, text in folder.texts.items():
+        if name.lower().endswith((".md", ".html", ".txt")):
+            yield from hidden_comments(name, text)
+        if name.rpartition("/")[2] == "package.json":
+            yield from _hooks(name, text)
+        if text.startswith("version https://git-lfs.github.com/spec/v1"):
+            yield name, Mark("lfs-pointer", 0, (name,))
+    yield from _odd_files(folder)
+    if isinstance(read, Skill):
+        yield from _said(read)
+        yield from (("SKILL.md", mark) for mark in alike(read.name, read.description, nearby))
+
+
+def _hooks(name: str, text: str) -> Iterator[tuple[str, Mark]]:
+    try:
+        tree = json.loads(text)
+    except (ValueError, RecursionError):
+        return
+    scripts = tree.get("scripts") if isinstance(tree, dict) else None
+    for hook in _HOOKS:
+        if isinstance(scripts, dict) and hook in scripts:
+            yield name, Mark("package-hooks", 0, (hook,))
+
+
+def _odd_files(folder: Folder) -> Iterator[tuple[str, Mark]]:
+    names = set(folder.files)
+    for name in names:
+        last = name.rpartition("/")[2]
+        stem, _, ending = last.rpartition(".")
+        if last.lower() == "skill.md" and name != "SKILL.md" and "/" in name:
+            yield name, Mark("nested-skill", 0, (name,))
+        if ending == "py" and stem in _MODULES and "__init__" not in stem:
+            yield name, Mark("import-shadow", 0, (name,), fatal="customize" in stem)
+        if ending == "pth":
+            yield name, Mark("import-shadow", 0, (name,), fatal=True)
+        if ending in ("pyc", "pyo"):
+            yield name, Mark("compiled-code", 0, (name, "compiled Python"), fatal=not _has_source(name, names))
+        elif ending in ("so", "dll", "dylib", "exe", "node", "wasm", "class"):
+            yield name, Mark("compiled-code", 0, (name, "compiled code"))
+        elif what := next(
+            (what for magic, what in _MAGIC.items() if folder.heads.get(name, b"").startswith(magic)), ""
+        ):
+            yield name, Mark("compiled-code", 0, (name, what))
+        if last.lower().endswith(_ARCHIVES):
+            yield name, Mark("archive-inside", 0, (name,))
+        above = name.rpartition("/")[0]
+        if (
+            last == "HEAD"
+            and f"{above}/config".lstrip("/") in names
+            and any(
+                one.startswith(f"{above}/{inner}/".lstrip("/"))
+                for one in names
+                for inner in ("objects", "refs", "hooks")
+            )
+        ):
+            yield name, Mark("git-inside", 0, (above or ".",), fatal=True)
+
+
+def _has_source(name: str, names: set[str]) -> bool:
+    above, _, last = name.rpartition("/")
+    plain = last.partition(".")[0] + ".py"
+    outer = above.removesuffix("__pycache__").rstrip("/")
+    return (f"{outer}/{plain}" if outer else plain) in names
+
+
+_PLACEHOLDER = Means("", frozenset({"brew", "npm", "uv", "go"}), "/tools")
+
+
+def _said(skill: Skill) -> Iterator[tuple[str, Mark]]:
+    """What the frontmatter says."""
+    fault = name_fault(skill.name) if re.search(r"[/\\\x00]|^\.+$|^-", skill.name) else ""
+    if fault:
+        yield "SKILL.md", Mark("name-hazard", 2, (skill.name[:80], fault), fatal=True)
+    bait = _BAIT.search(skill.description)
+    if bait is not None:
+        yield "SKILL.md", Mark("trigger-bait", 2, (bait[0][:100],))
+    for text in (skill.name, skill.description, skill.argument_hint):
+        if re.search(
+            r"</?\s*(?:available_skills|skill|skill-context|system|name|location|description)\s*/?>",
+            text,
+            re.IGNORECASE,
+        ):
+            yield "SKILL.md", Mark("envelope-tag", 2, (text[:100],), fatal=True)
+    for recipe in skill.install:
+        means = Means(recipe.platforms[0] if recipe.platforms else "linux", _PLACEHOLDER.programs, "/tools")
+        plan = planned(recipe, means, skill.id)
+        if not isinstance(plan, Plan) and (recipe.kind not in KINDS or "it is for" not in plan):
+            yield (
+                "SKILL.md",
+                Mark("install-hazard", 2, (recipe.package[:80] or recipe.kind, plan), fatal=" is not " in plan),
+            )
+        elif isinstance(plan, Plan) and plan.kind == "download" and not plan.sha256:
+            yield "SKILL.md", Mark("install-hazard", 2, (recipe.package[:80], "no sha256 is given"))

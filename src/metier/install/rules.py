@@ -1,0 +1,253 @@
+"""metier's own rules: what in a skill's text a person should see before saying yes.
+
+Each rule names what it found, in which file and on which line.  A rule that is sure makes an error, which nobody's
+`--yes` overrides; one that is not makes a warning.  A scanner is one input and never the gate.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple
+
+from ..types.problem import Code, Mark
+from ..types.text import hidden_in, shortened
+
+_LONGEST_LINE = 4_000
+"""Of a line only this much is looked at: what lies further right is named as such."""
+_SHELLS = r"(?:sudo\s+)?(?:(?:/usr)?/bin/)?(?:(?:ba|z|da|k|a)?sh|python[\d.]*|perl|ruby|node|php)\b"
+_GET = r"(?:curl|wget|fetch|iwr|Invoke-WebRequest)\b"
+
+
+class Line(NamedTuple):
+    """A line of a skill, and whether it runs: as a command of the body, or in a file that can run."""
+
+    path: str
+    number: int
+    text: str
+    runs: str
+    """`render`, `script` or nothing."""
+
+
+class Rule(NamedTuple):
+    code: Code
+    search: re.Pattern[str]
+    sure: tuple[str, ...] = ()
+    """Where it makes an error: `render`, `script`, `` for prose."""
+    only: tuple[str, ...] = ("render", "script", "")
+
+
+def _re(pattern: str) -> re.Pattern[str]:
+    return re.compile(pattern, re.IGNORECASE)
+
+
+RULES = (
+    Rule(
+        "encoded-shell",
+        _re(
+            r"(?:base64\s+(?:-d\b|-D\b|--decode)|xxd\s+-r|openssl\s+(?:enc|base64)\s+[^|\n]{0,80}-d)[^\n]{0,200}\|\s*"
+            + _SHELLS
+            + r"|(?:eval|exec|sh\s+-c|bash\s+-c)\b[^\n]{0,40}(?:\$\(|`|<\()[^\n]{0,200}base64\s+(?:-d|-D|--decode)"
+            r"|(?:exec|eval|compile)\s*\(\s*(?:[\w.]+\()*\s*(?:__import__\(['\"](?:base64|zlib|codecs)['\"]\)"
+            r"|base64\.|zlib\.|codecs\.decode|bytes\.fromhex|atob\s*\(|Buffer\.from\()"
+            r"|powershell[^\n]{0,80}-e(?:nc|c|ncodedcommand)?\s+[A-Za-z0-9+/=]{40}"
+        ),
+        ("render", "script", ""),
+    ),
+    Rule(
+        "remote-shell",
+        _re(
+            _GET
+            + r"[^\n|]{0,400}\|\s*"
+            + _SHELLS
+            + r"|"
+            + _SHELLS
+            + r"\s+<\(\s*"
+            + _GET
+            + r"|(?:eval|sh\s+-c|bash\s+-c|exec)\s*[\"']?\s*(?:\$\(|`)\s*"
+            + _GET
+            + r"|\biex\b[^\n]{0,40}"
+            + _GET
+            + r"|"
+            + _GET
+            + r"[^\n]{0,200}\|\s*iex\b"
+        ),
+        ("render",),
+    ),
+    Rule(
+        "reverse-shell",
+        _re(
+            r"/dev/(?:tcp|udp)/|\b(?:nc|ncat|netcat)\b[^\n]{0,60}\s-(?:e|c)\b|\bncat\b[^\n]{0,60}--(?:sh-)?exec"
+            r"|\b(?:ba|z)?sh\s+-i\s*[>&|]|os\.dup2\s*\([^\n]{0,40}fileno|pty\.spawn\s*\(|mkfifo[^\n]{0,120}\b(?:nc|sh)\b"
+            r"|socat\b[^\n]{0,80}exec:"
+        ),
+        ("render", "script"),
+    ),
+    Rule(
+        "secret-upload",
+        _re(
+            r"\b(?:env|printenv|set)\b\s*\|[^\n]{0,200}\b(?:curl|wget|nc|ncat|http)\b"
+            r"|\b(?:curl|wget|http|nc)\b[^\n]{0,200}(?:\$\(|`)\s*(?:env|printenv|set)\b"
+            r"|(?:data|json|params|body)\s*[=:]\s*(?:json\.dumps\(\s*)?(?:dict\(\s*)?(?:\*\*)?"
+            r"(?:os\.environ|process\.env)\b(?![.\[])"
+            r"|json\.dumps\(\s*(?:dict\(\s*)?os\.environ\b(?![.\[])|JSON\.stringify\(\s*process\.env\s*[,)]"
+        ),
+        ("render", "script"),
+    ),
+    Rule(
+        "credential-path",
+        _re(
+            r"\.ssh/(?:id_|config|authorized|\*|known)|\bid_(?:rsa|ed25519|ecdsa|dsa)\b(?!\.pub)"
+            r"|\.aws/credentials|\.git-credentials|\.netrc\b|\.config/gh/hosts"
+            r"|\.pypirc\b|\.npmrc\b|\.docker/config\.json|\.kube/config|\.gnupg\b|wallet\.dat"
+            r"|/etc/shadow|/proc/(?:\d+|self|\$\w+|\*)/environ|security\s+find-(?:generic|internet)-password"
+            r"|(?:Chrome|Firefox|Brave|Edge)[^\n]{0,60}(?:Login Data|Cookies|logins\.json)"
+            r"|\.metier/(?:trust|skills-lock)"
+        ),
+        ("render",),
+    ),
+    Rule("render-network", _re(r"\b(?:curl|wget|nc|ncat|ssh|scp|rsync|ftp|telnet)\b"), only=("render",)),
+    Rule(
+        "argument-hazard",
+        _re(r"\$ARGUMENTS\b|\$@|\$\{@[^}]*\}|(?<![\w\\])\$[0-9]\b|\{\{args\}\}"),
+        only=("render",),
+    ),
+    Rule(
+        "envelope-tag",
+        _re(
+            r"</\s*(?:available_skills|skill-context|skill_content|system-reminder|function_results|tool_result)\b"
+            r"|<\|(?:im_start|im_end|endoftext|system|assistant|user)\|>|<\s*skill-context\b"
+        ),
+        ("render", "script", ""),
+        ("",),
+    ),
+    Rule(
+        "prompt-override",
+        _re(
+            r"\bignore\s+(?:all\s+|any\s+)?(?:the\s+|your\s+)?(?:previous|prior|earlier|above)\s+(?:instruction|rule|prompt|direction)"
+            r"|\b(?:do\s+not|don't|never)\s+(?:tell|inform|mention|reveal|show|notify|alert)\b[^\n.]{0,40}\b(?:user|human|person|anyone|anybody)\b"
+            r"|\bwithout\s+(?:telling|informing|asking|notifying|alerting)\s+(?:the\s+)?(?:user|human|anyone)"
+            r"|\b(?:disregard|override|bypass)\s+(?:the\s+|your\s+|all\s+|any\s+)*(?:safety|system|security|guardrail|polic)"
+        ),
+        (),
+        ("",),
+    ),
+    Rule(
+        "remote-instructions",
+        _re(
+            r"\b(?:fetch|download|read|open|load|get|visit|retrieve|curl)\b[^\n]{0,120}https?://[^\n]{0,200}"
+            r"\b(?:follow|obey|execute|carry\s+out|do\s+(?:what|as)|treat|apply|run)\b[^\n]{0,80}"
+            r"\b(?:instruction|it\s+says|steps|command|directive|it\s+as|whatever)"
+        ),
+        (),
+        ("",),
+    ),
+    Rule(
+        "memory-write",
+        _re(
+            r"(?:>>?|\b(?:append|add|write|insert|echo|tee|save|put|copy|edit|update|modify|record)\b)[^\n]{0,120}"
+            r"(?:\b(?:SOUL|MEMORY|USER|IDENTITY)\.md\b|\.claude/settings|\.(?:bash|zsh)rc\b|\.(?:bash_)?profile\b|\bcrontab\b"
+            r"|authorized_keys|LaunchAgents|systemd/user|\.git/hooks|/etc/cron|\.metier/config|\.openclaw/openclaw\.json)"
+            r"|\bcrontab\s+-"
+        ),
+        ("render",),
+    ),
+    Rule(
+        "prerequisite-bait",
+        _re(
+            r"\bxattr\s+-[a-z]*[cd]|spctl\s+--(?:master|global)-disable|Set-ExecutionPolicy\s+(?:Bypass|Unrestricted)"
+            r"|https?://[^\s)\"'`]+\.(?:exe|dmg|pkg|msi|scr|bat|ps1)\b"
+            r"|\.(?:zip|rar|7z)\b[^\n]{0,160}\bpass(?:word|code|phrase)\b|\bpass(?:word|code)\b[^\n]{0,160}\.(?:zip|rar|7z)\b"
+            r"|\bpaste\b[^\n]{0,60}\b(?:in|into)\b[^\n]{0,20}\b(?:your\s+)?(?:terminal|shell|powershell|command\s+prompt)\b"
+        ),
+        (),
+        ("",),
+    ),
+)
+_ESCAPE = re.compile(r"[\x1b\x9b\x90\x9d]")
+_WRITTEN_ESCAPE = re.compile(r"\\(?:x1b|033|e|u001b)\](?:52|8|0|2)?;", re.IGNORECASE)
+_COMMENT = re.compile(r"<!--")
+_BAD_WORDS = _re(
+    r"\b(?:ignore\b[^\n]{0,30}\b(?:previous|instruction)|(?:do\s+not|don't)\s+(?:tell|mention|reveal|show)|secretly|silently|exfiltrat"
+    r"|without\s+(?:telling|asking|informing)|system\s+prompt|curl|wget|base64|you\s+must|assistant\s*:|send\b[^\n]{0,60}https?:)"
+)
+_FAR = re.compile(r"\S?[ \t\u00a0\u3000]{150,}\S")
+_OVERRIDES = re.compile("[\u202a\u202b\u202d\u202e\u2066-\u2068]")
+_TAGS = re.compile("(?<!\U0001f3f4)(?<![\U000e0020-\U000e007e])[\U000e0000-\U000e007f]")
+"""Tag characters that do not follow the black flag: those draw the flags of regions."""
+
+
+def lines_of(texts: Mapping[str, str], scripts: Iterable[str], commands: Iterable[str]) -> Iterator[Line]:
+    """Every line of a skill's files; those of commands in the body are marked as such."""
+    running = {line.strip() for command in commands for line in command.split("\n") if line.strip()}
+    able = set(scripts)
+    for path, text in texts.items():
+        kind = "script" if path in able else ""
+        for number, line in enumerate(text.split("\n"), 1):
+            line = line[:_LONGEST_LINE]
+            render = path == "SKILL.md" and (line.strip() in running or any(f"`{one}`" in line for one in running))
+            yield Line(path, number, line, "render" if render else kind)
+
+
+def found_in(lines: Iterable[Line]) -> Iterator[tuple[str, Mark]]:
+    """What the rules say, each with its file; one finding for a rule and a line."""
+    network: dict[str, bool] = {}
+    reaching: list[tuple[str, Mark]] = []
+    for line in lines:
+        yield from _unseen(line)
+        for rule in RULES:
+            if line.runs not in rule.only or rule.search.search(line.text) is None:
+                continue
+            found = (line.path, _mark(rule, line))
+            yield found
+            if rule.code == "credential-path" and line.runs == "script":
+                reaching.append(found)
+        if line.runs == "script" and _SENDS.search(line.text):
+            network[line.path] = True
+    for path, mark in reaching:
+        if network.get(path):
+            yield path, Mark("secret-upload", mark.line, mark.details, fatal=True)
+
+
+_SENDS = _re(
+    r"https?://|\bsocket\.|requests\.(?:post|put|get)|urllib|urlopen|\bfetch\s*\(|\bcurl\b|\bwget\b|smtplib|\bnc\b|axios"
+)
+
+
+def _mark(rule: Rule, line: Line) -> Mark:
+    found = rule.search.search(line.text)
+    start = max(0, found.start() - 20) if found else 0
+    return Mark(rule.code, line.number, (shortened(line.text[start:].strip(), 120),), line.runs in rule.sure)
+
+
+def _unseen(line: Line) -> Iterator[tuple[str, Mark]]:
+    """What a reader of the page does not see."""
+    text = line.text
+    if _FAR.search(text):
+        yield line.path, Mark("hidden-words", line.number, ("text far to the right of an empty line",))
+    if _WRITTEN_ESCAPE.search(text):
+        yield line.path, Mark("terminal-escape", line.number, ("an order to the terminal's clipboard, title or links",))
+    if text.isascii() and text.isprintable():
+        return
+    if _ESCAPE.search(text):
+        yield line.path, Mark("terminal-escape", line.number, ("escape characters",), fatal=True)
+    hidden = hidden_in(text.replace("\t", "").replace("\r", ""))
+    if hidden and line.number == 1 and hidden == ("U+FEFF",) and text.startswith("\ufeff"):
+        return
+    if hidden:
+        sure = bool(_TAGS.search(text) or _OVERRIDES.search(text))
+        yield line.path, Mark("hidden-text", line.number, (", ".join(hidden[:8]),), fatal=sure)
+
+
+def hidden_comments(path: str, text: str) -> Iterator[tuple[str, Mark]]:
+    """Instructions in HTML comments, which a page does not show and a model reads."""
+    at = text.find("<!--")
+    while at >= 0:
+        end = text.find("-->", at)
+        inside = text[at + 4 : end if end >= 0 else len(text)][:20_000]
+        if _BAD_WORDS.search(inside):
+            number = text.count("\n", 0, at) + 1
+            yield path, Mark("hidden-words", number, (shortened(" ".join(inside.split()), 100),), fatal=True)
+        if end < 0:
+            return
+        at = text.find("<!--", end)

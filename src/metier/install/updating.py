@@ -1,0 +1,325 @@
+"""metier update: what upstream has now, merged with what was edited here, offered with its differences."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import NamedTuple
+
+from ..host import git, paths, swap
+from ..host.writing import head_of
+from ..types.errors import BadRequest, HostError, MetierError, Refused
+from ..types.installed import Entry, FileMark, Files, Lock, Powers, Provenance, Reference, Rest
+from . import place
+from .adding import Target, Wish, entries_of, target_of, within
+from .fetch import access_of, fetch, from_git
+from .keeping import base_of, differences, find, marks_at, upstream
+from .lockfile import tree_digest
+from .merge import diff, merge3, merged_mode, steps
+from .outfit import Fetched, Outfit
+from .place import Change, Ground, Staging
+from .store import MOST, is_text, keep, kept
+
+_MOST_DIFF = 2_000
+
+
+class Proposal(NamedTuple):
+    """An update that is ready, and waits for a yes."""
+
+    folder: str
+    target: Target
+    theirs: Files
+    """Upstream's own files, before anything of ours was merged in."""
+    before: Files
+    """What was there when it was merged: it must still be there when it is replaced."""
+    old: Mapping[str, Entry]
+    text: tuple[str, ...]
+    """The differences of its texts."""
+    wider: Mapping[str, Powers]
+    """By skill: what it could not do before."""
+    kept: tuple[str, ...] = ()
+    """Files with edits of ours that stay."""
+
+
+def reference_of(source: Provenance) -> Reference:
+    """The reference that a folder came by."""
+    if source.kind not in ("github", "git", "archive", "folder", "index"):
+        raise BadRequest(f"it did not come from anywhere ({source.kind})", "edit it where it is")
+    name = source.path.rpartition("/")[2] or source.source.rstrip("/").rpartition("/")[2].removesuffix(".git")
+    path = "" if source.kind == "index" else source.path
+    kind = source.kind
+    return Reference(kind, source.source, source.source, path, source.ref, repo=name)  # type: ignore[arg-type]
+
+
+def folders(lock: Lock, names: Sequence[str]) -> dict[str, Provenance]:
+    """The installed folders that names mean, each with where it came from."""
+    found = {name: rest.provenance for name, rest in lock.folders.items()}
+    for entry in lock.skills.values():
+        found.setdefault(entry.folder, entry.provenance)
+    wanted = {lock.skills[key].folder for name in names for key in _found(lock, name)}
+    return {name: one for name, one in sorted(found.items()) if (name in wanted if names else one.kind != "local")}
+
+
+def _found(lock: Lock, name: str) -> list[str]:
+    return [key for key, one in lock.skills.items() if one.folder == name] or find(lock, name)
+
+
+class News(NamedTuple):
+    """What upstream says about an installed folder."""
+
+    folder: str
+    source: str
+    ref: str
+    commit: str
+    latest: str
+    fault: str = ""
+
+    @property
+    def outdated(self) -> bool:
+        return bool(self.latest) and self.latest != self.commit
+
+
+def outdated(lock: Lock, names: Sequence[str], outfit: Outfit) -> Iterator[News]:
+    """Whether upstream has moved on; for what did not come by git only `update` can tell."""
+    for name, source in folders(lock, names).items():
+        if source.kind not in ("github", "git"):
+            yield News(
+                name, source.source, source.ref, source.commit or source.digest, "", "only `metier update` can tell"
+            )
+            continue
+        wanted = reference_of(source)
+        url, access = access_of(wanted, outfit)
+        try:
+            yield News(name, source.source, source.ref, source.commit, git.resolve(url, source.ref, access))
+        except MetierError as error:
+            yield News(name, source.source, source.ref, source.commit, "", error.message)
+
+
+@contextmanager
+def proposed(wish: Wish, folder: str, outfit: Outfit) -> Iterator[tuple[Staging, Proposal | None]]:
+    """Everything up to the question; None when upstream has nothing new."""
+    ground = wish.ground
+    with place.staging(ground) as staging, place.turn(ground, [folder]):
+        lock = place.read_lock(ground)
+        old = {key: entry for key, entry in lock.skills.items() if entry.folder == folder}
+        source = folders(lock, [folder])[folder]
+        fetched = _again(source, staging, outfit)
+        _refuse_rollback(folder, source, fetched.provenance, wish.force)
+        theirs = swap.marks(fetched.path)
+        base = _base(lock, folder)
+        if theirs == base:
+            yield staging, None
+            return
+        yield staging, _merged(wish, folder, fetched, _Sides(base, _now(ground, folder, base), theirs), old)
+
+
+def _again(source: Provenance, staging: Staging, outfit: Outfit) -> Fetched:
+    found = fetch(reference_of(source), staging.inner, outfit)
+    if source.kind == "index":
+        found = tuple(one for one in found if one.provenance.path == source.path)
+        if not found:
+            raise BadRequest(f"{source.source} no longer offers `{source.path}`", "keep it, or `metier remove` it")
+    return found[0]
+
+
+def _refuse_rollback(folder: str, before: Provenance, now: Provenance, force: bool) -> None:
+    if now.commit != before.commit and now.committed < before.committed and not force:
+        raise Refused(
+            f"upstream of `{folder}` went back: {now.commit[:12]} was made before {before.commit[:12]}, which is here",
+            "it was rewound; say --force if that is meant",
+        )
+
+
+def _base(lock: Lock, folder: str) -> dict[str, FileMark]:
+    """Upstream's files of a whole folder, as they were when it was last fetched."""
+    found: dict[str, FileMark] = {}
+    rest: Rest | None = lock.folders.get(folder)
+    if rest is not None:
+        found |= upstream(rest)
+    for key, entry in lock.skills.items():
+        if entry.folder == folder:
+            inside = key[len(folder) + 1 :]
+            found |= {f"{inside}/{path}" if inside else path: mark for path, mark in upstream(entry).items()}
+    return found
+
+
+def _now(ground: Ground, folder: str, base: Files) -> dict[str, FileMark]:
+    """What is there now; modes that differ by a umask alone are taken for upstream's."""
+    now = dict(marks_at(f"{ground.root}/{folder}"))
+    odd = {path for path, _ in differences(base, now, ground.shared)}
+    return {path: mark if path in odd or path not in base else base[path] for path, mark in now.items()}
+
+
+class _Sides(NamedTuple):
+    base: Files
+    mine: Files
+    theirs: Files
+
+
+def _merged(wish: Wish, folder: str, fetched: Fetched, sides: _Sides, old: Mapping[str, Entry]) -> Proposal:
+    """Upstream's folder with our edits in it: local files stay, texts that both changed become one."""
+    here = f"{wish.ground.root}/{folder}"
+    text = tuple(_text(wish.state, fetched.path, sides))
+    keep(wish.state, fetched.path, sides.theirs)
+    stays: list[str] = []
+    clashes: list[str] = []
+    for path, choice in steps(sides.base, sides.mine, sides.theirs):
+        if choice == "mine":
+            stays.append(path)
+            _take_mine(here, fetched.path, path, sides.mine.get(path))
+        elif choice == "merge" and _merge_file(wish.state, here, fetched.path, path, sides):
+            stays.append(path)
+        elif choice in ("merge", "clash") and not wish.force:
+            clashes.append(path)
+    if clashes:
+        raise Refused(
+            f"both you and upstream changed {', '.join(clashes[:10])} of `{folder}`",
+            "make your edit elsewhere, or say --force to take upstream's; yours then goes to the trash",
+        )
+    target = target_of(wish, fetched, folder)
+    wider = {}
+    for one in target.skills:
+        key = f"{folder}/{one.place}" if one.place else folder
+        beyond = one.powers.beyond(old[key].powers if key in old else Powers())
+        if not beyond.nothing:
+            wider[key] = beyond
+    return Proposal(folder, target, sides.theirs, sides.mine, old, text, wider, tuple(stays))
+
+
+def _take_mine(here: str, there: str, path: str, mark: FileMark | None) -> None:
+    if mark is None:
+        swap.remove_tree(f"{there}/{path}")
+        swap.remove_empty(there, path.rpartition("/")[0])
+    else:
+        swap.copy_entry(f"{here}/{path}", f"{there}/{path}")
+
+
+def _merge_file(state: str, here: str, there: str, path: str, sides: _Sides) -> bool:
+    """One text that both changed; False when it can't be done."""
+    old, mine, theirs = sides.base[path], sides.mine[path], sides.theirs[path]
+    if "link" in (mine.mode, theirs.mode) or "special" in (mine.mode, theirs.mode):
+        return False
+    if mine.digest == theirs.digest or mine.digest == old.digest:
+        data = head_of(f"{there}/{path}", 1 << 40)
+    elif theirs.digest == old.digest:
+        data = head_of(f"{here}/{path}", 1 << 40)
+    else:
+        versions = [kept(state, old.digest), head_of(f"{here}/{path}", MOST + 1), head_of(f"{there}/{path}", MOST + 1)]
+        if any(one is None or len(one) > MOST or not is_text(one) for one in versions):
+            return False
+        merged = merge3(*(one.decode() for one in versions if one is not None))
+        if merged is None:
+            return False
+        data = merged.encode()
+    swap.put_bytes(f"{there}/{path}", data, int(merged_mode(old, mine, theirs), 8))
+    return True
+
+
+def _text(state: str, there: str, sides: _Sides) -> Iterator[str]:
+    """What upstream changed, as differences of text; other files by a word."""
+    lines = 0
+    for path in sorted({*sides.base, *sides.theirs}):
+        old, new = sides.base.get(path), sides.theirs.get(path)
+        if old == new:
+            continue
+        before = b"" if old is None else kept(state, old.digest)
+        after = b"" if new is None else head_of(f"{there}/{path}", MOST + 1)
+        if before is None or len(after) > MOST or not is_text(before) or not is_text(after):
+            yield f"{path}: {'added' if old is None else 'removed' if new is None else 'changed'}"
+        else:
+            for line in diff(path, before.decode(), after.decode()):
+                lines += 1
+                if lines <= _MOST_DIFF:
+                    yield line
+        if old is not None and new is not None and old.mode != new.mode:
+            yield f"{path}: mode {old.mode} is now {new.mode}"
+    if lines > _MOST_DIFF:
+        yield f"… and {lines - _MOST_DIFF} lines more"
+
+
+def accept(wish: Wish, staging: Staging, one: Proposal, approve: bool = True) -> Change:
+    """Put an update in place of what was there, which goes to the trash."""
+    now = _now(wish.ground, one.folder, _base(place.read_lock(wish.ground), one.folder))
+    if now != one.before:
+        raise Refused(f"`{one.folder}` changed while it was being updated", "nothing was replaced; try again")
+    change = entries_of(wish, one.target, approve, one.old)
+    skills = {}
+    for key, entry in change.skills.items():
+        inside = key[len(one.folder) + 1 :]
+        skills[key] = replace(entry, base=base_of(within(one.theirs, inside), entry.files))
+    rests = {}
+    for name, rest in change.folders.items():
+        mine = {path: mark for path, mark in one.theirs.items() if not _of_a_skill(path, one.target)}
+        rests[name] = replace(rest, base=base_of(mine, rest.files))
+    change = replace(change, skills=skills, folders=rests)
+    place.commit(staging, change, one.target.path)
+    return change
+
+
+def _of_a_skill(path: str, target: Target) -> bool:
+    return any(not one.place or path.startswith(one.place + "/") for one in target.skills)
+
+
+def synchronise(wish: Wish, outfit: Outfit, waiting: Callable[[], None] | None = None) -> Iterator[tuple[str, str]]:
+    """Make a root what its lock says: what is missing or differs is fetched again, at the very commit."""
+    ground = wish.ground
+    lock = place.read_lock(ground)
+    for name, source in folders(lock, ()).items():
+        with place.staging(ground) as staging, place.turn(ground, [name], waiting):
+            mine = {key: entry for key, entry in lock.skills.items() if entry.folder == name}
+            if _matches(ground, mine):
+                yield name, "unchanged"
+                continue
+            fetched = _exactly(source, staging, outfit)
+            _rebuild(wish.state, ground, lock, name, fetched.path)
+            _must_match(name, fetched.path, mine, ground.shared)
+            rests = {name: lock.folders[name]} if name in lock.folders else {}
+            place.commit(staging, Change("place", name, mine, rests), fetched.path)
+            yield name, "placed"
+
+
+def _matches(ground: Ground, mine: Mapping[str, Entry]) -> bool:
+    return all(
+        not list(differences(entry.files, marks_at(f"{ground.root}/{key}"), ground.shared))
+        for key, entry in mine.items()
+    )
+
+
+def _exactly(source: Provenance, staging: Staging, outfit: Outfit) -> Fetched:
+    if source.kind in ("github", "git"):
+        return from_git(reference_of(source), staging.inner, outfit, source.commit)
+    return _again(source, staging, outfit)
+
+
+def _rebuild(state: str, ground: Ground, lock: Lock, name: str, path: str) -> None:
+    """Edits that the lock knows, put back into upstream's files; from what is there, or from what was kept."""
+    for key, entry in lock.skills.items():
+        if entry.folder != name:
+            continue
+        inside = key[len(name) + 1 :]
+        for inner in entry.base:
+            there = f"{path}/{inside}/{inner}" if inside else f"{path}/{inner}"
+            mark = entry.files.get(inner)
+            if mark is None:
+                swap.remove_tree(there)
+                continue
+            data = kept(state, mark.digest)
+            here = f"{ground.root}/{key}/{inner}"
+            if data is None and paths.exists(here) and marks_at(f"{ground.root}/{key}").get(inner) == mark:
+                data = head_of(here, 1 << 40)
+            if data is None:
+                raise HostError(f"the edited {inner} of `{key}` is lost here", "bring it back from git or a backup")
+            swap.put_bytes(there, data, int(mark.mode, 8))
+
+
+def _must_match(name: str, path: str, mine: Mapping[str, Entry], shared: bool) -> None:
+    for key, entry in mine.items():
+        inside = key[len(name) + 1 :]
+        now = marks_at(f"{path}/{inside}" if inside else path)
+        odd = [one for one, _ in differences(entry.files, now, shared)]
+        if odd:
+            raise Refused(
+                f"what was fetched for `{key}` is not what the lock says: {', '.join(odd[:5])}",
+                f"nothing was placed; the lock wants {tree_digest(entry.files)}",
+            )

@@ -1,0 +1,153 @@
+"""The book's database: SQLite in metier's own folder, or the PostgreSQL that METIER_DATABASE_URL names."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from ..host.database import make_private
+from ..host.state import make_folder
+from ..types.errors import BadRequest, HostError, MissingExtra
+from ..types.place import Place
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection as Connection
+    from sqlalchemy import Engine as Engine
+
+URL = "METIER_DATABASE_URL"
+FILE = "schedule.db"
+VERSION = 1
+_SCHEMA = """
+CREATE TABLE metier_schedules (
+    id TEXT PRIMARY KEY, skill TEXT NOT NULL, document TEXT NOT NULL, revision BIGINT NOT NULL, paused TEXT NOT NULL,
+    failures BIGINT NOT NULL, next_due BIGINT, next_start BIGINT, seen BIGINT NOT NULL, since BIGINT NOT NULL);
+CREATE INDEX metier_schedules_start ON metier_schedules (next_start);
+CREATE INDEX metier_schedules_seen ON metier_schedules (seen);
+CREATE INDEX metier_schedules_skill ON metier_schedules (skill);
+CREATE TABLE metier_firings (
+    schedule TEXT NOT NULL, due BIGINT NOT NULL, state TEXT NOT NULL, note TEXT NOT NULL, owner TEXT NOT NULL,
+    attempt BIGINT NOT NULL, manual BIGINT NOT NULL, stop BIGINT NOT NULL, started BIGINT, ended BIGINT,
+    PRIMARY KEY (schedule, due));
+CREATE INDEX metier_firings_open ON metier_firings (state, due) WHERE state IN ('waiting', 'queued', 'running');
+CREATE UNIQUE INDEX metier_firings_one_at_work ON metier_firings (schedule) WHERE state IN ('queued', 'running');
+CREATE INDEX metier_firings_ended ON metier_firings (ended);
+CREATE TABLE metier_pins (digest TEXT PRIMARY KEY, files TEXT NOT NULL);
+CREATE TABLE metier_workers (
+    id TEXT PRIMARY KEY, name TEXT NOT NULL, home TEXT NOT NULL, host TEXT NOT NULL, pid BIGINT NOT NULL,
+    started BIGINT NOT NULL, beat BIGINT NOT NULL, state TEXT NOT NULL);
+"""
+
+
+def open_engine(place: Place, wait_ms: int = 5_000) -> Engine:
+    """The database, its tables made where they are not.  Nothing that is there is made anew."""
+    try:
+        import sqlalchemy  # noqa: F401  # is it there?
+    except ImportError:
+        raise MissingExtra("a schedule", "schedule") from None
+    url = place.env.get("METIER_DATABASE_URL", "")
+    if url and not url.startswith(("postgresql://", "postgres://", "postgresql+psycopg://")):
+        raise BadRequest(f"{URL} is not a PostgreSQL address", "set it to postgresql://…, or leave it out for SQLite")
+    engine = _postgres(url) if url else _sqlite(place, wait_ms)
+    with named_errors(place):
+        make_tables(engine)
+    return engine
+
+
+def make_tables(engine: Engine) -> None:
+    """The tables of the book, where they are not there yet."""
+    from sqlalchemy import inspect
+
+    with engine.begin() as connection:
+        there = inspect(connection).has_table("metier_schema")
+        _migrate(connection, there, engine.dialect.name == "postgresql")
+
+
+def _postgres(url: str) -> Engine:
+    from sqlalchemy import create_engine
+
+    address = "postgresql+psycopg://" + url.partition("://")[2]
+    return create_engine(address, pool_size=10, max_overflow=20, pool_pre_ping=True)
+
+
+def _sqlite(place: Place, wait_ms: int) -> Engine:
+    from sqlalchemy import create_engine, event
+
+    make_folder(place.state)
+    path = f"{place.state}/{FILE}"
+    make_private(path)
+    engine = create_engine(f"sqlite:///{path}", pool_size=10, max_overflow=20)
+
+    @event.listens_for(engine, "connect")
+    def prepare(connection: Any, _: object) -> None:
+        connection.isolation_level = "IMMEDIATE"
+        for pragma in (f"busy_timeout = {wait_ms}", "journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON"):
+            connection.execute(f"PRAGMA {pragma}")
+
+    return engine
+
+
+def _migrate(connection: Connection, there: bool, shared: bool) -> None:
+    """Two workers may come to an empty database at once: one of them fills it, the other finds it filled."""
+    if not there:
+        if shared:
+            rows(connection, "SELECT pg_advisory_xact_lock(731005501)")
+        run(connection, "CREATE TABLE IF NOT EXISTS metier_schema (version BIGINT NOT NULL)")
+    found = rows(connection, "SELECT version FROM metier_schema")
+    if not found:
+        for statement in filter(str.strip, _SCHEMA.split(";")):
+            run(connection, statement)
+        run(connection, "INSERT INTO metier_schema (version) VALUES (:version)", version=VERSION)
+    elif found[0]["version"] > VERSION:
+        raise HostError("the book of schedules was made by a newer metier", "upgrade metier; nothing was changed")
+
+
+@contextlib.contextmanager
+def named_errors(place: Place) -> Iterator[None]:
+    """A fault of the database as a failure that says what to do."""
+    from sqlalchemy.exc import DBAPIError
+
+    try:
+        yield
+    except DBAPIError as error:
+        raise failure(place, str(error.orig)) from error
+
+
+def failure(place: Place, reason: str) -> HostError:
+    path = f"{place.state}/{FILE}"
+    if place.env.get(URL):
+        return HostError(
+            f"the database of schedules does not answer: {reason}", f"check {URL} and that it is reachable"
+        )
+    if "malformed" in reason or "not a database" in reason:
+        hint = f"copy it away, then `sqlite3 {path} .recover`; it is not made anew by itself"
+        return HostError(f"{path} is damaged: {reason}", hint, path)
+    if "locked" in reason:
+        return HostError(
+            f"{path} is locked by another program", "try again; `metier daemon status` says who works", path
+        )
+    return HostError(f"{path} can't be used: {reason}", "check permissions and space", path)
+
+
+@lru_cache(256)
+def _text(statement: str) -> Any:
+    """Statements are read once: there are few, and they are run often."""
+    from sqlalchemy import text
+
+    return text(statement)
+
+
+def run(connection: Connection, statement: str, **values: object) -> int:
+    """How many rows a statement changed."""
+    return connection.execute(_text(statement), values).rowcount
+
+
+def run_many(connection: Connection, statement: str, values: Sequence[Mapping[str, object]]) -> None:
+    if values:
+        connection.execute(_text(statement), list(values))
+
+
+def rows(connection: Connection, query: str, **values: object) -> list[Any]:
+    """What a query finds; columns by name."""
+    return list(connection.execute(_text(query), values).mappings())

@@ -1,0 +1,103 @@
+"""Durable execution on DBOS: a firing is a workflow, and each step of it is done once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from ..types.errors import MissingExtra
+from .runs import Turn
+
+if TYPE_CHECKING:
+    from .database import Connection, Engine
+
+QUEUE = "metier-schedules"
+WORKFLOW = "metier.fire"
+VERSION = "metier-1"
+"""Workflows of one version are taken over by workers of the same; it grows when stored steps change their meaning."""
+
+
+class Durable:
+    """DBOS, launched: there is one in a process."""
+
+    def __init__(self, engine: Engine, worker: str) -> None:
+        self._engine, self._worker = engine, worker
+
+    def launch(self, work: Callable[[Turn], None], concurrency: int, poll: float) -> None:
+        """Begin to take work from the queue."""
+        try:
+            from dbos import DBOS, DBOSClient, DBOSPortableJSONSerializer
+        except ImportError:
+            raise MissingExtra("a daemon", "schedule") from None
+        json = DBOSPortableJSONSerializer()
+        DBOS(
+            config={
+                "name": "metier",
+                "system_database_engine": self._engine,
+                "application_version": VERSION,
+                "executor_id": self._worker,
+                "serializer": json,
+                "log_level": "CRITICAL",
+                "use_listen_notify": False,
+                "max_executor_threads": concurrency + 8,
+            }
+        )
+
+        @DBOS.workflow(name=WORKFLOW, max_recovery_attempts=None)
+        def fire(schedule: str, due: int) -> None:
+            work(Turn(schedule, due))
+
+        DBOS.launch()
+        DBOS.register_queue(
+            QUEUE, worker_concurrency=concurrency, polling_interval_sec=poll, on_conflict="always_update"
+        )
+        self._dbos: Any = DBOS
+        self._client = DBOSClient(system_database_engine=self._engine, serializer=json, application_name="metier")
+
+    def enqueue(self, connection: Connection, turn: Turn) -> None:
+        """Put a firing into the queue, in a transaction of the caller's; the same one twice is one."""
+        self._client.enqueue_in_transaction(
+            connection,
+            {"workflow_name": WORKFLOW, "queue_name": QUEUE, "workflow_id": turn.id, "app_version": VERSION},
+            turn.schedule,
+            turn.due,
+        )
+
+    def step(self, name: str, work: Callable[[], object]) -> object:
+        """Do something once.  Its result is stored as JSON, and comes from the store after a crash."""
+        return self._dbos.run_step({"name": name}, work)
+
+    def look_every(self, seconds: float) -> None:
+        """How often workers look into the queue; it is one number for all that share the database."""
+        self._dbos.retrieve_queue(QUEUE).set_polling_interval_sec(seconds)
+
+    def take_over(self, worker: str) -> None:
+        """Put what a dead worker had begun back into the queue; what DBOS has for that is not public."""
+        self._dbos._recover_pending_workflows([worker])
+
+    def cancel(self, turn: Turn) -> None:
+        self._dbos.cancel_workflow(turn.id)
+
+    def clear(self, before_ms: int) -> int:
+        """Forget workflows that ended before a time; the book has kept how."""
+        found = self._dbos.list_workflows(
+            status=["SUCCESS", "ERROR", "CANCELLED"],
+            end_time=_iso(before_ms),
+            limit=1_000,
+            load_input=False,
+            load_output=False,
+        )
+        ids = [one.workflow_id for one in found]
+        if ids:
+            self._dbos.delete_workflows(ids)
+        return len(ids)
+
+    def close(self, seconds: int) -> None:
+        """Take no more work, and wait so long for what is at work."""
+        self._dbos.destroy(workflow_completion_timeout_sec=seconds, destroy_registry=True)
+
+
+def _iso(stamp: int) -> str:
+    from .book import instant_of
+
+    return instant_of(stamp).isoformat()

@@ -1,0 +1,180 @@
+"""A body, rendered: commands where they may run, notes where not, and nothing read twice."""
+
+from __future__ import annotations
+
+from itertools import count
+
+import pytest
+from tests.activate.shelling import Runner, activated, block, refusal
+from tests.making import origin, skill
+
+from metier.activate import CommandFailed, Terms, render
+from metier.types.activation import Call
+from metier.types.dialect import Shell
+from metier.types.running import Ran
+
+
+class Said:
+    """Answers every command with the same ending."""
+
+    def __init__(self, ran: Ran) -> None:
+        self.ran, self.sources = ran, list[str]()
+
+    def __call__(self, source: str, env: dict[str, str], shell: Shell, seconds: float) -> Ran:
+        self.sources.append(source)
+        return self.ran
+
+
+@pytest.mark.parametrize(
+    ("dialect", "ran", "text"),
+    [
+        ("umbra", Ran(0, " out \n\n", "err"), " out"),
+        ("agentmd", Ran(0, " out \n", "err"), "out"),
+        ("standard", Ran(0, "out\n"), "out"),
+        ("umbra", Ran(2, "out", "bad\n"), "[shell error: exit 2: x\nbad]"),
+        ("umbra", Ran(-9, "", ""), "[shell error: ended by signal 9: x]"),
+        ("agentmd", Ran(2, "out", "bad\n"), "out\n[stderr: bad]"),
+        ("agentmd", Ran(2, "out"), "out"),
+        ("umbra", Ran(0, ""), ""),
+        ("umbra", Ran(None, "", note="there is no sandbox here"), "[shell error: there is no sandbox here]"),
+        ("agentmd", Ran(None, "", timed_out=True), "[command timed out: x]"),
+        ("umbra", Ran(None, "", timed_out=True), "[shell error: timed out: x]"),
+        ("umbra", Ran(0, "a\x1b[31mb\x07\x00\u202ec"), "abc"),
+    ],
+)
+def test_a_command_is_replaced_by_what_it_says_in_the_dialects_own_form(dialect: str, ran: Ran, text: str):
+    assert activated("!`x`", "", dialect, Said(ran)).text == text
+
+
+@pytest.mark.parametrize("ran", [Ran(2, "out", "bad"), Ran(None, "", timed_out=True), Ran(None, "", note="no")])
+def test_in_claude_code_a_command_that_fails_ends_the_activation(ran: Ran):
+    with pytest.raises(CommandFailed) as failed:
+        activated("!`x`", "", "claude", Said(ran))
+    assert "x" in failed.value.hint
+
+
+@pytest.mark.parametrize(
+    "command", ["grep x f", "git diff --quiet", "test -f x", "[ -f x ]", "cd a && grep x f", "find . -x"]
+)
+def test_in_claude_code_exit_status_1_of_a_search_is_an_answer(command: str):
+    assert activated(f"!`{command}`", "", "claude", Said(Ran(1, ""))).text == ""
+
+
+@pytest.mark.parametrize("command", ["make", "grep x f; make", "grep x f | make", "git log"])
+def test_in_claude_code_exit_status_1_of_anything_else_is_a_failure(command: str):
+    with pytest.raises(CommandFailed):
+        activated(f"!`{command}`", "", "claude", Said(Ran(1, "")))
+
+
+@pytest.mark.parametrize("off", ["untrusted", "off"])
+def test_where_commands_may_not_run_a_note_stands_for_each_and_nothing_is_started(off: str):
+    run = Runner()
+    found = activated("a !`x $1` b\n```!\ny\n```\n$1", "arg", "umbra", run, off=off)
+
+    assert run.runs == []
+    assert found.text.count("[command not run: ") == 2
+    assert found.text.endswith("\narg")
+    assert [one.note for one in found.inserts if one.kind == "command"] == [off, off]
+
+
+def test_metadata_and_what_was_filled_in_are_never_read_again():
+    said = Said(Ran(0, "!`y` $1 ${CLAUDE_SKILL_DIR} ```!\ny\n```"))
+    found = activated("$0 !`x`", ("!`z` $1", "two"), "claude", said)
+
+    assert said.sources == ["x"]
+    assert found.text == "!`z` $1 !`y` $1 ${CLAUDE_SKILL_DIR} ```!\ny\n```\n\nARGUMENTS: '!`z` $1' two"
+
+
+def test_all_commands_of_a_body_share_a_budget():
+    clock = count(0, 9.0)
+    said = Said(Ran(0, "ok"))
+    made = skill("s", at=origin("umbra"))
+    terms = Terms(run=said, clock=lambda: float(next(clock)))
+
+    text = render(made, " !`a` !`b` !`c` !`d`", Call("s"), terms).text
+    over = "[shell error: the time for all commands of this skill is used up]"
+    assert text == f" ok ok {over} {over}"
+
+
+def test_a_value_with_a_nul_or_too_long_for_any_program_is_refused_in_words():
+    assert "NUL" in refusal("echo $1", ("a\0b",))
+    assert "bytes" in refusal("echo $1", ("x" * 200_000,))
+    assert refusal("echo $1", ("x" * 90_000 + "\n",)) == ""
+
+
+def test_many_large_values_together_are_refused_in_words():
+    assert refusal("echo $ARGUMENTS", tuple("x" * 90_000 + str(number) for number in range(20)))
+
+
+@pytest.mark.parametrize(
+    ("form", "text"),
+    [("${@:0}", "a b"), ("${@:2:99999999999}", "b"), ("$0", ""), ("$10", ""), ("$$", "$$"), ("$FOO", "$FOO"), ("${SKILL_DIR}", "${SKILL_DIR}")],
+)  # fmt: skip
+def test_odd_placeholders_give_what_is_written_down_for_them(form: str, text: str):
+    assert activated(form, ("a", "b")).text == text
+
+
+def test_an_absurd_index_is_left_as_it_stands_in_claude_code():
+    assert activated("$ARGUMENTS[999]", ("a",), "claude").text.startswith("$ARGUMENTS[999]")
+
+
+def test_hidden_orders_are_taken_out_for_the_model_and_the_record_says_so():
+    found = activated(
+        "Be\u202e good\U000e0041\U000e0042. \u0645\u06cc\u200c\u062e\u0648 👩\u200d💻 🏴\U000e0067\U000e0062\U000e007f"
+    )
+
+    assert found.text == "Be good. \u0645\u06cc\u200c\u062e\u0648 👩\u200d💻 🏴\U000e0067\U000e0062\U000e007f"
+    removed = [one for one in found.inserts if one.kind == "removed"]
+    assert [(one.source, one.at) for one in removed] == [("\u202e", 2), ("\U000e0041\U000e0042", 7)]
+    assert removed[1].note == "hidden characters U+E0041 U+E0042"
+
+
+# Arguments that the body has no place for.
+
+UNUSED = [
+    ("claude", "Body.", "a b", "Body.\n\nARGUMENTS: a b"),
+    ("claude", "Body $0.", "a b", "Body a.\n\nARGUMENTS: a b"),
+    ("claude", "Body $ARGUMENTS.", "a b", "Body a b."),
+    ("claude", "Body $ARGUMENTS[1].", "a b", "Body b."),
+    ("claude", "Body.", "", "Body."),
+    ("claude", "", "a", "ARGUMENTS: a"),
+    ("standard", "Body $0.", "a b", "Body a."),
+    ("standard", "Body.", "a b", "Body.\n\nARGUMENTS: a b"),
+    ("multica", "Body $ARGUMENTS.", "a b", "Body $ARGUMENTS.\n\nUser request: a b"),
+    ("umbra", "Body.", "a b", "Body."),
+    ("agenvoy", "Body.", "a b", "Body."),
+    ("openclaw", "Body.", "a b", "Body."),
+    ("agentmd", "Body.", "a b", "Body."),
+]
+
+
+@pytest.mark.parametrize(("dialect", "body", "arguments", "text"), UNUSED)
+def test_unused_arguments_are_put_after_the_body_as_the_dialect_does(
+    dialect: str, body: str, arguments: str, text: str
+):
+    assert activated(body, arguments, dialect).text == text
+
+
+def test_a_command_that_takes_no_argument_runs_as_its_author_wrote_it_whatever_it_is():
+    for source in ("echo `date`", "eval x", "cat <<'E'\n$x\nE", "x=$(", "sh -c 'a $b'", "trap x EXIT", "echo 'open"):
+        run = Runner()
+        activated(block(source), "", "umbra", run)
+        assert run.runs == [(f"{source}\n", {})]
+
+
+def test_the_skills_own_folder_may_stand_anywhere_a_path_may():
+    run = Runner()
+    activated(
+        block('eval "${CLAUDE_SKILL_DIR}/x.sh" `ls ${CLAUDE_SKILL_DIR}`'),
+        "",
+        "claude",
+        run,
+        variables={"CLAUDE_SKILL_DIR": "/a/b-c"},
+    )
+    assert run.runs == [('eval "/a/b-c/x.sh" `ls /a/b-c`\n', {})]
+
+
+def test_a_folder_that_a_shell_would_misread_is_passed_like_an_argument():
+    run = Runner()
+    activated(block("ls ${CLAUDE_SKILL_DIR}/x"), "", "claude", run, variables={"CLAUDE_SKILL_DIR": "/a b/$(c)"})
+    assert run.runs == [('ls "${METIER_ARG_1}"/x\n', {"METIER_ARG_1": "/a b/$(c)"})]

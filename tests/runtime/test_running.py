@@ -1,0 +1,184 @@
+"""What a skill's programs get: a small environment, what they declare, and nothing of anybody else's."""
+
+from __future__ import annotations
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from tests.world import World, write_skill
+
+from metier.host import process
+from metier.runtime import Library
+from metier.runtime.desk import LibraryDesk
+from metier.runtime.running import environment
+from metier.types.activation import Call
+from metier.types.running import Box, Program, Ran
+
+OUTSIDE = {
+    "PATH": os.environ.get("PATH", "/usr/bin:/bin"), "LANG": "C.UTF-8", "LC_TIME": "C", "TERM": "xterm", "USER": "me",
+    "HOME": "/secret/home", "OPENAI_API_KEY": "sk-1", "AWS_SECRET_ACCESS_KEY": "aws", "GITHUB_TOKEN": "gh", "SSH_AUTH_SOCK": "/s",
+    "LD_PRELOAD": "/x.so", "PYTHONPATH": "/x", "BASH_ENV": "/x", "MY_SETTING": "mine", "WANTED_TOKEN": "wanted", "METIER_HOME": "/m",
+}  # fmt: skip
+
+
+def plainly(library: Library, program: Program, box: Box) -> Ran:
+    return process.run(program)
+
+
+def library_with(world: World, name: str = "s", more: str = "", body: str = "Body.\n", config: str = "") -> Library:
+    root = world.home / "skills"
+    write_skill(root / name, body=body, more=more)
+    (root / name / "scripts").mkdir(exist_ok=True)
+    (root / name / "scripts" / "env.sh").write_text("env\n")
+    if config:
+        world.state.mkdir(exist_ok=True)
+        (world.state / "config.toml").write_text(config)
+    return world.open("openclaw", root=root, place=world.place(env=OUTSIDE))
+
+
+def seen_by_script(library: Library, name: str = "s") -> dict[str, str]:
+    desk = LibraryDesk(library, library.place.cwd, "model", runner=plainly)
+    ran = desk.run(desk.skill(name), "env.sh", ())
+    return dict(line.split("=", 1) for line in ran.stdout.splitlines() if "=" in line)
+
+
+def test_nothing_of_the_callers_environment_gets_through_but_a_few_names(world: World):
+    seen = seen_by_script(library_with(world))
+
+    assert {"PATH", "LANG", "LC_TIME", "TERM", "USER", "SKILL_DIR"} <= set(seen)
+    assert not {name for name in OUTSIDE if name in seen} - {"PATH", "LANG", "LC_TIME", "TERM", "USER"}
+
+
+def test_what_a_skill_declares_it_needs_gets_through_and_names_that_steer_programs_never_do(world: World):
+    more = "metadata:\n  openclaw:\n    requires:\n      env: [WANTED_TOKEN, MY_SETTING, LD_PRELOAD, BASH_ENV]\n"
+    seen = seen_by_script(library_with(world, more=more))
+
+    assert (seen["WANTED_TOKEN"], seen["MY_SETTING"]) == ("wanted", "mine")
+    assert not {"LD_PRELOAD", "BASH_ENV", "OPENAI_API_KEY"} & set(seen)
+
+
+def test_the_users_settings_for_a_skill_get_through(world: World):
+    config = '[skills.entries.s.env]\nREGION = "north"\nLD_PRELOAD = "/x"\nOTHER_TOKEN = "t"\n'
+    seen = seen_by_script(library_with(world, config=config))
+
+    assert seen["REGION"] == "north"
+    assert not {"LD_PRELOAD", "OTHER_TOKEN"} & set(seen)
+
+
+def test_options_of_the_frontmatter_arrive_as_variables(world: World):
+    more = "config:\n  options:\n    max-size: 10\n    deep:\n      Key One: yes\n    list: [a, b]\n"
+    seen = seen_by_script(library_with(world, more=more))
+
+    assert seen["METIER_OPTION_MAX_SIZE"] == "10"
+    assert seen["METIER_OPTION_DEEP_KEY_ONE"] == "yes"
+    assert seen["METIER_OPTION_LIST"].startswith("a")
+
+
+def test_runs_at_the_same_time_do_not_see_each_others_keys_and_the_parent_sees_none(world: World):
+    entries = "".join(f'[skills.entries.s{number}.env]\nKEY_{number} = "{number}"\n' for number in range(6))
+    for number in range(6):
+        library_with(world, f"s{number}", config=entries)
+    library = world.open("openclaw", root=world.home / "skills", place=world.place(env=OUTSIDE))
+    before = dict(os.environ)
+
+    with ThreadPoolExecutor(6) as pool:
+        found = list(pool.map(lambda number: seen_by_script(library, f"s{number}"), range(6)))
+
+    for number, seen in enumerate(found):
+        assert [name for name in seen if name.startswith("KEY_")] == [f"KEY_{number}"]
+    assert dict(os.environ) == before
+
+
+def test_a_commands_arguments_are_in_its_environment_alone(world: World):
+    library = library_with(world)
+    skill = library.skills[0]
+
+    assert not [name for name in environment(library, skill) if name.startswith("METIER_ARG")]
+
+
+def rendered(library: Library, body_skill: str = "s") -> str:
+    desk = LibraryDesk(library, library.place.cwd, "user", runner=plainly)
+    return desk.render(desk.skill(body_skill), Call(body_skill, "x")).text
+
+
+@pytest.fixture
+def speaking(world: World) -> World:
+    write_skill(world.home / ".umbra" / "skills" / "s", body="Says !`echo it-ran`\n")
+    return world
+
+
+def configured(world: World, user: str, project: str = "") -> Library:
+    world.state.mkdir(exist_ok=True)
+    (world.state / "config.toml").write_text(user)
+    if project:
+        (world.project / ".metier").mkdir(exist_ok=True)
+        (world.project / ".metier" / "config.toml").write_text(project)
+        world.trust("umbra")
+    return world.open("umbra", place=world.place(env=OUTSIDE))
+
+
+def test_commands_run_unless_they_are_switched_off(speaking: World):
+    assert rendered(configured(speaking, "")) == "Says it-ran"
+    assert rendered(configured(speaking, '[skills]\nshell = "off"\n')) == (
+        "Says [command not run: commands in skills are switched off]"
+    )
+
+
+@pytest.mark.parametrize(
+    "project",
+    ['[skills]\nshell = "on"\n', "[skills]\nshell = true\n", "skills = 1\n", "[skills.shell]\nx = 1\n", "[skills]\nentries = {}\n"],
+)  # fmt: skip
+def test_a_project_cannot_switch_them_on_again(speaking: World, project: str):
+    library = configured(speaking, '[skills]\nshell = "off"\n', project)
+    assert "it-ran" not in rendered(library)
+
+
+def test_a_project_may_switch_them_off(speaking: World):
+    assert "it-ran" not in rendered(configured(speaking, "", '[skills]\nshell = "off"\n'))
+
+
+def test_a_project_cannot_lower_the_boundary(speaking: World):
+    from metier.runtime.running import need_of
+
+    library = configured(speaking, "", '[sandbox]\nneed = "off"\n')
+    assert need_of(library, library.skills[0]) == "prefer"
+    assert need_of(library, library.skills[0], scheduled=True) == "require"
+
+
+def test_commands_of_an_untrusted_skill_do_not_run(world: World):
+    write_skill(world.project / ".umbra" / "skills" / "s", body="Says !`touch pwned; echo it-ran`\n")
+    library = world.open("umbra", place=world.place(env=OUTSIDE))
+    skill = library.skills[0]
+    runs: list[Program] = []
+
+    def count(library: Library, program: Program, box: Box) -> Ran:
+        runs.append(program)
+        return Ran(0, "it-ran")
+
+    desk = LibraryDesk(library, library.place.cwd, "user", runner=count)
+    assert desk.render(skill, Call("s")).text == "Says [command not run: this skill is not trusted]"
+    assert desk.render(replace_origin(skill), Call("s")).text.startswith("Says [command not run")
+    assert not runs
+    assert not Path(library.place.cwd, "pwned").exists()
+
+
+def replace_origin(skill):
+    """The same skill, said to be trusted by somebody who can't say so."""
+    return skill._replace(origin=replace(skill.origin, trusted=True))
+
+
+def test_a_marker_in_metadata_or_a_file_name_never_runs(world: World):
+    root = world.home / "skills"
+    write_skill(root / "s", description='"!`touch pwned` $(touch pwned)"', more='argument-hint: "!`touch pwned`"\n')
+    (root / "s" / "references").mkdir()
+    (root / "s" / "references" / "!`touch pwned`.md").write_text("x")
+    library = world.open("umbra", root=root, place=world.place(env=OUTSIDE))
+    desk = LibraryDesk(library, library.place.cwd, "user", runner=plainly)
+
+    desk.activate(desk.skill("s"), "")
+    library.catalog()
+    library.commands()
+    assert not list(world.home.parent.rglob("pwned"))

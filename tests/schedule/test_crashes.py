@@ -1,0 +1,166 @@
+"""Workers are killed at any moment; each firing is claimed once, nothing is lost, and nothing goes unnoticed."""
+
+import os
+import random
+import signal
+import time
+
+import pytest
+from tests.schedule.house import House, now
+
+from metier.schedule import book, runs
+from metier.types.schedule import ENDS, Rules
+
+KILLS = 200 if os.environ.get("METIER_SOAK") else 10
+
+
+def triggered(house: House, number: int, id: str = "ping") -> list[str]:
+    return [f"{id}@{book.ms(book.trigger(house.engine, id, now()))}" for _ in range(number)]
+
+
+def test_a_killed_worker_leaves_nothing_undone_and_repeats_only_the_step_in_flight(any_house):
+    house, chance = any_house, random.Random(7)
+    schedules = [f"s{number}" for number in range(6)]
+    for id in schedules:
+        house.add(id, "0 0 1 1 *", name=f"{id}-12345678")
+    asked = []
+    kills = 0
+    while kills < KILLS:
+        worker = house.start(steps=4, seconds=0.02)
+        before = len(house.lines())
+        asked += [name for id in schedules for name in triggered(house, 1, id)]
+        house.until(lambda before=before: len(house.lines()) > before)
+        time.sleep(chance.random() * 0.5)
+        house.kill(worker)
+        kills += 1
+    house.start(steps=4, seconds=0.02)
+    house.until(lambda: all(state in ENDS for state in house.states()))
+    found = {f"{one.schedule}@{book.ms(one.due)}": one for one in house.firings()}
+    assert sorted(found) == sorted(asked)
+    assert {one.state for one in found.values()} == {"finished"}
+    assert max(one.attempt for one in found.values()) > 1, "no kill came in the middle of a firing"
+    for name, one in found.items():
+        done = [house.done()[name, str(step)] for step in range(4)]
+        assert min(done) >= 1
+        assert sum(done) - 4 <= one.attempt - 1, (name, done, one)
+
+
+def test_at_most_once_is_reported_as_lost_and_not_begun_again(any_house):
+    house = any_house
+    house.add("ping", rules=Rules(after_crash="at-most-once", pause_after=0))
+    worker = house.start(steps=50, seconds=0.1)
+    triggered(house, 1)
+    house.until(lambda: len(house.lines()) > 2)
+    house.kill(worker)
+    before = len(house.lines())
+    house.start(steps=50, seconds=0.1)
+    house.until(lambda: house.states() == ["lost"])
+    time.sleep(1)
+    assert len(house.lines()) == before
+    [one] = house.firings()
+    assert "worker ended in the middle" in one.note
+    assert one.attempt == 1
+
+
+def test_the_work_of_one_machine_goes_to_the_other_within_seconds(tmp_path, postgres_url):
+    one, other = House(tmp_path / "one", postgres_url), House(tmp_path / "other", postgres_url)
+    other.log = one.log
+    try:
+        one.add("ping")
+        first = one.start("first", steps=30, seconds=0.2)
+        triggered(one, 1)
+        one.until(lambda: len(one.lines()) > 2)
+        second = other.start("second", steps=30, seconds=0.2)
+        other.until(lambda: "works as" in other.said("second"))
+        one.kill(first)
+        killed = time.monotonic()
+        one.until(lambda: any(line.endswith(f" {second.pid}") for line in one.lines()))
+        assert time.monotonic() - killed < 60  # the lease is a second and a half; the rest is for a busy machine
+        one.until(lambda: one.states() == ["finished"])
+        counts = [one.done()[next(iter(one.done()))[0], str(step)] for step in range(30)]
+        assert sorted(set(counts)) in ([1], [1, 2])
+        assert sum(counts) <= 31
+    finally:
+        one.close()
+        other.close()
+
+
+def test_workers_of_a_fleet_share_the_firings_and_claim_each_once(tmp_path, postgres_url):
+    houses = [House(tmp_path / f"h{number}", postgres_url) for number in range(3)]
+    try:
+        for number in range(40):
+            houses[0].add(f"s{number}", name=f"s{number}-12345678")
+        for house in houses:
+            house.log = houses[0].log
+            house.start(steps=1, seconds=0.05, concurrency=2)
+        for number in range(40):
+            triggered(houses[0], 1, f"s{number}")
+        houses[0].until(lambda: houses[0].states().count("finished") == 40)
+        assert set(houses[0].done().values()) == {1}
+        assert len({one.owner for one in houses[0].firings()}) > 1
+    finally:
+        for house in houses:
+            house.close()
+
+
+def test_a_worker_that_was_given_up_leaves_when_it_wakes(tmp_path, postgres_url):
+    one, other = House(tmp_path / "one", postgres_url), House(tmp_path / "other", postgres_url)
+    try:
+        one.add("ping")
+        sleeper = one.start("sleeper")
+        other.start("keeper")
+        one.until(lambda: len(runs.workers(one.engine)) == 2)
+        sleeper.send_signal(signal.SIGSTOP)
+        one.until(lambda: "took over from sleeper" in other.said("keeper"))
+        sleeper.send_signal(signal.SIGCONT)
+        assert sleeper.wait(60) == 75
+    finally:
+        one.close()
+        other.close()
+
+
+def test_a_daemon_asked_to_leave_hands_on_what_it_is_at(house):
+    house.add("ping")
+    worker = house.start(steps=40, seconds=0.1)
+    triggered(house, 1)
+    house.until(lambda: len(house.lines()) > 2)
+    assert house.kill(worker, signal.SIGTERM) == 0
+    left = len(house.lines())
+    assert left < 40
+    assert house.states() == ["running"]
+    house.start(steps=40, seconds=0.0)
+    house.until(lambda: house.states() == ["finished"])
+    assert set(house.done().values()) == {1}
+
+
+def test_a_run_that_does_not_listen_is_left_after_the_grace_and_its_children_are_killed(house):
+    house.add("ping", rules=Rules(after_crash="at-most-once"))
+    stubborn = """
+def fire(schedule, at, run):
+    import subprocess
+    child = subprocess.Popen([sys.executable, "-c", "import signal, time; signal.signal(15, signal.SIG_IGN); time.sleep(300)"])
+    write(f"x {child.pid}")
+    child.wait()
+"""
+    worker = house.start(code=stubborn, grace=1.0)
+    triggered(house, 1)
+    house.until(lambda: len(house.lines()) == 1)
+    began = time.monotonic()
+    assert house.kill(worker, signal.SIGTERM) == 0
+    assert time.monotonic() - began < 30
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(house.lines()[0].split()[1]), 0)
+    house.start()
+    house.until(lambda: house.states() == ["lost"])
+
+
+def test_a_second_signal_means_now(house):
+    house.add("ping")
+    worker = house.start(steps=1, seconds=60, grace=60.0)
+    triggered(house, 1)
+    house.until(lambda: len(house.lines()) == 1)
+    worker.send_signal(signal.SIGTERM)
+    time.sleep(0.5)
+    assert worker.poll() is None
+    assert house.kill(worker, signal.SIGTERM) == 0
+    assert "Traceback" not in house.said()

@@ -1,0 +1,296 @@
+"""The daemon as a process: who runs, what it says, what it fires, what it refuses."""
+
+import json
+import os
+import signal
+import socket
+import sqlite3
+import stat
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from tests.cli.desk import Desk
+from tests.schedule.house import NAME, House, now
+
+from metier.host import daemon as machine
+from metier.schedule import book
+from metier.schedule.database import open_engine
+from metier.types.errors import BadRequest, HostError
+from metier.types.schedule import ENDS, Rules, Terms
+
+
+def triggered(house: House, id: str = "ping") -> None:
+    book.trigger(house.engine, id, now())
+
+
+def ended(house: House) -> bool:
+    return bool(house.states()) and all(state in ENDS for state in house.states())
+
+
+def test_a_schedule_that_is_due_is_fired(house):
+    house.add(
+        "ping", "* * * * *", at=now().replace(second=0, microsecond=0).replace(year=2020), rules=Rules(catch_up="all")
+    )
+    house.start(steps=1, seconds=0)
+    house.until(lambda: house.states().count("finished") >= 10)
+
+
+def test_a_second_daemon_of_a_home_is_refused_and_told_who_is_there(house):
+    first = house.start()
+    house.until(lambda: "works as" in house.said())
+    second = house.start()
+    assert second.wait(60) != 0
+    assert f"a daemon runs already: process {first.pid}" in house.said()
+
+
+def test_a_changed_skill_of_others_pauses_and_does_not_run(house):
+    house.add("ping", own=False)
+    house.skill(body="Something else.\n")
+    house.start()
+    triggered(house)
+    house.until(lambda: ended(house))
+    assert house.states() == ["cancelled"]
+    one = book.get(house.engine, "ping")
+    assert one is not None
+    assert "its skill changed" in one.paused
+    assert house.lines() == []
+
+
+def test_a_changed_skill_of_others_runs_as_it_was_pinned_by_choice(house):
+    house.add("ping", rules=Rules(on_change="run-pinned"), own=False)
+    house.skill(body="Something else.\n")
+    house.start(code=SAYS_BODY)
+    triggered(house)
+    house.until(lambda: ended(house))
+    assert [one.note for one in house.firings()] == ["Ping."]
+
+
+def test_the_owners_edit_of_a_scheduler_skill_is_pinned_anew(house):
+    made = house.add("ping")
+    house.skill(body="Pong.\n")
+    house.start(code=SAYS_BODY)
+    triggered(house)
+    house.until(lambda: ended(house))
+    assert [one.note for one in house.firings()] == ["Pong."]
+    after = book.get(house.engine, "ping")
+    assert after is not None
+    assert after.digest != made.digest
+    assert not after.paused
+
+
+@pytest.mark.parametrize("fate", ["removed", "renamed"])
+def test_a_skill_that_is_gone_pauses_its_schedule(house, fate):
+    house.add("ping")
+    folder = house.state / "scheduler" / NAME
+    if fate == "removed":
+        (folder / "SKILL.md").unlink()
+    else:
+        (folder / "SKILL.md").write_text("---\nname: other\ndescription: x\n---\nPing.\n")
+    house.start()
+    triggered(house)
+    house.until(lambda: ended(house))
+    assert house.states() == ["cancelled"]
+    one = book.get(house.engine, "ping")
+    assert one is not None
+    assert one.paused.startswith("its skill")
+    assert house.lines() == []
+
+
+SAYS_BODY = """
+def fire(schedule, at, run):
+    assert os.path.exists(run.session + "/bot.md")
+    return Outcome(True, run.body)
+"""
+
+
+def test_a_run_that_raises_is_a_failure_with_its_reason_and_the_daemon_lives_on(house):
+    house.add("ping")
+    house.start(code="def fire(schedule, at, run): raise ZeroDivisionError('by nothing')")
+    triggered(house)
+    house.until(lambda: ended(house))
+    triggered(house)
+    house.until(lambda: house.states() == ["failed", "failed"])
+    assert house.firings()[0].note == "ZeroDivisionError: by nothing"
+
+
+def test_without_a_model_a_firing_fails_and_says_so(house):
+    from metier.runtime.scheduling import fire
+    from metier.types.errors import Refused
+
+    made = house.add("ping")
+    with pytest.raises(Refused, match="no model is configured"):
+        fire(made, now(), None)  # type: ignore[arg-type]
+
+
+def test_a_one_shot_that_went_well_takes_its_skill_to_the_bin_unless_another_schedule_uses_it(house):
+    house.add("shared", "0 0 1 1 *", name="shared-12345678")
+    for id in ("alone", "shared-once"):
+        name = "shared-12345678" if "shared" in id else NAME
+        house.add(id, (now().replace(microsecond=0)).isoformat(), name=name, at=now().replace(year=2020))
+    house.start(steps=1, seconds=0)
+    house.until(lambda: len(book.schedules(house.engine)) == 1)
+    house.until(lambda: not (house.state / "scheduler" / NAME).exists())
+    assert (house.state / "scheduler/.Trash" / NAME / "SKILL.md").exists()
+    assert (house.state / "scheduler/shared-12345678/SKILL.md").exists()
+
+
+def test_results_go_to_the_sink(house):
+    file, told = house.folder / "results", house.folder / "told"
+    house.add("file", terms=Terms(sink=f"file:{file}"))
+    house.add("command", name="command-12345678", terms=Terms(sink=f"command:tee '{told}'"))
+    house.start(steps=0)
+    triggered(house, "file")
+    triggered(house, "command")
+    house.until(lambda: house.states() == ["finished", "finished"])
+    assert json.loads(file.read_text())["schedule"] == "file"
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert json.loads(told.read_text())["ok"] is True
+
+
+def test_a_sink_that_is_not_there_fails_no_run(house):
+    house.add("ping", terms=Terms(sink="webhook:http://127.0.0.1:1/x"))
+    house.start(steps=0)
+    triggered(house)
+    house.until(lambda: house.states() == ["finished"])
+    house.until(lambda: "did not take the result" in house.said())
+
+
+def test_stored_values_are_json(house):
+    house.add("ping")
+    house.start(steps=2, seconds=0)
+    triggered(house)
+    house.until(lambda: ended(house))
+    with sqlite3.connect(house.state / "schedule.db") as connection:
+        stored = connection.execute("SELECT inputs, output, serialization FROM workflow_status").fetchall()
+        steps = connection.execute("SELECT output FROM operation_outputs WHERE output IS NOT NULL").fetchall()
+    assert {one[2] for one in stored} == {"portable_json"}
+    assert [json.loads(one[0]) for one in steps] == [0, 1]
+
+
+def test_state_is_the_owners_alone(house):
+    house.add("ping")
+    house.start()
+    house.until(lambda: (house.state / "daemon/daemon.json").exists())
+    found = [path for path in house.state.rglob("*") if "scheduler" not in path.parts]
+    assert {path.name for path in found if stat.S_IMODE(path.stat().st_mode) & 0o077} == set()
+
+
+def test_the_keeper_of_services_is_told(house, tmp_path):
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as keeper:
+        keeper.bind(str(tmp_path / "notify"))
+        keeper.settimeout(60)
+        house.start(code=f"os.environ['NOTIFY_SOCKET'] = {str(tmp_path / 'notify')!r}")
+        assert keeper.recv(100) == b"READY=1"
+        assert keeper.recv(100) == b"WATCHDOG=1"
+
+
+def test_a_stale_lock_file_with_the_number_of_a_living_process_names_nobody(tmp_path):
+    other = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    try:
+        lock = tmp_path / "daemon.lock"
+        lock.write_text(json.dumps([other.pid, "12345"]))
+        assert machine.holder(str(lock)) is None
+        with machine.held(str(lock)):
+            holder = machine.holder(str(lock))
+            assert holder is not None
+            assert holder.pid == os.getpid()
+        assert machine.ask_to_stop(machine.Holder(other.pid, "12345"), 1)
+        assert other.poll() is None
+    finally:
+        other.communicate()
+
+
+# --- The database ---
+
+
+def test_a_damaged_database_is_reported_and_left_as_it_is(house):
+    house.add("ping")
+    house.close()
+    path = house.state / "schedule.db"
+    path.write_bytes(b"this was a database once " * 100)
+    with pytest.raises(HostError, match="is damaged"):
+        open_engine(house.place)
+    assert path.read_bytes().startswith(b"this was")
+
+
+def test_a_database_that_is_locked_is_waited_for_and_then_reported(house):
+    house.add("ping")
+    with sqlite3.connect(house.state / "schedule.db", isolation_level=None) as other:
+        other.execute("BEGIN IMMEDIATE")
+        engine = open_engine(house.place, wait_ms=200)
+        from metier.schedule.database import named_errors
+
+        with pytest.raises(HostError, match="is locked by another program"), named_errors(house.place):
+            book.pause(engine, "ping", "x", now())
+        other.execute("ROLLBACK")
+        engine.dispose()
+
+
+def test_a_database_of_a_newer_metier_is_refused(any_house):
+    from metier.schedule.database import run
+
+    with any_house.engine.begin() as connection:
+        run(connection, "UPDATE metier_schema SET version = 99")
+    with pytest.raises(HostError, match="made by a newer metier"):
+        open_engine(any_house.place)
+
+
+def test_an_address_that_is_no_postgresql_is_refused(house):
+    with pytest.raises(BadRequest, match="not a PostgreSQL address"):
+        open_engine(replace(house.place, env={"METIER_DATABASE_URL": "mysql://x"}))
+
+
+def test_a_database_that_is_away_is_reported_in_a_sentence(house):
+    with pytest.raises(HostError, match="does not answer"):
+        open_engine(replace(house.place, env={"METIER_DATABASE_URL": f"postgresql://x@/y?host={house.folder}"}))
+
+
+# --- The command line ---
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Desk:
+    return Desk(tmp_path)
+
+
+def test_the_daemon_is_started_asked_and_stopped_by_the_command_line(desk):
+    assert desk.say("daemon", "status").code == 1
+    env = desk.env | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    with (desk.home / "out").open("wb") as out:
+        daemon = subprocess.Popen(
+            [sys.executable, "-m", "metier.faces.cli.door", "daemon"],
+            cwd=desk.project,
+            env=env,
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=out,
+        )
+    try:
+        until = time.monotonic() + 120
+        while not (desk.state / "daemon/daemon.json").exists():
+            assert time.monotonic() < until, (desk.home / "out").read_text()
+            time.sleep(0.05)
+        found = json.loads(desk.say("daemon", "status", "--json").out)
+        assert found["running"] is True
+        assert found["pid"] == daemon.pid
+        assert found["health"]["running"] == 0
+        assert "Stopped" in desk.say("daemon", "stop").out
+        assert daemon.wait(60) == 0
+    finally:
+        if daemon.poll() is None:
+            daemon.send_signal(signal.SIGKILL)
+            daemon.wait()
+    assert "Traceback" not in (desk.home / "out").read_text()
+    assert desk.say("daemon", "stop").out == "No daemon runs here.\n"
+
+
+def test_a_unit_is_printed_and_written_on_request(desk):
+    said = desk.say("daemon", "unit")
+    assert "Type=notify" in said.out
+    assert f"ReadWritePaths={desk.state}" in said.out
+    assert desk.say("daemon", "unit", "--write").code == 0
+    assert (desk.home / ".config/systemd/user/metier.service").read_text().startswith("[Unit]")

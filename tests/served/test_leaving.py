@@ -1,0 +1,26 @@
+"""How a server on standard input ends."""
+
+import signal
+
+import pytest
+from tests.served.raw import Raw
+
+
+def test_the_server_ends_when_the_client_hangs_up_even_while_a_script_runs(shop, tmp_path):
+    (shop.skills / "greet" / "scripts" / "slow.sh").write_text("sleep 25\n")
+    raw = Raw(shop, tmp_path / "errors")
+    raw.greet()
+    asked = {"skill_name": "greet", "script_name": "slow.sh"}
+    raw.say(id=1, method="tools/call", params={"name": "skill_run_script", "arguments": asked})
+    assert raw.lives()
+    assert raw.close() == 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_it(shop, tmp_path, number):
+    raw = Raw(shop, tmp_path / "errors")
+    raw.greet()
+    raw.process.send_signal(number)
+    assert raw.process.wait(60) != 0
+    raw.close()
+    assert "Traceback" not in (tmp_path / "errors").read_text()
