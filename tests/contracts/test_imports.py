@@ -58,6 +58,8 @@ def test_the_contracts_are_kept():
         ("resolve/__init__.py", "import yaml", ["yaml has one door: parse"]),
         ("catalog/__init__.py", "import click", ["click has one door: faces"]),
         ("host/__init__.py", "import watchfiles", ["watchfiles has one door: host.watch"]),
+        ("act/loop.py", "import xllamacpp", ["xllamacpp has one door: act.local"]),
+        ("act/loop.py", "import openai", ["What speaks to services has one door: act.engine"]),
         ("extra.py", "", ["Packages import downwards only"]),
         (
             "runtime/live.py",
@@ -65,8 +67,8 @@ def test_the_contracts_are_kept():
             [
                 "The OpenAI Agents SDK has one door: adapters.openai_agents",
                 "langchain has one door: adapters.langchain",
-                "mcp has one door: faces.mcp",
-                "pydantic_ai has one door: adapters.pydantic_ai",
+                "mcp has two doors: act.servers and faces.mcp",
+                "pydantic_ai has two doors: act.engine and adapters.pydantic_ai",
             ],
         ),
     ],
