@@ -13,10 +13,10 @@ import acp
 import pytest
 from acp import AgentSideConnection, RequestError, connect_to_agent, text_block
 from acp.schema import AllowedOutcome, DeniedOutcome, RequestPermissionResponse
-from metier.act.permission import Permission, Rule
 from tests.shop import Shop
 from tests.world import SOURCE, write_skill
 
+from metier.act.permission import Permission, Rule
 from metier.faces.acp.agent import EditorAgent
 from metier.runtime.agent import Agent
 from metier.testing.models import Line, Script
