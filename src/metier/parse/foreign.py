@@ -20,6 +20,8 @@ _BLOCK, _MARKER = "```!", "!`…`"
 def foreign(body: str, dialect: Dialect, names: Iterable[str] = (), before: int = 0) -> list[Mark]:
     """The first of each construct that means something elsewhere and nothing here; `names` are declared arguments."""
     first: dict[str, Mark] = {}
+    if "$" not in body and "!" not in body:  # then there is none of them
+        return []
     for number, kind, source, cure in _found(body, dialect.authoring, tuple(names)):
         first.setdefault(kind, Mark("foreign-construct", before + number, (source, dialect.title, cure)))
     return list(first.values())

@@ -7,11 +7,11 @@ from difflib import get_close_matches
 
 from ..types.dialect import Dialect
 from ..types.problem import Mark
-from ..types.text import hidden_in
-from . import events
+from ..types.text import hidden_in, hides_nothing
+from . import events, lines
 from .events import BadYaml
 from .fences import cut
-from .fields import SPELLINGS
+from .fields import SPELLINGS, line_of
 from .foreign import foreign
 from .mend import TYPOS
 
@@ -26,7 +26,7 @@ def lint(text: str, dialect: Dialect) -> list[Mark]:
     """Hidden characters, misspelled fields, what the dialect lacks, and what looks like a placeholder but is none."""
     marks = _hidden(text)
     block, body, _, _ = cut(text, dialect.authoring.indented)
-    reading = _reading(block)
+    reading = _reading(block, dialect)
     if reading is not None:
         marks += _typos(reading, dialect)
     before = text.count("\n") - body.count("\n")
@@ -34,9 +34,16 @@ def lint(text: str, dialect: Dialect) -> list[Mark]:
     return marks + _hazards(body, dialect, before)
 
 
-def _reading(block: str | None) -> events.Reading | None:
+def _reading(block: str | None, dialect: Dialect) -> events.Reading | None:
+    """The frontmatter; where the plain reader knows it, with the lines of only those fields that may be typos."""
+    if block is None:
+        return None
+    plain = lines.read(block)
+    if plain:
+        unknown = [key for key in plain if not _is_field(key, dialect)]
+        return events.Reading(plain, lines={key: line_of(key, block) - 2 for key in unknown[:_MOST_KEYS]})
     try:
-        return None if block is None else events.read(block)
+        return events.read(block)
     except BadYaml:
         return None
 
@@ -49,6 +56,8 @@ def _names(reading: events.Reading | None) -> list[str]:
 
 
 def _hidden(text: str) -> list[Mark]:
+    if hides_nothing(text):
+        return []
     return [
         Mark("hidden-text", number, (", ".join(found),))
         for number, line in enumerate(text.split("\n"), 1)
@@ -60,12 +69,17 @@ def _typos(reading: events.Reading, dialect: Dialect) -> list[Mark]:
     fields = dialect.authoring.fields
     marks = []
     for key, line in list(reading.lines.items())[:_MOST_KEYS]:
-        if len(key) > _LONGEST_KEY or key in fields or SPELLINGS.get(key, key) in fields:
+        if len(key) > _LONGEST_KEY or _is_field(key, dialect):
             continue
         meant = TYPOS.get(key) or next(iter(get_close_matches(key, fields, 1, 0.85)), None)
         if meant and meant not in reading.tree:
             marks.append(Mark("field-typo", line + 2, (key, meant)))
     return marks
+
+
+def _is_field(key: str, dialect: Dialect) -> bool:
+    fields = dialect.authoring.fields
+    return key in fields or SPELLINGS.get(key, key) in fields
 
 
 def _hazards(body: str, dialect: Dialect, before: int) -> list[Mark]:
@@ -74,7 +88,7 @@ def _hazards(body: str, dialect: Dialect, before: int) -> list[Mark]:
     if arguments is None:
         return []
     marks = []
-    for number, line in enumerate(body.split("\n"), before + 1):
+    for number, line in enumerate(body.split("\n") if "$" in body else (), before + 1):
         for found in (*_awk.findall(line), *_price.findall(line)):
             cure = f"write `\\{found}` if it is meant as it stands" if arguments.escape else _NO_ESCAPE
             marks.append(Mark("placeholder-hazard", number, (found, cure)))

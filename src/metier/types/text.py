@@ -21,14 +21,17 @@ _ORDERS = re.compile(
     "(\U0001f3f4[\U000e0020-\U000e007e]{1,16}\U000e007f)"
     "|[\U000e0000-\U000e007f\u202a-\u202e\u2066-\u2069]|[\U000e0100-\U000e01ef]{2,}"
 )
+_PRINTABLE = bytes(range(32, 127))
 _returns = re.compile("[\x0b\x0c\r\x85\u2028\u2029]")
 """What moves the cursor and is no line feed."""
 
 
 def flat(text: str) -> str:
     """One line: every run of white space is one space, and what can't be seen is gone."""
-    if text.isascii() and text.isprintable() and "  " not in text:
-        return text.strip(" ")
+    if text.isascii():
+        line = text.replace("\n", " ")
+        if line.isprintable():
+            return line.strip(" ") if "  " not in line else " ".join(line.split())
     return " ".join(unhidden(text).split())
 
 
@@ -37,6 +40,14 @@ def one_line(text: str) -> str:
     if text.isascii() and text.isprintable():
         return text
     return seen(text).replace("\n", " ").replace("\t", " ")
+
+
+def one_line_each(texts: list[str]) -> list[str]:
+    """The same of many, looked over as one text first."""
+    together = "".join(texts)
+    if together.isascii() and not together.encode().translate(None, _PRINTABLE):
+        return texts
+    return [one_line(text) for text in texts]
 
 
 def unseen_escaped(text: str) -> str:
@@ -85,6 +96,11 @@ def at_orders(text: str) -> list[tuple[str, str]]:
 def points_of(text: str) -> str:
     """Characters by their code points, each once."""
     return " ".join(dict.fromkeys(f"U+{ord(character):04X}" for character in text))
+
+
+def hides_nothing(text: str) -> bool:
+    """A quick yes for the many texts of plain ASCII."""
+    return text.isascii() and not text.encode().translate(None, _PRINTABLE + b"\t\n\x0b\x0c\r")
 
 
 def hidden_in(text: str) -> tuple[str, ...]:
