@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ..types.catalog import Catalog, LeftOut
 from ..types.dialect import Format, Listing
-from ..types.skill import Skill
+from ..types.skill import Skill, reading
 from ..types.verdict import Verdict
 from .commands import command_names, command_table
 from .entries import compact_path, entries_of
@@ -43,6 +43,9 @@ class Style:
     format: Format | None = None
 
 
+_user_may, _model_may = reading("user_may_invoke"), reading("model_may_invoke")
+
+
 def _may_see(skill: Skill) -> bool:
     """Whether the model may see a skill that has no command."""
     return not skill.origin.dialect.authoring.user_invocable_hides
@@ -54,8 +57,10 @@ def catalogue(verdicts: Iterable[Verdict], style: Style, budget: Budget, wish: W
     What does not fit is folded as wished; without a wish, the longest run from the front is kept.
     """
     listing = style.listing
-    usable = [verdict.skill for verdict in verdicts if not verdict.marks]
-    shown = [skill for skill in usable if skill.model_may_invoke and (skill.user_may_invoke or _may_see(skill))]
+    usable = [skill for skill, marks, _ in verdicts if not marks]
+    shown = usable
+    if not all(map(_user_may, usable)) or not all(map(_model_may, usable)):
+        shown = [skill for skill in usable if skill.model_may_invoke and (skill.user_may_invoke or _may_see(skill))]
     hidden: list[LeftOut] = []
     if len(shown) < len(usable):
         kept = set(map(id, shown))

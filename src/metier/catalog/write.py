@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
+from itertools import chain, repeat
+from operator import itemgetter
 from typing import NamedTuple
 
 from ..types.catalog import Entry
@@ -22,23 +24,29 @@ class Layout(NamedTuple):
     """A text is `head`, the entries one after the other, then `tail`: lengths add up."""
 
     head: str
-    entry: Callable[[Entry], str]
+    pieces: Callable[[Sequence[Entry]], Iterable[tuple[str, ...]]]
+    """Each entry in pieces, which are joined only once, with all others."""
     tail: str
 
+    def entry(self, entry: Entry) -> str:
+        return "".join(chain.from_iterable(self.pieces((entry,))))
 
-def escape(text: str) -> str:
-    """XML text: the five characters that mean something."""
-    if "&" in text:
-        text = text.replace("&", "&amp;")
-    if "<" in text:
-        text = text.replace("<", "&lt;")
-    if ">" in text:
-        text = text.replace(">", "&gt;")
-    if '"' in text:
-        text = text.replace('"', "&quot;")
-    if "'" in text:
-        text = text.replace("'", "&apos;")
-    return text
+
+_ENTITIES = (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;"), ('"', "&quot;"), ("'", "&apos;"))
+_TOGETHER = 100
+
+
+def escape(texts: Sequence[str]) -> list[str]:
+    """XML texts: the five characters that mean something, looked for in many texts at once."""
+    escaped: list[str] = []
+    for start in range(0, len(texts), _TOGETHER):
+        some = texts[start : start + _TOGETHER]
+        together = "".join(some)
+        for character, entity in _ENTITIES:
+            if character in together:
+                some = [text.replace(character, entity) for text in some]
+        escaped += some
+    return escaped
 
 
 def inert(text: str) -> str:
@@ -46,28 +54,34 @@ def inert(text: str) -> str:
     return _ENVELOPE.sub("&lt;", text) if "<" in text else text
 
 
-def _xml(entry: Entry) -> str:
-    name, description, location, _, _ = entry
-    every = name + description + location
-    if "&" in every or "<" in every or ">" in every or '"' in every or "'" in every:
-        name, description, location = escape(name), escape(description), escape(location)
-    return (
-        f"  <skill>\n    <name>{name}</name>\n    <description>{description}</description>\n"
-        f"    <location>{location}</location>\n  </skill>\n"
-    )
+def _xml(entries: Sequence[Entry]) -> Iterable[tuple[str, ...]]:
+    names, descriptions, locations = (escape(list(map(itemgetter(at), entries))) for at in range(3))
+    return zip(
+        repeat("  <skill>\n    <name>"), names,
+        repeat("</name>\n    <description>"), descriptions,
+        repeat("</description>\n    <location>"), locations,
+        repeat("</location>\n  </skill>\n"),
+    )  # fmt: skip
 
 
+def _each(write: Callable[[Entry], str]) -> Callable[[Sequence[Entry]], Iterable[tuple[str, ...]]]:
+    return lambda entries: [(write(entry),) for entry in entries]
+
+
+@_each
 def _bold(entry: Entry) -> str:
     hint = entry.hint if not entry.hint or entry.hint.startswith("[") else f"[{entry.hint}]"
     first = f"- **{inert(entry.name)}**" + (f" {inert(hint)}" if hint else "")
     return f"{first}: {inert(entry.description)}\n" if entry.description else f"{first}\n"
 
 
+@_each
 def _bare(entry: Entry) -> str:
     name = inert(entry.name)
     return f"- {name}: {inert(entry.description)}\n" if entry.description else f"- {name}\n"
 
 
+@_each
 def _with_emoji(entry: Entry) -> str:
     emoji, id = (emoji_of(entry.skill), flat(entry.skill.id)) if entry.skill else ("🔧", entry.name)
     first = f"- {inert(emoji)} **{inert(entry.name)}** (`{inert(id)}`)"

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import repeat
+from operator import is_
 
 from ..types.problem import Mark
 from ..types.settings import Settings
-from ..types.skill import NOTHING_REQUIRED, Skill
+from ..types.skill import NOTHING_REQUIRED, Skill, reading
 from ..types.verdict import Facts, Verdict
 from .allow import Allowed
 from .eligibility import judge
 
 new = tuple.__new__
 """Verdicts are tuples, and come by the ten thousand: this makes one in half the time."""
+
+_name, _origin, _requires, _enabled = map(reading, ("name", "origin", "requires", "enabled"))
 
 __all__ = ["Allowed", "Terms", "asked", "resolve"]
 
@@ -36,8 +40,10 @@ def resolve(skills: Sequence[Skill], facts: Facts, terms: Terms) -> tuple[Verdic
     """Decide about every skill, in order of precedence; each one that may not be used says why."""
     plain = not terms.settings.mentions_skills and terms.allowed.everything
     if plain and not terms.untrusted and _all_apart(skills):
-        verdicts = [new(Verdict, (skill, (), None)) for skill in skills]
-        for at in [at for at, one in enumerate(skills) if one.requires is not NOTHING_REQUIRED or not one.enabled]:
+        verdicts = list(map(new, repeat(Verdict), zip(skills, repeat(()), repeat(None))))
+        asking = [at for at, needs in enumerate(map(_requires, skills)) if needs is not NOTHING_REQUIRED]
+        off = [at for at, enabled in enumerate(map(_enabled, skills)) if not enabled]
+        for at in (*asking, *off):
             verdicts[at] = Verdict(skills[at], _standing(skills[at], facts, terms))
         return tuple(verdicts)
     return _one_by_one(skills, facts, terms, plain)
@@ -49,8 +55,8 @@ def _all_apart(skills: Sequence[Skill]) -> bool:
         return True
     first = skills[0].origin
     by_name = not first.namespace and first.dialect.authoring.identity == "name"
-    if by_name and all(skill.origin is first for skill in skills):
-        return len({skill.name for skill in skills}) == len(skills)
+    if by_name and all(map(is_, map(_origin, skills), repeat(first))):
+        return len(set(map(_name, skills))) == len(skills)
     return len({skill.identity for skill in skills}) == len(skills)
 
 
@@ -94,8 +100,7 @@ def asked(skills: Iterable[Skill]) -> tuple[set[str], set[str]]:
     """The binaries and the variables that facts are wanted about."""
     binaries: set[str] = set()
     names: set[str] = set()
-    for skill in [skill for skill in skills if skill.requires is not NOTHING_REQUIRED]:
-        needs = skill.requires
+    for needs in [needs for needs in map(_requires, skills) if needs is not NOTHING_REQUIRED]:
         binaries.update(needs.binaries, needs.any_binary)
         names.update(needs.env)
     return binaries, names

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ..catalog import Named, command_table, match
 from ..host import files
 from ..host.database import Database
+from ..host.memory import making_many
 from ..host.place import facts
 from ..resolve import Allowed, Terms, asked, resolve
 from ..resolve.eligibility import checklist
@@ -84,7 +85,8 @@ class Library:
     def verdicts(self) -> tuple[Verdict, ...]:
         """What was decided about every skill."""
         terms = Terms(self.settings, self.allowed, self.bundled, self.untrusted, partial(_same, self))
-        return resolve(self.skills, self.facts, terms)
+        with making_many():
+            return resolve(self.skills, self.facts, terms)
 
     def catalog(
         self,

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple, get_args
 
 from ..catalog import Budget, Style, catalogue
+from ..host.memory import making_many
 from ..types.catalog import Catalog, Habits
 from ..types.dialect import Format, Policy
 from ..types.errors import BadRequest
@@ -39,7 +40,8 @@ def catalog_of(library: Library, asked: Asked) -> Catalog:
     style = Style(listing, library.place.home, asked.format)
     policy = asked.policy or library.settings.policy or listing.policy
     if policy == "prefix" or (budget.skills is None and budget.characters is None):
-        return catalogue(library.in_order(), style, budget)
+        with making_many():
+            return catalogue(library.in_order(), style, budget)
     from ..catalog.fold import Wish
 
     problems: list[Problem] = []
