@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 
-from ..types.words import STOP, raw_words, stem
+from ..types.words import STOP, raw_words, terms
 
 _CALL = r"(?:use|choose|prefer|select|invoke|call|load|pick|run|activate|start with)"
 _CALLED = r"(?:used|chosen|selected|loaded|invoked|called|read)"
@@ -48,7 +48,7 @@ def is_list(description: str) -> bool:
     if len(words) < _LEAST:
         return False
     joints = sum(word in STOP for word in words) / len(words)
-    said = [stem(word) for word in words if word not in STOP]
+    said = terms(description)
     most = max(Counter(said).values(), default=0)
     run = _longest_run(description)
     if run >= 30 or (run >= 14 and joints < 0.16) or joints < 0.04 or most > max(9, 0.4 * len(said)):

@@ -11,7 +11,7 @@ from ..types.text import hidden_in, hides_nothing
 from . import events, lines
 from .events import BadYaml
 from .fences import cut
-from .fields import SPELLINGS
+from .fields import SPELLINGS, line_of
 from .foreign import foreign
 from .mend import TYPOS
 
@@ -35,12 +35,13 @@ def lint(text: str, dialect: Dialect) -> list[Mark]:
 
 
 def _reading(block: str | None, dialect: Dialect) -> events.Reading | None:
-    """The frontmatter; without the lines of its fields where none of them can be a typo."""
+    """The frontmatter; where the plain reader knows it, with the lines of only those fields that may be typos."""
     if block is None:
         return None
     plain = lines.read(block)
-    if plain and all(_is_field(key, dialect) for key in plain):
-        return events.Reading(plain)
+    if plain:
+        unknown = [key for key in plain if not _is_field(key, dialect)]
+        return events.Reading(plain, lines={key: line_of(key, block) - 2 for key in unknown[:_MOST_KEYS]})
     try:
         return events.read(block)
     except BadYaml:

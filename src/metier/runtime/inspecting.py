@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from ..catalog.cards import card
 from ..catalog.stuffing import demands, is_stuffed
 from ..host import paths
 from ..parse.triggers import FILES, triggers_in, triggers_said
 from ..types.errors import HostError
 from ..types.problem import Mark
 from ..types.skill import Skill
-from .searching import Lexical
 
 if TYPE_CHECKING:
     from .library import Library
@@ -47,6 +45,9 @@ def selection_marks(skill: Skill, library: Library | None = None) -> tuple[Mark,
 
 def thefts(library: Library, newcomer: Skill) -> Iterator[Theft]:
     """The trigger prompts of its neighbours that a skill would be chosen for before them."""
+    from ..catalog.cards import card  # only one new skill is held against the others
+    from .searching import Lexical
+
     engine = library.finder.engines[0]
     if not isinstance(engine, Lexical):
         return
