@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime
+from typing import TYPE_CHECKING
 
+from ..host.place import here
 from ..schedule import skills
+from ..types.agent import Bounds
 from ..types.errors import Refused, UnknownSkill
+from ..types.event import Ended
 from ..types.place import Place
 from ..types.schedule import Outcome, Run, Schedule
 from .opening import Request, open_at
+
+if TYPE_CHECKING:
+    from ..types.model import Model
 
 
 def folder_of(place: Place, name: str) -> tuple[str, str, bool]:
@@ -29,5 +37,28 @@ def folder_of(place: Place, name: str) -> tuple[str, str, bool]:
 
 
 def fire(schedule: Schedule, at: datetime, run: Run) -> Outcome:
-    """Run a scheduled skill.  Without an agent there is nothing to run it with, and the firing says so."""
-    raise Refused("no model is configured", "an agent must be set up before scheduled skills can run")
+    """Run a scheduled skill with the agent, as it was agreed to, with nobody to ask."""
+    return fire_with(schedule.terms.model, schedule, run)
+
+
+def fire_with(model: Model | str, schedule: Schedule, run: Run) -> Outcome:
+    """The same, with a model that is at hand.  Each reply and each call of a tool is a step, done once."""
+    from ..act.permission import Permission
+    from .agent import Agent
+    from .agents import bounds_of, rules_of
+
+    library = open_at(here(run.session), Request())
+    bounds = bounds_of(library.settings, Bounds())
+    if schedule.terms.budget:
+        bounds = replace(bounds, cost=schedule.terms.budget)
+    rules = Permission(allow=rules_of(schedule.terms.permissions))
+    session = Agent(library, model, rules=rules, limits=bounds, step=run.step).start()
+    asked = f"{run.body}\n\nArguments: {schedule.arguments}" if schedule.arguments else run.body
+    ended = None
+    for event in session.say(asked, "schedule"):
+        if run.stopped():
+            session.stop()
+        ended = event if isinstance(event, Ended) else ended
+    if ended is None:
+        return Outcome(False, "the run ended before it began")
+    return Outcome(ended.outcome == "finished", ended.text or ended.outcome)
