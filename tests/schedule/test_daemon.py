@@ -117,15 +117,6 @@ def test_a_run_that_raises_is_a_failure_with_its_reason_and_the_daemon_lives_on(
     assert house.firings()[0].note == "ZeroDivisionError: by nothing"
 
 
-def test_without_a_model_a_firing_fails_and_says_so(house):
-    from metier.runtime.scheduling import fire
-    from metier.types.errors import Refused
-
-    made = house.add("ping")
-    with pytest.raises(Refused, match="no model is configured"):
-        fire(made, now(), None)  # type: ignore[arg-type]
-
-
 def test_a_one_shot_that_went_well_takes_its_skill_to_the_bin_unless_another_schedule_uses_it(house):
     house.add("shared", "0 0 1 1 *", name="shared-12345678")
     for id in ("alone", "shared-once"):

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
-from metier.runtime.scheduling import fire_with
+from metier.runtime.scheduling import fire, fire_with
 from metier.testing import Script
 from metier.types.activation import ToolCall
+from metier.types.errors import NoModel
 from metier.types.schedule import Schedule, Terms
 
 SCHEDULE = Schedule("s1", "tidy-0a1b2c3d", "0 9 * * *", False, "UTC", "sha256:x", "/nowhere", "/nowhere")
@@ -73,3 +75,8 @@ def test_a_run_that_is_to_stop_stops(run: Now):
     run.stop = True
 
     assert not fire_with(Script(["One\ntwo\nthree."]), SCHEDULE, run).ok
+
+
+def test_without_a_model_a_firing_fails_and_says_so(run: Now):
+    with pytest.raises(NoModel, match="there is no model to ask"):
+        fire(SCHEDULE, datetime(2026, 1, 1, tzinfo=UTC), run)
