@@ -300,3 +300,13 @@ def test_what_was_activated_is_an_event_and_counts_as_use(world: World):
     from metier.faces.tui.words import uses
 
     assert list(uses(str(world.state))) == ["summarise"]
+
+
+def test_it_says_that_a_project_is_not_trusted_yet(world: World):
+    skill(world.project / ".metier", "theirs", "From the project")
+
+    async def act(app: ChatApp, pilot: Pilot[int]) -> None:
+        assert "1 skills of this project are not trusted yet" in shown(app)
+        assert "metier trust" in shown(app)
+
+    drive(world, act)

@@ -112,6 +112,8 @@ class ChatApp(Frame):
     def on_mount(self) -> None:
         self.take_library(self.agent.library)
         self.begin(self.wanted)
+        if told := words.untrusted_text(self.library):
+            self.log_.tell(told)
         self.count_uses()
         if self.watching:
             self.watch_skills()

@@ -100,6 +100,14 @@ def standing_named(text: str) -> tuple[str, Standing] | None:
     return (name.strip(), standing) if name and standing in get_args(Standing) else None  # type: ignore[return-value]
 
 
+def untrusted_text(library: Library) -> str:
+    """A word about skills that wait for a person's trust; empty where there are none."""
+    waiting = sum(any(mark.code == "untrusted" for mark in one.marks) for one in library.verdicts)
+    if not waiting:
+        return ""
+    return f"{waiting} skills of this project are not trusted yet\n→ look at them with `metier list`, then run `metier trust`"
+
+
 def why_text(library: Library, name: str) -> str:
     if not name:
         return "Say which: /why NAME"
