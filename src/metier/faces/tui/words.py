@@ -105,7 +105,8 @@ def untrusted_text(library: Library) -> str:
     waiting = sum(any(mark.code == "untrusted" for mark in one.marks) for one in library.verdicts)
     if not waiting:
         return ""
-    return f"{waiting} skills of this project are not trusted yet\n→ look at them with `metier list`, then run `metier trust`"
+    told = f"{waiting} skills of this project are not trusted yet"
+    return f"{told}\n→ look at them with `metier list`, then run `metier trust`"
 
 
 def why_text(library: Library, name: str) -> str:
