@@ -80,7 +80,7 @@ def test_a_scheduled_skill_runs_by_hand_with_words_that_keep_it_from_scheduling(
     spoken(talk, "/sched-morning-1a2b3c4d in French")
 
     assert "Read the news aloud." in told(model)
-    assert "do not call `add_schedule`" in told(model)
+    assert "**禁止** add_schedule" in told(model)  # the page's own words
     assert "in French" in told(model)
 
 

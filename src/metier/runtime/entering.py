@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 from ..act.conversation import numbered
 from ..act.toolset import Ending
 from ..activate import deliver, dispatch
-from ..host import paths
+from ..schedule import skills
 from ..types.activation import Activation, By, Call, Message
 from ..types.catalog import Command
-from ..types.errors import BadRequest, Changed, Refused, UnknownSkill
+from ..types.errors import Changed, Refused, UnknownSkill
 from ..types.event import EXIT_CODES, Activated, Ended, Heard, Steps, Used
 from ..types.skill import Skill
 
@@ -20,10 +20,6 @@ if TYPE_CHECKING:
     from .session import Session
 
 _command = re.compile(r"\s*/([A-Za-z0-9][\w.:@-]*)(?=\s|$)").match
-_SCHEDULED = """\
-[This runs the scheduled skill `{name}` once, now, by hand. It makes no schedule and changes none.]
-Do at once what the instructions below say, and give the result.
-Do not load `scheduler-skill-creator`, do not run `init_scheduler_skill.py`, and do not call `add_schedule`."""
 
 
 def enter(session: Session, text: str, by: By) -> Steps[bool]:
@@ -36,7 +32,9 @@ def enter(session: Session, text: str, by: By) -> Steps[bool]:
     table = session.library.commands()
     command = table[found.at]
     if command.skill is None:
-        yield Heard(text, by, (Message("user", _scheduled(command, found.arguments)),))
+        rules = session.library.dialect.serving.commands
+        message = skills.manual(session.library.place, command.name, found.arguments, rules)
+        yield Heard(text, by, (Message("user", message),))
         return True
     called, arguments = _stacked(session, command, found.arguments, table)
     return (yield from _call(session, called, arguments, (text, found.user_message, by)))
@@ -61,18 +59,6 @@ def _known_or_no_command(session: Session, text: str) -> None:
         raise UnknownSkill(name, tuple(near for near in error.nearest if near in names) or error.nearest) from error
     session.library.desk(by="user").skill(verdict.skill.name)  # says why not
     raise Refused(f"Skill '{name}' can't be called as /{name}", "run `metier commands` to see what can be")
-
-
-def _scheduled(command: Command, extra: str) -> str:
-    from ..dialects import ALL
-    from ..parse.body import body_of
-
-    text = paths.read_text_file(command.scheduled) or ""
-    body, _ = body_of(text.encode(), ALL["agenvoy"])
-    if not body:
-        raise BadRequest(f"the scheduled skill /{command.name} is empty", "write its instructions", command.scheduled)
-    parts = [_SCHEDULED.format(name=command.name.removeprefix("sched-")), body]
-    return "\n\n---\n".join([*parts, f"The user adds: {extra}"] if extra.strip() else parts)
 
 
 def _stacked(
