@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from ..types.dialect import Arguments, Authoring
 from .markers import marked
-from .template import Forms, Named, Placeholder, Rooted, Slice, Variable, Whole, Word, pieces
+from .template import Escaped, Forms, Named, Placeholder, Rooted, Slice, Variable, Whole, Word, pieces
 
 _FOLDERS = ("SKILL_DIR", "CLAUDE_SKILL_DIR")
 
@@ -25,8 +25,9 @@ def translated(body: str, names: Sequence[str], old: Authoring, new: Authoring) 
     found = list(pieces(body, Forms(old.arguments, tuple(names), old.variables, old.rooted)))
     written = []
     for at, piece in enumerate(found):
-        if isinstance(piece, str):
-            written.append(_literal(piece, theirs, losses))
+        if isinstance(piece, str | Escaped):
+            plain = piece if isinstance(piece, str) else piece.source.removeprefix("\\")
+            written.append(_literal(plain, theirs, losses))
             continue
         following = found[at + 1] if at + 1 < len(found) else ""
         after = following if isinstance(following, str) else following.source
@@ -46,7 +47,7 @@ def _literal(text: str, forms: Forms, losses: dict[str, None]) -> str:
     escape = forms.arguments is not None and forms.arguments.escape
     found = []
     for piece in pieces(text, forms):
-        if isinstance(piece, str | Rooted):
+        if isinstance(piece, str | Rooted | Escaped):
             found.append(piece if isinstance(piece, str) else piece.source)
         elif escape and not isinstance(piece, Variable):
             found.append("\\" + piece.source)

@@ -53,11 +53,16 @@ def main() -> None:
     os.write(report, b"failed " + why if why else b"status %d" % status)
 
 
+_ORDINARY = (
+    "SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2", "SIGPIPE", "SIGXFSZ", "SIGALRM", "SIGCHLD", "SIGTSTP",
+)  # fmt: skip
+
+
 def _become(plan: dict[str, Any], told: int) -> None:
     """Turn into the program; what goes wrong on the way is told through the pipe, which the program never sees."""
     step, why = "start", "it can't be started"
     try:
-        for name in ("SIGTERM", "SIGUSR1", "SIGINT", "SIGPIPE", "SIGXFSZ"):  # what is ignored here would be there too
+        for name in _ORDINARY:  # what is ignored here, under `nohup` say, would be ignored there too
             _signal.signal(getattr(_signal, name), _signal.SIG_DFL)
         os.setsid()
         step = "limits"
