@@ -129,6 +129,25 @@ def test_control_groups_are_gone_when_the_process_is(desk: Desk):
     assert groups_of(int(done.stdout)) == []
 
 
+SLOW_TO_LEAVE = """
+import os, subprocess
+from metier.host.sandbox import limits
+from metier.types.running import Limits
+with limits.group(Limits()) as found:
+    if found is not None:
+        found.add(subprocess.Popen(["sleep", "0.5"]).pid)
+print(os.getpid(), found is not None)
+"""
+
+
+def test_control_groups_wait_for_what_is_still_leaving_them():
+    done = python(SLOW_TO_LEAVE)
+    pid, made = done.stdout.split()
+    if made == "False":
+        pytest.skip("no control group can be made here")
+    assert groups_of(int(pid)) == []
+
+
 def test_control_groups_of_a_process_that_was_killed_go_with_the_next(desk: Desk):
     dead = 2**22 + 1  # more than any process id
     with keeping.group(SMALL) as found:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from ...types.running import Limits
-from ..clock import monotonic
+from ..clock import monotonic, sleep
 from ..launch import beneath
 
 _ROOT = "/sys/fs/cgroup"
@@ -20,6 +20,9 @@ _PAGE = os.sysconf("SC_PAGE_SIZE")
 _LOW = 256 << 20
 """Bytes that stay free on a disk, whoever fills it."""
 _OFTEN = 0.1
+_SOON = 0.005
+_LEAVING = 2.0
+"""Seconds that the end of this process waits for a group that is not empty yet."""
 _BACKSTOP = 2 << 30
 """Bytes above the limit at which the kernel refuses a process more, should the watch be late."""
 _SPARE = 32
@@ -57,10 +60,12 @@ class Group(NamedTuple):
             _counted(f"{self.processes}/pids.events", "max"),
         )
 
-    def remove(self) -> None:
+    def remove(self, wait: float = 0) -> None:
+        """Take it away, waiting for what is still ending inside it: a killed process leaves its group a bit later."""
+        until = monotonic() + wait
         for folder in dict.fromkeys(self[:2]):
-            with contextlib.suppress(OSError):
-                os.rmdir(folder)
+            while not _removed(folder) and monotonic() < until:
+                sleep(_SOON)
 
 
 _lock = threading.Lock()
@@ -111,9 +116,19 @@ def _taken() -> Group | None:
     return one
 
 
+def _removed(folder: str) -> bool:
+    try:
+        os.rmdir(folder)
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
+    return True
+
+
 def _remove_all() -> None:
     while _idle:
-        _idle.pop().remove()
+        _idle.pop().remove(wait=_LEAVING)
 
 
 def _sweep(folders: Group) -> None:
