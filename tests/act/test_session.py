@@ -1,7 +1,10 @@
 """A conversation, turn by turn, with a model that follows a script."""
 
+import threading
+
 import pytest
 from tests.act.talking import call, greeter, kinds, session, spoken
+from tests.host.boxes import alive, soon
 from tests.world import write_skill
 
 from metier.record import trace_of
@@ -78,6 +81,24 @@ def test_a_stop_from_elsewhere_ends_the_turn_and_leaves_no_call_without_answer(w
 
     assert asked == given
     assert spoken(talk, "and?")[-1].outcome == "finished"
+
+
+def test_a_stop_from_elsewhere_ends_a_program_that_runs(world):
+    file = greeter(world)
+    (file.parent / "scripts" / "wait.sh").write_text("sleep 86398\n")
+    talk, _model = session(world, [call("skill_run_script", skill_name="greet", script_name="wait.sh"), "Yes."])
+
+    def stop() -> None:
+        assert soon(lambda: alive("86398"), 60)
+        talk.stop()
+
+    stopping = threading.Thread(target=stop)
+    stopping.start()
+    events = spoken(talk, "wait")
+    stopping.join()
+
+    assert events[-1].outcome == "interrupted"
+    assert not alive("86398")
 
 
 def test_two_cannot_go_on_with_one_run_at_the_same_time(world):
