@@ -115,6 +115,16 @@ def test_the_editors_own_servers_bring_their_tools(shop):
     assert editor.text() == " ".join(f"mcp__shop__{name}" for name in tools)
 
 
+def test_a_question_that_wants_words_is_shown_and_answered_by_the_next_message(shop):
+    editor = Editor()
+    lines: list[Line] = [ToolCall("q", "ask_user", {"question": "Which town?"}), lambda request: str(request.messages)]
+    talk(shop, editor, lines, saying("The weather, please."))
+
+    assert "Which town?" in editor.text()
+    assert "will answer with their next message" in editor.text()
+    assert not editor.asked
+
+
 def test_a_slash_command_activates_its_skill(shop):
     model: list[Line] = [lambda request: "yes" if "Launch it." in str(request.messages) else "no"]
     editor = Editor()

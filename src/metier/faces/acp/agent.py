@@ -28,6 +28,8 @@ from ...types.errors import MetierError
 from ...types.event import Asked, Ended
 from .drawing import Drawing, asked, commands, permission, reason_of, replay
 
+LATER = "The user sees your question and will answer with their next message: end your turn now."
+"""The answer to a question that wants words: the protocol has only buttons."""
 Open = Callable[[str], Agent]
 """The agent for a working folder."""
 
@@ -122,13 +124,16 @@ class EditorAgent:
                 sent = self.editor.session_update(session_id=session.run, update=update)
                 asyncio.run_coroutine_threadsafe(sent, loop).result()
             question = asked(event)
-            if question is not None and question.choices:
-                answer = asyncio.run_coroutine_threadsafe(self._ask(session.run, question), loop).result()
+            if question is not None:
+                answer = self._answer(session.run, question, loop) if question.choices else LATER
                 if answer is not None:
                     session.answer(question.id, answer)
             if isinstance(event, Ended):
                 ended = event
         return ended
+
+    def _answer(self, number: str, question: Asked, loop: asyncio.AbstractEventLoop) -> str | None:
+        return asyncio.run_coroutine_threadsafe(self._ask(number, question), loop).result()
 
     async def _ask(self, number: str, question: Asked) -> str | None:
         call, options = permission(question)
