@@ -8,6 +8,7 @@ from tests.host.boxes import alive, soon
 from tests.world import write_skill
 
 from metier.record import trace_of
+from metier.record.funnel import funnel, turns_of
 from metier.record.journal import journal_of
 from metier.runtime.agent import Agent
 from metier.testing import Script
@@ -127,6 +128,27 @@ def test_where_the_catalog_could_not_list_all_the_best_for_a_request_stand_at_th
     assert "skill_search" in [tool.name for tool in model.requests[0].tools]
     assert model.requests[1].system == model.requests[0].system
     assert model.requests[1].messages[:2] == model.requests[0].messages
+
+
+def test_the_journal_says_what_was_shown_and_chosen_at_which_rank(world):
+    for number in range(40):
+        write_skill(world.home / f".metier/skills/filler-{number}", f"Does filler number {number}.")
+    weaver = write_skill(world.home / ".metier/skills/weaver", "Weaves carpets out of wool and silk.")
+    world.state.mkdir(exist_ok=True)
+    (world.state / "config.toml").write_text("[limits]\ncharacters = 2000\n")
+    talk, _ = session(world, [call("skill_use", skill_name="weaver"), "Woven.", "Yes."])
+    spoken(talk, "please weave a carpet")
+    spoken(talk, "/filler-1")
+    first, second = turns_of(trace_of(journal_of(str(world.state), "last")).events)
+
+    assert first.shown[str(weaver)] == 1
+    assert {engine: found[0] for engine, found in first.would.items()} == {
+        "lexical": str(weaver),
+        "plain": str(weaver),
+    }
+    assert (first.activated, first.by, first.used, first.outcome) == (str(weaver), "model", True, "finished")
+    assert (second.by, second.shown.get(second.activated)) == ("user", 0)
+    assert funnel([first, second]).recall["lexical"][1] == 1.0
 
 
 def test_what_fills_the_window_is_told_by_part_and_by_skill(world):
