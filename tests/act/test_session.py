@@ -130,6 +130,24 @@ def test_where_the_catalog_could_not_list_all_the_best_for_a_request_stand_at_th
     assert model.requests[1].messages[:2] == model.requests[0].messages
 
 
+def test_what_is_used_most_is_listed_where_not_all_can_be_and_stays_listed(world):
+    for number in range(40):
+        write_skill(world.home / f".metier/skills/filler-{number:02}", f"Does filler number {number}.")
+    world.state.mkdir(exist_ok=True)
+    (world.state / "config.toml").write_text("[limits]\ncharacters = 2000\n")
+    first, _ = session(world, ["Yes.", "And again."])
+    spoken(first, "/filler-39")
+    second, model = session(world, ["Yes.", "And again."])
+    spoken(second, "hello")
+    spoken(Agent(world.open(), model).resume(second.run), "more")
+
+    assert "filler-39" not in first.conversation.system
+    assert "filler-39" in second.conversation.system
+    assert [type(event).__name__ for event in trace_of(journal_of(str(world.state), second.run)).events].count(
+        "Offered"
+    ) == 0
+
+
 def test_the_journal_says_what_was_shown_and_chosen_at_which_rank(world):
     for number in range(40):
         write_skill(world.home / f".metier/skills/filler-{number}", f"Does filler number {number}.")

@@ -19,6 +19,7 @@ from ..types.errors import BadRequest
 from ..types.event import Ended, Started
 from ..types.tool import Tool
 from .agents import agent_files, bounds_of, permission_of
+from .habits import with_habits
 from .models import is_known, open_model
 from .secrets import hider
 from .session import Session
@@ -119,7 +120,7 @@ class Agent:
         names = self.file.skills
         if names is None and library.dialect.serving.unlisted_agent == "none":
             names = ()
-        return replace(library, allowed=Allowed(names))
+        return replace(library, allowed=Allowed(names), request=replace(library.request, agent=names))
 
     def opened_model(self) -> Model:
         """The model that it asks."""
@@ -131,7 +132,7 @@ class Agent:
     def start(self) -> Session:
         """A new conversation.  Nothing is sent before something is said."""
         run = new_id()
-        return Session(self, self.opened_model(), self.library, run, self._journal(run))
+        return Session(self, self.opened_model(), with_habits(self.library, run), run, self._journal(run))
 
     def resume(self, run: str) -> Session:
         """Go on with a conversation that was kept: by its id, the beginning of it, or `last`."""
@@ -140,8 +141,9 @@ class Agent:
         begun = next((one for one in events if isinstance(one, Started)), None)
         if begun is None:
             raise BadRequest(f"the run `{run}` never began", "start another", journal.path)
+        library = with_habits(self.library, begun.run, begun.used)
         return Session(
-            self, self.opened_model(), self.library, begun.run, journal if self.keep else None, begun.parent,
+            self, self.opened_model(), library, begun.run, journal if self.keep else None, begun.parent,
             conversation=conversation_of(events), resumed=True,
         )  # fmt: skip
 

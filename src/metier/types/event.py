@@ -49,6 +49,8 @@ class Started:
     """The names in the catalog, as it stood."""
     listing: Mapping[str, str] = field(default_factory=dict)
     """The catalog's lines by name: what later changes are compared with."""
+    used: Mapping[str, int] = field(default_factory=dict)
+    """How often skills were used before, by path, where that decided which of them are listed."""
 
 
 @dataclass(frozen=True)
