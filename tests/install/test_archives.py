@@ -3,6 +3,7 @@
 import io
 import os
 import stat
+import struct
 import subprocess
 import sys
 import tarfile
@@ -260,6 +261,14 @@ def test_bombs_liars_and_torn_archives_are_refused_soon_and_in_little_memory(tmp
     _, seconds, kilobytes = done.stdout.split()
     assert float(seconds) <= 2
     assert int(kilobytes) <= 100_000
+
+
+def test_a_zip_with_a_million_entries_is_refused_before_its_table_is_read(tmp_path):
+    length = 9_000_000
+    end = struct.pack("<4s4H2LH", b"PK\x05\x06", 0, 0, 50_000, 50_000, length, 4, 0)
+    (tmp_path / "a").write_bytes(b"PK\x03\x04" + bytes(length) + end)
+    with pytest.raises(Refused, match="too many entries"):
+        take(tmp_path / "a", tmp_path / "out")
 
 
 def test_a_zip_inside_a_zip_is_only_a_file(tmp_path):

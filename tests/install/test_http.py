@@ -74,6 +74,15 @@ def test_too_much_and_too_slow_are_ended_and_leave_nothing(tmp_path: Path, trust
     assert not (tmp_path / "a").exists()
 
 
+def test_what_says_that_it_is_too_large_is_not_begun(tmp_path: Path, trusting: Path):
+    with (
+        serving(files({"/x": b"x" * 1_000}), trusting) as server,
+        pytest.raises(Refused, match="has 1000 bytes; at most"),
+    ):
+        download(f"{server.url}/x", str(tmp_path / "a"), Reach(private=True, most=100))
+    assert not (tmp_path / "a").exists()
+
+
 def test_a_download_that_breaks_off_is_no_download(tmp_path: Path):
     listening = socket.create_server(("127.0.0.1", 0))
 

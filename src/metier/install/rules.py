@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from ..types.problem import Code, Mark
-from ..types.text import hidden_in, shortened
+from ..types.text import hidden_in, points_of, shortened
 
 _LONGEST_LINE = 4_000
 """Of a line only this much is looked at: what lies further right is named as such."""
@@ -175,6 +175,8 @@ _FAR = re.compile(r"\S?[ \t\u00a0\u3000]{150,}\S")
 _OVERRIDES = re.compile("[\u202a\u202b\u202d\u202e\u2066-\u2068]")
 _TAGS = re.compile("(?<!\U0001f3f4)(?<![\U000e0020-\U000e007e])[\U000e0000-\U000e007f]")
 """Tag characters that do not follow the black flag: those draw the flags of regions."""
+_SELECTORS = re.compile("[\ufe00-\ufe0f\U000e0100-\U000e01ef]{2,}")
+"""One selector chooses how the letter before it is drawn; several in a row choose nothing and may spell a text."""
 
 
 def lines_of(texts: Mapping[str, str], scripts: Iterable[str], commands: Iterable[str]) -> Iterator[Line]:
@@ -232,10 +234,12 @@ def _unseen(line: Line) -> Iterator[tuple[str, Mark]]:
     if _ESCAPE.search(text):
         yield line.path, Mark("terminal-escape", line.number, ("escape characters",), fatal=True)
     hidden = hidden_in(text.replace("\t", "").replace("\r", ""))
+    if not hidden and (run := _SELECTORS.search(text)):
+        hidden = tuple(points_of(run[0]).split())
     if hidden and line.number == 1 and hidden == ("U+FEFF",) and text.startswith("\ufeff"):
         return
     if hidden:
-        sure = bool(_TAGS.search(text) or _OVERRIDES.search(text))
+        sure = bool(_TAGS.search(text) or _OVERRIDES.search(text) or _SELECTORS.search(text))
         yield line.path, Mark("hidden-text", line.number, (", ".join(hidden[:8]),), fatal=sure)
 
 
