@@ -25,13 +25,25 @@ _FAILED = 1
 """What pytest ends with when tests failed; every other ending is a fault of ours."""
 
 
-class Break(NamedTuple):
-    """A piece of a file, and what is put in its place so that the defence is gone."""
+class Edit(NamedTuple):
+    """A piece of a file, and what is put in its place."""
 
     file: str
     old: str
     new: str
+
+
+class Break(NamedTuple):
+    """What takes a defence away."""
+
+    edits: tuple[Edit, ...]
     tests: tuple[str, ...]
+
+    @property
+    def what(self) -> str:
+        return "; ".join(
+            f"{one.file.removeprefix('src/metier/')}: {' '.join(one.old.split())[:90]}" for one in self.edits
+        )
 
 
 class Defence(NamedTuple):
@@ -46,14 +58,21 @@ def defences() -> list[Defence]:
     for row, one in tomllib.loads(LIST.read_text(encoding="utf-8")).items():
         tests = tuple(one["tests"])
         breaks = tuple(
-            Break(f"src/metier/{each['in']}", each["old"], each["new"], tuple(each.get("tests", tests)))
+            Break(
+                tuple(
+                    Edit(f"src/metier/{edit['in']}", edit["old"], edit["new"])
+                    for edit in (each, each.get("and"))
+                    if edit
+                ),
+                tuple(each.get("tests", tests)),
+            )
             for each in one["without"]
         )
         found.append(Defence(row, one["attack"], tests, breaks))
     return found
 
 
-def broken(text: str, one: Break) -> str:
+def broken(text: str, one: Edit) -> str:
     """The text of a file without the defence."""
     if text.count(one.old) != 1:
         raise ValueError(f"{one.file} holds `{one.old}` {text.count(one.old)} times")
@@ -63,7 +82,7 @@ def broken(text: str, one: Break) -> str:
 def main(rows: Sequence[str]) -> int:
     chosen = [one for one in defences() if not rows or one.row in rows]
     wrong = 0
-    with tempfile.TemporaryDirectory(prefix="metier-mutants-") as folder:
+    with tempfile.TemporaryDirectory(prefix="mut-") as folder:
         copy = _copied(Path(folder))
         tests = sorted({test for one in chosen for each in one.breaks for test in each.tests})
         whole = _tested(copy, tests)
@@ -82,17 +101,18 @@ def main(rows: Sequence[str]) -> int:
 
 def _outcomes(copy: Path, defence: Defence) -> Iterator[tuple[str, bool]]:
     for one in defence.breaks:
-        path = copy / one.file
-        text = path.read_text(encoding="utf-8")
+        before = {edit.file: (copy / edit.file).read_text(encoding="utf-8") for edit in one.edits}
         try:
-            path.write_text(broken(text, one), encoding="utf-8")
+            for edit in one.edits:
+                text = (copy / edit.file).read_text(encoding="utf-8")
+                (copy / edit.file).write_text(broken(text, edit), encoding="utf-8")
             ran = _tested(copy, one.tests)
         finally:
-            path.write_text(text, encoding="utf-8")
+            for name, text in before.items():
+                (copy / name).write_text(text, encoding="utf-8")
         ending = "timed out" if ran.timed_out else f"pytest ended with {ran.status}"
         noticed = ran.timed_out or ran.status == _FAILED
-        what = f"{one.file.removeprefix('src/metier/')}: {' '.join(one.old.split())[:90]}"
-        yield what if noticed else f"{what} ({ending}) {ran.stdout[-2000:] if ran.status else ''}", noticed
+        yield one.what if noticed else f"{one.what} ({ending}) {ran.stdout[-2000:] if ran.status else ''}", noticed
 
 
 def _copied(folder: Path) -> Path:
@@ -112,15 +132,15 @@ def _copied(folder: Path) -> Path:
     ours = next(path for path in sys.path if path.startswith(sys.prefix) and path.endswith("site-packages"))
     site = next((copy / ".venv" / "lib").glob("python*/site-packages"))
     (site / "copy.pth").write_text(f"{copy / 'src'}\n{ours}\n", encoding="utf-8")
-    (folder / "tmp").mkdir(mode=0o1777)
-    (folder / "tmp").chmod(0o1777)
+    (folder / "t").mkdir()  # a short name: the path of a socket can't be long
+    (folder / "t").chmod(0o1777)
     return copy
 
 
 def _tested(copy: Path, tests: Sequence[str]) -> Ran:
     """Run some tests of the copy; whatever they leave running ends with them."""
     argv = (str(copy / ".venv/bin/python"), "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *tests)
-    env = {**os.environ, "TMPDIR": str(copy.parent / "tmp"), "PYTHONDONTWRITEBYTECODE": "1"}
+    env = {**os.environ, "TMPDIR": str(copy.parent / "t"), "PYTHONDONTWRITEBYTECODE": "1"}
     for name in ("VIRTUAL_ENV", "PYTHONPATH"):
         env.pop(name, None)
     return run(Program(argv, str(copy), env, _SECONDS if len(tests) < 20 else 1800, 8000, merged=True))
