@@ -240,6 +240,7 @@ def test_links_and_submodules_of_a_repository_are_left_out_and_nothing_of_it_run
     assert "`skills/pdf/link` is a link" in said.out
     assert "`x` is another repository" in said.out
     assert not [path for path in desk.skills.rglob("*") if path.is_symlink()]
+    assert not (desk.skills / "skills/skills/pdf/link").exists()
 
 
 @pytest.mark.parametrize(

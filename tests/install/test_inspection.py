@@ -50,7 +50,7 @@ GRAVE = {
     "render-curl-sh": "remote-shell", "render-env-upload": "secret-upload", "render-secrets": "credential-path",
     "html-comment": "hidden-words", "tag-block": "hidden-text", "selectors": "hidden-text", "bidi": "hidden-text", "homoglyph-name": "looks-like",
     "terminal-clipboard": "terminal-escape", "base64-sh": "encoded-shell", "python-exec": "encoded-shell",
-    "reverse-shell": "reverse-shell", "bash-reverse-shell": "reverse-shell", "environment-post": "secret-upload",
+    "reverse-shell": "reverse-shell", "bash-reverse-shell": "reverse-shell", "short-reverse-shell": "reverse-shell", "environment-post": "secret-upload",
     "credential-upload": "secret-upload", "install-options": "install-hazard", "name-path": "name-hazard",
     "envelope-breakout": "envelope-tag", "embedded-repository": "git-inside", "orphan-bytecode": "compiled-code",
     "module-shadowing": "import-shadow",

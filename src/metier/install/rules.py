@@ -41,6 +41,13 @@ def _re(pattern: str) -> re.Pattern[str]:
     return re.compile(pattern, re.IGNORECASE)
 
 
+_KEYS = _re(
+    r"\.ssh/(?:id_|config|authorized|\*|known)|\bid_(?:rsa|ed25519|ecdsa|dsa)\b(?!\.pub)"
+    r"|\.aws/credentials|\.git-credentials|\.config/gh/hosts|\.gnupg\b|wallet\.dat"
+    r"|/etc/shadow|/proc/(?:\d+|self|\$\w+|\*)/environ|security\s+find-(?:generic|internet)-password"
+    r"|(?:Chrome|Firefox|Brave|Edge)[^\n]{0,60}(?:Login Data|Cookies|logins\.json)|\.metier/(?:trust|skills-lock)"
+)
+"""Where keys lie that no program but their owner's has business with; a script that also sends is refused."""
 RULES = (
     Rule(
         "encoded-shell",
@@ -78,7 +85,8 @@ RULES = (
         "reverse-shell",
         _re(
             r"/dev/(?:tcp|udp)/|\b(?:nc|ncat|netcat)\b[^\n]{0,60}\s-(?:e|c)\b|\bncat\b[^\n]{0,60}--(?:sh-)?exec"
-            r"|\b(?:ba|z)?sh\s+-i\s*[>&|]|os\.dup2\s*\([^\n]{0,40}fileno|pty\.spawn\s*\(|mkfifo[^\n]{0,120}\b(?:nc|sh)\b"
+            r"|\b(?:ba|z)?sh\s+-i\s*[>&|]|os\.dup2\s*\(\s*(?!\w*null)\w+\.fileno\(\)\s*,\s*(?:[012]\b|\w{1,2}\b)"
+            r"|pty\.spawn\s*\(\s*[\[(]?\s*['\x22][^'\x22\n]*sh['\x22]|mkfifo[^\n]{0,120}\b(?:nc|sh)\b"
             r"|socat\b[^\n]{0,80}exec:"
         ),
         ("render", "script"),
@@ -96,14 +104,7 @@ RULES = (
     ),
     Rule(
         "credential-path",
-        _re(
-            r"\.ssh/(?:id_|config|authorized|\*|known)|\bid_(?:rsa|ed25519|ecdsa|dsa)\b(?!\.pub)"
-            r"|\.aws/credentials|\.git-credentials|\.netrc\b|\.config/gh/hosts"
-            r"|\.pypirc\b|\.npmrc\b|\.docker/config\.json|\.kube/config|\.gnupg\b|wallet\.dat"
-            r"|/etc/shadow|/proc/(?:\d+|self|\$\w+|\*)/environ|security\s+find-(?:generic|internet)-password"
-            r"|(?:Chrome|Firefox|Brave|Edge)[^\n]{0,60}(?:Login Data|Cookies|logins\.json)"
-            r"|\.metier/(?:trust|skills-lock)"
-        ),
+        _re(_KEYS.pattern + r"|\.netrc\b|\.pypirc\b|\.npmrc\b|\.docker/config\.json|\.kube/config"),
         ("render",),
     ),
     Rule("render-network", _re(r"\b(?:curl|wget|nc|ncat|ssh|scp|rsync|ftp|telnet)\b"), only=("render",)),
@@ -114,11 +115,17 @@ RULES = (
     ),
     Rule(
         "envelope-tag",
-        _re(
-            r"</\s*(?:available_skills|skill-context|skill_content|system-reminder|function_results|tool_result)\b"
-            r"|<\|(?:im_start|im_end|endoftext|system|assistant|user)\|>|<\s*skill-context\b"
-        ),
+        _re(r"</\s*(?:available_skills|skill-context|skill_content)\b|<\s*skill-context\b"),
         ("render", "script", ""),
+        ("",),
+    ),
+    Rule(  # of other programs' frames; what explains how models are talked to names them too
+        "envelope-tag",
+        _re(
+            r"</\s*(?:system-reminder|function_results|tool_result)\b"
+            r"|<\|(?:im_start|im_end|endoftext|system|assistant|user)\|>"
+        ),
+        (),
         ("",),
     ),
     Rule(
@@ -202,7 +209,7 @@ def found_in(lines: Iterable[Line]) -> Iterator[tuple[str, Mark]]:
                 continue
             found = (line.path, _mark(rule, line))
             yield found
-            if rule.code == "credential-path" and line.runs == "script":
+            if rule.code == "credential-path" and line.runs == "script" and _KEYS.search(line.text):
                 reaching.append(found)
         if line.runs == "script" and _SENDS.search(line.text):
             network[line.path] = True
