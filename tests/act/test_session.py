@@ -35,6 +35,19 @@ def test_a_skill_is_activated_its_script_is_run_and_the_model_answers(world):
     assert events[-1] == Ended("finished", "Done.", usage=events[-1].usage, seconds=events[-1].seconds)
 
 
+def test_a_skill_that_was_not_granted_is_refused_and_the_journal_says_so(world):
+    greeter(world)
+    write_skill(world.home / ".metier" / "skills" / "secret", body="Secret text.\n")
+    model = Script([call("skill_use", skill_name="secret"), "Then not."])
+    talk = Agent(world.open(agent=["greet"]), model).start()
+    spoken(talk, "use secret")
+
+    kept = [one for one in trace_of(journal_of(str(world.state), "last")).events if isinstance(one, Used)]
+    assert [(one.call.name, one.error) for one in kept] == [("skill_use", True)]
+    assert kept[0].text.startswith("Skill 'secret' is not enabled for this agent")
+    assert "Secret text." not in str(model.requests)
+
+
 def test_a_run_is_its_events_and_can_be_gone_on_with(world):
     greeter(world)
     talk, model = session(world, ["Hello.", "And again."])

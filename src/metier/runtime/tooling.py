@@ -16,6 +16,7 @@ from ..act.tools.workspace import Ground, edit_file, find_files, list_files, rea
 from ..act.toolset import Toolset, toolset
 from ..activate import already_there
 from ..host import files, paths
+from ..host.checkout import repository_of
 from ..types.activation import ToolCall
 from ..types.errors import MetierError
 from ..types.event import Steps
@@ -103,7 +104,8 @@ def _run(session: Session, argv: tuple[str, ...], seconds: float, writing: bool 
     agent, library = session.agent, session.library
     env = plain_environment(library)
     write = tuple(dict.fromkeys((agent.base, *agent.writable))) if writing else ()
-    reach = Permissions(network=agent.network and writing, read=(agent.base,), write=write)
+    elsewhere = filter(None, [repository_of(agent.base)])
+    reach = Permissions(network=agent.network and writing, read=(agent.base, *elsewhere), write=write)
     boundary = Box(command_need(library), permissions=reach, hidden=(library.place.state,))
     return run_program(library, Program(argv, agent.cwd, env, seconds, merged=writing), boundary)
 
