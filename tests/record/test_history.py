@@ -184,7 +184,7 @@ def test_the_lock_entry_of_the_time_is_kept(repository: str, skill: Path):
     assert history.lock(repository, "pdf", second.rev) == '{"name": "other"}'
 
 
-@pytest.mark.parametrize("rev", ["--output=/tmp/x", "HEAD", "main", "..", "", "zzzz", "abc", "0" * 40])
+@pytest.mark.parametrize("rev", ["--output=/tmp/x", "HEAD~9", "HEAD^", "main", "..", "", "zzzz", "abc", "0" * 40])
 def test_only_digits_of_a_version_are_a_version(repository: str, skill: Path, rev: str):
     keep(repository, skill)
     with pytest.raises(BadRequest, match="no version"):

@@ -246,7 +246,8 @@ def log(one: Repository, limit: int, prefix: str = "", since: str = "", rev: str
 
 
 def resolved(one: Repository, rev: str) -> str:
-    """The commit that a few hexadecimal digits mean, if it is one of the branch; empty where there is none."""
+    """The commit that a few hexadecimal digits or `HEAD` mean, if it is one of the branch; empty where there is none."""
+    rev = rev.replace("HEAD", REF, 1)
     try:
         found = _git(one, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{rev}^{{commit}}").decode().strip()
         _git(one, "merge-base", "--is-ancestor", found, REF)

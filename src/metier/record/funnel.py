@@ -11,7 +11,7 @@ DEPTHS = (1, 3, 10, 25, 50)
 
 
 class Turn(NamedTuple):
-    """One turn of a conversation, as far as choosing a skill goes.  Skills are named by the paths of their files."""
+    """One turn of a conversation, as far as choosing a skill goes.  Skills go by name, or all by path."""
 
     shown: Mapping[str, int] = {}
     """The rank at which each skill stood in the ranked block; 0 for the stable block."""

@@ -17,7 +17,7 @@ from ..types.text import one_line, seen, shortened
 _MOST_EVIDENCE = 20_000
 _ABOUT = "about.json"
 _LINK = 0o120000
-_rev = re.compile(r"[0-9a-f]{4,40}").fullmatch
+_rev = re.compile(r"[0-9a-f]{4,40}|HEAD(~[0-9]{1,6})?").fullmatch
 _unsafe = re.compile(r"[%/\\\x00-\x1f\x7f]")
 _spelt = re.compile(r"%([0-9A-F]{2})")
 
@@ -143,13 +143,21 @@ def names(repository: str) -> tuple[str, ...]:
 
 
 def version(repository: str, rev: str) -> Version:
-    """The version that a few hexadecimal digits mean."""
+    """The version that a few hexadecimal digits mean, or `HEAD` and so many before it."""
     found = _commit(repository, rev)
     return next(_version(*one) for one in git.log(Repository(repository), 1, rev=found))
 
 
+def has(repository: str, rev: str) -> bool:
+    return bool(_resolved(repository, rev))
+
+
+def _resolved(repository: str, rev: str) -> str:
+    return git.resolved(Repository(repository), rev) if _rev(rev) and _begun(repository) else ""
+
+
 def _commit(repository: str, rev: str) -> str:
-    found = git.resolved(Repository(repository), rev) if _rev(rev) and _begun(repository) else ""
+    found = _resolved(repository, rev)
     if not found:
         raise BadRequest(f"the history has no version `{one_line(rev)}`", "run `metier history` to see what it has")
     return found

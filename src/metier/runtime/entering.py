@@ -28,7 +28,8 @@ def enter(session: Session, text: str, by: By) -> Steps[bool]:
     found = session.library.match(text)
     if found.at is None:
         _known_or_no_command(session, text)
-        yield Heard(text, by, (Message("user", text), *_suggested(session, text)))
+        shown, names = _suggested(session, text)
+        yield Heard(text, by, (Message("user", text), *shown), names)
         return True
     table = session.library.commands()
     command = table[found.at]
@@ -41,10 +42,14 @@ def enter(session: Session, text: str, by: By) -> Steps[bool]:
     return (yield from _call(session, called, arguments, (text, found.user_message, by)))
 
 
-def _suggested(session: Session, text: str) -> tuple[Message, ...]:
-    """The skills that answer this best, where the catalog could not list them all."""
-    found = session.library.catalog(request=text).ranked if "skill_search" in session.tools().names else ""
-    return (Message("user", found, tag="suggested"),) if found else ()
+def _suggested(session: Session, text: str) -> tuple[tuple[Message, ...], tuple[str, ...]]:
+    """The skills that answer this best, where the catalog could not list them all; and their names."""
+    if "skill_search" not in session.tools().names:
+        return (), ()
+    found = session.library.catalog(request=text)
+    if not found.ranked:
+        return (), ()
+    return (Message("user", found.ranked, tag="suggested"),), tuple(entry.name for entry in found.suggested)
 
 
 def _known_or_no_command(session: Session, text: str) -> None:
