@@ -213,7 +213,7 @@ def test_a_branch_moves_only_from_where_it_was(repository: str, skill: Path):
     second = keep(repository, skill)
     assert first is not None
     with git.writing(repository) as one, pytest.raises(HostError, match="update-ref"):
-        git.commit(one, first.rev, "skills/x", {}, ("stale", 1))
+        git.commit(one, first.rev, git.Step("skills/x", {}, {}), "stale", 1)
     assert history.versions(repository)[0] == second
 
 

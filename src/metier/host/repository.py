@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import signal
 import stat
 import subprocess
@@ -12,9 +13,8 @@ from hashlib import sha1
 from typing import NamedTuple
 
 from ..types.errors import HostError, Refused
-from . import files, locks, swap
+from . import files, locks, paths, swap
 from .git import HARDENED, is_there
-from .paths import MOST_FILES
 from .state import make_folder
 
 REF = "refs/heads/main"
@@ -22,6 +22,7 @@ NOTHING = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
 """The empty tree."""
 _NONE = "0" * 40
 _SECONDS = 120
+_commit = re.compile(r"[0-9a-f]{40}").fullmatch
 _PASSED_OVER = frozenset({"__pycache__", ".git"})
 _FIXED = (*HARDENED, ("core.fsync", "committed,loose-object,reference"), ("core.logAllRefUpdates", "false"),
           ("safe.bareRepository", "explicit"), ("core.quotePath", "false"),
@@ -109,8 +110,8 @@ def looked(folder: str) -> dict[str, Seen] | None:
                 seen = _seen(name, opened)
                 if seen is not None:
                     found[f"{base}/{name}" if base else name] = seen
-            if len(found) > MOST_FILES:
-                raise Refused(f"{folder} holds more than {MOST_FILES} files", "its history is not kept", folder)
+            if len(found) > paths.MOST_FILES:
+                raise Refused(f"{folder} holds more than {paths.MOST_FILES} files", "its history is not kept", folder)
     except OSError as error:
         raise HostError(f"{folder} can't be read: {error.strerror}", "check permissions", folder) from error
     return found
@@ -128,7 +129,7 @@ def _seen(name: str, folder: int) -> Seen | None:
     status = _status(name, folder)
     if stat.S_ISLNK(status.st_mode):
         target = os.fsencode(os.readlink(name, dir_fd=folder))
-        return Seen(Leaf("120000", _oid_of(target)), 0o777)
+        return Seen(Leaf("120000", oid_of(target)), 0o777)
     if not stat.S_ISREG(status.st_mode):
         return None
     opened = os.open(name, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=folder)
@@ -140,27 +141,30 @@ def _seen(name: str, folder: int) -> Seen | None:
     return Seen(Leaf("100755" if mode & 0o100 else "100644", found.hexdigest()), mode)
 
 
-def _oid_of(data: bytes) -> str:
+def oid_of(data: bytes) -> str:
     return sha1(f"blob {len(data)}\0".encode() + data, usedforsecurity=False).hexdigest()
 
 
 # --- Writing ---
 
 
-def keep_files(one: Repository, folder: str, paths: list[str]) -> dict[str, str]:
-    """Keep these files and links of a folder; the id of each, which is that of the very bytes that were kept."""
-    copies = []
+def keep(one: Repository, folder: str, names: list[str], text: bytes | None) -> dict[str, str]:
+    """Keep these files and links of a folder, and a text; the id of each file is that of the very bytes kept."""
+    copies = [f"{one.folder}/incoming/{number}" for number in range(len(names))]
     try:
         opened = files.open_folder(folder)
         try:
-            for number, path in enumerate(paths):
-                copies.append(f"{one.folder}/incoming/{number}")
-                _copy(opened, folder, path, copies[-1])
+            for name, copy in zip(names, copies, strict=True):
+                _copy(opened, folder, name, copy)
         finally:
             os.close(opened)
+        if text is not None:
+            copies.append(f"{one.folder}/incoming/text")
+            with open(copies[-1], "wb") as target:
+                target.write(text)
     except OSError as error:
-        raise HostError(f"{folder} can't be read: {error.strerror}", "it changed meanwhile; try again") from error
-    return dict(zip(paths, _kept(one, copies), strict=True))
+        raise HostError(f"{folder} can't be kept: {error.strerror}", "check space, then try again", folder) from error
+    return dict(zip(names, _kept(one, copies), strict=False))
 
 
 def _copy(opened: int, folder: str, path: str, copy: str) -> None:
@@ -175,10 +179,6 @@ def _copy(opened: int, folder: str, path: str, copy: str) -> None:
             target.write(piece)
 
 
-def keep_bytes(one: Repository, data: bytes) -> str:
-    return _git(one, "hash-object", "-w", "--no-filters", "--stdin", given=data).decode().strip()
-
-
 def _kept(one: Repository, copies: list[str]) -> list[str]:
     if not copies:
         return []
@@ -186,19 +186,26 @@ def _kept(one: Repository, copies: list[str]) -> list[str]:
     return _git(one, "hash-object", "-w", "--no-filters", "--stdin-paths", given=given).decode().split()
 
 
-def commit(one: Repository, old: str, prefix: str, leaves: Mapping[str, Leaf], said: tuple[str, int]) -> str:
+class Step(NamedTuple):
+    """From what a prefix held to what it is to hold."""
+
+    prefix: str
+    before: Mapping[str, Leaf]
+    after: Mapping[str, Leaf]
+
+
+def commit(one: Repository, old: str, step: Step, message: str, at: int) -> str:
     """A commit in which everything beneath a prefix is exactly this; the branch moves only from where it was."""
+    prefix, before, after = step
     index = {"GIT_INDEX_FILE": f"{one.folder}/incoming/index"}
     if old:
         _git(one, "read-tree", old, extra=index)
-    gone = tree(one, old, prefix) if old else {}
-    lines = [f"0 {_NONE}\t{prefix}/{path}\0" for path in gone if path not in leaves]
-    lines += [f"{leaf.mode} {leaf.oid}\t{prefix}/{path}\0" for path, leaf in leaves.items() if gone.get(path) != leaf]
+    lines = [f"0 {_NONE}\t{prefix}/{path}\0" for path in before if path not in after]
+    lines += [f"{leaf.mode} {leaf.oid}\t{prefix}/{path}\0" for path, leaf in after.items() if before.get(path) != leaf]
     _git(
         one, "update-index", "-z", "--index-info", given="".join(lines).encode("utf-8", "surrogateescape"), extra=index
     )
     made = _git(one, "write-tree", extra=index).decode().strip()
-    message, at = said
     me = {"NAME": "metier", "EMAIL": "metier@localhost", "DATE": f"@{at} +0000"}
     who = {f"GIT_{role}_{what}": value for role in ("AUTHOR", "COMMITTER") for what, value in me.items()}
     parents = ("-p", old) if old else ()
@@ -213,6 +220,9 @@ def commit(one: Repository, old: str, prefix: str, leaves: Mapping[str, Leaf], s
 
 def head(one: Repository) -> str:
     """The newest commit; empty where there is none."""
+    found = (paths.read_text_file(f"{one.folder}/{REF}", 100) or "").strip()
+    if _commit(found):
+        return found
     return _git(one, "for-each-ref", "--format=%(objectname)", REF).decode().strip()
 
 
@@ -246,7 +256,7 @@ def log(one: Repository, limit: int, prefix: str = "", since: str = "", rev: str
 
 
 def resolved(one: Repository, rev: str) -> str:
-    """The commit that a few hexadecimal digits or `HEAD` mean, if it is one of the branch; empty where there is none."""
+    """The commit that a few digits or `HEAD` mean, if it is one of the branch; empty where there is none."""
     rev = rev.replace("HEAD", REF, 1)
     try:
         found = _git(one, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{rev}^{{commit}}").decode().strip()

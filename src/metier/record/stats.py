@@ -50,19 +50,21 @@ class Played(NamedTuple):
 
 
 def played(trace: Trace) -> Iterator[Played]:
-    """The turns of a run, each with what was offered in it."""
+    """The turns of a run, each with what was offered in it, if only for a while."""
+    now: set[str] = set()
     offered: set[str] = set()
     heard: Heard | None = None
     events: list[Event] = []
     for event in trace.events:
         if isinstance(event, Started):
-            offered |= set(event.skills)
+            now |= set(event.skills)
         elif isinstance(event, Offered):
-            offered = (offered | set(event.added)) - set(event.removed)
+            offered |= set(event.added)
+            now = (now | set(event.added)) - set(event.removed)
         elif isinstance(event, Heard):
             if heard is not None:
                 yield Played(frozenset(offered), heard.suggested, tuple(events))
-            heard, events = event, []
+            heard, events, offered = event, [], set(now)
         events.append(event)
     if heard is not None:
         yield Played(frozenset(offered), heard.suggested, tuple(events))
