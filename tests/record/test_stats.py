@@ -41,7 +41,7 @@ def test_each_skill_is_counted_by_what_became_of_it():
 
 
 def test_failing_calls_are_told_apart_by_reason_and_never_by_text():
-    events = [
+    events: list[Event] = [
         Heard("do it"),
         Activated("pdf"),
         used("skill_run_script", "pdf", status=1, reason="exit-status"),
