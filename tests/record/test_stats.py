@@ -5,11 +5,10 @@ from pathlib import Path
 from tests.world import make_world
 
 from metier.record import Journal, Recorded, Trace, runs
-from metier.record.funnel import funnel
 from metier.record.journal import folder_of, forget, ids
-from metier.record.stats import stats_of, turns_of
+from metier.record.stats import stats_of
 from metier.types.activation import By, ToolCall
-from metier.types.event import Activated, Ended, Event, Heard, Offered, Outcome, Started, Used
+from metier.types.event import Activated, Ended, Event, Heard, Offered, Outcome, Started, Suggested, Used
 from metier.types.usage import Usage
 
 
@@ -77,13 +76,9 @@ def test_what_is_offered_later_counts_from_then_on():
     assert (found["new"], found["old"], found["pdf"]) == (2, 2, 3)
 
 
-def test_the_funnel_goes_from_what_was_shown_to_what_was_used():
-    ranked = Heard("a", suggested=("rare", "other"))
-    events = [ranked, Activated("rare", by="model"), used(), ended(), *turn("pdf", touched=False), Heard("b"), ended()]
-    found = funnel(turns_of([trace(*events)]))
-    assert (found.turns, found.activated, found.used, found.abandoned, found.finished) == (3, 2, 1, 1, 1)
-    assert dict(found.ranks) == {1: 1, 0: 1}
-    assert found.recall["live"][1] == 1.0
+def test_what_is_suggested_for_a_request_counts_as_offered():
+    found = {one.name: one.offered for one in stats_of([trace(Heard("a"), Suggested(("/s/rare/SKILL.md",)), ended())])}
+    assert found["rare"] == 1
 
 
 def test_a_journal_with_a_torn_end_still_counts(tmp_path: Path):

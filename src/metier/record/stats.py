@@ -7,9 +7,8 @@ from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, TypeAlias
 
 from ..types.activation import By
-from ..types.event import Activated, Ended, Event, Heard, Offered, Outcome, Started, Used
+from ..types.event import Activated, Ended, Event, Heard, Offered, Outcome, Started, Suggested, Used
 from ..types.usage import NOTHING_USED, Usage
-from .funnel import Turn
 from .trace import Trace
 
 Oddity: TypeAlias = Literal["", "dead", "stuck", "over-firing"]
@@ -32,8 +31,6 @@ class Played(NamedTuple):
     """One turn of a run."""
 
     offered: frozenset[str]
-    suggested: tuple[str, ...]
-    """For this request, best first."""
     events: tuple[Event, ...]
 
     @property
@@ -61,13 +58,15 @@ def played(trace: Trace) -> Iterator[Played]:
         elif isinstance(event, Offered):
             offered |= set(event.added)
             now = (now | set(event.added)) - set(event.removed)
+        elif isinstance(event, Suggested):
+            offered |= {path.split("/")[-2] for path in event.shown}
         elif isinstance(event, Heard):
             if heard is not None:
-                yield Played(frozenset(offered), heard.suggested, tuple(events))
+                yield Played(frozenset(offered), tuple(events))
             heard, events, offered = event, [], set(now)
         events.append(event)
     if heard is not None:
-        yield Played(frozenset(offered), heard.suggested, tuple(events))
+        yield Played(frozenset(offered), tuple(events))
 
 
 @dataclass
@@ -114,7 +113,7 @@ def stats_of(traces: Iterable[Trace]) -> tuple[SkillStats, ...]:
     tallies: dict[str, _Tally] = {}
     for trace in traces:
         for turn in played(trace):
-            for name in {*turn.offered, *turn.suggested}:
+            for name in turn.offered:
                 tallies.setdefault(name, _Tally()).offered += 1
             _count(tallies, turn, trace.at)
     found = [_stats(name, tally) for name, tally in tallies.items()]
@@ -165,16 +164,3 @@ def _oddity(one: SkillStats) -> Oddity:
         return "over-firing"
     return ""
 
-
-def turns_of(traces: Iterable[Trace]) -> Iterator[Turn]:
-    """The same journals as the funnel wants them: a turn for each activation, and for each request without one."""
-    for trace in traces:
-        for turn in played(trace):
-            shown = {**dict.fromkeys(turn.offered, 0), **{name: at for at, name in enumerate(turn.suggested, 1)}}
-            would = {"live": turn.suggested} if turn.suggested else {}
-            outcome = turn.ended.outcome if turn.ended else ""
-            chosen = list(turn.activations)
-            for one, used in chosen:
-                yield Turn(shown, would, one.skill, one.by, used, outcome)
-            if not chosen:
-                yield Turn(shown, would, outcome=outcome)

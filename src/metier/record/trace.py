@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-from ..types.event import Activated, Ended, Event, Heard, Offered, Replied, Started, Used
+from ..types.event import Activated, Ended, Event, Heard, Offered, Replied, Started, Suggested, Used
 from ..types.usage import NOTHING_USED, Usage
 from .journal import Journal, Recorded, folder_of, ids
 
@@ -50,7 +50,7 @@ class Trace:
     def offered(self) -> tuple[str, ...]:
         """The skills that the model was told of, at the beginning or later."""
         later = (name for one in self.events if isinstance(one, Offered) for name in one.added)
-        ranked = (name for one in self.events if isinstance(one, Heard) for name in one.suggested)
+        ranked = (path.split("/")[-2] for one in self.events if isinstance(one, Suggested) for path in one.shown)
         return tuple(dict.fromkeys((*self.started.skills, *later, *ranked)))
 
     @property

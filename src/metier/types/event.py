@@ -71,8 +71,6 @@ class Heard:
     text: str
     by: By = "user"
     messages: tuple[Message, ...] = ()
-    suggested: tuple[str, ...] = ()
-    """The skills that the model is told of for this request, best first."""
 
 
 @dataclass(frozen=True)

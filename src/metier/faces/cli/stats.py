@@ -5,8 +5,8 @@ from __future__ import annotations
 import click
 
 from ...record import runs as kept
-from ...record.funnel import Funnel, funnel
-from ...record.stats import SkillStats, stats_of, turns_of
+from ...record.funnel import Funnel, funnel, turns_of
+from ...record.stats import SkillStats, stats_of
 from .app import Context
 from .printing import clean, columns, counted, paint, say, say_json
 from .runs import state_of
@@ -30,7 +30,7 @@ def stats(context: Context, as_funnel: bool, limit: int, as_json: bool) -> None:
 
     traces = islice(kept(state_of(context)), limit)
     if as_funnel:
-        _funnel(funnel(turns_of(traces)), as_json)
+        _funnel(funnel(turn for trace in traces for turn in turns_of(trace.events)), as_json)
         return
     found = stats_of(traces)
     if as_json:
