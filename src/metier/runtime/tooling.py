@@ -135,7 +135,7 @@ def _called(session: Session, wanted: ToolCall) -> Steps[Answer]:
             from .delegating import fork_answer
 
             return (yield from fork_answer(session, skill, wanted))
-    answer = yield from toolset(_tools(session)).call(wanted)
+    answer = yield from toolset(_tools(session), session.stopping.is_set).call(wanted)
     if answer.activated is not None and wanted.name in _ACTIVATING:
         note = already_there(answer.activated, session.conversation.messages)
         if note:

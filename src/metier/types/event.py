@@ -84,6 +84,17 @@ class Offered:
 
 
 @dataclass(frozen=True)
+class Suggested:
+    """The catalog could not list all skills, so the best for what was said stand at the end of the conversation."""
+
+    shown: tuple[str, ...] = ()
+    """The paths of their files, best first."""
+    would: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """What each engine alone would have shown, those that only run beside among them."""
+    messages: tuple[Message, ...] = ()
+
+
+@dataclass(frozen=True)
 class Activated:
     """A skill's instructions are part of the conversation now."""
 
@@ -231,6 +242,7 @@ Event: TypeAlias = (
     | Resumed
     | Heard
     | Offered
+    | Suggested
     | Activated
     | Restored
     | Wrote
