@@ -163,4 +163,3 @@ def _oddity(one: SkillStats) -> Oddity:
     if by_model >= _FIRING and (one.abandoned * 2 > by_model or (one.offered >= _DEAD and by_model * 2 > one.offered)):
         return "over-firing"
     return ""
-
