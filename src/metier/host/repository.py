@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import re
 import signal
@@ -10,7 +11,7 @@ import stat
 import subprocess
 from collections.abc import Iterator, Mapping
 from hashlib import sha1
-from typing import NamedTuple
+from typing import BinaryIO, NamedTuple
 
 from ..types.errors import HostError, Refused
 from . import files, locks, paths, swap
@@ -24,9 +25,13 @@ _NONE = "0" * 40
 _SECONDS = 120
 _commit = re.compile(r"[0-9a-f]{40}").fullmatch
 _PASSED_OVER = frozenset({"__pycache__", ".git"})
-_FIXED = (*HARDENED, ("core.fsync", "committed,loose-object,reference"), ("core.logAllRefUpdates", "false"),
-          ("safe.bareRepository", "explicit"), ("core.quotePath", "false"),
-          ("init.defaultBranch", "main"), ("i18n.commitEncoding", "UTF-8"), ("log.showSignature", "false"))  # fmt: skip
+_FIXED = (
+    *HARDENED, ("core.fsync", "committed,loose-object,reference"), ("core.logAllRefUpdates", "false"),
+    ("safe.bareRepository", "explicit"), ("core.quotePath", "false"), ("init.defaultBranch", "main"),
+    ("i18n.commitEncoding", "UTF-8"), ("log.showSignature", "false"), ("fastimport.unpackLimit", "20"),
+)  # fmt: skip
+_MANY = 16
+"""Loose objects in one folder of 256: with so many it is time to pack them."""
 
 
 class Leaf(NamedTuple):
@@ -58,6 +63,8 @@ def writing(folder: str) -> Iterator[Repository]:
         one = Repository(folder, tuple(held))
         _make(one)
         _sweep(folder)
+        if len(swap.names(f"{folder}/objects/17")) > _MANY:
+            _git(one, "repack", "-d", "-q")
         incoming = f"{folder}/incoming"
         make_folder(incoming)
         try:
@@ -149,41 +156,50 @@ def oid_of(data: bytes) -> str:
 
 
 def keep(one: Repository, folder: str, names: list[str], text: bytes | None) -> dict[str, str]:
-    """Keep these files and links of a folder, and a text; the id of each file is that of the very bytes kept."""
-    copies = [f"{one.folder}/incoming/{number}" for number in range(len(names))]
+    """Keep these files and links of a folder, and a text; the id of each file is that of the very bytes kept.
+
+    All of them become one stream that git takes at once: many files are one write to the disk, few are loose objects.
+    """
+    if not names and text is None:
+        return {}
+    stream = f"{one.folder}/incoming/stream"
     try:
         opened = files.open_folder(folder)
         try:
-            for name, copy in zip(names, copies, strict=True):
-                _copy(opened, folder, name, copy)
+            with open(stream, "wb") as target:
+                kept = {name: _put(target, opened, folder, name) for name in names}
+                if text is not None:
+                    _put_bytes(target, text)
         finally:
             os.close(opened)
-        if text is not None:
-            copies.append(f"{one.folder}/incoming/text")
-            with open(copies[-1], "wb") as target:
-                target.write(text)
+        with open(stream, "rb") as source:
+            _git(one, "fast-import", "--quiet", "--date-format=raw", given=source)
     except OSError as error:
         raise HostError(f"{folder} can't be kept: {error.strerror}", "check space, then try again", folder) from error
-    return dict(zip(names, _kept(one, copies), strict=False))
+    return kept
 
 
-def _copy(opened: int, folder: str, path: str, copy: str) -> None:
-    """A copy of our own, so that nothing can be put in the file's place between a look and the next."""
-    if os.path.islink(f"{folder}/{path}"):
-        data = os.fsencode(os.readlink(f"{folder}/{path}"))
-        with open(copy, "wb") as target:
-            target.write(data)
-        return
-    with os.fdopen(files.open_beneath(opened, path), "rb") as source, open(copy, "wb") as target:
-        while piece := source.read(1 << 20):
+def _put(target: BinaryIO, opened: int, folder: str, name: str) -> str:
+    """One file in the stream: what was read is what is kept, whatever comes in its place meanwhile."""
+    if os.path.islink(f"{folder}/{name}"):
+        return _put_bytes(target, os.fsencode(os.readlink(f"{folder}/{name}")))
+    with os.fdopen(files.open_beneath(opened, name), "rb") as source:
+        size = os.fstat(source.fileno()).st_size
+        found = sha1(f"blob {size}\0".encode(), usedforsecurity=False)
+        target.write(b"blob\ndata %d\n" % size)
+        while size and (piece := source.read(min(size, 1 << 20))):
+            found.update(piece)
             target.write(piece)
+            size -= len(piece)
+    if size:
+        raise OSError(errno.EAGAIN, f"{name} changed meanwhile")
+    target.write(b"\n")
+    return found.hexdigest()
 
 
-def _kept(one: Repository, copies: list[str]) -> list[str]:
-    if not copies:
-        return []
-    given = "".join(f"{copy}\n" for copy in copies).encode("utf-8", "surrogateescape")
-    return _git(one, "hash-object", "-w", "--no-filters", "--stdin-paths", given=given).decode().split()
+def _put_bytes(target: BinaryIO, data: bytes) -> str:
+    target.write(b"blob\ndata %d\n%b\n" % (len(data), data))
+    return oid_of(data)
 
 
 class Step(NamedTuple):
@@ -311,8 +327,11 @@ def fault(folder: str) -> str:
 # --- git itself ---
 
 
-def _git(one: Repository, *arguments: str, given: bytes = b"", extra: Mapping[str, str] | None = None) -> bytes:
+def _git(
+    one: Repository, *arguments: str, given: bytes | BinaryIO = b"", extra: Mapping[str, str] | None = None
+) -> bytes:
     """Run git to its end with nothing but what it needs; what it printed."""
+    feed = given if isinstance(given, bytes) else None
     if not is_there(os.environ):
         raise HostError("git is not installed", "install git, then try again")
     inside = (f"--git-dir={one.folder}",) if one.folder else ()
@@ -320,13 +339,14 @@ def _git(one: Repository, *arguments: str, given: bytes = b"", extra: Mapping[st
         running = subprocess.Popen(
             ["git", "--no-pager", "--literal-pathspecs", *inside, *arguments],
             cwd="/", env=_environment() | dict(extra or {}), umask=0o077, pass_fds=one.held, start_new_session=True,
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            stdin=subprocess.PIPE if isinstance(given, bytes) else given, stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
         )  # fmt: skip
     except OSError as error:
         raise HostError(f"git can't be started: {error.strerror}", "check that git works") from error
     with running:
         try:
-            said, complaint = running.communicate(given, _SECONDS)
+            said, complaint = running.communicate(feed, _SECONDS)
         except subprocess.TimeoutExpired:
             raise HostError(
                 f"git {arguments[0]} took longer than {_SECONDS} seconds", "try again", one.folder

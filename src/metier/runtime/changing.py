@@ -163,7 +163,7 @@ def look(ground: Ground, key: str = "") -> None:
 
 
 def find(library: Library, name: str, note: Callable[[str], None] = _nobody) -> Managed:
-    """The skill of that name that has a history, also one that is in the trash."""
+    """The skill of that name: one that has a history, also where it is in the trash; else one of the library."""
     known: dict[str, list[Managed]] = {}
     for ground in grounds(library, note):
         entries = place.read_lock(ground).skills
@@ -178,12 +178,10 @@ def find(library: Library, name: str, note: Callable[[str], None] = _nobody) -> 
         raise BadRequest(f"several skills are called `{name}`: {where}", "name its root: metier --root DIR …")
     if exact:
         return exact[0]
-    verdict = next((one for one in library.skills if one.name == name), None)
-    if verdict is not None:
-        raise BadRequest(
-            f"nothing was changed in `{name}` yet", "its history begins with the first change that metier makes or sees"
-        )
-    raise UnknownSkill(name, tuple(get_close_matches(name, known, 3, 0.6)))
+    try:
+        return managed(library, library.find(name).skill)  # its history begins now
+    except UnknownSkill as error:
+        raise UnknownSkill(name, tuple(get_close_matches(name, known, 3, 0.6)) or error.nearest) from error
 
 
 def _ever(ground: Ground) -> Iterable[str]:
