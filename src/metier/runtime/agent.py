@@ -12,11 +12,12 @@ from ..act.conversation import conversation_of
 from ..act.permission import Permission
 from ..host import paths
 from ..record import Journal, new_id
-from ..record.journal import folder_of, journal_of
+from ..record.journal import folder_of, forget, journal_of
 from ..types.activation import By
 from ..types.agent import AgentFile, Bounds
 from ..types.errors import BadRequest
 from ..types.event import Ended, Started
+from ..types.settings import Settings
 from ..types.tool import Tool
 from .agents import agent_files, bounds_of, permission_of
 from .habits import with_habits
@@ -132,6 +133,8 @@ class Agent:
     def start(self) -> Session:
         """A new conversation.  Nothing is sent before something is said."""
         run = new_id()
+        if self.keep:
+            forget(self.library.place.state, *_kept(self.library.settings))
         return Session(self, self.opened_model(), with_habits(self.library, run), run, self._journal(run))
 
     def resume(self, run: str) -> Session:
@@ -159,3 +162,9 @@ class Agent:
         if not self.keep:
             return None
         return Journal(f"{folder_of(self.library.place.state)}/{run}.jsonl", self.hide)
+
+
+def _kept(settings: Settings) -> tuple[int, int]:
+    """For how many days journals are kept, and how many of them."""
+    days, runs = settings.at("record.days"), settings.at("record.runs")
+    return days if isinstance(days, int) else 180, runs if isinstance(runs, int) else 5_000
