@@ -20,7 +20,10 @@ pytest.importorskip("pydantic_ai", reason="the extra `agent` is not installed")
 from tests.act.wire import Fails, Says, Wire, speaking
 from tests.cli.desk import METIER, Desk
 
-NAME = "tidy-0a1b2c3d"
+from metier.schedule import book
+from metier.schedule.database import open_engine
+from metier.types.place import Place
+from metier.types.schedule import Firing
 
 
 class Shop:
@@ -29,19 +32,18 @@ class Shop:
     def __init__(self, desk: Desk, wire: Wire) -> None:
         self.desk, self.wire = desk, wire
         self.running: list[subprocess.Popen[bytes]] = []
+        place = Place(str(desk.project), str(desk.project), str(desk.home), str(desk.state), {}, "linux")
+        self.engine = open_engine(place)
 
-    @property
-    def folder(self) -> Path:
-        return self.desk.state / "scheduler" / NAME
+    def skill(self, name: str, body: str = "Tidy up.\n") -> Path:
+        text = f"---\nname: {name}\ndescription: Tidies.\n---\n{body}"
+        return self.desk.skill(name, text, self.desk.state / "scheduler").parent
 
-    def skill(self, body: str = "Tidy up.\n") -> None:
-        self.desk.skill(NAME, f"---\nname: {NAME}\ndescription: Tidies.\n---\n{body}", self.folder.parent)
-
-    def start(self, *words: str) -> subprocess.Popen[bytes]:
+    def start(self) -> subprocess.Popen[bytes]:
         env = self.desk.env | {"PYTHONPATH": os.pathsep.join(sys.path)}
         with (self.desk.home / "out").open("ab") as out:
             made = subprocess.Popen(
-                [*METIER, "daemon", *words],
+                [*METIER, "daemon"],
                 cwd=self.desk.project, env=env, stdin=subprocess.DEVNULL, stdout=out, stderr=out,
             )  # fmt: skip
         self.running.append(made)
@@ -53,21 +55,18 @@ class Shop:
     def until(self, holds: Callable[[], Any], seconds: float = 90) -> Any:
         end = time.monotonic() + seconds
         while not (found := holds()):
-            assert time.monotonic() < end, (self.said(), self.history(), self.wire.requests[-1:])
-            time.sleep(0.1)
+            assert time.monotonic() < end, (self.said(), book.history(self.engine), self.wire.requests[-1:])
+            time.sleep(0.05)
         return found
 
-    def json(self, *words: str) -> Any:
-        said = self.desk.say("schedule", *words, "--json")
-        assert said.out, said.err
-        return json.loads(said.out)
+    def add(self, *words: str) -> None:
+        said = self.desk.say("schedule", "add", *words)
+        assert said.code == 0, said.err
 
-    def history(self) -> list[dict[str, Any]]:
-        return self.json("history")  # type: ignore[no-any-return]
-
-    def ended(self) -> list[dict[str, Any]]:
-        found = self.history()
-        return found if found and all(one["ended"] for one in found) else []
+    def ended(self, id: str) -> Firing:
+        """The one firing of a schedule, once it has ended."""
+        [found] = self.until(lambda: [one for one in book.history(self.engine, id) if one.ended])
+        return found  # type: ignore[no-any-return]
 
     def journals(self) -> list[list[dict[str, Any]]]:
         found = sorted((self.desk.state / "runs").glob("*.jsonl"))
@@ -78,13 +77,14 @@ class Shop:
             if one.poll() is None:
                 one.send_signal(signal.SIGKILL)
             one.wait()
+        self.engine.dispose()
 
 
 @contextmanager
 def shop(base: Path, lines: Sequence[Says | Fails]) -> Iterator[Shop]:
     with speaking(lines) as wire:
         desk = Desk(base)
-        desk.configure(f'model = "mine"\n[models.mine]\nmodel = "a-model"\nurl = "{wire.url}/v1"\n')
+        desk.configure(f'model = "nobody"\n[models.mine]\nmodel = "a-model"\nurl = "{wire.url}/v1"\n')
         made = Shop(desk, wire)
         try:
             yield made
@@ -94,40 +94,70 @@ def shop(base: Path, lines: Sequence[Says | Fails]) -> Iterator[Shop]:
     assert "Traceback" not in made.said()
 
 
-def test_a_one_shot_fires_once_is_kept_in_a_journal_and_then_its_skill_is_in_the_bin(tmp_path):
-    lines = [
+MODEL = ("--model", "mine")
+
+
+def test_one_shots_fire_once_and_what_went_well_is_in_the_bin_and_what_did_not_is_kept(tmp_path):
+    lines: list[Says | Fails] = [
         Says(calls=[("write_file", {"path": "done.txt", "content": "x"})]),
         Says(calls=[("run_command", {"command": "cat done.txt && touch also.txt"})]),
         Says("All tidy."),
+        Fails(status=401),
+        Says(calls=[("read_file", {"path": ".env"})]),
     ]
     with shop(tmp_path, lines) as one:
-        one.skill()
-        one.json("add", NAME, "+1s")
+        tidy, wrong, nosy, lost = (one.skill(f"{name}-0a1b2c3d") for name in ("tidy", "wrong", "nosy", "lost"))
         one.start()
-        [firing] = one.until(one.ended)
-        assert (firing["state"], firing["note"]) == ("finished", "All tidy.")
-        one.until(lambda: not one.folder.exists())
-        assert (one.folder.parent / ".Trash" / NAME / "SKILL.md").exists()
-        assert one.json("list") == []
+
+        one.add(tidy.name, "+1s", *MODEL)
+        firing = one.ended(tidy.name)
+        assert (firing.state, firing.note) == ("finished", "All tidy.")
+        one.until(lambda: not tidy.exists())
+        assert (tidy.parent / ".Trash" / tidy.name / "SKILL.md").exists()
+        assert book.schedules(one.engine) == []
         [journal] = one.journals()
-        assert [event["event"] for event in journal if event["event"] in ("heard", "used", "ended")] == [
-            "heard", "used", "used", "ended",
-        ]  # fmt: skip
-        assert journal[-1]["outcome"] == "finished"
-        session = one.desk.state / "sessions" / NAME
+        kinds = [event["event"] for event in journal if event["event"] in ("heard", "used", "ended")]
+        assert kinds == ["heard", "used", "used", "ended"]
+        session = one.desk.state / "sessions" / tidy.name
         assert sorted(path.name for path in session.iterdir()) == ["also.txt", "bot.md", "done.txt"]
-        told = one.wire.requests[0]["messages"][-1]["content"]
-        assert "Tidy up." in json.dumps(told)
-        assert "description: Tidies" not in json.dumps(one.wire.requests[0])
+        asked = json.dumps(one.wire.requests[0])
+        assert "Tidy up." in asked
+        assert "works unattended" in asked
+        assert "description: Tidies" not in asked
+
+        one.add(wrong.name, "+1s", *MODEL)
+        assert one.ended(wrong.name).state == "failed"
+        [kept] = book.schedules(one.engine)
+        assert kept.paused.startswith("it failed: ")
+        assert wrong.exists()
+
+        one.add(nosy.name, "+1s", *MODEL)
+        firing = one.ended(nosy.name)
+        assert firing.state == "failed"
+        assert "nobody is there to give it" in firing.note
+
+        one.add(lost.name, "+1s")
+        firing = one.ended(lost.name)
+        assert firing.state == "failed"
+        assert "nobody" in firing.note
 
 
-def test_a_one_shot_that_failed_is_kept_with_its_error_and_its_skill(tmp_path):
-    with shop(tmp_path, [Fails(status=401)]) as one:
-        one.skill()
-        one.json("add", NAME, "+1s")
+def test_after_a_kill_the_next_daemon_asks_the_model_only_what_it_had_not_answered(tmp_path):
+    lines: list[Says | Fails] = [
+        Says(calls=[("run_command", {"command": "echo once >> log.txt"})]),
+        Fails("silence"),
+        Says("All tidy."),
+    ]
+    with shop(tmp_path, lines) as one:
+        one.add(one.skill("tidy-0a1b2c3d").name, "0 0 1 1 *", "--id", "tidy", *MODEL)
+        first = one.start()
+        one.desk.say("schedule", "run", "tidy")
+        one.until(lambda: len(one.wire.requests) == 2)
+        first.send_signal(signal.SIGKILL)
+        first.wait()
         one.start()
-        [firing] = one.until(one.ended)
-        assert firing["state"] == "failed"
-        [kept] = one.json("list")
-        assert kept["paused"].startswith("it failed: ")
-        assert one.folder.exists()
+        firing = one.ended("tidy")
+        assert (firing.state, firing.note, firing.attempt) == ("finished", "All tidy.", 2)
+        assert (one.desk.state / "sessions/tidy/log.txt").read_text() == "once\n"
+        assert len(one.wire.requests) == 3
+        assert one.wire.requests[1]["messages"] == one.wire.requests[2]["messages"]
