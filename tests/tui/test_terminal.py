@@ -83,7 +83,7 @@ def desk(tmp_path: Path) -> Desk:
 
 
 def test_a_person_picks_completes_allows_stops_and_comes_back(desk: Desk):
-    lines = [
+    lines: list[Says | Fails] = [
         Says(calls=[("run_command", {"command": "touch made"})]),
         Says("It is **deployed**."),
         Fails("silence"),
