@@ -360,3 +360,24 @@ def test_a_scheduler_skill_is_at_the_end_of_the_picker_and_runs_by_hand(world: W
         assert "Tidied." in shown(app)
 
     drive(world, act, ["Tidied."])
+
+
+def test_what_fills_the_window_tells_the_ranked_part_and_what_is_not_listed(world: World):
+    for number in range(40):
+        skill(world.state, f"filler-{number}", f"Does filler number {number}")
+    skill(world.state, "weaver", "Weaves carpets out of wool and silk")
+    (world.state / "config.toml").write_text("[limits]\ncharacters = 2000\n")
+
+    async def act(app: ChatApp, pilot: Pilot[int]) -> None:
+        app.prompt.fill("please weave a carpet")
+        await pilot.press("enter")
+        await idle(app, pilot)
+        app.prompt.fill("/context")
+        await pilot.press("enter")
+        await pilot.pause()
+        told = shown(app)
+        assert "ranked for your requests" in told
+        assert "not listed, no room: " in told
+        assert "stand at the end of it, ranked" in told
+
+    drive(world, act, ["Woven."])
