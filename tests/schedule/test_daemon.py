@@ -17,7 +17,7 @@ from tests.cli.desk import Desk
 from tests.schedule.house import NAME, House, now
 
 from metier.host import daemon as machine
-from metier.schedule import book
+from metier.schedule import book, calls
 from metier.schedule.database import open_engine
 from metier.types.errors import BadRequest, HostError
 from metier.types.schedule import ENDS, Rules, Terms
@@ -228,6 +228,20 @@ def test_a_database_of_a_newer_metier_is_refused(any_house):
         run(connection, "UPDATE metier_schema SET version = 99")
     with pytest.raises(HostError, match="made by a newer metier"):
         open_engine(any_house.place)
+
+
+def test_a_database_of_an_older_metier_is_brought_up_to_date_and_keeps_what_it_holds(any_house):
+    from metier.schedule.database import run
+
+    any_house.add("ping")
+    with any_house.engine.begin() as connection:
+        run(connection, "DROP TABLE metier_calls")
+        run(connection, "UPDATE metier_schema SET version = 1")
+    for _ in range(2):
+        engine = open_engine(any_house.place)
+        assert [one.id for one in book.schedules(engine)] == ["ping"]
+        assert calls.unfinished(engine, "x") == ""
+        engine.dispose()
 
 
 def test_an_address_that_is_no_postgresql_is_refused(house):

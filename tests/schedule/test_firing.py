@@ -50,7 +50,8 @@ class Shop:
         return made
 
     def said(self) -> str:
-        return (self.desk.home / "out").read_text()
+        out = self.desk.home / "out"
+        return out.read_text() if out.exists() else ""
 
     def until(self, holds: Callable[[], Any], seconds: float = 90) -> Any:
         end = time.monotonic() + seconds

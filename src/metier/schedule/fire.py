@@ -130,12 +130,12 @@ class Firer:
 
     def _step(self, turn: Turn, name: str, work: Callable[[], object]) -> object:
         if self.leaving.is_set():
-            self._park()
+            self.park()
         if self._must_stop(turn):
             raise Stopped("it was asked to stop")
         return self.durable.step(name, work)
 
-    def _park(self) -> None:
+    def park(self) -> None:
         """This worker is leaving: what comes next is for another, which begins at this very step."""
         self.parked += 1
         threading.Event().wait()
