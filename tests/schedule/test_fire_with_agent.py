@@ -9,8 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from metier.host.place import here
 from metier.runtime.scheduling import agent_of, fire, fire_with
 from metier.runtime.tooling import boundary
+from metier.schedule.fire import Paused
+from metier.schedule.worker import home_id
 from metier.testing import Script
 from metier.types.activation import ToolCall
 from metier.types.errors import NoModel
@@ -153,3 +156,14 @@ def test_a_run_that_is_to_stop_stops(run: Now):
 def test_without_a_model_a_firing_fails_and_says_so(run: Now):
     with pytest.raises(NoModel, match="there is no model to ask"):
         fire(SCHEDULE, datetime(2026, 1, 1, tzinfo=UTC), run)
+
+
+def test_a_skill_that_may_not_be_used_any_more_pauses_its_schedule(run: Now, tmp_path: Path):
+    folder = tmp_path / "state/skills/tidy"
+    folder.mkdir(parents=True)
+    (folder / "SKILL.md").write_text("---\nname: tidy\ndescription: Tidies.\n---\nTidy.\n")
+    (tmp_path / "state/config.toml").write_text("[skills.entries.tidy]\nenabled = false\n")
+    theirs = replace(SCHEDULE, skill="tidy", source=str(folder), home=home_id(here(run.session)), own=False)
+
+    with pytest.raises(Paused, match="may not run here"):
+        fire(theirs, datetime(2026, 1, 1, tzinfo=UTC), run)

@@ -52,7 +52,21 @@ def folder_of(place: Place, name: str) -> tuple[str, str, bool]:
 
 def fire(schedule: Schedule, at: datetime, run: Run) -> Outcome:
     """Run a scheduled skill with the agent, as it was agreed to, with nobody to ask."""
+    _check(schedule, run)
     return fire_with(schedule.terms.model, schedule, run)
+
+
+def _check(schedule: Schedule, run: Run) -> None:
+    """A skill that may not be used here any more, whatever was agreed, pauses its schedule."""
+    from ..schedule.fire import Paused
+    from ..schedule.worker import home_id
+
+    if schedule.own or schedule.home != home_id(here(run.session)) or not paths.exists(schedule.source):
+        return
+    library = open_at(here(schedule.source), Request())
+    verdict = next((one for one in library.verdicts if one.skill.directory == schedule.source), None)
+    if verdict is not None and not verdict.usable:
+        raise Paused(f"its skill may not run here; `metier why {schedule.skill}` says why")
 
 
 def fire_with(model: Model | str, schedule: Schedule, run: Run) -> Outcome:

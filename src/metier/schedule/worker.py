@@ -138,6 +138,7 @@ class Service:
                 self.say,
             )
             self._durable.launch(self._lines())
+            self._firer.clear_all()
 
     def _lines(self) -> list[Line]:
         """Firings; and the calls of this home's batches, where there is somebody to do them."""
@@ -163,6 +164,7 @@ class Service:
                     pause = 0
                 if self._is_time("tidy", self.pace.tidy):
                     ticker.forget(self._engine, self.now())
+                    self._firer.clear_all()
                     self._durable.clear(book.ms(self.now() - timedelta(hours=1)))
             self._report("")
         except HostError as error:  # a database that is away for a while comes back
