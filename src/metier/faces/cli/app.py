@@ -39,6 +39,7 @@ COMMANDS = {
     "outdated": ("update:outdated", "List installed skills that have something newer."),
     "remove": ("remove:remove", "Remove an installed skill, or list what is installed."),
     "restore": ("remove:restore", "Bring a removed skill back."),
+    "clean": ("clean:clean", "Empty the trash, and forget texts that nothing needs."),
     "verify": ("verify:verify", "Compare installed skills with the lock, file by file."),
     "freeze": ("verify:freeze", "Lock skills as they are now."),
     "approve": ("verify:approve", "Approve an installed skill as it is now."),
