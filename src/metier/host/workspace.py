@@ -8,7 +8,7 @@ import os
 import stat
 from collections.abc import Iterator
 
-from ..types.errors import BadRequest, HostError, Refused
+from ..types.errors import BadRequest, HostError, NoFile, Refused
 from . import files, paths, state
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
@@ -24,6 +24,11 @@ def inner(base: str, cwd: str, path: str) -> str:
     if not paths.is_inside(whole, base):
         raise Refused(f"Access denied: '{path}' is outside the working folder", f"stay inside {base}")
     return os.path.relpath(whole, base)
+
+
+def leads_into(base: str, cwd: str, path: str) -> bool:
+    """Whether a path as a model writes it leads into a folder."""
+    return paths.can_be_path(path) and paths.is_inside(os.path.normpath(os.path.join(cwd, path)), base)
 
 
 def read(base: str, relative: str, offset: int, most: int) -> tuple[int, bytes]:
@@ -85,7 +90,7 @@ def _errors(path: str) -> Iterator[None]:
     try:
         yield
     except (FileNotFoundError, NotADirectoryError) as error:
-        raise BadRequest(f"File not found: '{path}'", "list the folder to see what there is") from error
+        raise NoFile(f"File not found: '{path}'", "list the folder to see what there is") from error
     except files.NotRegular as error:
         raise BadRequest(f"Not a file: '{path}' is {error}") from error
     except IsADirectoryError as error:
