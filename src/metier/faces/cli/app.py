@@ -40,6 +40,7 @@ COMMANDS = {
     "outdated": ("update:outdated", "List installed skills that have something newer."),
     "remove": ("remove:remove", "Remove an installed skill, or list what is installed."),
     "restore": ("remove:restore", "Bring a removed skill back."),
+    "clean": ("clean:clean", "Empty the trash, and forget texts that nothing needs."),
     "history": ("history:history", "List the changes of a skill, or of all of them."),
     "diff": ("history:diff", "Show what changed in a skill since a version."),
     "rollback": ("history:rollback", "Make a skill what it was in a version."),
