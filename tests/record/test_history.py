@@ -128,9 +128,11 @@ def test_nothing_of_the_users_git_has_a_say(repository: str, skill: Path, tmp_pa
     said = python(code, repository, str(skill), env={
         "HOME": str(home), "GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "core.hooksPath",
         "GIT_CONFIG_VALUE_0": str(hooks), "GIT_DIR": str(tmp_path), "GIT_INDEX_FILE": str(tmp_path / "i"),
+        "GIT_OBJECT_DIRECTORY": str(tmp_path / "elsewhere"),
     })  # fmt: skip
     assert "Version" in said.stdout, said.stderr
     assert not (tmp_path / "owned").exists()
+    assert not (tmp_path / "elsewhere").exists()
 
 
 def test_evidence_is_never_interpreted_and_shows_no_control_characters(repository: str, skill: Path):
