@@ -14,12 +14,13 @@ from ..host import paths
 from ..record import Journal, new_id
 from ..record.journal import folder_of, forget, journal_of
 from ..types.activation import By
-from ..types.agent import AgentFile, Bounds
+from ..types.agent import AgentFile, Alone, Bounds
 from ..types.errors import BadRequest
 from ..types.event import Ended, Started
 from ..types.settings import Settings
 from ..types.tool import Tool
 from .agents import agent_files, bounds_of, permission_of
+from .habits import with_habits
 from .models import is_known, open_model
 from .secrets import hider
 from .session import Session
@@ -50,6 +51,8 @@ class Agent:
     """More tools, such as those of MCP servers."""
     step: Step | None = None
     """Makes a run durable: each reply and each call of a tool is one step, done once."""
+    alone: Alone | None = None
+    """Set where nobody is there."""
 
     @property
     def name(self) -> str:
@@ -78,7 +81,7 @@ class Agent:
     @property
     def network(self) -> bool:
         """Whether commands may reach the network."""
-        return self.library.settings.at("agent.network") is True
+        return self.alone.network if self.alone else self.library.settings.at("agent.network") is True
 
     @cached_property
     def permission(self) -> Permission:
@@ -120,7 +123,7 @@ class Agent:
         names = self.file.skills
         if names is None and library.dialect.serving.unlisted_agent == "none":
             names = ()
-        return replace(library, allowed=Allowed(names))
+        return replace(library, allowed=Allowed(names), request=replace(library.request, agent=names))
 
     def opened_model(self) -> Model:
         """The model that it asks."""
@@ -134,7 +137,7 @@ class Agent:
         run = new_id()
         if self.keep:
             forget(self.library.place.state, *_kept(self.library.settings))
-        return Session(self, self.opened_model(), self.library, run, self._journal(run))
+        return Session(self, self.opened_model(), with_habits(self.library, run), run, self._journal(run))
 
     def resume(self, run: str) -> Session:
         """Go on with a conversation that was kept: by its id, the beginning of it, or `last`."""
@@ -143,8 +146,9 @@ class Agent:
         begun = next((one for one in events if isinstance(one, Started)), None)
         if begun is None:
             raise BadRequest(f"the run `{run}` never began", "start another", journal.path)
+        library = with_habits(self.library, begun.run, begun.used)
         return Session(
-            self, self.opened_model(), self.library, begun.run, journal if self.keep else None, begun.parent,
+            self, self.opened_model(), library, begun.run, journal if self.keep else None, begun.parent,
             conversation=conversation_of(events), resumed=True,
         )  # fmt: skip
 

@@ -55,6 +55,8 @@ class Started:
     """The names in the catalog, as it stood."""
     listing: Mapping[str, str] = field(default_factory=dict)
     """The catalog's lines by name: what later changes are compared with."""
+    used: Mapping[str, int] = field(default_factory=dict)
+    """How often skills were used before, by path, where that decided which of them are listed."""
 
 
 @dataclass(frozen=True)
@@ -255,6 +257,14 @@ Event: TypeAlias = (
     | Nested
     | Ended
 )
+
+
+def innermost(event: Event) -> Event:
+    """What happened, however deep in delegated runs."""
+    while isinstance(event, Nested):
+        event = event.event
+    return event
+
 
 T = TypeVar("T")
 Steps: TypeAlias = Generator[Event, None, T]
