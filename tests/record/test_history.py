@@ -168,6 +168,13 @@ def test_skills_do_not_disturb_each_other(repository: str, tmp_path: Path):
     assert [found.rev for found in history.since(repository, first.rev)] == [second.rev]
 
 
+def test_a_skill_that_is_a_link_is_kept_as_what_it_leads_to(repository: str, skill: Path):
+    (skill.parent / "linked").symlink_to(skill)
+    kept = keep(repository, skill.parent / "linked", "add")
+    assert kept is not None
+    assert list(history.files(repository, "linked", kept.rev)) == ["SKILL.md"]
+
+
 def test_blame_says_which_run_a_line_came_from(repository: str, skill: Path):
     file = skill / "SKILL.md"
     keep(repository, skill, "add")
