@@ -35,6 +35,19 @@ def test_a_skill_is_activated_its_script_is_run_and_the_model_answers(world):
     assert events[-1] == Ended("finished", "Done.", usage=events[-1].usage, seconds=events[-1].seconds)
 
 
+def test_a_skill_that_was_not_granted_is_refused_and_the_journal_says_so(world):
+    greeter(world)
+    write_skill(world.home / ".metier" / "skills" / "secret", body="Secret text.\n")
+    model = Script([call("skill_use", skill_name="secret"), "Then not."])
+    talk = Agent(world.open(agent=["greet"]), model).start()
+    spoken(talk, "use secret")
+
+    kept = [one for one in trace_of(journal_of(str(world.state), "last")).events if isinstance(one, Used)]
+    assert [(one.call.name, one.error) for one in kept] == [("skill_use", True)]
+    assert kept[0].text.startswith("Skill 'secret' is not enabled for this agent")
+    assert "Secret text." not in str(model.requests)
+
+
 def test_a_run_is_its_events_and_can_be_gone_on_with(world):
     greeter(world)
     talk, model = session(world, ["Hello.", "And again."])
@@ -128,6 +141,24 @@ def test_where_the_catalog_could_not_list_all_the_best_for_a_request_stand_at_th
     assert "skill_search" in [tool.name for tool in model.requests[0].tools]
     assert model.requests[1].system == model.requests[0].system
     assert model.requests[1].messages[:2] == model.requests[0].messages
+
+
+def test_what_is_used_most_is_listed_where_not_all_can_be_and_stays_listed(world):
+    for number in range(40):
+        write_skill(world.home / f".metier/skills/filler-{number:02}", f"Does filler number {number}.")
+    world.state.mkdir(exist_ok=True)
+    (world.state / "config.toml").write_text("[limits]\ncharacters = 2000\n")
+    first, _ = session(world, ["Yes.", "And again."])
+    spoken(first, "/filler-39")
+    second, model = session(world, ["Yes.", "And again."])
+    spoken(second, "hello")
+    spoken(Agent(world.open(), model).resume(second.run), "more")
+
+    assert "filler-39" not in first.conversation.system
+    assert "filler-39" in second.conversation.system
+    assert [type(event).__name__ for event in trace_of(journal_of(str(world.state), second.run)).events].count(
+        "Offered"
+    ) == 0
 
 
 def test_the_journal_says_what_was_shown_and_chosen_at_which_rank(world):

@@ -13,10 +13,12 @@ from ..act.permission import Rule, subject
 from ..act.tools import tools_of
 from ..act.tools.asking import ask_user
 from ..act.tools.commands import run_command, search_files
+from ..act.tools.history import git_log, git_rollback
 from ..act.tools.workspace import Ground, edit_file, find_files, list_files, read_file, write_file
 from ..act.toolset import Toolset, toolset
 from ..activate import already_there
 from ..host import files, paths
+from ..host.checkout import repository_of
 from ..types.activation import ToolCall
 from ..types.errors import MetierError
 from ..types.event import Steps
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     from .session import Session
 
 _ACTIVATING = {"skill_use": "skill_name", "run_skill": "skill"}
+_LOOKING_BACK = ("git_log", "git_rollback")
 _SKILL_TOOLS = ("skill_use", "run_skill", "skill_read_file", "skill_run_script", "skill_search", "read")
 
 
@@ -85,6 +88,7 @@ def _tools(session: Session) -> tuple[Tool, ...]:
     found += [search_files(ground, partial(_run, session, writing=False)), run_command(run)]
     if not agent.alone:
         found += [ask_user(session.mailbox.ask), *scheduling.tools_of(session)]
+    found += _history(session)
     if session.depth < agent.deepest and agent.others:
         from .delegating import delegate
 
@@ -92,6 +96,20 @@ def _tools(session: Session) -> tuple[Tool, ...]:
     found += agent.more_tools()
     own = _own_rules(agent)
     return tuple(found) if own is None else tuple(one for one in found if _names(own, one.name))
+
+
+def _history(session: Session) -> list[Tool]:
+    """The tools that look back at skills, where the dialect has them or the agent's own file names them."""
+    wanted = session.agent.file.tools or ()
+    offered = session.library.dialect.serving.history or any(one in _LOOKING_BACK for one in wanted)
+    if not offered or not _has_skills(session):
+        return []
+    from . import changing  # few agents look back
+
+    def back(commit: str, name: str) -> tuple[str, ...]:
+        return changing.rollback_to(session.library, commit, name)
+
+    return [git_log(lambda limit: changing.log(session.library, limit)), git_rollback(back)]
 
 
 def _own_rules(agent: Agent) -> tuple[Rule, ...] | None:
@@ -120,7 +138,8 @@ def boundary(session: Session, writing: bool) -> Box:
         need = "require"
     read = (agent.base, *(agent.alone.folders if agent.alone else ()))
     write = tuple(dict.fromkeys((agent.base, *agent.writable))) if writing else ()
-    reach = Permissions(network=agent.network and writing, read=read, write=write)
+    elsewhere = filter(None, [repository_of(agent.base)])
+    reach = Permissions(network=agent.network and writing, read=(*read, *elsewhere), write=write)
     return Box(need, permissions=reach, hidden=(library.place.state,))
 
 

@@ -164,7 +164,7 @@ class Firer:
             return  # the skill lies with another worker, which will see to it
         others = [one for one in book.of_skill(self.engine, schedule.skill) if one.id != schedule.id]
         if schedule.own and not others and paths.exists(schedule.source):
-            skills.trash(schedule.source)
+            skills.trash(self.place, schedule.source)
         runs.clear_done(self.engine, schedule.id)
 
     def clear_all(self) -> None:
