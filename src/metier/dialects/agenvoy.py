@@ -51,5 +51,6 @@ AGENVOY = Dialect(
         tools=("run_skill", "skill_read_file", "skill_run_script"),
         commands=Commands(matching="tail", scheduled=True, manual_run=MANUAL_RUN, manual_extra="附加指令："),
         plugins=False,
+        improving="auto",
     ),
 )
