@@ -47,6 +47,10 @@ class Agent:
     """Whether its runs are kept in journals."""
     tools_beside: Callable[[], tuple[Tool, ...]] | None = None
     """More tools, such as those of MCP servers."""
+    private: bool = False
+    """Its working folder was made for it alone: programs may do in it what they like."""
+    hidden: tuple[str, ...] = ()
+    """Paths that neither its tools nor its programs may see."""
     step: Step | None = None
     """Makes a run durable: each reply and each call of a tool is one step, done once."""
 

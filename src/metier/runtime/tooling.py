@@ -73,7 +73,7 @@ def _tools(session: Session) -> tuple[Tool, ...]:
     desk = library.desk(cwd=agent.cwd, write=agent.writable)
     names = dict.fromkeys((*library.dialect.serving.tools, "skill_search"))
     found: list[Tool] = list(tools_of(desk, tuple(names))) if _has_skills(session) else []
-    ground = Ground(agent.base, agent.cwd, (library.place.state,))
+    ground = Ground(agent.base, agent.cwd, (library.place.state, *agent.hidden))
     run = partial(_run, session)
     found += [make(ground) for make in (read_file, write_file, edit_file, list_files, find_files)]
     found += [
@@ -102,9 +102,11 @@ def _run(session: Session, argv: tuple[str, ...], seconds: float, writing: bool 
     """A program in the working folder, inside a boundary of its own."""
     agent, library = session.agent, session.library
     env = plain_environment(library)
-    write = tuple(dict.fromkeys((agent.base, *agent.writable))) if writing else ()
+    work = agent.base if agent.private and writing else ""
+    write = tuple(dict.fromkeys((agent.base, *agent.writable))) if writing and not work else ()
     reach = Permissions(network=agent.network and writing, read=(agent.base,), write=write)
-    boundary = Box(command_need(library), permissions=reach, hidden=(library.place.state,))
+    hidden = (library.place.state, *agent.hidden)
+    boundary = Box(command_need(library), work=work, permissions=reach, hidden=hidden)
     return run_program(library, Program(argv, agent.cwd, env, seconds, merged=writing), boundary)
 
 
