@@ -81,15 +81,15 @@ def approved(inner: Toolset, approval: Approval) -> Toolset:
             return (yield from inner.call(wanted))  # which says so
         say, why = approval.permission.says(wanted, approval.granted())
         if say == "deny":
-            return Answer(
-                f"Not allowed: {wanted.name} is forbidden by {why}. Find another way, or say what you need.", True
-            )
+            told = f"Not allowed: {wanted.name} is forbidden by {why}. Find another way, or say what you need."
+            return Answer(told, error=True, reason="refused")
         if say == "ask":
             key = approval.key(wanted)
             if not approval.remembered(key):
                 decision = yield from _decision(approval, wanted, why)
                 if decision == "no":
-                    return Answer(f"The user did not allow this call of {wanted.name}. Do not try it again.", True)
+                    told = f"The user did not allow this call of {wanted.name}. Do not try it again."
+                    return Answer(told, error=True, reason="refused")
                 if decision == "always":
                     approval.remember(key)
         return (yield from inner.call(wanted))

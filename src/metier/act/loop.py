@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from ..types.activation import Message, ToolCall
 from ..types.errors import MetierError
-from ..types.event import Activated, Ended, Event, Replied, Steps, Used
+from ..types.event import Activated, Ended, Event, Reason, Replied, Steps, Used
 from ..types.model import Model, Reply, Request, Stop
 from ..types.tool import Answer
 from ..types.usage import NOTHING_USED
@@ -84,7 +84,14 @@ def _done(ports: Ports, calls: Iterable[ToolCall]) -> Steps[None]:
 def _used(call: ToolCall, answer: Answer, seconds: float) -> Used:
     skill = answer.activated.skill.name if answer.activated and not answer.messages else ""
     told = Message("tool", answer.text, answers=call.id, skill=skill, failed=answer.error)
-    return Used(call, answer.text, answer.error, answer.status, answer.note, seconds, answer.skill, (told,))
+    return Used(
+        call, answer.text, answer.error, answer.status, answer.note, seconds, answer.skill, (told,), reason_of(answer)
+    )
+
+
+def reason_of(answer: Answer) -> Reason:
+    """Why it went wrong: as the tool says, or just that it did."""
+    return answer.reason or ("failed" if answer.error else "")
 
 
 def activated(answer: Answer) -> Activated:

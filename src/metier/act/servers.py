@@ -111,15 +111,17 @@ class Server:
         from mcp import MCPError
 
         if self.client is None or self.loop is None:
-            return Answer(f"The server {self.where.name} is gone.", error=True)
+            return Answer(f"The server {self.where.name} is gone.", error=True, reason="machine")
         asked = asyncio.run_coroutine_threadsafe(self.client.call_tool(name, dict(arguments)), self.loop)
         try:
             result = asked.result(_ANSWERING)
         except TookTooLong:
             asked.cancel()
-            return Answer(f"The server {self.where.name} did not answer within {_ANSWERING:g} seconds.", error=True)
+            told = f"The server {self.where.name} did not answer within {_ANSWERING:g} seconds."
+            return Answer(told, error=True, reason="timeout")
         except (MCPError, OSError, ValueError, RuntimeError) as error:
-            return Answer(f"The server {self.where.name} failed: {' '.join(str(error).split())}", error=True)
+            told = f"The server {self.where.name} failed: {' '.join(str(error).split())}"
+            return Answer(told, error=True, reason="machine")
         return Answer(_text(result), error=bool(result.is_error))
 
     def close(self) -> None:

@@ -54,9 +54,10 @@ def toolset(tools: Sequence[Tool]) -> Toolset:
         if tool is None:
             near = get_close_matches(wanted.name, table, 1, 0.5)
             offer = f"Did you mean {near[0]}?" if near else "There are: " + ", ".join(table)
-            return Answer(f"There is no tool called {wanted.name}. {offer}", error=True)
+            return Answer(f"There is no tool called {wanted.name}. {offer}", error=True, reason="unknown-tool")
         if wanted.fault:
-            return Answer(f"The arguments of {wanted.name} can't be read: {wanted.fault}. Send one JSON object.", True)
+            told = f"The arguments of {wanted.name} can't be read: {wanted.fault}. Send one JSON object."
+            return Answer(told, error=True, reason="bad-arguments")
         if tool.steps is not None:
             return (yield from tool.steps(wanted))
         return tool.call(wanted.arguments)

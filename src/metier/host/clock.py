@@ -21,6 +21,11 @@ def today() -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
 
 
+def day_of(at: int) -> str:
+    """A second, in the same words."""
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(at))
+
+
 def zone_name() -> str:
     """The zone of this machine, by name; UTC where nobody says."""
     named = os.environ.get("TZ", "").removeprefix(":")

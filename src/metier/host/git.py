@@ -16,7 +16,7 @@ from ..types.errors import BadRequest, HostError, Refused
 from .clock import monotonic
 from .memo import has_binary
 
-_FIXED = (
+HARDENED = (
     ("core.hooksPath", "/dev/null"), ("core.fsmonitor", "false"), ("core.symlinks", "false"),
     ("core.attributesFile", "/dev/null"), ("core.pager", "cat"), ("core.protectNTFS", "true"),
     ("submodule.recurse", "false"), ("fetch.recurseSubmodules", "false"), ("gc.auto", "0"),
@@ -184,7 +184,7 @@ def shown(url: str) -> str:
 
 def _environment(access: Access) -> dict[str, str]:
     env = {name: access.env[name] for name in _INHERITED if name in access.env}
-    pairs = [*_users_own(access.env), *_FIXED, *((f"protocol.{one}.allow", "always") for one in access.protocols)]
+    pairs = [*_users_own(access.env), *HARDENED, *((f"protocol.{one}.allow", "always") for one in access.protocols)]
     if access.secret:
         word = b64encode(access.secret.encode()).decode()
         pairs.append((f"http.{access.url}.extraHeader", f"Authorization: Basic {word}"))

@@ -16,8 +16,11 @@ _PAUSE = 0.02
 
 
 @contextlib.contextmanager
-def held(paths: Iterable[str], seconds: float = 600, waiting: Callable[[], None] | None = None) -> Iterator[None]:
-    """Hold all of these locks, taken in one order by everybody so that nobody waits for each other in a circle."""
+def held(paths: Iterable[str], seconds: float = 600, waiting: Callable[[], None] | None = None) -> Iterator[list[int]]:
+    """Hold all of these locks, taken in one order by everybody so that nobody waits for each other in a circle.
+
+    A child that is given what is yielded holds them too, as long as it runs.
+    """
     opened: list[int] = []
     until = monotonic() + seconds
     told = False
@@ -32,7 +35,7 @@ def held(paths: Iterable[str], seconds: float = 600, waiting: Callable[[], None]
                     waiting()
                     told = True
                 sleep(_PAUSE)
-        yield
+        yield opened
     finally:
         for one in opened:
             os.close(one)

@@ -8,7 +8,7 @@ import os
 import stat
 from collections.abc import Iterator
 
-from ..types.errors import BadRequest, HostError, Refused
+from ..types.errors import BadRequest, HostError, NoFile, Refused
 from . import files, paths, state
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
@@ -85,7 +85,7 @@ def _errors(path: str) -> Iterator[None]:
     try:
         yield
     except (FileNotFoundError, NotADirectoryError) as error:
-        raise BadRequest(f"File not found: '{path}'", "list the folder to see what there is") from error
+        raise NoFile(f"File not found: '{path}'", "list the folder to see what there is") from error
     except files.NotRegular as error:
         raise BadRequest(f"Not a file: '{path}' is {error}") from error
     except IsADirectoryError as error:

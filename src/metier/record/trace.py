@@ -48,7 +48,7 @@ class Trace:
     @property
     def failures(self) -> tuple[Used, ...]:
         """The calls of tools that went wrong."""
-        return tuple(one for one in self.events if isinstance(one, Used) and (one.error or one.status not in (None, 0)))
+        return tuple(one for one in self.events if isinstance(one, Used) and one.failed)
 
     @property
     def ended(self) -> Ended | None:

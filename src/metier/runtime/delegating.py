@@ -47,7 +47,7 @@ def fork_answer(session: Session, skill: Skill, wanted: ToolCall) -> Steps[Answe
 def _answer(ended: Ended, name: str) -> Answer:
     text = ended.text[:_SUMMARY] or "[no answer]"
     if ended.outcome != "finished":
-        return Answer(f"{name} did not finish ({ended.outcome}): {text}", error=True, skill=name)
+        return Answer(f"{name} did not finish ({ended.outcome}): {text}", error=True, skill=name, reason="unfinished")
     return Answer(text, skill=name)
 
 

@@ -16,7 +16,7 @@ from ..host.memo import which
 from ..host.sandbox.interpreter import python as own_python
 from ..types.activation import Activation, By, Call, Message
 from ..types.dialect import Shell
-from ..types.errors import BadRequest, Changed, MetierError, OutsideSkill, Refused, SkillError
+from ..types.errors import BadRequest, Changed, MetierError, NoFile, OutsideSkill, Refused, SkillError
 from ..types.running import Box, Program, Ran
 from ..types.skill import Skill
 from ..types.verdict import Verdict
@@ -208,7 +208,7 @@ def _refusals(skill: Skill, path: str) -> Iterator[None]:
     except OutsideSkill as error:
         raise Refused(f"Access denied: '{path}' is outside skill directory") from error
     except (FileNotFoundError, NotADirectoryError) as error:
-        raise BadRequest(f"File not found: '{path}' in skill '{skill.name}'") from error
+        raise NoFile(f"File not found: '{path}' in skill '{skill.name}'") from error
     except files.NotRegular as error:
         raise BadRequest(f"Not a file: '{path}' is {error}") from error
     except files.TooLarge as error:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ..act.conversation import numbered
+from ..act.loop import reason_of
 from ..act.toolset import Ending
 from ..activate import deliver, dispatch
 from ..schedule import skills
@@ -83,7 +84,9 @@ def _call(session: Session, called: list[Command], arguments: str, said: tuple[s
         yield Heard(text, by, (Message("user", text), Message("assistant", call=straight)))
         answer = yield from session.tools().toolset.call(straight)
         told = Message("tool", answer.text, answers=straight.id, failed=answer.error)
-        yield Used(straight, answer.text, answer.error, answer.status, answer.note, skill=first.name, messages=(told,))
+        yield Used(
+            straight, answer.text, answer.error, answer.status, answer.note, 0.0, first.name, (told,), reason_of(answer)
+        )
         failed = Ending("failed", answer.text, "tool-failed").event(session.conversation.usage, 0.0)
         yield failed if answer.error else Ended("finished", answer.text)
         return False

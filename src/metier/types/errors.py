@@ -6,6 +6,7 @@ MetierError                 hint, exit_code
 │  └─ Changed               the file is not the one that was judged
 ├─ UnknownSkill             nothing has that name; carries the nearest       exit 2
 ├─ BadRequest               the caller asked for something that is not       exit 2
+│  ├─ NoFile                a file that is named is not there
 │  └─ NoModel               there is no model to ask, or no key for it
 ├─ Refused                  a policy said no, before anything happened       exit 4
 │  └─ OutsideSkill          a path leaves the skill's folder
@@ -63,6 +64,12 @@ class BadRequest(MetierError):
 
     exit_code = 2
     reason = "bad-request"
+
+
+class NoFile(BadRequest):
+    """A file that is named is not there."""
+
+    reason = "missing-file"
 
 
 class Refused(MetierError):

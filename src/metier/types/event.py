@@ -28,6 +28,12 @@ EXIT_CODES: Mapping[Outcome, int] = {
 }
 """What a command gives back for each; a failure may have a code of its own."""
 
+Reason: TypeAlias = Literal[
+    "", "failed", "unknown-tool", "bad-arguments", "bad-request", "missing-file", "refused", "exit-status", "timeout",
+    "machine", "unfinished",
+]  # fmt: skip
+"""Why a call of a tool went wrong, for a program to read; empty where it did not."""
+
 Decision: TypeAlias = Literal["once", "always", "no"]
 """What a person says when they are asked: this time, whenever it is the same, or not."""
 
@@ -163,6 +169,12 @@ class Used:
     skill: str = ""
     """The skill that it belonged to, if it did to one."""
     messages: tuple[Message, ...] = ()
+    reason: Reason = ""
+
+    @property
+    def failed(self) -> bool:
+        """It could not be done, or what it ran gave another status than 0."""
+        return self.error or self.status not in (None, 0)
 
 
 @dataclass(frozen=True)

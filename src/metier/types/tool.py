@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from .activation import Activation, Message, ToolCall
-from .event import Steps
+from .event import Reason, Steps
 
 
 @dataclass(frozen=True)
@@ -40,6 +40,8 @@ class Answer:
     """The skill that this made part of the conversation."""
     skill: str = ""
     """The skill whose program or file it was about."""
+    reason: Reason = ""
+    """Why it went wrong, for a program to read; where nobody says it, `failed`."""
 
 
 @dataclass(frozen=True)

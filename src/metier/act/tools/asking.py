@@ -16,12 +16,13 @@ def ask_user(ask: Ask) -> Tool:
     def steps(call: ToolCall) -> Steps[Answer]:
         question = _question(call)
         if not question:
-            return Answer("question is required", error=True)
+            return Answer("question is required", error=True, reason="bad-request")
         choices = call.arguments.get("choices")
         offered = tuple(seen(str(one)) for one in choices) if isinstance(choices, list | tuple) else ()
         answer = yield from ask(Asked(call.id, "question", "ask_user", question, call.arguments, offered))
         if answer is None:
-            return Answer("Nobody is there to answer. Decide by what you know, or say what is missing and stop.", True)
+            told = "Nobody is there to answer. Decide by what you know, or say what is missing and stop."
+            return Answer(told, error=True, reason="refused")
         return Answer(answer)
 
     return Tool(

@@ -31,7 +31,8 @@ def run_command(run: Run) -> Tool:
         seconds = min(number_of(arguments, "seconds", SECONDS) or SECONDS, LONGEST)
         ran = run(("bash", "--noprofile", "--norc", "-c", command), float(seconds))
         if ran.timed_out:
-            return Answer(f"Timed out after {seconds}s.\n{seen(ran.stdout)}".strip(), error=True, note=ran.note)
+            told = f"Timed out after {seconds}s.\n{seen(ran.stdout)}".strip()
+            return Answer(told, error=True, note=ran.note, reason="timeout")
         return answer("the command", ran)
 
     return Tool(
@@ -58,7 +59,8 @@ def search_files(ground: Ground, run: Run) -> Tool:
         if ran.status == 1:
             return Answer("[nothing]")
         if ran.status != 0:
-            return Answer(seen(ran.stderr or ran.note or "it took too long").strip(), error=True, note=ran.note)
+            told = seen(ran.stderr or ran.note or "it took too long").strip()
+            return Answer(told, error=True, note=ran.note, reason="bad-request" if ran.status else "machine")
         lines = seen(ran.stdout).replace(f"{ground.base}/", "").splitlines()
         left = len(lines) - _MOST_LINES
         return Answer(

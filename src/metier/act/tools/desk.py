@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, cast, get_args
 
 from ...types.activation import Activation, Message
-from ...types.errors import BadRequest, MetierError
+from ...types.errors import BadRequest, HostError, MetierError
+from ...types.event import Reason
 from ...types.running import Ran
 from ...types.skill import Skill
 from ...types.text import flat, shortened
@@ -65,11 +66,19 @@ def guarded(call: Callable[[Arguments], Answer]) -> Callable[[Arguments], Answer
             return call(arguments)
         except MetierError as error:
             text = error.message if not error.hint else f"{error.message}. {_sentence(error.hint)}"
-            return Answer(text, error=True)
+            return Answer(text, error=True, reason=reason_of(error))
         except (OSError, ValueError) as error:
-            return Answer(f"Error: {getattr(error, 'strerror', None) or error}", error=True)
+            return Answer(f"Error: {getattr(error, 'strerror', None) or error}", error=True, reason="machine")
 
     return answer
+
+
+def reason_of(error: MetierError) -> Reason:
+    """What kind of failure it was."""
+    for one in get_args(Reason):
+        if one == error.reason:
+            return cast("Reason", one)
+    return "bad-request" if isinstance(error, BadRequest) else "machine" if isinstance(error, HostError) else "failed"
 
 
 def _sentence(text: str) -> str:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import shlex
 from dataclasses import replace
 
-from ...types.errors import BadRequest, Refused
+from ...types.errors import BadRequest, NoFile, Refused
+from ...types.event import Reason
 from ...types.running import Ran
 from ...types.skill import Skill
 from ...types.text import seen
@@ -48,7 +49,7 @@ def script_of(desk: Desk, skill: Skill, name: str) -> str:
     if name not in available and name.startswith("scripts/") and name.removeprefix("scripts/") in available:
         name = name.removeprefix("scripts/")
     if name not in available:
-        raise BadRequest(f"Script not found: '{name}'. Available: {', '.join(available) or 'none'}")
+        raise NoFile(f"Script not found: '{name}'. Available: {', '.join(available) or 'none'}")
     if not name.endswith(KINDS):
         raise BadRequest(f"'{name}' is of a type that can't be run. Supported: {', '.join(KINDS)}")
     return name
@@ -75,9 +76,11 @@ def answer(script: str, ran: Ran) -> Answer:
     output = "\n".join(part.rstrip("\n") for part in parts if part.strip())
     if ran.timed_out:
         told = f"Script timed out after {SECONDS}s: {script}"
-        return Answer(f"{told}\n{output}".strip(), error=True, note=ran.note)
+        return Answer(f"{told}\n{output}".strip(), error=True, note=ran.note, reason="timeout")
     if ran.status is None:
-        return Answer(f"Cannot execute '{script}': {ran.note or 'it could not be started'}", error=True, note=ran.note)
+        why = ran.note or "it could not be started"
+        return Answer(f"Cannot execute '{script}': {why}", error=True, note=ran.note, reason="machine")
     if ran.status:
         output += f"\n[exit code: {ran.status}]"
-    return Answer(output.strip() or "[no output]", note=ran.note, status=ran.status)
+    reason: Reason = "exit-status" if ran.status else ""
+    return Answer(output.strip() or "[no output]", note=ran.note, status=ran.status, reason=reason)

@@ -33,7 +33,7 @@ def run_skill(desk: Desk) -> Tool:
     def call(arguments: Arguments) -> Answer:
         name = text_of(arguments, "skill", "").strip()
         if not name:
-            return Answer("skill is required", error=True)
+            return Answer("skill is required", error=True, reason="bad-request")
         offered = desk.offered()
         try:
             skill = desk.skill(name)
