@@ -101,7 +101,8 @@ class Grader:
     """A model that judges as it is told, and keeps what it was asked."""
 
     def __init__(self, *answers: object) -> None:
-        self.answers, self.asked = list(answers), []
+        self.answers = list(answers)
+        self.asked: list[tuple[str, str]] = []
 
     def __call__(self, system: str, question: str) -> str:
         self.asked.append((system, question))

@@ -199,8 +199,8 @@ def commit(one: Repository, old: str, prefix: str, leaves: Mapping[str, Leaf], s
     )
     made = _git(one, "write-tree", extra=index).decode().strip()
     message, at = said
-    who = {f"GIT_{role}_{what}": value for role in ("AUTHOR", "COMMITTER")
-           for what, value in (("NAME", "metier"), ("EMAIL", "metier@localhost"), ("DATE", f"@{at} +0000"))}  # fmt: skip
+    me = {"NAME": "metier", "EMAIL": "metier@localhost", "DATE": f"@{at} +0000"}
+    who = {f"GIT_{role}_{what}": value for role in ("AUTHOR", "COMMITTER") for what, value in me.items()}
     parents = ("-p", old) if old else ()
     given = message.encode("utf-8", "replace")
     new = _git(one, "commit-tree", made, *parents, given=given, extra=who).decode().strip()

@@ -217,6 +217,15 @@ def replace_link(path: str, target: str) -> None:
     os.replace(beside, path)
 
 
+def carry_over(source: str, target: str) -> None:
+    """Copy what git and Python keep at the top of a folder into the one that takes its place."""
+    import shutil
+
+    for name in (".git", "__pycache__"):
+        if os.path.isdir(f"{source}/{name}") and not os.path.islink(f"{source}/{name}"):
+            shutil.copytree(f"{source}/{name}", f"{target}/{name}", symlinks=True)
+
+
 def copy_entry(source: str, target: str) -> None:
     """Copy one file with its mode, or one link as a link."""
     import shutil

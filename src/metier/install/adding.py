@@ -257,7 +257,13 @@ def entries_of(wish: Wish, target: Target, approve: bool, before: Mapping[str, E
         )
     rest = {path: mark for path, mark in target.files.items() if path not in mine}
     folders = {target.folder: Rest(target.provenance, rest)} if rest or len(target.skills) != 1 else {}
-    return Change("place", target.folder, skills, folders)
+    return Change("place", target.folder, skills, folders, "add", came_from(target.provenance))
+
+
+def came_from(source: Provenance) -> str:
+    """Where a folder is from, for whoever reads its history."""
+    inside = f" ({source.path})" if source.path else ""
+    return f"from {source.source}{inside}" + (f" at {source.commit}" if source.commit else "")
 
 
 def accept(offer: Offer, approve: bool = True, waiting: Callable[[], None] | None = None) -> tuple[Change, ...]:

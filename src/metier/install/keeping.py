@@ -128,6 +128,8 @@ def freeze(ground: Ground, names: Sequence[str], dialect: Dialect, frozen: bool 
             return Lock(skills, lock.folders)
 
         place.change_lock(ground, change)
+        for key in keys:
+            place.remember(ground, key, "freeze" if frozen else "thaw")
     return tuple(keys)
 
 
@@ -142,6 +144,8 @@ def approve(ground: Ground, keys: Iterable[str], dialect: Dialect) -> None:
             return Lock({**lock.skills, **fresh}, lock.folders)
 
         place.change_lock(ground, change)
+        for key in keys:
+            place.remember(ground, key, "approve")
 
 
 def _relocked(ground: Ground, key: str, files: Files, old: Entry | None, dialect: Dialect) -> Entry:

@@ -12,11 +12,16 @@ from typing import Any, Literal
 
 from ..host import locks, paths, state, swap
 from ..host.clock import stamp
-from ..types.errors import BadRequest, HostError
+from ..record import history
+from ..types.errors import BadRequest, HostError, MetierError
 from ..types.installed import Entry, Lock, Rest
 from . import lockfile
 
 _MOST_LOCK = 67_108_864
+
+
+def _nobody(text: str) -> None:
+    """Whoever asks not to be told."""
 
 
 @dataclass(frozen=True)
@@ -26,6 +31,10 @@ class Ground:
     root: str
     shared: bool = False
     """It lies in a project: other people and other settings of file modes have a part in it."""
+    history: str = ""
+    """The repository that keeps what its skills were; empty where nothing is kept."""
+    note: Callable[[str], None] = field(default=_nobody, compare=False, repr=False)
+    """Told what a person should know, although all was done."""
 
     @property
     def work(self) -> str:
@@ -46,6 +55,10 @@ class Change:
     """Inside the root."""
     skills: Mapping[str, Entry] = field(default_factory=dict)
     folders: Mapping[str, Rest] = field(default_factory=dict)
+    act: str = "edit"
+    """What the history calls it."""
+    evidence: str = ""
+    run: str = ""
 
 
 def read_lock(ground: Ground) -> Lock:
@@ -139,6 +152,8 @@ def commit(mine: Staging, change: Change, new: str = "") -> str:
     with locks.held([_root_lock(ground)]):
         if not paths.exists(ground.lock):  # from now on whoever reads this root looks for a journal too
             state.write_text(ground.lock, lockfile.written(Lock()), 0o644)
+        if paths.exists(f"{ground.root}/{change.target}"):
+            remember(ground, change.target, "edit")
         journal = f"{ground.work}/journal/{mine.name}-{token_hex(4)}.json"
         record = _planned(mine, change, new)
         state.write_text(journal, json.dumps(record, indent=1), 0o600)
@@ -154,6 +169,7 @@ def _planned(mine: Staging, change: Change, new: str) -> dict[str, Any]:
     return {
         "op": change.op,
         "target": change.target,
+        "act": (change.act, change.evidence, change.run),
         "new": source,
         "inode": swap.inode(source),
         "old": f"{mine.folder}/old-{token_hex(4)}",
@@ -209,7 +225,40 @@ def _finish(ground: Ground, record: Mapping[str, Any], journal: str) -> None:
     skills |= {place: lockfile.read_skill(one) for place, one in record["skills"].items()}
     folders |= {name: lockfile.read_rest(one) for name, one in record["folders"].items()}
     state.write_text(ground.lock, lockfile.written(Lock(skills, folders)), 0o644)
+    act, evidence, run = record.get("act", ("edit", "", ""))
+    remember(ground, target, act, evidence, run, lock.skills)
     swap.remove_file(journal)
+
+
+def look(ground: Ground, targets: Iterable[str]) -> None:
+    """Keep what was edited by hand, while nobody replaces it."""
+    ours = [_root_lock(ground)] if paths.exists(f"{ground.work}/locks") else []
+    with locks.held(ours):
+        for target in targets:
+            keep(ground, target, "edit")
+
+
+def remember(
+    ground: Ground, target: str, act: str, evidence: str = "", run: str = "", besides: Iterable[str] = ()
+) -> None:
+    """Keep the skills in a folder of a root as they are now.  What goes wrong is said, and stops nothing:
+    whoever looks next finds the change and keeps it."""
+    try:
+        if ground.history:
+            keep(ground, target, act, evidence, run, besides)
+    except MetierError as error:
+        ground.note(f"the history does not have it yet: {error.message}")
+
+
+def keep(ground: Ground, target: str, act: str, evidence: str = "", run: str = "", besides: Iterable[str] = ()) -> None:
+    """The same, where nothing may go wrong."""
+    lock = read_lock(ground)
+    known = history.names(ground.history)
+    keys = sorted({key for key in (*lock.skills, *besides, *known) if _within(key, target)}) or [target]
+    for key in keys:
+        entry = json.dumps(lockfile.skill_tree(lock.skills[key])) if key in lock.skills else ""
+        called = act if key in known or act != "edit" else "add"
+        history.record(ground.history, history.Change(called, key, f"{ground.root}/{key}", evidence, run, entry))
 
 
 def change_lock(ground: Ground, change: Callable[[Lock], Lock]) -> Lock:
@@ -326,6 +375,7 @@ def from_trash(mine: Staging, name: str) -> Change:
         record["target"],
         {place: lockfile.read_skill(one) for place, one in record["skills"].items()},
         {name: lockfile.read_rest(one) for name, one in record["folders"].items()},
+        "restore",
     )
     commit(mine, change, f"{ground.work}/trash/{name}/folder")
     swap.remove_tree(f"{ground.work}/trash/{name}")

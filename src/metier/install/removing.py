@@ -91,7 +91,7 @@ def remove(ground: Ground, name: str) -> str:
         with place.turn(ground, [target.partition("/")[0]]):
             if not paths.exists(f"{ground.root}/{target}"):
                 raise UnknownSkill(name)
-            place.commit(staging, Change("remove", target, {}, _tombstone(ground, target)))
+            place.commit(staging, Change("remove", target, {}, _tombstone(ground, target), "trash"))
         return target
 
 

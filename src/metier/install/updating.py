@@ -12,7 +12,7 @@ from ..host.writing import head_of
 from ..types.errors import BadRequest, HostError, MetierError, Refused
 from ..types.installed import Entry, FileMark, Files, Lock, Powers, Provenance, Reference, Rest
 from . import place
-from .adding import Target, Wish, entries_of, target_of, within
+from .adding import Target, Wish, came_from, entries_of, target_of, within
 from .fetch import access_of, fetch, from_git
 from .keeping import base_of, differences, find, marks_at, upstream
 from .lockfile import tree_digest
@@ -252,7 +252,7 @@ def accept(wish: Wish, staging: Staging, one: Proposal, approve: bool = True) ->
     for name, rest in change.folders.items():
         mine = {path: mark for path, mark in one.theirs.items() if not _of_a_skill(path, one.target)}
         rests[name] = replace(rest, base=base_of(mine, rest.files))
-    change = replace(change, skills=skills, folders=rests)
+    change = replace(change, skills=skills, folders=rests, act="update")
     place.commit(staging, change, one.target.path)
     return change
 
@@ -275,7 +275,7 @@ def synchronise(wish: Wish, outfit: Outfit, waiting: Callable[[], None] | None =
             _rebuild(wish.state, ground, lock, name, fetched.path)
             _must_match(name, fetched.path, mine, ground.shared)
             rests = {name: lock.folders[name]} if name in lock.folders else {}
-            place.commit(staging, Change("place", name, mine, rests), fetched.path)
+            place.commit(staging, Change("place", name, mine, rests, "sync", came_from(source)), fetched.path)
             yield name, "placed"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from hashlib import sha256
 from json import dumps, loads
 from typing import Any, NamedTuple
 
@@ -53,6 +54,13 @@ class Line(NamedTuple):
 
     text: str
     version: Version
+
+
+def repository_of(state: str, root: str) -> str:
+    """Where the history of a root's skills lies: in metier's own folder, never among the skills."""
+    known = {f"{state}/skills": "skills", f"{state}/plugins": "plugins", f"{state}/scheduler": "scheduler"}
+    name = known.get(root) or f"root-{sha256(root.encode('utf-8', 'surrogateescape')).hexdigest()[:16]}"
+    return f"{state}/history/{name}.git"
 
 
 def record(repository: str, change: Change) -> Version | None:

@@ -23,6 +23,7 @@ from ..sources.trusted import add_skills, record_of
 from ..types.errors import MetierError, Refused
 from ..types.place import Place
 from ..types.skill import Skill
+from .changing import ground_of
 from .library import Library
 from .opening import Request, open_at
 from .versions import bump_everywhere
@@ -98,7 +99,7 @@ def perform(
 
 async def add(here: Place, spec: str, *, name: str = "", skills: Sequence[str] = (), force: bool = False) -> list[str]:
     """Add skills that the caller has approved; waits its turn.  What is placed, by its place in the root."""
-    ground = Ground(f"{here.state}/skills")
+    ground = ground_of(here, f"{here.state}/skills")
     kit = Outfit(here.env, here.cwd, here.home)
     wish = Wish(spec, ground, ALL["standard"], here.state, tuple(skills), name, force, nearby(here))
 
@@ -114,7 +115,7 @@ async def add(here: Place, spec: str, *, name: str = "", skills: Sequence[str] =
 
 async def remove(here: Place, name: str) -> str:
     """Put a skill into the trash; waits its turn.  Where it was in the root."""
-    ground = Ground(f"{here.state}/skills")
+    ground = ground_of(here, f"{here.state}/skills")
     return await serialize(Keys.skill_remove(name), lambda: asyncio.to_thread(removing.remove, ground, name))
 
 

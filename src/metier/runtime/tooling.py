@@ -74,10 +74,10 @@ def _tools(session: Session) -> tuple[Tool, ...]:
     names = dict.fromkeys((*library.dialect.serving.tools, "skill_search"))
     found: list[Tool] = list(tools_of(desk, tuple(names))) if _has_skills(session) else []
     ground = Ground(agent.base, agent.cwd, (library.place.state, *agent.hidden))
-    run = partial(_run, session)
+    run = partial(run_for, session)
     found += [make(ground) for make in (read_file, write_file, edit_file, list_files, find_files)]
     found += [
-        search_files(ground, partial(_run, session, writing=False)),
+        search_files(ground, partial(run_for, session, writing=False)),
         run_command(run),
         ask_user(session.mailbox.ask),
     ]
@@ -98,7 +98,7 @@ def allowed_tool(name: str, wanted: tuple[str, ...]) -> bool:
     return name in _SKILL_TOOLS or name in names or "*" in names
 
 
-def _run(session: Session, argv: tuple[str, ...], seconds: float, writing: bool = True) -> Ran:
+def run_for(session: Session, argv: tuple[str, ...], seconds: float, writing: bool = True) -> Ran:
     """A program in the working folder, inside a boundary of its own."""
     agent, library = session.agent, session.library
     env = plain_environment(library)

@@ -13,12 +13,14 @@ from ...host.place import here
 from ...install.adding import Scan, Wish
 from ...install.outfit import Outfit
 from ...install.place import Ground
+from ...runtime.changing import ground_of
 from ...sources.roots import Wanted, guessed
 from ...types.dialect import Dialect
 from ...types.errors import BadRequest
 from ...types.place import Place
 from ...types.settings import Settings
 from .app import Context
+from .printing import clean, warn
 from .progress import Bar
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -50,16 +52,24 @@ def field(context: Context, user: bool, in_project: bool, profile: str) -> Field
         raise BadRequest("--user, --project, --profile and --root exclude each other", "choose one")
     place = here(context.project, profile)
     if in_project:
-        return Field(Ground(f"{place.project}/.metier/skills", shared=True), ALL["standard"], place)
+        return Field(_ground(place, f"{place.project}/.metier/skills", True), ALL["standard"], place)
     if profile:
         root = f"{place.home}/.super-multica/agent-profiles/{profile}/skills"
-        return Field(Ground(root), ALL["multica"], place)
+        return Field(_ground(place, root), ALL["multica"], place)
     if context.root is not None:
         root = paths.absolute(context.root, place.cwd, place.home)
         dialect = context.dialect or guessed(root, Wanted(ALL["standard"], ALL, Settings()))
         shared = paths.is_inside(root, place.project) and not paths.is_inside(root, place.state)
-        return Field(Ground(root, shared and place.project != place.home), ALL[dialect], place)
+        return Field(_ground(place, root, shared and place.project != place.home), ALL[dialect], place)
     return _own(context.dialect or "standard", place)
+
+
+def _ground(place: Place, root: str, shared: bool = False) -> Ground:
+    return ground_of(place, root, shared, lambda text: warn(f"note: {clean(text)}"))
+
+
+def plugins_field(place: Place) -> Field:
+    return Field(_ground(place, f"{place.state}/plugins"), ALL["standard"], place)
 
 
 def _own(name: str, place: Place) -> Field:
@@ -69,8 +79,8 @@ def _own(name: str, place: Place) -> Field:
     for spec in ALL[name].serving.roots:
         if spec.source == "user" and "{" not in spec.path:
             root = spec.path.replace("~/.metier", place.state, 1) if spec.path.startswith("~/.metier/") else spec.path
-            return Field(Ground(paths.absolute(root, place.cwd, place.home)), ALL[spec.dialect], place)
-    return Field(Ground(f"{place.state}/skills"), ALL["standard"], place)
+            return Field(_ground(place, paths.absolute(root, place.cwd, place.home)), ALL[spec.dialect], place)
+    return Field(_ground(place, f"{place.state}/skills"), ALL["standard"], place)
 
 
 def fields(context: Context, user: bool, in_project: bool, profile: str) -> list[Field]:
@@ -78,7 +88,7 @@ def fields(context: Context, user: bool, in_project: bool, profile: str) -> list
     if user or in_project or profile or context.root is not None or context.profile or context.dialect:
         return [field(context, user, in_project, profile)]
     mine, theirs = field(context, True, False, ""), field(context, False, True, "")
-    plugins = Field(Ground(f"{mine.place.state}/plugins"), ALL["standard"], mine.place)
+    plugins = plugins_field(mine.place)
     others = [one for one in (theirs, plugins) if paths.exists(one.ground.lock)]
     return [mine, *(one for one in others if one.ground.root != mine.ground.root)]
 

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import click
 
-from ...dialects import ALL
 from ...host.place import here
 from ...install import adding
-from ...install.place import Ground
 from ...runtime.installing import nearby, scanner
 from ...sources.plugins import plugins as plugins_of
 from ...sources.plugins import read_plugin
@@ -15,7 +13,7 @@ from ...types.errors import BadRequest
 from ...types.problem import Problem
 from .app import Context
 from .approval import refuse_dangers, settle, show_target, target_dict, waiting
-from .grounds import Field, outfit, wish
+from .grounds import outfit, plugins_field, wish
 from .printing import clean, clean_path, columns, problem_dict, problem_lines, say, say_json, warn
 from .progress import Bar
 
@@ -49,7 +47,7 @@ def plugins(
     if not source:
         raise BadRequest("there is nothing to install", "metier plugins install SOURCE")
     place = here(context.project)
-    at = Field(Ground(f"{place.state}/plugins"), ALL["standard"], place)
+    at = plugins_field(place)
     with Bar(source) as bar:
         asked = wish(source, at, scanner(place), name=name, force=force, nearby=nearby(place))
         with adding.offered(asked, outfit(place, bar, allow_insecure)) as offer:
