@@ -5,11 +5,12 @@ from tests.improve.failing import call, improved, ran, skill
 
 from metier.improve.texts import parted
 from metier.record import history
-from metier.runtime.landing import _repository_of
 
 
 def versions(world):
-    return history.versions(_repository_of(str(world.state), str(world.home / ".config/agenvoy/skills")), "report")
+    return history.versions(
+        history.repository_of(str(world.state), str(world.home / ".config/agenvoy/skills")), "report"
+    )
 
 
 KINDS = {

@@ -49,7 +49,9 @@ def test_a_good_change_is_accepted_committed_and_watched(world):
 
 REFUSED = {
     "capabilities": edit("Run `cat numbers.txt`.", "Run `curl https://example.com/numbers`."),
-    "bounds": edit("3. Say how many", "\n".join(f"{n}. Then think about it some more." for n in range(50)) + "\n3. Say"),
+    "bounds": edit(
+        "3. Say how many", "\n".join(f"{n}. Then think about it some more." for n in range(50)) + "\n3. Say"
+    ),
     "frontmatter": edit("# kept by hand\n", ""),
     "valid": edit("name: report\n", "name: [report\n"),
     "files": call("write_file", path="scripts/more.py", content="print(1)\n"),
@@ -113,7 +115,9 @@ def test_a_change_of_a_script_waits_for_a_person_even_where_nobody_is_asked(worl
 
 def test_a_new_description_may_not_take_the_prompts_of_a_neighbour(world):
     write_skill(world.home / ".config/agenvoy/skills/weave", 'Weaves carpets. Use for "weave me a carpet of wool".')
-    theft = edit("description: Reports numbers.", "description: Weave a carpet of wool. Weave me a carpet of wool, weave.")
+    theft = edit(
+        "description: Reports numbers.", "description: Weave a carpet of wool. Weave me a carpet of wool, weave."
+    )
     proposal, file, _ = proposal_of(world, [theft, GOOD, "Changed.", WELL, "Three."])
 
     assert gate(proposal, "triggers").startswith("no: it would be chosen for")

@@ -6,14 +6,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ..host import paths, state, workspace
+from ..host import paths
 from ..improve import accept, store
 from ..improve.accept import Ridden
 from ..improve.notice import notice
+from ..install import place
 from ..record import Trace, history, runs
-from ..types.errors import BadRequest, HostError, MetierError, UnknownSkill
+from ..record.history import Version
+from ..types.errors import BadRequest, MetierError, UnknownSkill
 from ..types.proposal import Proposal
 from ..types.skill import Skill
+from .changing import Edit, managed, put
 from .examining import around, contents, known_of
 
 if TYPE_CHECKING:
@@ -28,56 +31,47 @@ _UNFINISHED = frozenset({"out-of-turns", "repeating"})
 def land(library: Library, proposal: Proposal) -> Proposal:
     """Put it in place, if the skill is still the one it was made for.  What can't be kept in the history waits."""
     home = library.place.state
-    with state.locked(f"{store.folder_of(home)}/.lock"):
-        if not paths.is_folder(proposal.folder) or contents(proposal.folder).digest != proposal.base:
-            note = "the skill has changed since: propose again"
-            return store.keep(home, replace(proposal, standing="stale", note=note))
-        try:
-            _remember(library, proposal)
-            made = _put(library, proposal, proposal.after, "improve", accept.evidence(proposal))
-        except HostError as error:
-            _write(proposal.folder, proposal.before)
-            note = f"it could not be kept in the history: {error.message}"
-            return store.keep(home, replace(proposal, standing="waiting", note=note))
-        return store.keep(home, replace(proposal, standing="accepted", rev=made, watched=(), note=""))
+    if not paths.is_folder(proposal.folder) or contents(proposal.folder).digest != proposal.base:
+        note = "the skill has changed since: propose again"
+        return store.keep(home, replace(proposal, standing="stale", note=note))
+    try:
+        version = _put(library, proposal, proposal.after, "improve", accept.evidence(proposal), proposal.base)
+    except MetierError as error:
+        note = f"it could not be put in place: {error.message}"
+        return store.keep(home, replace(proposal, standing="waiting", note=note))
+    rev = version.rev if version else ""
+    return store.keep(home, replace(proposal, standing="accepted", rev=rev, watched=(), note=""))
 
 
-def _remember(library: Library, proposal: Proposal) -> None:
-    """What is there now becomes a version first: nothing is replaced that can't be brought back."""
-    repository, name = _kept_at(library, proposal)
-    act = "edit" if history.versions(repository, name, 1) else "add"
-    history.record(repository, history.Change(act, name, proposal.folder))
-
-
-def _put(library: Library, proposal: Proposal, texts: Mapping[str, str], act: str, evidence: str) -> str:
-    _write(proposal.folder, texts)
-    repository, name = _kept_at(library, proposal)
+def _put(
+    library: Library, proposal: Proposal, texts: Mapping[str, str], act: str, evidence: str, base: str
+) -> Version | None:
+    """The skill with these texts.  What is there now is a version first, and tells every other file and its mode."""
+    skill = next((one for one in library.skills if one.directory == proposal.folder), None)
+    if skill is None:
+        raise UnknownSkill(proposal.skill)
+    one = managed(library, skill)
+    place.look(one.ground, [one.key])
+    [now, *_] = history.versions(one.repository, one.key, 1)
+    files = history.files(one.repository, one.key, now.rev)
+    changed = {path: (files[path][0], text.encode("utf-8", "surrogatepass")) for path, text in texts.items()}
     run = next((fault.run for fault in proposal.because if fault.run), "")
-    version = history.record(repository, history.Change(act, name, proposal.folder, evidence, run))
-    return version.rev if version else ""
-
-
-def _kept_at(library: Library, proposal: Proposal) -> tuple[str, str]:
-    repository = _repository_of(library.place.state, proposal.root)
-    return repository, proposal.folder[len(proposal.root.rstrip("/")) + 1 :] or paths.real_name(proposal.folder)
-
-
-def _write(folder: str, texts: Mapping[str, str]) -> None:
-    """Each file whole and with its own permissions, through no link."""
-    for path, text in texts.items():
-        workspace.write(folder, path, text)
+    return put(one, Edit({**files, **changed}, act, evidence, run, base))
 
 
 def take_back(library: Library, proposal: Proposal, why: str) -> Proposal:
     """What it changed, as it was before; text that somebody changed since then stays theirs."""
     home = library.place.state
-    with state.locked(f"{store.folder_of(home)}/.lock"):
-        now = contents(proposal.folder).texts if paths.is_folder(proposal.folder) else {}
-        if any(now.get(path) != text for path, text in proposal.after.items()):
-            note = f"{why}; but the skill has changed since, and stays as it is"
-            return store.keep(home, replace(proposal, watched=None, note=note))
-        _put(library, proposal, proposal.before, "rollback", f"Proposal {proposal.id} is taken back: {why}")
-        return store.keep(home, replace(proposal, standing="rolled-back", watched=None, note=why))
+    there = contents(proposal.folder)
+    if any(there.texts.get(path) != text for path, text in proposal.after.items()):
+        note = f"{why}; but the skill has changed since, and stays as it is"
+        return store.keep(home, replace(proposal, watched=None, note=note))
+    told = f"Proposal {proposal.id} is taken back: {why}"
+    try:
+        _put(library, proposal, proposal.before, "rollback", told, there.digest)
+    except MetierError as error:
+        return store.keep(home, replace(proposal, note=f"{why}; it can't be taken back yet: {error.message}"))
+    return store.keep(home, replace(proposal, standing="rolled-back", watched=None, note=why))
 
 
 def watch(library: Library, trace: Trace) -> tuple[Proposal, ...]:
@@ -131,11 +125,3 @@ def decided(library: Library, proposal: Proposal, accepted: bool, why: str = "")
         return land(library, proposal)
     note = why or "a person said no"
     return store.keep(library.place.state, replace(proposal, standing="rejected", note=note))
-
-
-def _repository_of(state: str, root: str) -> str:
-    from hashlib import sha256
-
-    known = {f"{state}/skills": "skills", f"{state}/plugins": "plugins", f"{state}/scheduler": "scheduler"}
-    name = known.get(root) or f"root-{sha256(root.encode('utf-8', 'surrogateescape')).hexdigest()[:16]}"
-    return f"{state}/history/{name}.git"
