@@ -39,6 +39,8 @@ if TYPE_CHECKING:
     from .library import Library
 
 NAME = "improve-skill"
+_UNSEEN = ("evals/",)
+"""What the skill is tried with is not shown to whoever is to make it pass."""
 _LONGEST_COMMAND = 30.0
 _MORE_TURNS = 10
 
@@ -67,9 +69,10 @@ def written(library: Library, model: Model, skill: Skill, faults: tuple[Fault, .
     with scratch.folder() as outer:
         folder = f"{outer}/{skill.id}"
         there = contents(skill.directory)
-        scratch.fill(folder, there.bytes)
-        for path, mark in there.marks.items():
-            if mark.mode.isdecimal() and int(mark.mode, 8) & 0o100 and path in there.bytes:
+        shown = {path: data for path, data in there.bytes.items() if not path.startswith(_UNSEEN)}
+        scratch.fill(folder, shown)
+        for path in shown:
+            if there.marks[path].mode.isdecimal() and int(there.marks[path].mode, 8) & 0o100:
                 scratch.make_executable(f"{folder}/{path}")
         before = contents(folder)
         task = propose.task(skill.name, faults, wish, f"evidence-{random_word(8)}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
@@ -38,8 +38,6 @@ class Terms(NamedTuple):
     dry: bool = False
     """Nothing is written down or put in place."""
     wish: str = ""
-    trial: Callable[[Library, Skill, Draft], Gate] | None = None
-    """Runs the skill's evals, before and after."""
 
 
 class Improved(NamedTuple):
@@ -223,8 +221,10 @@ def _gates(library: Library, skill: Skill, work: _Work, terms: Terms) -> list[Ga
     gates.append(_replayed(library, skill, work, terms))
     if check.changed_description(draft):
         gates.append(_triggers(library, skill, draft))
-    if not any(gate.says == "no" for gate in gates) and draft.modelled and terms.trial is not None:
-        gates.append(terms.trial(library, skill, draft))
+    if draft.modelled and terms.model is not None and not any(gate.says == "no" for gate in gates):
+        from .proving import proven
+
+        gates.append(proven(library, skill, draft, terms.model, mode_of(library, skill)))
     return gates
 
 
