@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
+from ..host import state
 from ..host.clock import today
 from ..improve import accept, check, fixes, store
 from ..improve.check import Draft
@@ -51,6 +52,11 @@ class Improved(NamedTuple):
 
 def after_run(library: Library, run: str, terms: Terms) -> tuple[Improved, ...]:
     """All that a run that ended leads to: changes that are watched are judged, and each skill at fault is improved."""
+    with state.locked(f"{store.folder_of(library.place.state)}/.lock"):  # one after the other
+        return _after_run(library, run, terms)
+
+
+def _after_run(library: Library, run: str, terms: Terms) -> tuple[Improved, ...]:
     first = trace_of(journal_of(library.place.state, run))
     traces = [first, *(one for one in islice(runs(library.place.state), _RECENT) if one.started.parent == first.run)]
     if first.started.agent == IMPROVER:
@@ -67,6 +73,31 @@ def after_run(library: Library, run: str, terms: Terms) -> tuple[Improved, ...]:
             found.append(improve_skill(library, verdict.skill, traces, terms))
             library = library.reload() if found[-1].proposals else library
     return tuple(found)
+
+
+def edited(library: Library, proposal: Proposal, after: Mapping[str, str]) -> Proposal:
+    """A proposal that waits, in a person's own words; what may not be is said, and then it stays as it was."""
+    if proposal.standing != "waiting":
+        raise BadRequest(f"the proposal {proposal.id} is {proposal.standing}", "only one that waits can be edited")
+    skill = next((one for one in library.skills if one.directory == proposal.folder), None)
+    files = contents(proposal.folder)
+    if skill is None or files.digest != proposal.base:
+        raise BadRequest(f"`{proposal.skill}` has changed since the proposal was made", "propose again")
+    before = files.texts
+    draft = Draft(before, {**before, **after}, modelled=False)
+    found = look(skill, draft.before, files.marks), look(skill, draft.after, files.marks)
+    gates = [gate for gate in check.static(draft, *found, ()) if gate.name != "own words"]
+    wrong = [gate for gate in gates if gate.says == "no"]
+    if wrong:
+        raise BadRequest(f"that may not be: {wrong[0].name}: {wrong[0].words}", "edit it again")
+    if not draft.changed:
+        raise BadRequest("that changes nothing in the skill", "reject the proposal instead")
+    changed = {path: draft.after[path] for path in draft.changed}
+    made = replace(
+        proposal, before={path: before[path] for path in changed}, after=changed, gates=tuple(gates),
+        what=(*proposal.what, "edited by a person"), note="edited: accept it to put it in place",
+    )  # fmt: skip
+    return store.keep(library.place.state, made)
 
 
 def improve_named(library: Library, name: str, run: str, terms: Terms) -> Improved:

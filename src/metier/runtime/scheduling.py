@@ -44,6 +44,7 @@ def fire(schedule: Schedule, at: datetime, run: Run) -> Outcome:
 def fire_with(model: Model | str, schedule: Schedule, run: Run) -> Outcome:
     """The same, with a model that is at hand.  Each reply and each call of a tool is a step, done once."""
     from ..act.permission import Permission
+    from .afterwards import afterwards
     from .agent import Agent
     from .agents import bounds_of, rules_of
 
@@ -51,8 +52,9 @@ def fire_with(model: Model | str, schedule: Schedule, run: Run) -> Outcome:
     bounds = bounds_of(library.settings, Bounds())
     if schedule.terms.budget:
         bounds = replace(bounds, cost=schedule.terms.budget)
+    after = afterwards(library, model if isinstance(model, str) else "")
     rules = Permission(allow=rules_of(schedule.terms.permissions))
-    session = Agent(library, model, rules=rules, limits=bounds, step=run.step).start()
+    session = Agent(library, model, rules=rules, limits=bounds, after=after, step=run.step).start()
     asked = f"{run.body}\n\nArguments: {schedule.arguments}" if schedule.arguments else run.body
     ended = None
     for event in session.say(asked, "schedule"):

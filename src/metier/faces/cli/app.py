@@ -33,6 +33,8 @@ COMMANDS = {
     "why": ("why:why", "Follow one skill from disk to catalog, step by step."),
     "validate": ("validate:validate", "Check skills strictly, as agentskills.io says."),
     "lint": ("lint:lint", "Find slips in skills, and mend what can be mended."),
+    "improve": ("improve:improve", "Put right what a skill did wrong, checked before it lands."),
+    "proposals": ("proposals:proposals", "List proposed changes of skills; show, accept, reject or edit one."),
     "new": ("new:new", "Write a new skill."),
     "add": ("add:add", "Get skills from a repository, an archive, a site or a folder."),
     "update": ("update:update", "Bring installed skills up to date."),

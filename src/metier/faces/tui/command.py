@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from typing import Any
 
 import click
@@ -22,10 +23,12 @@ def chat(context: Any, model: str, resume: str) -> None:
         from .app import ChatApp
     except ImportError as error:
         raise MissingExtra("the terminal app is not installed", "pip install 'metier[chat]'") from error
+    from ...runtime.afterwards import afterwards
     from ...runtime.agent import Agent
     from ...runtime.agents import agent_files
 
     library = context.library()
     named = agent_files(library).get(context.agent or "")
-    agent = Agent(library, model, named) if named is not None else Agent(library, model)
+    agent = Agent(library, model, after=afterwards(library, model))
+    agent = replace(agent, file=named) if named is not None else agent
     raise click.exceptions.Exit(ChatApp(agent, resume).run() or 0)
