@@ -42,7 +42,7 @@ def test_a_run_in_which_a_skill_failed_is_followed_by_its_improvement_without_an
     assert file.read_text() == RIGHT
     [one] = proposed(desk)
     assert (one["standing"], one["how"]) == ("accepted", "fix")
-    assert {gate["says"] for gate in one["checks"]} == {"yes"}  # type: ignore[index, attr-defined]
+    assert {gate["says"] for gate in one["checks"]} == {"yes"}  # type: ignore[attr-defined]
 
 
 def test_nothing_follows_a_run_where_the_mode_is_off(desk):
@@ -122,4 +122,4 @@ def test_a_skill_that_nothing_is_wrong_with_is_left_alone(desk):
     desk.skill("look", WRONG)
     said = desk.say("improve", "look")
 
-    assert (said.code, said.out) == (0, "look: what is left needs a model, and there is none\n")
+    assert (said.code, said.out) == (0, "look: nothing failed that is the skill's own fault, and there is no model\n")

@@ -11,7 +11,8 @@ from tests.world import World, write_skill
 
 from metier.act.permission import Permission
 from metier.runtime.agent import Agent
-from metier.runtime.improving import Improved, Terms, after_run
+from metier.runtime.improving import Improved, after_run
+from metier.runtime.judging import Terms
 from metier.testing import Script
 from metier.types.event import Ended
 from metier.types.proposal import Proposal

@@ -6,7 +6,8 @@ from tests.improve.failing import AUTO, call, improved, ran, skill
 from metier.improve import store
 from metier.record import Journal, new_id
 from metier.record.journal import folder_of
-from metier.runtime.improving import Terms, after_run, improve_named
+from metier.runtime.improving import after_run, improve_named
+from metier.runtime.judging import Terms
 from metier.testing import Script
 from metier.types.activation import ToolCall
 from metier.types.errors import ModelError, Refused

@@ -5,7 +5,8 @@ from tests.improve.failing import AUTO, call, improved, ran, skill
 from metier.improve import store
 from metier.improve.accept import WATCHED
 from metier.record import history
-from metier.runtime.improving import Terms, after_run
+from metier.runtime.improving import after_run
+from metier.runtime.judging import Terms
 from metier.runtime.landing import land
 from metier.types.proposal import Proposal
 

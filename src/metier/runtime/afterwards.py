@@ -5,14 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from ..host.apart import start_metier
-from ..improve import store
-from ..improve.notice import notice
 from ..record import Trace, trace_of
 from ..record.journal import Journal, folder_of
 from ..types.errors import MetierError
 from ..types.event import Activated, Nested
-from .examining import around, contents, known_of, mode_of
 
 if TYPE_CHECKING:
     from .library import Library
@@ -27,6 +23,8 @@ def afterwards(library: Library, model: str = "") -> Callable[[str], None]:
         except (MetierError, OSError):
             return  # the run is over and was answered: nothing that follows may spoil it
         if wanted:
+            from ..host.apart import start_metier
+
             place = library.place
             words = ["--project", place.cwd, *(("--profile", place.profile) if place.profile else ())]
             words += ["--dialect", library.dialect.name, "improve", "--after", run]
@@ -41,6 +39,10 @@ def needs_looking(library: Library, trace: Trace) -> bool:
     names = trace.skills
     if not names and not delegated:
         return False
+    from ..improve import store  # most runs end before this
+    from ..improve.notice import notice
+    from .examining import around, contents, known_of, mode_of
+
     if any(one.watched is not None and one.skill in names for one in store.proposals(library.place.state)):
         return True
     beside = around(library, (trace,))

@@ -2,43 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..host import state
 from ..host.clock import today
-from ..improve import accept, check, fixes, store
+from ..improve import accept, fixes, store
 from ..improve.check import Draft
-from ..improve.notice import IMPROVER, Around, Known, notice
-from ..improve.texts import SKILL, proses
+from ..improve.notice import IMPROVER, Around, notice
 from ..record import Trace, runs, trace_of
 from ..record.journal import journal_of
 from ..types.errors import BadRequest, MetierError, Refused
-from ..types.proposal import Fault, Gate, Proposal
+from ..types.proposal import Fault, Proposal
 from ..types.skill import Skill
 from . import improver
-from .examining import Contents, around, contents, known_of, look, mode_of, owned, read_again
+from .examining import Contents, around, contents, known_of, mode_of, owned
+from .judging import Terms, Work, gates_of, odd
 from .landing import land, watch
 
 if TYPE_CHECKING:
-    from ..types.model import Model
     from .library import Library
 
 _RECENT = 100
 """Runs that are looked through for failures of the same kind."""
-
-
-class Terms(NamedTuple):
-    """How it is asked for."""
-
-    model: Model | None = None
-    asked: bool = False
-    """A person asked for it by the skill's name."""
-    dry: bool = False
-    """Nothing is written down or put in place."""
-    wish: str = ""
 
 
 class Improved(NamedTuple):
@@ -75,34 +63,12 @@ def _after_run(library: Library, run: str, terms: Terms) -> tuple[Improved, ...]
     return tuple(found)
 
 
-def edited(library: Library, proposal: Proposal, after: Mapping[str, str]) -> Proposal:
-    """A proposal that waits, in a person's own words; what may not be is said, and then it stays as it was."""
-    if proposal.standing != "waiting":
-        raise BadRequest(f"the proposal {proposal.id} is {proposal.standing}", "only one that waits can be edited")
-    skill = next((one for one in library.skills if one.directory == proposal.folder), None)
-    files = contents(proposal.folder)
-    if skill is None or files.digest != proposal.base:
-        raise BadRequest(f"`{proposal.skill}` has changed since the proposal was made", "propose again")
-    before = files.texts
-    draft = Draft(before, {**before, **after}, modelled=False)
-    found = look(skill, draft.before, files.marks), look(skill, draft.after, files.marks)
-    gates = [gate for gate in check.static(draft, *found, ()) if gate.name != "own words"]
-    wrong = [gate for gate in gates if gate.says == "no"]
-    if wrong:
-        raise BadRequest(f"that may not be: {wrong[0].name}: {wrong[0].words}", "edit it again")
-    if not draft.changed:
-        raise BadRequest("that changes nothing in the skill", "reject the proposal instead")
-    changed = {path: draft.after[path] for path in draft.changed}
-    made = replace(
-        proposal, before={path: before[path] for path in changed}, after=changed, gates=tuple(gates),
-        what=(*proposal.what, "edited by a person"), note="edited: accept it to put it in place",
-    )  # fmt: skip
-    return store.keep(library.place.state, made)
-
-
 def improve_named(library: Library, name: str, run: str, terms: Terms) -> Improved:
     """What a person asks for: one skill, from one run, or from all the recent ones that used it."""
-    skill = library.find(name).skill
+    verdict = library.find(name)
+    skill = verdict.skill
+    if not verdict.usable:
+        raise Refused(f"`{name}` may not run here, so it is not improved", f"`metier why {name}` says why", skill.path)
     if run:
         traces = [trace_of(journal_of(library.place.state, run))]
         if traces[0].started.agent == IMPROVER:
@@ -110,8 +76,15 @@ def improve_named(library: Library, name: str, run: str, terms: Terms) -> Improv
         if skill.name not in traces[0].skills:
             raise BadRequest(f"the run {traces[0].run} did not use `{skill.name}`", "`metier runs` says what used what")
     else:
-        traces = [one for one in islice(runs(library.place.state), _RECENT) if skill.name in one.skills]
+        traces = _since_it_changed(library, skill)
     return improve_skill(library, skill, traces, terms._replace(asked=True))
+
+
+def _since_it_changed(library: Library, skill: Skill) -> list[Trace]:
+    """The recent runs that used a skill as it is now."""
+    changed = skill.key[1] / 1e9
+    recent = islice(runs(library.place.state), _RECENT)
+    return [one for one in recent if skill.name in one.skills and one.at >= changed]
 
 
 def improve_skill(library: Library, skill: Skill, traces: Sequence[Trace], terms: Terms) -> Improved:
@@ -132,7 +105,7 @@ def improve_skill(library: Library, skill: Skill, traces: Sequence[Trace], terms
     fixed = fixes.fix(files.texts, known_of(library, skill, files.texts), faults, beside)
     if fixed.what:
         draft = Draft(files.texts, fixed.files, modelled=False)
-        made.append(_settled(library, skill, _Work(files, draft, fixed.cured, fixed.what, traces), terms))
+        made.append(_settled(library, skill, Work(files, draft, fixed.cured, fixed.what, traces), terms))
         if made[-1].standing != "accepted" or terms.dry:
             return Improved(skill.name, tuple(made))
         library = library.reload()
@@ -164,30 +137,20 @@ def _faults(
 def _not_yet(library: Library, skill: Skill, left: Sequence[Fault], terms: Terms) -> str:
     """Why no model is asked; empty where one is."""
     if terms.model is None:
-        return "what is left needs a model, and there is none"
+        left_over = "what is left needs a model" if left else "nothing failed that is the skill's own fault"
+        return f"{left_over}, and there is no model"
     if terms.asked:
         return ""
     if not left:
         return "nothing is left to put right"
     if mode_of(library, skill) == "auto":
         return ""
-    recent = [one for one in islice(runs(library.place.state), _RECENT) if skill.name in one.skills]
+    recent = _since_it_changed(library, skill)
     known, beside = known_of(library, skill, contents(skill.directory).texts), around(library, recent)
     every = [fault for trace in recent for fault in notice(trace, {skill.name: known}, beside) if not fault.bridged]
     if accept.clustered(every):
         return ""
     return f"it failed {sum(one.times for one in every)}×: too little to rewrite it for; ask by name to do it anyway"
-
-
-class _Work(NamedTuple):
-    files: Contents
-    draft: Draft
-    faults: tuple[Fault, ...]
-    what: tuple[str, ...]
-    traces: Sequence[Trace]
-    by: str = ""
-    ended: str = ""
-    """How the improver ended, where it did not finish."""
 
 
 def _by_model(
@@ -197,28 +160,13 @@ def _by_model(
     faults = left or (Fault("asked", skill.name, terms.wish or "look it over", ""),)
     made = improver.written(library, terms.model, skill, faults, terms.wish)
     files = contents(skill.directory)
-    draft = Draft(made.before.texts, made.after.texts, tuple(_odd(made.before, made.after)))
+    draft = Draft(made.before.texts, made.after.texts, tuple(odd(made.before, made.after)))
     words = (made.ended.text.strip() or "the improver said nothing",)
     ended = "" if made.ended.outcome == "finished" else f"{made.ended.outcome}: {made.ended.text}"
-    return _settled(library, skill, _Work(files, draft, faults, words, traces, made.run, ended), terms)
+    return _settled(library, skill, Work(files, draft, faults, words, traces, made.run, ended), terms)
 
 
-def _odd(before: Contents, after: Contents) -> list[str]:
-    """What is other than before, beside the text of files that were there."""
-    texts = {*before.texts} & {*after.texts}
-    found = [f"{path} is gone" for path in before.marks if path not in after.marks]
-    for path, mark in after.marks.items():
-        was = before.marks.get(path)
-        if was is None:
-            found.append(f"{path} is new")
-        elif was.mode != mark.mode:
-            found.append(f"{path} has other permissions")
-        elif was.digest != mark.digest and path not in texts:
-            found.append(f"{path} is no text, and other than it was")
-    return found
-
-
-def _settled(library: Library, skill: Skill, work: _Work, terms: Terms) -> Proposal:
+def _settled(library: Library, skill: Skill, work: Work, terms: Terms) -> Proposal:
     """A draft, checked, written down, and put in place if nobody has to decide."""
     changed = work.draft.changed
     by_rule = not work.draft.modelled
@@ -226,7 +174,7 @@ def _settled(library: Library, skill: Skill, work: _Work, terms: Terms) -> Propo
         store.new_proposal_id(), skill.name, skill.directory, skill.origin.path, work.files.digest,
         {path: work.draft.before[path] for path in changed if path in work.draft.before},
         {path: work.draft.after[path] for path in changed if path in work.draft.before},
-        work.faults, "fix" if by_rule else "model", work.what, tuple(_gates(library, skill, work, terms)), by=work.by,
+        work.faults, "fix" if by_rule else "model", work.what, tuple(gates_of(library, skill, work, terms)), by=work.by,
     )  # fmt: skip
     standing, note = accept.standing(proposal, mode_of(library, skill), owned(library, skill))
     checked = replace(proposal, standing=standing, note=note)
@@ -235,57 +183,3 @@ def _settled(library: Library, skill: Skill, work: _Work, terms: Terms) -> Propo
     if standing == "accepted":
         return land(library, store.keep(library.place.state, replace(checked, standing="waiting")))
     return store.keep(library.place.state, checked)
-
-
-def _gates(library: Library, skill: Skill, work: _Work, terms: Terms) -> list[Gate]:
-    """Every check, those that cost a model's time only where the others let it through."""
-    draft = work.draft
-    if work.ended:
-        return [Gate("improver", "no", work.ended)]
-    if not draft.changed and not draft.odd:
-        return [Gate("improver", "no", "it changed nothing")]
-    marks = work.files.marks
-    before, after = look(skill, draft.before, marks), look(skill, draft.after, marks)
-    gates = list(check.static(draft, before, after, work.faults))
-    if any(gate.says == "no" for gate in gates):
-        return gates
-    gates.append(_replayed(library, skill, work, terms))
-    if check.changed_description(draft):
-        gates.append(_triggers(library, skill, draft))
-    if draft.modelled and terms.model is not None and not any(gate.says == "no" for gate in gates):
-        from .proving import proven
-
-        gates.append(proven(library, skill, draft, terms.model, mode_of(library, skill)))
-    return gates
-
-
-def _replayed(library: Library, skill: Skill, work: _Work, terms: Terms) -> Gate:
-    """Without a model where that is enough; otherwise the run is gone through once more."""
-    texts = proses(work.draft.after)
-    known: Known = known_of(library, skill, work.draft.after)
-    beside = around(library, work.traces)
-    plain = check.replayed(work.faults, texts, known, beside)
-    open_ones = [one for one in work.faults if check.cause_gone(one, texts, known, beside) is None]
-    if plain.says == "no" or not open_ones or terms.model is None:
-        return plain
-    traces = {trace.run: trace for trace in work.traces}
-    for run in dict.fromkeys(one.run for one in open_ones if one.run in traces):
-        faults = tuple(one for one in open_ones if one.run == run)
-        plain = improver.replay(library, terms.model, skill, traces[run], faults, work.draft.after)
-        if plain.says == "no":
-            return plain
-    return plain
-
-
-def _triggers(library: Library, skill: Skill, draft: Draft) -> Gate:
-    """A new description may not be chosen for what its neighbours are for."""
-    from .inspecting import thefts
-
-    changed = read_again(library, skill, draft.after[SKILL])
-    if changed is None:
-        return Gate("triggers", "no", "its description can't be read")
-    before = {(one.owner.path, one.prompt) for one in thefts(library, skill)}
-    new = [one for one in thefts(library, changed) if (one.owner.path, one.prompt) not in before]
-    if new:
-        return Gate("triggers", "no", f"it would be chosen for “{new[0].prompt}”, which is for `{new[0].owner.name}`")
-    return Gate("triggers", "yes", "its neighbours keep their prompts")

@@ -30,7 +30,8 @@ def improve(context: Context, /, name: str | None, **given: Any) -> int:
     What has one clear cure is mended by rule; the rest is written by a model, in a copy.  Every change is checked.
     It lands, or waits in `metier proposals`, as `improve.mode` says.  Exit code 4 if all that was proposed was refused.
     """
-    from ...runtime.improving import Terms, after_run, improve_named
+    from ...runtime.improving import after_run, improve_named
+    from ...runtime.judging import Terms
 
     library = context.library()
     terms = Terms(_model(library, given["model"]), dry=given["dry_run"], wish=given["wish"])

@@ -127,7 +127,7 @@ def _told(done: Proposal, wanted: str) -> int:
 @click.pass_obj
 def edit(context: Context, id: str, path: str, source: str) -> int:
     """Change a proposal before you accept it, in your editor."""
-    from ...runtime.improving import edited
+    from ...runtime.judging import edited
 
     library, found = context.library(), store.find(_home(context), id)
     chosen = path or (next(iter(found.after)) if len(found.after) == 1 else "")
