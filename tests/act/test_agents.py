@@ -1,9 +1,12 @@
 """Agents as Markdown, subagents, and what does and does not come back from them."""
 
+from dataclasses import replace
+
 import pytest
 from tests.act.talking import call, greeter, session, spoken
 from tests.world import write_skill
 
+from metier.act.permission import Permission
 from metier.parse.agent import agent_of
 from metier.record import runs
 from metier.runtime.acting import agent_for
@@ -156,6 +159,26 @@ def test_a_question_inside_a_subagent_reaches_the_person(world):
     assert events[-1].outcome == "finished"
 
 
+def test_an_agents_list_of_skills_holds_after_the_disk_was_looked_at_again(world):
+    greeter(world)
+    write_skill(world.home / ".metier/skills/other", "Another one.")
+    agent_file(world.home / ".metier/agents", "scout", "skills: [greet]\n")
+    talk, _model = session(
+        world,
+        [
+            call("delegate", agent="scout", task="Look."),
+            call("write_file", path="a.txt", content="a"),
+            call("skill_use", skill_name="other"),
+            "inner",
+            "outer",
+        ],
+    )
+    events = spoken(talk, "go", answer="once")
+
+    used = [one.event for one in events if isinstance(one, Nested) and isinstance(one.event, Used)]
+    assert [(one.call.name, one.error) for one in used] == [("write_file", False), ("skill_use", True)]
+
+
 def test_what_is_delegated_is_paid_for_by_whoever_delegated_it(world):
     write_skill(world.home / ".metier/skills/make", "Makes.", "Make it.\n", "context: fork\n")
     use = call("skill_use", skill_name="make")
@@ -163,3 +186,19 @@ def test_what_is_delegated_is_paid_for_by_whoever_delegated_it(world):
     events = spoken(talk, "go")
 
     assert events[-1].outcome == "out-of-tokens"
+
+
+@pytest.mark.parametrize(
+    ("command", "done"),
+    [("git --version", True), ("git", True), ("ls", False), ("git --version; touch made", False)],
+)
+def test_a_list_of_tools_limits_calls_by_their_pattern_whatever_is_allowed(world, command, done):
+    agent_file(world.state / "agents", "narrow", "tools: Read, Bash(git *)\n", "x")
+    model = Script([call("Bash", command=command), "Done."])
+    agent = agent_for(world.open(), model, "narrow")  # type: ignore[arg-type]
+    spoken(replace(agent, rules=Permission(otherwise="allow")).start(), "go")
+
+    assert [one.name for one in model.requests[0].tools if "skill" not in one.name] == ["read_file", "run_command"]
+    refused = "this agent may call run_command(git *) and nothing else" in model.requests[1].messages[-1].text
+    assert refused is not done
+    assert not (world.project / "made").exists()

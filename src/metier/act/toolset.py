@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import TypeAlias
 
+from ..host.stopping import until
 from ..types.activation import Message, ToolCall
 from ..types.errors import MetierError
 from ..types.event import EXIT_CODES, Ended, Outcome, Steps
@@ -23,10 +24,6 @@ class Ending(Exception):
         super().__init__(outcome)
         self.outcome = outcome
         self.text, self.reason, self.hint, self.code = text, reason or outcome, hint, code
-
-    def __reduce__(self) -> tuple[type[Ending], tuple[str, ...]]:
-        """Copied whole, where a durable step keeps it."""
-        return Ending, (self.outcome, self.text, self.reason, self.hint, self.code)  # type: ignore[return-value]
 
     def event(self, usage: Usage, seconds: float, messages: tuple[Message, ...] = ()) -> Ended:
         code = self.code or EXIT_CODES[self.outcome]
@@ -45,8 +42,8 @@ class Toolset:
     call: Calling
 
 
-def toolset(tools: Sequence[Tool]) -> Toolset:
-    """Tools by name, with nothing in between."""
+def toolset(tools: Sequence[Tool], stopped: Callable[[], bool] = lambda: False) -> Toolset:
+    """Tools by name, with nothing in between; what they run ends when it is not wanted any more."""
     table = {tool.name: tool for tool in tools}
 
     def call(wanted: ToolCall) -> Steps[Answer]:
@@ -60,6 +57,7 @@ def toolset(tools: Sequence[Tool]) -> Toolset:
             return Answer(told, error=True, reason="bad-arguments")
         if tool.steps is not None:
             return (yield from tool.steps(wanted))
-        return tool.call(wanted.arguments)
+        with until(stopped):
+            return tool.call(wanted.arguments)
 
     return Toolset(tuple(tools), call)

@@ -16,9 +16,9 @@ from ..types.settings import ConfiguredRoot, Settings
 
 TOP = (
     "skills", "limits", "catalog", "search", "roots", "plugins", "dialects", "dialect", "agents", "model", "models",
-    "agent", "mcp", "sandbox", "improve", "config",
+    "agent", "mcp", "sandbox", "record", "improve", "config",
 )  # fmt: skip
-OWN = ("sandbox", "model", "models", "agent", "mcp", "improve")
+OWN = ("sandbox", "model", "models", "agent", "mcp", "record", "improve")
 """What only the user's own file may say: who is asked, what may be done, what is started."""
 AGENT = ("allow", "ask", "deny", "network", "turns", "tokens", "seconds", "cost")
 MODEL = ("provider", "model", "url", "key", "window", "reply", "input_price", "output_price")
@@ -38,21 +38,9 @@ _ROOT = ("path", "dialect", "label")
 CATALOG = ("policy", "pinned")
 SEARCH = ("dense",)
 IMPROVE = ("mode",)
-_TABLES = (
-    "skills",
-    "limits",
-    "catalog",
-    "search",
-    "sandbox",
-    "improve",
-    "agents",
-    "dialects",
-    "config",
-    "models",
-    "agent",
-    "mcp",
-)
-_KINDS = {**dict.fromkeys(_TABLES, dict), "dialect": str, "model": str}
+RECORD = ("days", "runs")
+_TABLES = ("skills", "limits", "catalog", "search", "sandbox", "agents", "dialects", "config", "models", "agent", "mcp")
+_KINDS = {**dict.fromkeys((*_TABLES, "record", "improve"), dict), "dialect": str, "model": str}
 _at_line = re.compile(r"\(at line (\d+), column \d+\)").search
 
 
@@ -75,6 +63,7 @@ def settings_of(text: str, marks: list[Mark]) -> Settings:
     _check_sandbox(tree.get("sandbox", {}), marks)
     _check_improve(tree.get("improve", {}), marks)
     _check_acting(tree, marks)
+    _check_record(tree.get("record", {}), marks)
     return Settings(
         tree=tree,
         roots=_roots(tree.get("roots", []), marks),
@@ -235,6 +224,15 @@ def _check_improve(improve: dict[str, object], marks: list[Mark]) -> None:
     if "mode" in improve and improve["mode"] not in get_args(Improving):
         marks.append(Mark("config-type", 0, ("improve.mode", "one of " + ", ".join(get_args(Improving)))))
         del improve["mode"]
+
+
+def _check_record(record: dict[str, object], marks: list[Mark]) -> None:
+    _name_unknown("record.", record, RECORD, marks)
+    for key in RECORD:
+        said = record.get(key, 1)
+        if not isinstance(said, int) or isinstance(said, bool) or said < 0:
+            marks.append(Mark("config-type", 0, (f"record.{key}", "a number, 0 for no end")))
+            del record[key]
 
 
 def _check_permissions(where: str, table: object, marks: list[Mark]) -> None:

@@ -14,7 +14,7 @@ from ..schedule import skills
 from ..types.activation import Activation, By, Call, Message
 from ..types.catalog import Command
 from ..types.errors import Changed, Refused, UnknownSkill
-from ..types.event import EXIT_CODES, Activated, Ended, Heard, Steps, Used
+from ..types.event import EXIT_CODES, Activated, Ended, Heard, Steps, Suggested, Used
 from ..types.skill import Skill
 
 if TYPE_CHECKING:
@@ -28,23 +28,30 @@ def enter(session: Session, text: str, by: By) -> Steps[bool]:
     found = session.library.match(text)
     if found.at is None:
         _known_or_no_command(session, text)
-        yield Heard(text, by, (Message("user", text), *_suggested(session, text)))
+        yield Heard(text, by, (Message("user", text),))
+        yield from _suggested(session, text)
         return True
     table = session.library.commands()
     command = table[found.at]
     if command.skill is None:
         rules = session.library.dialect.serving.commands
         message = skills.manual(session.library.place, command.name, found.arguments, rules)
+        session.by_hand = True
         yield Heard(text, by, (Message("user", message),))
         return True
     called, arguments = _stacked(session, command, found.arguments, table)
     return (yield from _call(session, called, arguments, (text, found.user_message, by)))
 
 
-def _suggested(session: Session, text: str) -> tuple[Message, ...]:
+def _suggested(session: Session, text: str) -> Steps[None]:
     """The skills that answer this best, where the catalog could not list them all."""
-    found = session.library.catalog(request=text).ranked if "skill_search" in session.tools().names else ""
-    return (Message("user", found, tag="suggested"),) if found else ()
+    if "skill_search" not in session.tools().names:
+        return
+    found = session.library.catalog(request=text)
+    if found.ranked:
+        shown = tuple(entry.skill.path for entry in found.suggested if entry.skill is not None)
+        would = session.library.finder.shadow(text)
+        yield Suggested(shown, would, (Message("user", found.ranked, tag="suggested"),))
 
 
 def _known_or_no_command(session: Session, text: str) -> None:
@@ -113,7 +120,7 @@ def beside(session: Session, message: str) -> tuple[Message, ...]:
 def activated(session: Session, skill: Skill, call: Call, message: str) -> Activated:
     """A skill that a person called, delivered as the dialect does it."""
     activation = rendered(session, skill, call)
-    desk = session.library.desk(cwd=session.agent.cwd, by=call.by)
+    desk = session.desk(call.by)
     serving = session.library.dialect.serving
     messages = deliver(activation, serving, desk.resources(skill), "")
     if serving.delivery == "model-reads":
@@ -128,7 +135,7 @@ def rendered(session: Session, skill: Skill, call: Call) -> Activation:
     """The instructions; a file that changed under us is looked at again, once."""
 
     def render(skill: Skill) -> Activation:
-        desk = session.library.desk(cwd=session.agent.cwd, by=call.by, write=session.agent.writable)
+        desk = session.desk(call.by)
         activation = desk.render(desk.skill(skill.name), call)
         return replace(activation, text=session.agent.hide(activation.text))
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, get_args
 
 from ..host import paths
+from ..host.checkout import repository_of
 from ..resolve.overlay import is_never, overlay
 from ..types.dialect import Shell
 from ..types.errors import Refused
@@ -43,7 +44,8 @@ def granted(library: Library, skill: Skill) -> Granted:
 
     def places(key: str) -> tuple[str, ...]:
         written = said.get(key) if key in said else asked.words(key)
-        return tuple(paths.absolute(str(one), base, home) for one in _list(written))
+        named = (str(one).replace("$METIER_HOME", library.place.state) for one in _list(written))
+        return tuple(paths.absolute(one, base, home) for one in named)
 
     network = said.get("network") if "network" in said else _yes(asked, "network")
     hosts = tuple(map(str, _list(said.get("hosts") if "hosts" in said else asked.words("hosts"))))
@@ -78,6 +80,9 @@ def environment(library: Library, skill: Skill) -> dict[str, str]:
     entry = library.settings.entry(skill.settings_key)
     env.update(overlay(entry.env, declared, env, needs.primary_env, entry.api_key).added)
     env.update(_options(skill.options, "METIER_OPTION_"))
+    reached = granted(library, skill).permissions
+    if any(paths.is_inside(one, library.place.state) for one in (*reached.read, *reached.write)):
+        env["METIER_HOME"] = library.place.state  # it works on metier's own files, and has to find them
     env |= {"SKILL_DIR": skill.directory, "CLAUDE_SKILL_DIR": skill.directory, "PYTHONDONTWRITEBYTECODE": "1"}
     return env
 
@@ -98,7 +103,7 @@ def box(library: Library, skill: Skill, cwd: str, write: tuple[str, ...], schedu
     """The boundary for a skill's programs: its folder, the working folder and project to read, and what is granted."""
     given = granted(library, skill).permissions
     project = library.place.project
-    readable = (cwd, project) if paths.is_inside(cwd, project) else (cwd,)
+    readable = (cwd, project, *filter(None, [repository_of(project)])) if paths.is_inside(cwd, project) else (cwd,)
     home = library.place.home
     outer = tuple(one for one in readable if one not in ("/", home) and not paths.is_inside(home, one))
     tools = f"{library.place.state}/tools"  # what metier installed for skills is theirs to run

@@ -173,6 +173,8 @@ class Serving:
     """The tools a model reaches skills with."""
     commands: Commands = field(default_factory=Commands)
     limits: Limits = field(default_factory=Limits)
+    history: bool = False
+    """Whether agents get the tools that look at what skills were, although their files do not name them."""
     plugins: bool = True
     improving: Improving = "review"
     """What becomes of skills in its roots that fail, where nobody says otherwise."""
