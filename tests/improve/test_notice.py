@@ -4,6 +4,7 @@ import pytest
 from tests.improve.failing import AUTO, call, improved, ran, skill
 
 from metier.improve import store
+from metier.improve.accept import A_DAY
 from metier.record import Journal, new_id
 from metier.record.journal import folder_of
 from metier.runtime.improving import after_run, improve_named
@@ -119,6 +120,17 @@ def test_a_skill_is_not_rewritten_again_and_again(world):
     assert again.proposals == ()
     assert "the same was proposed before" in again.words
     assert model.requests == []
+
+
+def test_only_so_many_proposals_are_made_for_a_skill_in_a_day(world):
+    file = skill(world, "Begin.\n")
+    for number in range(A_DAY + 1):
+        file.write_text(file.read_text() + f"Run `sh gone{number}.sh`.\n")
+        run = ran(world, call("run_command", command=f"sh gone{number}.sh"))
+        found, _ = improved(world, run, ["I can't tell."])
+
+    assert found.proposals == ()
+    assert found.words == f"{A_DAY} proposals were made for it today"
 
 
 def test_with_the_mode_off_nothing_is_proposed_unless_somebody_asks(world):

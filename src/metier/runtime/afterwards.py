@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from ..record import Trace, trace_of
 from ..record.journal import Journal, folder_of
 from ..types.errors import MetierError
-from ..types.event import Activated, Nested
+from ..types.event import Nested, Used
 
 if TYPE_CHECKING:
     from .library import Library
@@ -35,7 +35,8 @@ def afterwards(library: Library, model: str = "") -> Callable[[str], None]:
 
 def needs_looking(library: Library, trace: Trace) -> bool:
     """Whether a run says anything about its skills: something failed that is theirs, or a change is being watched."""
-    delegated = any(isinstance(one, Nested) and isinstance(one.event, Activated) for one in trace.events)
+    inner = [one.event for one in trace.events if isinstance(one, Nested)]
+    delegated = any(isinstance(one, Used) and one.failed for one in inner)
     names = trace.skills
     if not names and not delegated:
         return False
