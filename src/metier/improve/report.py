@@ -47,13 +47,13 @@ def page(found: Benchmark) -> str:
     name = _text(found.suite.skill)
     tone = _TONES[found.comparison.verdict] if found.comparison else "calm"
     count = len(found.suite.cases)
-    about = f"{count} {'case' if count == 1 else 'cases'}, {found.runs} runs of each in each arm, {_text(found.model)}"
+    about = f"{count} {'case' if count == 1 else 'cases'}, {found.runs} {'run' if found.runs == 1 else 'runs'} of each"
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
         '<meta name="viewport" content="width=device-width">\n'
         f"<title>Evals of {name}</title>\n<style>{_STYLE}</style>\n</head>\n<body>\n"
-        f'<h1>{name}</h1>\n<p class="dim">{about}, {_text(found.at)}</p>\n'
+        f'<h1>{name}</h1>\n<p class="dim">{about}, {_text(found.model)}, {_text(found.at)}</p>\n'
         f'<p class="verdict {tone}">{_text(said(found))}</p>\n'
         f"<h2>Checks passed</h2>\n{_arms(found)}\n"
         f"<h2>Cases</h2>\n{''.join(_case(found, case) for case in found.suite.cases)}\n"
@@ -113,14 +113,18 @@ def _case(found: Benchmark, case: Case) -> str:
         scores.append(f"{_NAMES[arm]} {percent(sum(decided) / len(decided)) if decided else 'undecided'}")
     inner = "".join(_sample(one) for one in mine)
     return (
-        f'<details><summary>{_text(case.id, 60)}: {_text(case.prompt, 90)}<span class="score dim">'
+        f'<details><summary>{_text(case.id, 30)}: {_text(case.prompt, 50)}<span class="score dim">'
         f"{', '.join(scores)}</span></summary>\n<pre>{_text(case.prompt, _PROMPT)}</pre>\n{inner}</details>\n"
     )
 
 
 def _sample(sample: Sample) -> str:
     made = sample.made
-    how = [f"{made.seconds:.1f} s", f"{made.tokens:,} tokens", f"{made.calls} tool calls"]
+    how = [
+        f"{made.seconds:.1f} s",
+        f"{made.tokens:,} tokens",
+        f"{made.calls} tool call{'' if made.calls == 1 else 's'}",
+    ]
     if made.outcome != "finished":
         how.append(f"ended: {made.outcome}")
     if sample.arm != "without_skill" and not made.activated:
