@@ -8,7 +8,7 @@ RUN := $(BIN)/python
 MAKEFLAGS += --no-builtin-rules
 .DELETE_ON_ERROR:
 .DEFAULT_GOAL := help
-.PHONY: help venv try test lint fix bench bench-select fuzz soak docs map lock clean
+.PHONY: help venv try test lint fix bench bench-select fuzz soak mutants interop docs map lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' Makefile
@@ -49,6 +49,12 @@ fuzz: $(STAMP) ## feed the parsers what nobody would write
 
 soak: $(STAMP) ## run the tests, the long ones too
 	METIER_SOAK=1 $(RUN) -m pytest
+
+interop: $(STAMP) ## let other people's MCP clients try the server (needs npm)
+	$(RUN) scripts/interop.py
+
+mutants: $(STAMP) ## take each defence away in a copy, and see that its tests fail (ROWS="C013 C040" for some)
+	$(RUN) -m scripts.mutate $(ROWS)
 
 docs: $(STAMP) ## write the generated documentation
 	$(RUN) scripts/docs.py

@@ -177,6 +177,7 @@ SERVING: dict[str, tuple[str, Callable[[Serving], str]]] = {
     "delivery": ("instructions arrive", lambda one: _DELIVERY[one.delivery]),
     "tools": ("the model's tools", lambda one: codes(one.tools)),
     "limits": ("limits", lambda one: _limited(one.limits)),
+    "history": ("`git_log` and `git_rollback`", lambda one: "yes" if one.history else "where an agent names them"),
     "plugins": ("skills of plugins", lambda one: _yes(one.plugins)),
     "unlisted_agent": ("an agent that lists no skills gets", lambda one: one.unlisted_agent),
 }

@@ -68,6 +68,7 @@ _TOP = {
     "agent": "what agents may do (below)",
     "mcp": "MCP servers whose tools agents get (below)",
     "sandbox": "how programs of skills are kept apart from the machine (below)",
+    "record": "how long the journals of runs are kept (below)",
     "config": "settings that skills ask for in `config.requiresConfig`, as you like",
 }
 _ROOT = {
@@ -117,6 +118,10 @@ _AGENT_RULES = {
     "tokens": "tokens in one turn",
     "seconds": "seconds that one turn may take",
     "cost": "US dollars that one turn may cost, where prices are known",
+}
+_RECORD = {
+    "days": "days that the journal of a run is kept; 180 otherwise, 0 for no end",
+    "runs": "runs that are kept, the newest; 5000 otherwise, 0 for no end",
 }
 _SERVER = {
     "command": "the program that is the server",
@@ -206,6 +211,9 @@ def configuration() -> str:
         "## mcp.NAME",
         "Only your own configuration is asked. Its tools are called `mcp__NAME__…`.",
         _keys("", config.SERVER, _SERVER),
+        "## record",
+        "Only your own configuration is asked. Older journals go when the next run begins.",
+        _keys("record.", config.RECORD, _RECORD),
         "## limits",
         _limits(),
         "## catalog",

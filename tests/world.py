@@ -109,10 +109,12 @@ def python(
     )
 
 
-def as_somebody_else(code: str, *arguments: str, env: Mapping[str, str] | None = None, cwd: Path | None = None) -> str:
-    """What a piece of Python prints when it runs without root's right to read everything."""
+def as_somebody_else(
+    code: str, *arguments: str, env: Mapping[str, str] | None = None, cwd: Path | None = None, first: str = ""
+) -> str:
+    """What a piece of Python prints when it runs without root's right to read everything; `first` still has it."""
     drop = "import os\nif os.getuid() == 0:\n    os.setgroups([])\n    os.setgid(65534)\n    os.setuid(65534)\n"
-    done = python(_OPEN_DOORS + drop + code, *arguments, env=env, cwd=cwd)
+    done = python(_OPEN_DOORS + first + drop + code, *arguments, env=env, cwd=cwd)
     assert done.returncode == 0, done.stderr
     return done.stdout
 

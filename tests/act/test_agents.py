@@ -156,6 +156,26 @@ def test_a_question_inside_a_subagent_reaches_the_person(world):
     assert events[-1].outcome == "finished"
 
 
+def test_an_agents_list_of_skills_holds_after_the_disk_was_looked_at_again(world):
+    greeter(world)
+    write_skill(world.home / ".metier/skills/other", "Another one.")
+    agent_file(world.home / ".metier/agents", "scout", "skills: [greet]\n")
+    talk, _model = session(
+        world,
+        [
+            call("delegate", agent="scout", task="Look."),
+            call("write_file", path="a.txt", content="a"),
+            call("skill_use", skill_name="other"),
+            "inner",
+            "outer",
+        ],
+    )
+    events = spoken(talk, "go", answer="once")
+
+    used = [one.event for one in events if isinstance(one, Nested) and isinstance(one.event, Used)]
+    assert [(one.call.name, one.error) for one in used] == [("write_file", False), ("skill_use", True)]
+
+
 def test_what_is_delegated_is_paid_for_by_whoever_delegated_it(world):
     write_skill(world.home / ".metier/skills/make", "Makes.", "Make it.\n", "context: fork\n")
     use = call("skill_use", skill_name="make")

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 from tests.act.toolbox import Tools
-from tests.world import World, write_skill
+from tests.world import World, as_somebody_else, world_for_everybody, write_skill
 
+from metier.host import files
 from metier.runtime.desk import PAGE
 
 
@@ -104,6 +105,17 @@ def test_scripts_behind_links_and_special_files_are_not_offered(tools: Tools):
         assert "oops" not in answer.text
 
 
+@pytest.mark.parametrize(
+    "name", ["-c.sh", "--version.py", "two words.sh", "line\nbreak.sh", "$(touch pwned).sh", "*.py"]
+)
+def test_a_script_with_an_odd_name_or_an_odd_beginning_is_a_script_and_no_option(tools: Tools, name: str):
+    text = "print('it ran')\n" if name.endswith(".py") else "#!/no/such/shell\r\necho it ran #\r\n"
+    (tools.root / "lint" / "scripts" / name).write_text(text, newline="")
+
+    assert tools("skill_run_script", skill_name="lint", script_name=name).text.strip() == "it ran"
+    assert not list(tools.root.parent.rglob("pwned"))
+
+
 def test_a_scripts_folder_that_is_a_link_is_none(tools: Tools, world: World, tmp_path: Path):
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "elsewhere" / "x.sh").write_text("echo it ran")
@@ -116,7 +128,7 @@ def test_a_scripts_folder_that_is_a_link_is_none(tools: Tools, world: World, tmp
 
 
 def test_a_long_file_is_read_in_parts_that_together_are_the_file(tools: Tools):
-    text = "é" * PAGE + "ende"
+    text = "a" + "é" * PAGE + "ende"
     (tools.root / "lint" / "long.txt").write_text(text, encoding="utf-8")
     parts: list[str] = []
     offset: int | None = 0
@@ -128,7 +140,7 @@ def test_a_long_file_is_read_in_parts_that_together_are_the_file(tools: Tools):
     size = len(text.encode())
     assert "".join(parts) == text
     assert len(parts) == 3
-    ending = f"\n[{size - PAGE} of {size} bytes left: go on with offset {PAGE}]"
+    ending = f"\n[{size - PAGE + 1} of {size} bytes left: go on with offset {PAGE - 1}]"
     assert tools.file("long.txt").text.endswith(ending)
     assert tools.file("long.txt", size).text == ""
     assert tools.file("long.txt", 10**11).text == ""
@@ -188,6 +200,49 @@ def test_a_link_to_a_private_file_gives_nothing_away(tools: Tools):
     (skill / "env").symlink_to(".env")
 
     assert "TOKEN" not in tools.file("env").text
+
+
+def test_a_file_that_may_not_be_read_is_said_to_be_such():
+    with world_for_everybody() as world:
+        write_skill(world.project / "skills" / "lint")
+        shut = world.project / "skills" / "lint" / "shut.md"
+        shut.write_text("Secret text.")
+        shut.chmod(0)
+        code = (
+            "import sys\nfrom metier.runtime.opening import open_at, Request\nfrom metier.types.place import Place\n"
+            "from metier.runtime.desk import LibraryDesk\nfrom metier.act.tools import tools_of\n"
+            "base = sys.argv[1]\nplace = Place(base, base, base, base + '/none', {}, 'linux', '')\n"
+            "desk = LibraryDesk(open_at(place, Request('agentmd', ['lint'], base + '/skills', False)), base)\n"
+        )
+        ask = (
+            "print(tools_of(desk, ['skill_read_file'])[0].call({'skill_name': 'lint', 'file_path': 'shut.md'}).text)\n"
+        )
+        said = as_somebody_else(ask, str(world.project), first=code)
+    assert said == "Can't be read: 'shut.md' (permission denied)\n"
+
+
+@pytest.fixture
+def plain_walk() -> Iterator[None]:
+    files.use_plain_walk(True)
+    yield
+    files.use_plain_walk(False)
+
+
+@pytest.mark.usefixtures("plain_walk")
+def test_without_the_one_call_no_path_leads_out_of_a_skill_either(tools: Tools, tmp_path: Path):
+    skill = tools.root / "lint"
+    (tmp_path / "secret").write_text("Secret text.")
+    links: dict[str, Path | str] = {
+        "out": tmp_path / "secret", "up": "../other/SKILL.md", "folder": tmp_path, "loop": "loop",
+        "references/up": "../../other/SKILL.md",
+    }  # fmt: skip
+    for name, target in links.items():
+        (skill / name).symlink_to(target)
+    (skill / "in").symlink_to("references/rules.md")
+
+    for path in ("out", "up", "folder/secret", "loop", "references/up"):
+        assert tools.file(path).text == f"Access denied: '{path}' is outside skill directory"
+    assert tools.file("in").text == "Be kind.\n"
 
 
 # OpenClaw's `read` takes a location as the catalog prints it.

@@ -1,10 +1,14 @@
 """A conversation, turn by turn, with a model that follows a script."""
 
+import threading
+
 import pytest
 from tests.act.talking import call, greeter, kinds, session, spoken
+from tests.host.boxes import alive, soon
 from tests.world import write_skill
 
 from metier.record import trace_of
+from metier.record.funnel import funnel, turns_of
 from metier.record.journal import journal_of
 from metier.runtime.agent import Agent
 from metier.testing import Script
@@ -29,6 +33,19 @@ def test_a_skill_is_activated_its_script_is_run_and_the_model_answers(world):
     assert [one.skill for one in events if isinstance(one, Activated)] == ["greet"]
     assert "Greet them: Bob" in model.requests[1].messages[-1].text
     assert events[-1] == Ended("finished", "Done.", usage=events[-1].usage, seconds=events[-1].seconds)
+
+
+def test_a_skill_that_was_not_granted_is_refused_and_the_journal_says_so(world):
+    greeter(world)
+    write_skill(world.home / ".metier" / "skills" / "secret", body="Secret text.\n")
+    model = Script([call("skill_use", skill_name="secret"), "Then not."])
+    talk = Agent(world.open(agent=["greet"]), model).start()
+    spoken(talk, "use secret")
+
+    kept = [one for one in trace_of(journal_of(str(world.state), "last")).events if isinstance(one, Used)]
+    assert [(one.call.name, one.error) for one in kept] == [("skill_use", True)]
+    assert kept[0].text.startswith("Skill 'secret' is not enabled for this agent")
+    assert "Secret text." not in str(model.requests)
 
 
 def test_a_run_is_its_events_and_can_be_gone_on_with(world):
@@ -80,6 +97,24 @@ def test_a_stop_from_elsewhere_ends_the_turn_and_leaves_no_call_without_answer(w
     assert spoken(talk, "and?")[-1].outcome == "finished"
 
 
+def test_a_stop_from_elsewhere_ends_a_program_that_runs(world):
+    file = greeter(world)
+    (file.parent / "scripts" / "wait.sh").write_text("sleep 86398\n")
+    talk, _model = session(world, [call("skill_run_script", skill_name="greet", script_name="wait.sh"), "Yes."])
+
+    def stop() -> None:
+        assert soon(lambda: alive("86398"), 60)
+        talk.stop()
+
+    stopping = threading.Thread(target=stop)
+    stopping.start()
+    events = spoken(talk, "wait")
+    stopping.join()
+
+    assert events[-1].outcome == "interrupted"
+    assert not alive("86398")
+
+
 def test_two_cannot_go_on_with_one_run_at_the_same_time(world):
     talk, _ = session(world, ["One\ntwo."])
     turn = talk.say("count")
@@ -106,6 +141,45 @@ def test_where_the_catalog_could_not_list_all_the_best_for_a_request_stand_at_th
     assert "skill_search" in [tool.name for tool in model.requests[0].tools]
     assert model.requests[1].system == model.requests[0].system
     assert model.requests[1].messages[:2] == model.requests[0].messages
+
+
+def test_what_is_used_most_is_listed_where_not_all_can_be_and_stays_listed(world):
+    for number in range(40):
+        write_skill(world.home / f".metier/skills/filler-{number:02}", f"Does filler number {number}.")
+    world.state.mkdir(exist_ok=True)
+    (world.state / "config.toml").write_text("[limits]\ncharacters = 2000\n")
+    first, _ = session(world, ["Yes.", "And again."])
+    spoken(first, "/filler-39")
+    second, model = session(world, ["Yes.", "And again."])
+    spoken(second, "hello")
+    spoken(Agent(world.open(), model).resume(second.run), "more")
+
+    assert "filler-39" not in first.conversation.system
+    assert "filler-39" in second.conversation.system
+    assert [type(event).__name__ for event in trace_of(journal_of(str(world.state), second.run)).events].count(
+        "Offered"
+    ) == 0
+
+
+def test_the_journal_says_what_was_shown_and_chosen_at_which_rank(world):
+    for number in range(40):
+        write_skill(world.home / f".metier/skills/filler-{number}", f"Does filler number {number}.")
+    weaver = write_skill(world.home / ".metier/skills/weaver", "Weaves carpets out of wool and silk.")
+    world.state.mkdir(exist_ok=True)
+    (world.state / "config.toml").write_text("[limits]\ncharacters = 2000\n")
+    talk, _ = session(world, [call("skill_use", skill_name="weaver"), "Woven.", "Yes."])
+    spoken(talk, "please weave a carpet")
+    spoken(talk, "/filler-1")
+    first, second = turns_of(trace_of(journal_of(str(world.state), "last")).events)
+
+    assert first.shown[str(weaver)] == 1
+    assert {engine: found[0] for engine, found in first.would.items()} == {
+        "lexical": str(weaver),
+        "plain": str(weaver),
+    }
+    assert (first.activated, first.by, first.used, first.outcome) == (str(weaver), "model", True, "finished")
+    assert (second.by, second.shown.get(second.activated)) == ("user", 0)
+    assert funnel([first, second]).recall["lexical"][1] == 1.0
 
 
 def test_what_fills_the_window_is_told_by_part_and_by_skill(world):

@@ -14,7 +14,9 @@ from tests.act.toolbox import ALL_TOOLS, Tools
 from tests.world import World, write_skill
 
 from metier.act.tools import tools_of
+from metier.act.tools.scripts import words_of
 from metier.host import process
+from metier.types.errors import BadRequest
 
 
 @pytest.fixture
@@ -143,6 +145,29 @@ def test_no_argument_makes_a_tool_fail(tools: Tools, tool: str, arguments: dict[
         answer = tools(tool, **sent)
         assert isinstance(answer.text, str)
         assert isinstance(answer.error, bool)
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ("'$(touch pwned)' `touch pwned` $HOME *", "$(touch pwned)|`touch|pwned`|$HOME|*|"),
+        ("a;touch pwned && touch pwned | sh", "a;touch|pwned|&&|touch|pwned|||sh|"),
+        (["$(touch pwned)", "", "-c"], "$(touch pwned)||-c|"),
+    ],
+)
+def test_arguments_of_a_script_are_words_and_nothing_a_shell_reads(tools: Tools, given: object, words: str):
+    answer = tools("skill_run_script", skill_name="lint", script_name="say.sh", script_args=given)
+    assert answer.text.partition("\n")[0] == words
+    assert not list(tools.root.parent.rglob("pwned"))
+
+
+def test_too_many_arguments_and_ones_with_a_nul_are_refused_in_words(tools: Tools):
+    many = tools("skill_run_script", skill_name="lint", script_name="say.sh", script_args=["a" * 20] * 10_000)
+    assert (many.error, many.text.partition(" bytes")[0]) == (True, "script_args has more than 100,000")
+    nul = tools("skill_run_script", skill_name="lint", script_name="say.sh", script_args=["a\0b"])
+    assert (nul.error, nul.text) == (True, "script_args holds a NUL character. Leave it out.")
+    with pytest.raises(BadRequest, match="NUL"):
+        words_of(("a\0b",))
 
 
 def test_many_threads_at_once_get_each_their_own_answer(tools: Tools):

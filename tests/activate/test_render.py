@@ -96,6 +96,13 @@ def test_all_commands_of_a_body_share_a_budget():
     assert text == f" ok ok {over} {over}"
 
 
+@pytest.mark.parametrize("dialect", ["umbra", "agentmd"])
+def test_what_a_failing_command_complains_of_is_no_order_to_a_terminal(dialect: str):
+    text = activated("!`x`", "", dialect, Said(Ran(2, "out\x1b[2J", "bad\x1b]52;c;eA==\x07 thing\u202e"))).text
+    assert "bad thing" in text or "out" in text
+    assert not {"\x1b", "\x07", "\u202e"} & set(text)
+
+
 def test_a_value_with_a_nul_or_too_long_for_any_program_is_refused_in_words():
     assert "NUL" in refusal("echo $1", ("a\0b",))
     assert "bytes" in refusal("echo $1", ("x" * 200_000,))
@@ -120,12 +127,16 @@ def test_an_absurd_index_is_left_as_it_stands_in_claude_code():
 
 def test_hidden_orders_are_taken_out_for_the_model_and_the_record_says_so():
     found = activated(
-        "Be\u202e good\U000e0041\U000e0042. \u0645\u06cc\u200c\u062e\u0648 👩\u200d💻 🏴\U000e0067\U000e0062\U000e007f"
+        "Be\u202e good\U000e0041\U000e0042.\ufe01\U000e0123 \u0645\u06cc\u200c\u062e\u0648 👩\u200d💻 🏴\U000e0067\U000e0062\U000e007f"
     )
 
     assert found.text == "Be good. \u0645\u06cc\u200c\u062e\u0648 👩\u200d💻 🏴\U000e0067\U000e0062\U000e007f"
     removed = [one for one in found.inserts if one.kind == "removed"]
-    assert [(one.source, one.at) for one in removed] == [("\u202e", 2), ("\U000e0041\U000e0042", 7)]
+    assert [(one.source, one.at) for one in removed] == [
+        ("\u202e", 2),
+        ("\U000e0041\U000e0042", 7),
+        ("\ufe01\U000e0123", 8),
+    ]
     assert removed[1].note == "hidden characters U+E0041 U+E0042"
 
 

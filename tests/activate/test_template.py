@@ -42,6 +42,7 @@ def test_an_unknown_variable_stays_and_a_known_one_is_filled_even_behind_a_backs
 
 def test_an_absurd_number_is_a_missing_word():
     assert filled("umbra", "${@:2:99999999999999999999} $99999999999999999999", "a b") == "b "
+    assert filled("umbra", "$" + "9" * 5000 + "${@:1:" + "9" * 5000 + "}", "a b") == "a b"
 
 
 @pytest.mark.parametrize("dialect", ["multica", "agenvoy", "openclaw"])

@@ -2,6 +2,7 @@
 
 import os
 import threading
+import tracemalloc
 import uuid
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -138,6 +139,19 @@ def test_of_a_flood_the_head_and_the_tail_are_kept(size: int):
     assert ran.left_out == max(0, size + 12 - 1000)
     assert len(ran.stdout) < 1100
     assert (f"[… {ran.left_out} bytes left out …]" in ran.stdout) is (size > 1000)
+
+
+def test_what_is_left_out_is_not_kept_meanwhile():
+    kept = follow.Kept(1000)
+    tracemalloc.start()
+    try:
+        for _ in range(320):
+            kept.add(bytes(1 << 16))
+        most = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert kept.left_out == 320 * (1 << 16) - 1000
+    assert most < 1 << 20
 
 
 def test_a_flood_without_end_is_ended_long_before_its_time():

@@ -1,7 +1,9 @@
 """How much a boxed program may use, with a control group and without one."""
 
 import os
+import resource
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from tests.host.boxes import SOAK, Desk, py, sh
@@ -52,6 +54,21 @@ def test_taking_too_much_memory_is_ended_and_the_reason_is_oom(held: Desk, scrip
     assert ran.note == "oom: more than 150 MiB of memory"
     assert ran.status != 0
     assert not ran.timed_out
+
+
+def test_a_control_group_keeps_what_it_was_told_without_anybody_watching():
+    with keeping.group(SMALL) as found:
+        if found is None:
+            pytest.skip("no control group can be made here")
+        memory = "memory.max" if found.modern else "memory.limit_in_bytes"
+        assert int(Path(found.memory, memory).read_text()) == SMALL.memory
+        assert int(Path(found.processes, "pids.max").read_text()) == SMALL.processes
+
+
+def test_the_kernel_keeps_the_number_of_processes_where_the_watch_is_late():
+    carried = dict(keeping.rlimits(SMALL, None, SMALL.processes))
+    assert SMALL.processes <= carried[resource.RLIMIT_NPROC] <= 2 * SMALL.processes
+    assert SMALL.memory <= carried[resource.RLIMIT_DATA] <= SMALL.memory + (2 << 30)
 
 
 def test_a_file_grows_no_larger_than_its_limit(held: Desk):

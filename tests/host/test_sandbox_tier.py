@@ -120,6 +120,24 @@ def test_a_boundary_that_refuses_nothing_is_none(tmp_path: Path):
     assert not [path for path in ("/usr/.metier-probe", "/.metier-probe", "/dev/.metier-probe") if os.path.exists(path)]
 
 
+def test_a_boundary_that_allows_nothing_is_none_either(bubble: Desk, tmp_path: Path):
+    """Where not even the work folder can be written, no script would work."""
+    text = FILTERED.replace(
+        "    for drop in DROPPED:",
+        "    words = ['--ro-bind' if one == '--bind-try' else one for one in words]\n    for drop in []:",
+    )
+    footing = sandbox.probe(sandbox.Machine(bwrap=bwrap_in(tmp_path, text), landlock=False))
+    assert footing.tier == "none"
+    assert "write the work folder was refused" in footing.reason
+
+
+def test_a_trial_that_does_not_come_to_its_end_proves_nothing(tmp_path: Path):
+    silent = NO_BOUNDARY.replace("os.execve(words[9], words[9:], env)", "os._exit(0)")
+    footing = sandbox.probe(sandbox.Machine(bwrap=bwrap_in(tmp_path, silent), landlock=False))
+    assert footing.tier == "none"
+    assert "the trial did not come to its end" in footing.reason
+
+
 ROOT = pytest.mark.skipif(os.getuid() != 0, reason="it is root's rights that this takes away")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import socket
 import ssl
 import subprocess
 import threading
@@ -115,6 +116,51 @@ def serving(answer: Answer, certificate: Path | None = None) -> Iterator[Server]
         server.shutdown()
         thread.join()
         server.server_close()
+
+
+@contextlib.contextmanager
+def proxying() -> Iterator[tuple[str, list[tuple[str, dict[str, str]]]]]:
+    """A proxy on loopback that leads any name to 127.0.0.1: its address, and what it was asked."""
+    seen: list[tuple[str, dict[str, str]]] = []
+
+    class Asked(BaseHTTPRequestHandler):
+        def do_CONNECT(self) -> None:
+            seen.append((f"CONNECT {self.path}", dict(self.headers)))
+            with socket.create_connection(("127.0.0.1", int(self.path.rpartition(":")[2]))) as far:
+                self.send_response(200)
+                self.end_headers()
+                back = threading.Thread(target=_pour, args=(far, self.connection))
+                back.start()
+                _pour(self.connection, far)
+                back.join()
+
+        def do_GET(self) -> None:
+            seen.append((f"GET {self.path}", dict(self.headers)))
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(b"by proxy")
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Asked)
+    server.daemon_threads = True
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+    thread.start()
+    try:
+        yield f"127.0.0.1:{server.server_port}", seen
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def _pour(source: socket.socket, target: socket.socket) -> None:
+    with contextlib.suppress(OSError):
+        while data := source.recv(65_536):
+            target.sendall(data)
+    with contextlib.suppress(OSError):
+        target.shutdown(socket.SHUT_WR)
 
 
 def make_certificate(folder: Path) -> Path:

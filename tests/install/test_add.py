@@ -14,6 +14,8 @@ import pytest
 from tests.cli.desk import Desk
 from tests.install.servers import Repo, files, git, git_http, serving, skill_text
 
+from metier.install.names import name_fault
+
 
 def placed(desk: Desk, under: Path | None = None) -> list[str]:
     root = under or desk.skills
@@ -238,6 +240,7 @@ def test_links_and_submodules_of_a_repository_are_left_out_and_nothing_of_it_run
     assert "`skills/pdf/link` is a link" in said.out
     assert "`x` is another repository" in said.out
     assert not [path for path in desk.skills.rglob("*") if path.is_symlink()]
+    assert not (desk.skills / "skills/skills/pdf/link").exists()
 
 
 @pytest.mark.parametrize(
@@ -392,3 +395,11 @@ def test_a_folder_with_too_many_files_is_refused_clearly(desk: Desk, tmp_path: P
     said = desk.say("add", str(folder), "--yes")
     assert said.code == 4
     assert "more than 20000 files" in said.err
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [("a/b", "it is a path"), ("a\\b", "it is a path"), ("..", "it names no folder of its own"), ("", "it names no folder of its own"), ("aux.md", "some systems keep it for a device"), ("x" * 101, "it has more than 100 characters")],
+)  # fmt: skip
+def test_what_a_name_may_not_be_is_said(name: str, why: str):
+    assert name_fault(name) == why

@@ -3,6 +3,7 @@
 import io
 import os
 import stat
+import struct
 import subprocess
 import sys
 import tarfile
@@ -171,14 +172,19 @@ def many_tar(path: Path) -> Path:
 
 
 def overlapping_zip(path: Path) -> Path:
-    """Two entries of the table of contents that share one compressed body."""
-    zipped(path, ("first", b"x" * 100_000), ("other", b"y" * 100_000))
+    """Two entries that share bytes: the body of the first is the second, header and all."""
+    second = zipped(path, ("second", b"y" * 1000)).read_bytes()
     with zipfile.ZipFile(path) as opened:
-        at, start = opened.infolist()[0].header_offset, opened.start_dir
-    data = bytearray(path.read_bytes())
-    second = data.index(b"PK\x01\x02", start + 4)
-    data[second + 42 : second + 46] = at.to_bytes(4, "little")
-    path.write_bytes(data)
+        cut = opened.start_dir
+    table = second[cut : second.rindex(b"PK\x05\x06")]
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_STORED) as out:
+        out.writestr("first", second[:cut])
+        at = out.start_dir - cut
+    first = path.read_bytes()
+    start, end = first.index(b"PK\x01\x02", at + cut), first.rindex(b"PK\x05\x06")
+    both = first[start:end] + table[:42] + at.to_bytes(4, "little") + table[46:]
+    tail = struct.pack("<4s4H2LH", b"PK\x05\x06", 0, 0, 2, 2, len(both), start, 0)
+    path.write_bytes(first[:start] + both + tail)
     return path
 
 
@@ -188,6 +194,16 @@ def lying_zip(path: Path) -> Path:
     data = bytearray(path.read_bytes())
     start = data.index(b"PK\x01\x02")
     data[start + 24 : start + 28] = (1).to_bytes(4, "little")
+    path.write_bytes(data)
+    return path
+
+
+def boasting_zip(path: Path) -> Path:
+    """The table of contents says more bytes than there are."""
+    zipped(path, ("first", b"x" * 1000))
+    data = bytearray(path.read_bytes())
+    start = data.index(b"PK\x01\x02")
+    data[start + 24 : start + 28] = (2000).to_bytes(4, "little")
     path.write_bytes(data)
     return path
 
@@ -236,7 +252,7 @@ def empty(path: Path) -> Path:
 
 
 MADE = (
-    bomb_zip, bomb_tar, many_tar, overlapping_zip, lying_zip, huge_header_tar, trailing, trailing_zip, leading_zip,
+    bomb_zip, bomb_tar, many_tar, overlapping_zip, lying_zip, boasting_zip, huge_header_tar, trailing, trailing_zip, leading_zip,
     cut_short, cut_zip, nonsense, empty,
 )  # fmt: skip
 
@@ -260,6 +276,14 @@ def test_bombs_liars_and_torn_archives_are_refused_soon_and_in_little_memory(tmp
     _, seconds, kilobytes = done.stdout.split()
     assert float(seconds) <= 2
     assert int(kilobytes) <= 100_000
+
+
+def test_a_zip_with_a_million_entries_is_refused_before_its_table_is_read(tmp_path):
+    length = 9_000_000
+    end = struct.pack("<4s4H2LH", b"PK\x05\x06", 0, 0, 50_000, 50_000, length, 4, 0)
+    (tmp_path / "a").write_bytes(b"PK\x03\x04" + bytes(length) + end)
+    with pytest.raises(Refused, match="too many entries"):
+        take(tmp_path / "a", tmp_path / "out")
 
 
 def test_a_zip_inside_a_zip_is_only_a_file(tmp_path):

@@ -7,9 +7,12 @@ import pytest
 from tests.install.servers import Repo, git
 
 from metier.host import git as host
+from metier.host.archive import Bounds
 from metier.host.git import Access
+from metier.install.fetch import from_git
+from metier.install.outfit import Outfit
 from metier.install.reference import github, reference
-from metier.types.errors import BadRequest, HostError, MetierError
+from metier.types.errors import BadRequest, HostError, MetierError, Refused
 
 HERE = Access(os.environ, ("file",))
 
@@ -128,3 +131,43 @@ def test_a_password_is_kept_apart_from_what_is_shown():
         with pytest.raises(BadRequest) as told:
             reference(odd) if " " in odd else github(odd)
         assert "secret" not in told.value.message
+
+
+def count_of(folder: Path, commit: str) -> int:
+    return int(git(f"--git-dir={folder}", "rev-list", "--count", commit, cwd=folder))
+
+
+def test_no_history_comes_along(repo: Repo, tmp_path: Path):
+    for number in range(3):
+        repo.write("x.md", f"{number}\n")
+        last = repo.commit()
+    assert count_of(repo.path / ".git", last) > 3
+    host.fetch(str(tmp_path / "g"), f"file://{repo.path}", last, "main", HERE)
+    assert count_of(tmp_path / "g", last) == 1
+
+
+@pytest.mark.parametrize(
+    ("bounds", "why"),
+    [
+        (Bounds(entries=5), "more than 5 files"),
+        (Bounds(one=10), "more than 10 bytes"),
+        (Bounds(total=200), "a file of the repository has more than"),
+    ],
+    ids=["many", "one large", "all together"],
+)
+def test_a_repository_that_is_too_large_is_refused_before_anything_is_placed(
+    repo: Repo, tmp_path: Path, bounds: Bounds, why: str
+):
+    for number in range(10):
+        repo.write(f"{number}.md", "words " * 10)
+    repo.commit()
+    rooms = iter(range(10))
+
+    def room() -> str:
+        folder = tmp_path / f"room-{next(rooms)}"
+        folder.mkdir()
+        return str(folder)
+
+    wanted = reference(str(repo.path), "repository")
+    with pytest.raises(Refused, match=why):
+        from_git(wanted, room, Outfit(os.environ, str(tmp_path), str(tmp_path), bounds=bounds))

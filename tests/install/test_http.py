@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 from tests.cli.desk import Desk
-from tests.install.servers import Repo, files, serving, skill_text
+from tests.install.servers import Repo, files, proxying, serving, skill_text
 
 from metier.host.http import Reach, download, read
-from metier.types.errors import HostError, Refused
+from metier.types.errors import BadRequest, HostError, Refused
 
 SCHEMA = "https://schemas.agentskills.io/discovery/0.2.0/schema.json"
 
@@ -74,6 +74,15 @@ def test_too_much_and_too_slow_are_ended_and_leave_nothing(tmp_path: Path, trust
     assert not (tmp_path / "a").exists()
 
 
+def test_what_says_that_it_is_too_large_is_not_begun(tmp_path: Path, trusting: Path):
+    with (
+        serving(files({"/x": b"x" * 1_000}), trusting) as server,
+        pytest.raises(Refused, match="has 1000 bytes; at most"),
+    ):
+        download(f"{server.url}/x", str(tmp_path / "a"), Reach(private=True, most=100))
+    assert not (tmp_path / "a").exists()
+
+
 def test_a_download_that_breaks_off_is_no_download(tmp_path: Path):
     listening = socket.create_server(("127.0.0.1", 0))
 
@@ -99,6 +108,70 @@ def test_a_server_that_can_not_prove_who_it_is_is_not_listened_to(tmp_path: Path
         with pytest.raises(HostError, match="prove"):
             read(f"{server.url}/x", Reach(private=True))
         assert server.seen == []
+
+
+def through(proxy: str, **more: str) -> Reach:
+    return Reach(private=True, env={"HTTPS_PROXY": f"http://me:p%40ss@{proxy}", **more})
+
+
+def test_a_proxy_is_asked_for_a_tunnel_and_the_host_proves_who_it_is(tmp_path: Path, trusting: Path):
+    with serving(files({"/x": b"x"}), trusting) as server, proxying() as (proxy, seen):
+        download(f"{server.url}/x", str(tmp_path / "a"), through(proxy))
+        assert [line for line, _ in seen] == [f"CONNECT {server.url.removeprefix('https://')}"]
+        assert seen[0][1]["Proxy-Authorization"] == "Basic bWU6cEBzcw=="
+        assert "Proxy-Authorization" not in server.seen[0][1]
+        with pytest.raises(HostError, match="prove"):
+            read(server.url.replace("127.0.0.1", "unproven.invalid") + "/x", through(proxy))
+
+
+def test_plain_http_is_asked_of_the_proxy_itself(tmp_path: Path):
+    with proxying() as (proxy, seen):
+        where, data = read("http://far.invalid/x?y=1", Reach(insecure=True, env={"http_proxy": proxy}))
+    assert (where, data) == ("http://far.invalid/x?y=1", b"by proxy")
+    assert (seen[0][0], seen[0][1]["Host"]) == ("GET http://far.invalid/x?y=1", "far.invalid")
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "169.254.169.254"])
+def test_a_proxy_opens_no_private_network(host: str):
+    with proxying() as (proxy, seen):
+        with pytest.raises(Refused, match="private network"):
+            read(f"https://{host}/x", Reach(env={"https_proxy": proxy}))
+        assert seen == []
+
+
+@pytest.mark.parametrize(
+    ("said", "excepted"),
+    [("", False), ("*", True), ("127.0.0.1", True), ("other,127.0.0.1:{port}", True), ("127.0.0.1:1", False), (".0.0.1", True), ("0.0.1.example.com", False)],
+)  # fmt: skip
+def test_hosts_that_need_no_proxy_are_asked_themselves(tmp_path: Path, trusting: Path, said: str, excepted: bool):
+    with serving(files({"/x": b"x"}), trusting) as server, proxying() as (proxy, seen):
+        said = said.format(port=server.url.rpartition(":")[2])
+        download(f"{server.url}/x", str(tmp_path / "a"), through(proxy, NO_PROXY=said))
+        assert bool(seen) is not excepted
+
+
+@pytest.mark.parametrize("proxy", ["socks5://me:secret@127.0.0.1:1", "http://", "http://me:secret@h:x"])
+def test_a_proxy_that_can_not_be_used_is_said_without_its_password(proxy: str):
+    with pytest.raises(BadRequest, match="proxy for https") as told:
+        read("https://example.invalid/x", Reach(env={"HTTPS_PROXY": proxy}))
+    assert "secret" not in told.value.message
+
+
+def test_a_proxy_that_is_not_there_is_said(tmp_path: Path):
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    with pytest.raises(HostError, match="through 127.0.0.1"):
+        read("https://example.invalid/x", Reach(env={"HTTPS_PROXY": f"127.0.0.1:{port}"}))
+
+
+def test_archives_are_added_through_the_proxy_of_the_environment(desk: Desk, repo: Repo, certificate: Path):
+    from tests.install.test_add import packed
+
+    data = packed(repo, ".zip", "skills")
+    with serving(files({"/s.zip": data}), certificate) as server, proxying() as (proxy, seen):
+        said = desk.say("add", f"{server.url}/s.zip", "--yes", HTTPS_PROXY=f"http://{proxy}", **server.env)
+    assert said.code == 0, said.err
+    assert seen[0][0].startswith("CONNECT ")
 
 
 def digest(data: bytes) -> str:

@@ -1,13 +1,20 @@
 """metier update: what changed is shown, what was edited here stays, and nothing widens unattended."""
 
 import json
+import os
 from pathlib import Path
 
 import pytest
 from tests.cli.desk import Desk
 from tests.install.servers import Repo, git
 
+from metier.dialects import ALL
+from metier.install import adding, updating
+from metier.install.adding import Wish
 from metier.install.merge import merge3, steps
+from metier.install.outfit import Outfit
+from metier.install.place import Ground
+from metier.types.errors import Refused
 from metier.types.installed import FileMark
 
 LINES = "".join(f"line {number}\n" for number in range(1, 11))
@@ -208,3 +215,29 @@ def test_what_becomes_of_each_file():
         "same": "theirs", "theirs": "theirs", "mine": "mine", "both": "merge", "gone-here": "mine",
         "gone-there": "mine", "gone": "theirs", "extra": "mine", "new": "theirs", "clash": "clash",
     }  # fmt: skip
+
+
+def wish_of(desk: Desk, spec: str = "") -> Wish:
+    return Wish(spec, Ground(str(desk.skills)), ALL["standard"], str(desk.state))
+
+
+def test_an_edit_made_while_an_update_waits_for_its_yes_is_not_lost(desk: Desk, repo: Repo, pdf: Path):
+    repo.skill("skills/docx", body="Other.\n")
+    repo.commit()
+    with updating.proposed(wish_of(desk), "skills", Outfit(os.environ, str(desk.project), str(desk.home))) as found:
+        staging, proposal = found
+        assert proposal is not None
+        (pdf / "reference.md").write_text("Mine, just now.\n")
+        with pytest.raises(Refused, match="changed while it was being updated"):
+            updating.accept(wish_of(desk), staging, proposal)
+    assert (pdf / "reference.md").read_text() == "Mine, just now.\n"
+
+
+def test_what_was_placed_while_somebody_was_asked_is_not_replaced(desk: Desk, repo: Repo):
+    outfit = Outfit(os.environ, str(desk.project), str(desk.home))
+    with adding.offered(wish_of(desk, str(repo.path)), outfit) as offer:
+        (desk.skills / "skills").mkdir(parents=True)
+        (desk.skills / "skills/mine").write_text("mine")
+        with pytest.raises(Refused, match="already exists"):
+            adding.accept(offer)
+    assert [path.name for path in (desk.skills / "skills").iterdir()] == ["mine"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -60,6 +61,42 @@ def test_git_status_speaks_of_the_project(world: World, repository: Path, tier: 
 
     text = library.activate("commit").text
     assert text == 'Changes:\n?? "new file.txt"'
+
+
+COMMIT = ["-c", "user.email=a@example.com", "-c", "user.name=A", "commit", "-q", "--allow-empty", "-m", "x"]
+
+
+def git(*words: str, cwd: Path) -> None:
+    subprocess.run(["git", *words], cwd=cwd, env=GIT, check=True, capture_output=True)
+
+
+def worktree(base: Path, project: Path) -> None:
+    """The project is a worktree of a repository elsewhere."""
+    git("init", "-q", str(base / "main"), cwd=base)
+    git(*COMMIT, cwd=base / "main")
+    git("worktree", "add", "-q", str(project), cwd=base / "main")
+
+
+def submodule(base: Path, project: Path) -> None:
+    """The project is a submodule of a repository around it."""
+    worktree(base, base / "spare")
+    git("init", "-q", str(project.parent), cwd=base)
+    allowed = ("-c", "protocol.file.allow=always", "submodule", "add", "-q", str(base / "main"), project.name)
+    git(*allowed, cwd=project.parent)
+
+
+@pytest.mark.parametrize("kind", [worktree, submodule], ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize("tier", TIERS)
+def test_git_status_speaks_of_a_project_whose_repository_is_elsewhere(tmp_path: Path, tier: str, kind: Callable):
+    (tmp_path / "other" / "around").mkdir(parents=True)
+    world = World(tmp_path / "home", tmp_path / "other" / "around" / "project", tmp_path / "home" / ".metier")
+    world.home.mkdir()
+    kind(tmp_path / "other", world.project)
+    (world.project / "new file.txt").write_text("x")
+    assert (world.project / ".git").is_file()
+    write(world.home / "skills" / "commit", {"SKILL.md": "---\nname: commit\n---\n!`git status --short`\n"})
+
+    assert opened(world, "umbra", world.home / "skills", tier).activate("commit").text == '?? "new file.txt"'
 
 
 REVIEW = """---

@@ -3,10 +3,12 @@
 import os
 import shutil
 import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
-from tests.world import write_skill
+from tests.world import SOURCE, write_skill
 
 from metier.host.repository import fault
 from metier.record import history
@@ -184,7 +186,7 @@ def test_the_lock_entry_of_the_time_is_kept(repository: str, skill: Path):
     assert history.lock(repository, "pdf", second.rev) == '{"name": "other"}'
 
 
-@pytest.mark.parametrize("rev", ["--output=/tmp/x", "HEAD", "main", "..", "", "zzzz", "abc", "0" * 40])
+@pytest.mark.parametrize("rev", ["--output=/tmp/x", "HEAD~9", "HEAD^", "main", "..", "", "zzzz", "abc", "0" * 40])
 def test_only_digits_of_a_version_are_a_version(repository: str, skill: Path, rev: str):
     keep(repository, skill)
     with pytest.raises(BadRequest, match="no version"):
@@ -204,6 +206,53 @@ def test_locks_of_killed_processes_are_in_nobodys_way(repository: str, skill: Pa
     assert not list(Path(repository).rglob("*.lock"))
 
 
+def test_a_git_whose_owner_was_killed_is_waited_for(repository: str, skill: Path, tmp_path: Path):
+    keep(repository, skill, "add")
+    (skill / "SKILL.md").write_text("first\n")
+    slow = tmp_path / "bin/git"
+    slow.parent.mkdir()
+    real = shutil.which("git")
+    slow.write_text(f'#!/bin/sh\ncase "$*" in *update-ref*) touch {tmp_path}/there; sleep 1;; esac\nexec {real} "$@"\n')
+    slow.chmod(0o755)
+    code = "import sys\nfrom metier.record import history\nhistory.record(sys.argv[1], history.Change('improve', 'pdf', sys.argv[2]))"
+    env = {"PATH": f"{slow.parent}:{os.environ['PATH']}", "PYTHONPATH": str(SOURCE)}
+    running = subprocess.Popen([sys.executable, "-c", code, repository, str(skill)], env=env)
+    while not (tmp_path / "there").exists():
+        time.sleep(0.01)
+    running.kill()
+    running.wait()
+    (skill / "SKILL.md").write_text("second\n")
+    keep(repository, skill, "edit")
+    assert [one.act for one in history.versions(repository)] == ["edit", "improve", "add"]
+    assert fault(repository) == ""
+
+
+def test_many_loose_objects_are_packed(repository: str, skill: Path):
+    keep(repository, skill, "add")
+    loose = Path(repository) / "objects/17"
+    loose.mkdir(exist_ok=True)
+    others = [loose / f"{number:038x}" for number in range(20)]
+    for other in others:
+        other.write_text("")
+    (skill / "SKILL.md").write_text("other\n")
+    keep(repository, skill)
+    for other in others:
+        other.unlink()
+    assert list(Path(repository).glob("objects/pack/*.pack"))
+    assert [one.act for one in history.versions(repository)] == ["edit", "add"]
+    assert fault(repository) == ""
+
+
+def test_a_skill_of_many_files_is_kept_as_one_pack(repository: str, skill: Path):
+    for number in range(100):
+        (skill / f"{number}.md").write_text(f"{number}\n")
+    kept = keep(repository, skill)
+    assert kept is not None
+    assert len(list(Path(repository).glob("objects/pack/*.pack"))) == 1
+    assert history.files(repository, "pdf", kept.rev)["7.md"] == (0o644, b"7\n")
+    assert fault(repository) == ""
+
+
 def test_a_branch_moves_only_from_where_it_was(repository: str, skill: Path):
     from metier.host import repository as git
     from metier.types.errors import HostError
@@ -213,7 +262,7 @@ def test_a_branch_moves_only_from_where_it_was(repository: str, skill: Path):
     second = keep(repository, skill)
     assert first is not None
     with git.writing(repository) as one, pytest.raises(HostError, match="update-ref"):
-        git.commit(one, first.rev, "skills/x", {}, ("stale", 1))
+        git.commit(one, first.rev, git.Step("skills/x", {}, {}), "stale", 1)
     assert history.versions(repository)[0] == second
 
 

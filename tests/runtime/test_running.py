@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -16,6 +17,7 @@ from metier.runtime.desk import LibraryDesk
 from metier.runtime.running import environment
 from metier.types.activation import Call
 from metier.types.running import Box, Program, Ran
+from metier.types.skill import Skill
 
 OUTSIDE = {
     "PATH": os.environ.get("PATH", "/usr/bin:/bin"), "LANG": "C.UTF-8", "LC_TIME": "C", "TERM": "xterm", "USER": "me",
@@ -160,14 +162,22 @@ def test_commands_of_an_untrusted_skill_do_not_run(world: World):
 
     desk = LibraryDesk(library, library.place.cwd, "user", runner=count)
     assert desk.render(skill, Call("s")).text == "Says [command not run: this skill is not trusted]"
-    assert desk.render(replace_origin(skill), Call("s")).text.startswith("Says [command not run")
+    assert desk.render(judged_anew(skill, True), Call("s")).text.startswith("Says [command not run")
     assert not runs
     assert not Path(library.place.cwd, "pwned").exists()
 
 
-def replace_origin(skill):
-    """The same skill, said to be trusted by somebody who can't say so."""
-    return skill._replace(origin=replace(skill.origin, trusted=True))
+def judged_anew(skill: Skill, trusted: bool) -> Skill:
+    """The same skill, said to be trusted, or not, by somebody who can't say so."""
+    return skill._replace(origin=replace(skill.origin, trusted=trusted))
+
+
+def test_commands_run_only_where_both_the_library_and_the_skill_say_that_it_is_trusted(speaking: World):
+    library = configured(speaking, "")
+    desk = LibraryDesk(library, library.place.cwd, "user", runner=plainly)
+    skill = desk.skill("s")
+    assert "it-ran" in desk.render(judged_anew(skill, True), Call("s")).text
+    assert "it-ran" not in desk.render(judged_anew(skill, False), Call("s")).text
 
 
 def test_a_marker_in_metadata_or_a_file_name_never_runs(world: World):
@@ -182,3 +192,46 @@ def test_a_marker_in_metadata_or_a_file_name_never_runs(world: World):
     library.catalog()
     library.commands()
     assert not list(world.home.parent.rglob("pwned"))
+
+
+def hurried(library: Library, program: Program, box: Box) -> Ran:
+    return process.run(replace(program, seconds=min(program.seconds, 0.4)))
+
+
+def in_umbra(world: World, body: str, runner: Callable[[Library, Program, Box], Ran] = plainly) -> str:
+    """What the model gets of a skill of the user's own with this body."""
+    write_skill(world.home / ".umbra" / "skills" / "s", body=body)
+    library = world.open("umbra", place=world.place(env=OUTSIDE))
+    desk = LibraryDesk(library, library.place.cwd, "user", runner=runner)
+    return desk.render(desk.skill("s"), Call("s")).text
+
+
+def test_a_command_that_does_not_end_is_ended_and_the_skill_still_loads(world: World):
+    asked: list[float] = []
+
+    def count(library: Library, program: Program, box: Box) -> Ran:
+        asked.append(program.seconds)
+        return hurried(library, program, box)
+
+    text = in_umbra(world, "Before !`sleep 30` after.\n", count)
+    assert text == "Before [shell error: timed out: sleep 30] after."
+    assert 9 < asked[0] <= 10
+
+
+def test_a_flood_of_a_command_is_cut_and_what_is_no_text_is_made_text(world: World):
+    command = "printf 'begin\\377\\033[31m'; head -c 3000000 /dev/zero | tr '\\0' x; echo end"
+    text = in_umbra(world, f"```!\n{command}\n```\n")
+
+    assert text.startswith("begin\ufffdx")
+    assert text.endswith("xend")
+    assert "bytes left out" in text
+    assert len(text) < 70_000
+    assert "\x1b" not in text
+
+
+def test_a_command_that_is_not_there_is_an_error_in_the_text_and_the_skill_still_loads(world: World):
+    text = in_umbra(world, "Before !`no-such-program-here` after.\n")
+    assert text.startswith("Before [shell error: exit 127: no-such-program-here\n")
+    assert text.endswith("] after.")
+    away = in_umbra(world, "Before !`true` after.\n", lambda library, program, box: Ran(None, "", note="it is gone"))
+    assert away == "Before [shell error: it is gone] after."

@@ -79,9 +79,9 @@ def test_other_engines_run_beside_the_live_one_and_their_ranks_are_kept(stocked:
     library = stocked.open(index=True)
     words, _ = stored(library)
     assert words is not None
-    finder = Finder({verdict.skill.path: verdict for verdict in library.verdicts}, (words,))
-    other = Dense(Letters(), tuple(finder.verdicts), tuple(map(Letters().encode, finder.verdicts)), "letters")
-    would = finder.shadow("fill in a pdf form", [other])
+    verdicts = {verdict.skill.path: verdict for verdict in library.verdicts}
+    other = Dense(Letters(), tuple(verdicts), tuple(map(Letters().encode, verdicts)), "letters")
+    would = Finder(verdicts, (words,), (other,)).shadow("fill in a pdf form")
     assert list(would) == ["lexical", "letters"]
     assert would["lexical"][0].endswith("/pdf-form/SKILL.md")
     assert len(would["letters"]) == 3

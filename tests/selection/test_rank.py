@@ -4,7 +4,9 @@ from hypothesis import strategies as st
 from metier.catalog import rank as ranking
 from metier.catalog.cards import card
 from metier.catalog.fuse import fused, ranks
-from metier.record.funnel import Turn, funnel
+from metier.record.funnel import Turn, funnel, turns_of
+from metier.types.activation import ToolCall
+from metier.types.event import Activated, Ended, Event, Heard, Started, Suggested, Used
 from metier.types.search import Card, Ranked
 
 SKILLS = {
@@ -86,6 +88,24 @@ def test_two_rankings_are_one_by_reciprocal_rank():
     assert [one.path for one in found] == ["a", "b", "c"]
     assert found[0].clear
     assert ranks(both) == {"a": {"lexical": 1, "dense": 2}, "b": {"lexical": 2}, "c": {"dense": 1}}
+
+
+def test_a_skill_with_which_nothing_was_done_was_abandoned():
+    read = ToolCall("1", "read", {})
+    events: list[Event] = [
+        Started("r", skills=("a",)),
+        Heard("one"),
+        Suggested(("/b", "/c")),
+        Activated("a", "/a", "model"),
+        Activated("c", "/c", "model"),
+        Used(read),
+        Ended("failed"),
+        Heard("two"),
+    ]
+    first, second, third = turns_of(events)
+    assert (first.activated, first.shown["/a"], first.used) == ("/a", 0, False)
+    assert (second.activated, second.shown["/c"], second.used, second.outcome) == ("/c", 2, True, "failed")
+    assert (third.activated, third.outcome) == ("", "cut off")
 
 
 def test_the_funnel_counts_what_was_shown_activated_used_and_missed():

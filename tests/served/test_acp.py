@@ -11,8 +11,8 @@ from typing import Any
 
 import acp
 import pytest
-from acp import AgentSideConnection, RequestError, connect_to_agent, text_block
-from acp.schema import AllowedOutcome, DeniedOutcome, RequestPermissionResponse
+from acp import RequestError, connect_to_agent, run_agent, text_block
+from acp.schema import AllowedOutcome, DeniedOutcome, EnvVariable, McpServerStdio, RequestPermissionResponse
 from tests.shop import Shop
 from tests.world import SOURCE, write_skill
 
@@ -60,7 +60,10 @@ class Editor:
         return [command.name for command in last.available_commands]
 
 
-def talk(shop: Shop, editor: Editor, lines: list[Line], act: Callable[[Any, str], Awaitable[Any]]) -> Any:
+Act = Callable[[Any, str], Awaitable[Any]]
+
+
+def talk(shop: Shop, editor: Editor, lines: list[Line], act: Act, servers: list[Any] | None = None) -> Any:
     """What an editor does with a session of an agent that has these lines."""
 
     def opened(cwd: str) -> Agent:
@@ -69,22 +72,20 @@ def talk(shop: Shop, editor: Editor, lines: list[Line], act: Callable[[Any, str]
     async def main() -> Any:
         ours, theirs = socket.socketpair()
         here, there = await asyncio.open_connection(sock=ours), await asyncio.open_connection(sock=theirs)
-        agent = AgentSideConnection(EditorAgent(opened), there[1], there[0], listening=False)
-        serving = asyncio.create_task(agent.listen())
+        serving = asyncio.create_task(run_agent(EditorAgent(opened), there[1], there[0]))  # type: ignore[arg-type]
         client = connect_to_agent(editor, here[1], here[0])  # type: ignore[arg-type]
         try:
             await client.initialize(protocol_version=acp.PROTOCOL_VERSION)
-            session = await client.new_session(cwd=str(shop.world.project), mcp_servers=[])
+            session = await client.new_session(cwd=str(shop.world.project), mcp_servers=servers or [])
             return await act(client, session.session_id)
         finally:
             await client.close()
-            await agent.close()
             serving.cancel()
 
     return asyncio.run(asyncio.wait_for(main(), 60))
 
 
-def saying(text: str) -> Callable[[Any, str], Awaitable[Any]]:
+def saying(text: str) -> Act:
     async def act(client: Any, session: str) -> Any:
         answer = await client.prompt(session_id=session, prompt=[text_block(text)])
         await asyncio.sleep(0.1)
@@ -100,6 +101,28 @@ def test_skills_are_the_editors_slash_commands(shop):
 
     assert editor.commands() == ["deploy", "greet", "launch"]
     assert editor.text() == "Hello."
+
+
+def test_the_editors_own_servers_bring_their_tools(shop):
+    command = ["-m", "metier.faces.cli.door", "--root", str(shop.skills), "mcp"]
+    variables = [EnvVariable(name=name, value=value) for name, value in shop.world.variables.items()]
+    server = McpServerStdio(name="shop", command=sys.executable, args=command, env=variables)
+    model: list[Line] = [lambda request: " ".join(tool.name for tool in request.tools if "shop" in tool.name)]
+    editor = Editor()
+    talk(shop, editor, model, saying("Hi."), [server])
+
+    tools = ("skill_use", "skill_read_file", "skill_run_script")
+    assert editor.text() == " ".join(f"mcp__shop__{name}" for name in tools)
+
+
+def test_a_question_that_wants_words_is_shown_and_answered_by_the_next_message(shop):
+    editor = Editor()
+    lines: list[Line] = [ToolCall("q", "ask_user", {"question": "Which town?"}), lambda request: str(request.messages)]
+    talk(shop, editor, lines, saying("The weather, please."))
+
+    assert "Which town?" in editor.text()
+    assert "will answer with their next message" in editor.text()
+    assert not editor.asked
 
 
 def test_a_slash_command_activates_its_skill(shop):

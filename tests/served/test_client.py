@@ -7,6 +7,7 @@ import anyio
 import pytest
 from mcp import Client
 from mcp.shared.exceptions import MCPError
+from mcp_types import PromptReference
 from tests.shop import Shop
 from tests.world import write_skill
 
@@ -226,3 +227,16 @@ async def subscribed(client: Client, heard: list[str], told: anyio.Event) -> Non
             heard.append(type(event).__name__)
             if len(set(heard)) >= 3:
                 told.set()
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_the_words_of_a_hint_complete_a_prompts_argument(shop, mode):
+    write_skill(shop.skills / "deploy", "Deploys.", "To $0.\n", "argument-hint: '[staging|live] [--dry-run]'\n")
+
+    def asked(name: str, begun: str) -> Any:
+        ref, argument = PromptReference(type="ref/prompt", name=name), {"name": "arguments", "value": begun}
+        return ask(shop, lambda client: client.complete(ref, argument), mode).completion.values
+
+    assert asked("deploy", "") == ["staging", "live"]
+    assert asked("deploy", "l") == ["live"]
+    assert asked("greet", "") == asked("nobody", "") == []

@@ -89,6 +89,32 @@ def test_one_skill_is_given_by_its_uri_and_nothing_else_is(shop):
     assert refused == [-32602] * 4
 
 
+def test_a_folder_lists_its_direct_children(shop):
+    (shop.skills / "greet" / "scripts" / "more").mkdir()
+    (shop.skills / "greet" / "scripts" / "more" / "a b.sh").write_text("echo\n")
+    folders = ["skill://greet", "skill://greet/scripts", "skill://greet/scripts/more"]
+    found = talk(shop, *(("resources/directory/read", {"uri": uri}) for uri in folders))
+    listed = [{one["uri"]: one.get("mimeType") for one in result["resources"]} for result in found]
+
+    assert listed == [
+        {
+            "skill://greet/SKILL.md": "text/markdown",
+            "skill://greet/reference.md": "text/markdown",
+            "skill://greet/scripts": "inode/directory",
+        },
+        {"skill://greet/scripts/hello.sh": "application/x-sh", "skill://greet/scripts/more": "inode/directory"},
+        {"skill://greet/scripts/more/a%20b.sh": "application/x-sh"},
+    ]
+
+
+@pytest.mark.parametrize(
+    "uri",
+    ["skill://greet/SKILL.md", "skill://greet/", "skill://greet/..", "skill://gre", "skill://", "file:///etc", ""],
+)
+def test_what_is_no_folder_is_not_listed(shop, uri):
+    assert talk(shop, ("resources/directory/read", {"uri": uri})) == [-32602]
+
+
 def test_a_change_is_seen_in_the_next_entry(shop):
     def digest() -> str:
         [found] = talk(shop, ("skills/get", {"uri": "skill://greet/SKILL.md"}))

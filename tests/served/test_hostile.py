@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.host.boxes import alive, soon
 from tests.served.raw import Raw
 from tests.shop import make_shop
 
@@ -20,6 +21,7 @@ def raw(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Raw]:
     shop = make_shop(folder)
     (shop.skills / "greet" / "scripts" / "loud.py").write_text(LOUD)
     (shop.skills / "greet" / "scripts" / "slow.sh").write_text("sleep 25\n")
+    (shop.skills / "greet" / "scripts" / "slower.sh").write_text("sleep 86399\n")
     client = Raw(shop, Path(folder / "errors"))
     try:
         client.greet()
@@ -131,10 +133,12 @@ def test_an_id_that_is_still_under_way_is_refused(raw):
     raw.say(method="notifications/cancelled", params={"requestId": 30})
 
 
-def test_a_call_that_was_cancelled_holds_nobody_up(raw):
-    raw.say(id=31, method="tools/call", params=script("slow.sh"))
+def test_a_call_that_was_cancelled_holds_nobody_up_and_its_program_ends(raw):
+    raw.say(id=31, method="tools/call", params=script("slower.sh"))
+    assert soon(lambda: alive("86399"), 60)
     raw.say(method="notifications/cancelled", params={"requestId": 31})
     assert raw.lives()
+    assert soon(lambda: not alive("86399"))
 
 
 def test_a_flood_is_answered_to_the_last_request(raw):

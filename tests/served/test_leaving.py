@@ -24,3 +24,12 @@ def test_a_signal_ends_it(shop, tmp_path, number):
     assert raw.process.wait(60) != 0
     raw.close()
     assert "Traceback" not in (tmp_path / "errors").read_text()
+
+
+def test_a_server_without_skills_says_so_where_clients_keep_their_logs(shop, tmp_path):
+    for name in ("greet", "launch", "quiet"):
+        shop.remove(name)
+    raw = Raw(shop, tmp_path / "errors")
+    raw.greet()
+    raw.close()
+    assert "there are no skills here yet" in (tmp_path / "errors").read_text()

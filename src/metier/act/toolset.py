@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import TypeAlias
 
+from ..host.stopping import until
 from ..types.activation import Message, ToolCall
 from ..types.errors import MetierError
 from ..types.event import EXIT_CODES, Ended, Outcome, Steps
@@ -45,8 +46,8 @@ class Toolset:
     call: Calling
 
 
-def toolset(tools: Sequence[Tool]) -> Toolset:
-    """Tools by name, with nothing in between."""
+def toolset(tools: Sequence[Tool], stopped: Callable[[], bool] = lambda: False) -> Toolset:
+    """Tools by name, with nothing in between; what they run ends when it is not wanted any more."""
     table = {tool.name: tool for tool in tools}
 
     def call(wanted: ToolCall) -> Steps[Answer]:
@@ -60,6 +61,7 @@ def toolset(tools: Sequence[Tool]) -> Toolset:
             return Answer(told, error=True, reason="bad-arguments")
         if tool.steps is not None:
             return (yield from tool.steps(wanted))
-        return tool.call(wanted.arguments)
+        with until(stopped):
+            return tool.call(wanted.arguments)
 
     return Toolset(tuple(tools), call)

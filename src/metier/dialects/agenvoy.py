@@ -50,6 +50,7 @@ AGENVOY = Dialect(
         delivery="tool-call",
         tools=("run_skill", "skill_read_file", "skill_run_script"),
         commands=Commands(matching="tail", scheduled=True, manual_run=MANUAL_RUN, manual_extra="附加指令："),
+        history=True,
         plugins=False,
     ),
 )

@@ -128,6 +128,8 @@ def _walk_open(folder: int, relative: bytes, links: bool) -> int:
                     raise OSError(errno.EXDEV, "leaves the folder", os.fsdecode(relative))
                 os.close(inside.pop())
                 part = b"."
+            if part == b"." and waiting:
+                continue  # it is where we are: counted as a step, it would hide a `..` that leads out
             flags = _PASS_FOLDER if waiting else _READ
             try:
                 step = os.open(part, flags | os.O_NOFOLLOW, dir_fd=inside[-1])

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from .clock import monotonic
+from .stopping import asked
 
 GRACE = 1.0
 """Seconds between being asked to end and being ended."""
@@ -110,6 +111,7 @@ class _Course:
     def __init__(self, spawned: Spawned, seconds: float, grace: float) -> None:
         self._spawned = spawned
         self._grace = grace
+        self._unwanted = asked()
         self.next = monotonic() + seconds
         self._steps: list[Callable[[], None]] = [self._ask, self._end]
         self.timed_out = False
@@ -117,7 +119,7 @@ class _Course:
         self.over = False
 
     def tick(self) -> None:
-        if not self.reason and (reason := self._spawned.watch()):
+        if not self.reason and (reason := "interrupted" if self._unwanted() else self._spawned.watch()):
             self.stop(reason)
         if monotonic() >= self.next:
             if not self._steps:

@@ -8,15 +8,17 @@ import os
 import socket
 import ssl
 from base64 import b64encode
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from hashlib import sha256
 from ipaddress import ip_address
+from types import MappingProxyType
 from typing import NamedTuple
 from urllib.parse import urljoin, urlsplit
 
 from ..types.errors import HostError, Refused
 from .archive import Progress
 from .clock import monotonic
+from .proxy import Proxy, proxy_for
 
 _HOPS = 5
 _PAUSE = 20.0
@@ -35,6 +37,8 @@ class Reach(NamedTuple):
     seconds: float = 300.0
     secret: str = ""
     """`user:password` for the first host, and for no other."""
+    env: Mapping[str, str] = MappingProxyType({})
+    """Where proxies are named."""
 
 
 class Got(NamedTuple):
@@ -112,12 +116,19 @@ def _answer(url: str, reach: Reach) -> Iterator[tuple[str, http.client.HTTPRespo
         if parts.scheme != "https" and not (parts.scheme == "http" and reach.insecure):
             raise Refused(f"{url} is not https", "nothing was fetched; ask for an https address")
         private = reach.private and (hop == 0 or parts.hostname == first)
-        connection = _connected(parts.scheme, parts.hostname or "", parts.port, private)
+        host, port = parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)
+        proxy = proxy_for(parts.scheme, host, port, reach.env)
+        if proxy is None:
+            connection = _connected(parts.scheme, host, port, private)
+        else:
+            connection = _through(proxy, parts.scheme, host, port, private)
         try:
             headers = {"User-Agent": "metier", "Accept": "*/*", "Accept-Encoding": "identity"}
             if reach.secret and parts.hostname == first:
                 headers["Authorization"] = "Basic " + b64encode(reach.secret.encode()).decode()
             target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+            if proxy is not None and parts.scheme == "http":
+                target, headers = f"http://{parts.netloc.rpartition('@')[2]}{target}", headers | proxy.headers
             try:
                 connection.request("GET", target, headers=headers)
                 response = connection.getresponse()
@@ -135,19 +146,10 @@ def _answer(url: str, reach: Reach) -> Iterator[tuple[str, http.client.HTTPRespo
     raise Refused(f"{url} leads on and on", "nothing was fetched")
 
 
-def _connected(scheme: str, host: str, port: int | None, private: bool) -> http.client.HTTPConnection:
+def _connected(scheme: str, host: str, port: int, private: bool) -> http.client.HTTPConnection:
     """A connection to an address of the host that may be called; the address can't change in between."""
-    port = port or (443 if scheme == "https" else 80)
-    try:
-        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    except (OSError, UnicodeError) as error:
-        raise HostError(f"{host} can't be found: {error}", "check the address and the network") from error
-    addresses = [str(one[4][0]) for one in found]
-    for address in addresses:
-        plain = ip_address(address.partition("%")[0])
-        inner = getattr(plain, "ipv4_mapped", None) or plain
-        if not private and not inner.is_global:
-            raise Refused(f"{host} is at {address}, inside a private network", "nothing was fetched")
+    addresses = _addresses(host, port)
+    _judge(host, addresses, private)
     try:
         opened = socket.create_connection((addresses[0], port), _PAUSE)
     except OSError as error:
@@ -160,3 +162,42 @@ def _connected(scheme: str, host: str, port: int | None, private: bool) -> http.
         raise HostError(f"{host} can't prove who it is: {error}", "nothing was fetched") from error
     connection.sock = secure
     return connection
+
+
+def _through(proxy: Proxy, scheme: str, host: str, port: int, private: bool) -> http.client.HTTPConnection:
+    """A connection through a proxy, which looks the host up itself; what is known of it here is judged all the same."""
+    with contextlib.suppress(HostError):  # a host that only the proxy can find
+        _judge(host, _addresses(host, port), private)
+    if scheme == "http":
+        return http.client.HTTPConnection(proxy.host, proxy.port, timeout=_PAUSE)
+    connection = http.client.HTTPSConnection(
+        proxy.host, proxy.port, timeout=_PAUSE, context=ssl.create_default_context()
+    )
+    connection.set_tunnel(host, port, proxy.headers)
+    try:
+        connection.connect()
+    except ssl.SSLError as error:
+        connection.close()
+        raise HostError(f"{host} can't prove who it is: {error}", "nothing was fetched") from error
+    except OSError as error:
+        connection.close()
+        raise HostError(
+            f"{host} can't be reached through {proxy.host}:{proxy.port}: {error}", "check the proxy"
+        ) from error
+    return connection
+
+
+def _addresses(host: str, port: int) -> list[str]:
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError) as error:
+        raise HostError(f"{host} can't be found: {error}", "check the address and the network") from error
+    return [str(one[4][0]) for one in found]
+
+
+def _judge(host: str, addresses: list[str], private: bool) -> None:
+    for address in addresses:
+        plain = ip_address(address.partition("%")[0])
+        inner = getattr(plain, "ipv4_mapped", None) or plain
+        if not private and not inner.is_global:
+            raise Refused(f"{host} is at {address}, inside a private network", "nothing was fetched")

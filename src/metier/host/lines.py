@@ -44,6 +44,13 @@ def read(path: str) -> Iterator[str]:
         raise HostError(f"{path} can't be read: {error.strerror}", "check its permissions", path) from error
 
 
+def remove(path: str) -> None:
+    """Remove a file that nobody has claimed."""
+    with claimed(path) as free:
+        if free:
+            os.unlink(path)
+
+
 def names(folder: str) -> list[str]:
     try:
         return os.listdir(folder)

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
+import re
 import signal
 import stat
 import subprocess
 from collections.abc import Iterator, Mapping
 from hashlib import sha1
-from typing import NamedTuple
+from typing import BinaryIO, NamedTuple
 
 from ..types.errors import HostError, Refused
-from . import files, locks, swap
+from . import files, locks, paths, swap
 from .git import HARDENED, is_there
-from .paths import MOST_FILES
 from .state import make_folder
 
 REF = "refs/heads/main"
@@ -22,10 +23,15 @@ NOTHING = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
 """The empty tree."""
 _NONE = "0" * 40
 _SECONDS = 120
+_commit = re.compile(r"[0-9a-f]{40}").fullmatch
 _PASSED_OVER = frozenset({"__pycache__", ".git"})
-_FIXED = (*HARDENED, ("core.fsync", "committed,loose-object,reference"), ("core.logAllRefUpdates", "false"),
-          ("safe.bareRepository", "explicit"), ("core.quotePath", "false"),
-          ("init.defaultBranch", "main"), ("i18n.commitEncoding", "UTF-8"), ("log.showSignature", "false"))  # fmt: skip
+_FIXED = (
+    *HARDENED, ("core.fsync", "committed,loose-object,reference"), ("core.logAllRefUpdates", "false"),
+    ("safe.bareRepository", "explicit"), ("core.quotePath", "false"), ("init.defaultBranch", "main"),
+    ("i18n.commitEncoding", "UTF-8"), ("log.showSignature", "false"), ("fastimport.unpackLimit", "20"),
+)  # fmt: skip
+_MANY = 16
+"""Loose objects in one folder of 256: with so many it is time to pack them."""
 
 
 class Leaf(NamedTuple):
@@ -57,6 +63,8 @@ def writing(folder: str) -> Iterator[Repository]:
         one = Repository(folder, tuple(held))
         _make(one)
         _sweep(folder)
+        if len(swap.names(f"{folder}/objects/17")) > _MANY:
+            _git(one, "repack", "-d", "-q")
         incoming = f"{folder}/incoming"
         make_folder(incoming)
         try:
@@ -109,8 +117,8 @@ def looked(folder: str) -> dict[str, Seen] | None:
                 seen = _seen(name, opened)
                 if seen is not None:
                     found[f"{base}/{name}" if base else name] = seen
-            if len(found) > MOST_FILES:
-                raise Refused(f"{folder} holds more than {MOST_FILES} files", "its history is not kept", folder)
+            if len(found) > paths.MOST_FILES:
+                raise Refused(f"{folder} holds more than {paths.MOST_FILES} files", "its history is not kept", folder)
     except OSError as error:
         raise HostError(f"{folder} can't be read: {error.strerror}", "check permissions", folder) from error
     return found
@@ -128,7 +136,7 @@ def _seen(name: str, folder: int) -> Seen | None:
     status = _status(name, folder)
     if stat.S_ISLNK(status.st_mode):
         target = os.fsencode(os.readlink(name, dir_fd=folder))
-        return Seen(Leaf("120000", _oid_of(target)), 0o777)
+        return Seen(Leaf("120000", oid_of(target)), 0o777)
     if not stat.S_ISREG(status.st_mode):
         return None
     opened = os.open(name, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=folder)
@@ -140,65 +148,80 @@ def _seen(name: str, folder: int) -> Seen | None:
     return Seen(Leaf("100755" if mode & 0o100 else "100644", found.hexdigest()), mode)
 
 
-def _oid_of(data: bytes) -> str:
+def oid_of(data: bytes) -> str:
     return sha1(f"blob {len(data)}\0".encode() + data, usedforsecurity=False).hexdigest()
 
 
 # --- Writing ---
 
 
-def keep_files(one: Repository, folder: str, paths: list[str]) -> dict[str, str]:
-    """Keep these files and links of a folder; the id of each, which is that of the very bytes that were kept."""
-    copies = []
+def keep(one: Repository, folder: str, names: list[str], text: bytes | None) -> dict[str, str]:
+    """Keep these files and links of a folder, and a text; the id of each file is that of the very bytes kept.
+
+    All of them become one stream that git takes at once: many files are one write to the disk, few are loose objects.
+    """
+    if not names and text is None:
+        return {}
+    stream = f"{one.folder}/incoming/stream"
     try:
         opened = files.open_folder(folder)
         try:
-            for number, path in enumerate(paths):
-                copies.append(f"{one.folder}/incoming/{number}")
-                _copy(opened, folder, path, copies[-1])
+            with open(stream, "wb") as target:
+                kept = {name: _put(target, opened, folder, name) for name in names}
+                if text is not None:
+                    _put_bytes(target, text)
         finally:
             os.close(opened)
+        with open(stream, "rb") as source:
+            _git(one, "fast-import", "--quiet", "--date-format=raw", given=source)
     except OSError as error:
-        raise HostError(f"{folder} can't be read: {error.strerror}", "it changed meanwhile; try again") from error
-    return dict(zip(paths, _kept(one, copies), strict=True))
+        raise HostError(f"{folder} can't be kept: {error.strerror}", "check space, then try again", folder) from error
+    return kept
 
 
-def _copy(opened: int, folder: str, path: str, copy: str) -> None:
-    """A copy of our own, so that nothing can be put in the file's place between a look and the next."""
-    if os.path.islink(f"{folder}/{path}"):
-        data = os.fsencode(os.readlink(f"{folder}/{path}"))
-        with open(copy, "wb") as target:
-            target.write(data)
-        return
-    with os.fdopen(files.open_beneath(opened, path), "rb") as source, open(copy, "wb") as target:
-        while piece := source.read(1 << 20):
+def _put(target: BinaryIO, opened: int, folder: str, name: str) -> str:
+    """One file in the stream: what was read is what is kept, whatever comes in its place meanwhile."""
+    if os.path.islink(f"{folder}/{name}"):
+        return _put_bytes(target, os.fsencode(os.readlink(f"{folder}/{name}")))
+    with os.fdopen(files.open_beneath(opened, name), "rb") as source:
+        size = os.fstat(source.fileno()).st_size
+        found = sha1(f"blob {size}\0".encode(), usedforsecurity=False)
+        target.write(b"blob\ndata %d\n" % size)
+        while size and (piece := source.read(min(size, 1 << 20))):
+            found.update(piece)
             target.write(piece)
+            size -= len(piece)
+    if size:
+        raise OSError(errno.EAGAIN, f"{name} changed meanwhile")
+    target.write(b"\n")
+    return found.hexdigest()
 
 
-def keep_bytes(one: Repository, data: bytes) -> str:
-    return _git(one, "hash-object", "-w", "--no-filters", "--stdin", given=data).decode().strip()
+def _put_bytes(target: BinaryIO, data: bytes) -> str:
+    target.write(b"blob\ndata %d\n%b\n" % (len(data), data))
+    return oid_of(data)
 
 
-def _kept(one: Repository, copies: list[str]) -> list[str]:
-    if not copies:
-        return []
-    given = "".join(f"{copy}\n" for copy in copies).encode("utf-8", "surrogateescape")
-    return _git(one, "hash-object", "-w", "--no-filters", "--stdin-paths", given=given).decode().split()
+class Step(NamedTuple):
+    """From what a prefix held to what it is to hold."""
+
+    prefix: str
+    before: Mapping[str, Leaf]
+    after: Mapping[str, Leaf]
 
 
-def commit(one: Repository, old: str, prefix: str, leaves: Mapping[str, Leaf], said: tuple[str, int]) -> str:
+def commit(one: Repository, old: str, step: Step, message: str, at: int) -> str:
     """A commit in which everything beneath a prefix is exactly this; the branch moves only from where it was."""
+    prefix, before, after = step
     index = {"GIT_INDEX_FILE": f"{one.folder}/incoming/index"}
     if old:
         _git(one, "read-tree", old, extra=index)
-    gone = tree(one, old, prefix) if old else {}
-    lines = [f"0 {_NONE}\t{prefix}/{path}\0" for path in gone if path not in leaves]
-    lines += [f"{leaf.mode} {leaf.oid}\t{prefix}/{path}\0" for path, leaf in leaves.items() if gone.get(path) != leaf]
+    lines = [f"0 {_NONE}\t{prefix}/{path}\0" for path in before if path not in after]
+    lines += [f"{leaf.mode} {leaf.oid}\t{prefix}/{path}\0" for path, leaf in after.items() if before.get(path) != leaf]
     _git(
         one, "update-index", "-z", "--index-info", given="".join(lines).encode("utf-8", "surrogateescape"), extra=index
     )
     made = _git(one, "write-tree", extra=index).decode().strip()
-    message, at = said
     me = {"NAME": "metier", "EMAIL": "metier@localhost", "DATE": f"@{at} +0000"}
     who = {f"GIT_{role}_{what}": value for role in ("AUTHOR", "COMMITTER") for what, value in me.items()}
     parents = ("-p", old) if old else ()
@@ -213,6 +236,9 @@ def commit(one: Repository, old: str, prefix: str, leaves: Mapping[str, Leaf], s
 
 def head(one: Repository) -> str:
     """The newest commit; empty where there is none."""
+    found = (paths.read_text_file(f"{one.folder}/{REF}", 100) or "").strip()
+    if _commit(found):
+        return found
     return _git(one, "for-each-ref", "--format=%(objectname)", REF).decode().strip()
 
 
@@ -246,7 +272,8 @@ def log(one: Repository, limit: int, prefix: str = "", since: str = "", rev: str
 
 
 def resolved(one: Repository, rev: str) -> str:
-    """The commit that a few hexadecimal digits mean, if it is one of the branch; empty where there is none."""
+    """The commit that a few digits or `HEAD` mean, if it is one of the branch; empty where there is none."""
+    rev = rev.replace("HEAD", REF, 1)
     try:
         found = _git(one, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{rev}^{{commit}}").decode().strip()
         _git(one, "merge-base", "--is-ancestor", found, REF)
@@ -300,8 +327,11 @@ def fault(folder: str) -> str:
 # --- git itself ---
 
 
-def _git(one: Repository, *arguments: str, given: bytes = b"", extra: Mapping[str, str] | None = None) -> bytes:
+def _git(
+    one: Repository, *arguments: str, given: bytes | BinaryIO = b"", extra: Mapping[str, str] | None = None
+) -> bytes:
     """Run git to its end with nothing but what it needs; what it printed."""
+    feed = given if isinstance(given, bytes) else None
     if not is_there(os.environ):
         raise HostError("git is not installed", "install git, then try again")
     inside = (f"--git-dir={one.folder}",) if one.folder else ()
@@ -309,13 +339,14 @@ def _git(one: Repository, *arguments: str, given: bytes = b"", extra: Mapping[st
         running = subprocess.Popen(
             ["git", "--no-pager", "--literal-pathspecs", *inside, *arguments],
             cwd="/", env=_environment() | dict(extra or {}), umask=0o077, pass_fds=one.held, start_new_session=True,
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            stdin=subprocess.PIPE if isinstance(given, bytes) else given, stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
         )  # fmt: skip
     except OSError as error:
         raise HostError(f"git can't be started: {error.strerror}", "check that git works") from error
     with running:
         try:
-            said, complaint = running.communicate(given, _SECONDS)
+            said, complaint = running.communicate(feed, _SECONDS)
         except subprocess.TimeoutExpired:
             raise HostError(
                 f"git {arguments[0]} took longer than {_SECONDS} seconds", "try again", one.folder

@@ -115,7 +115,7 @@ def _from_archive(wanted: Reference, room: Callable[[], str], outfit: Outfit) ->
     source, digest = wanted.url, ""
     if "://" in wanted.url:
         file = f"{room()}/archive"
-        reach = http.Reach(outfit.insecure, True, outfit.bounds.archive, outfit.seconds, wanted.secret)
+        reach = http.Reach(outfit.insecure, True, outfit.bounds.archive, outfit.seconds, wanted.secret, outfit.env)
         digest = http.download(wanted.url, file, reach, outfit.progress).digest
     else:
         file = source = paths.absolute(wanted.url, outfit.cwd, outfit.home)

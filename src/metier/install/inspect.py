@@ -226,14 +226,15 @@ _PLACEHOLDER = Means("", frozenset({"brew", "npm", "uv", "go"}), "/tools")
 def _said(skill: Skill) -> Iterator[tuple[str, Mark]]:
     """What the frontmatter says."""
     fault = name_fault(skill.name) if re.search(r"[/\\\x00]|^\.+$|^-", skill.name) else ""
-    if fault:
-        yield "SKILL.md", Mark("name-hazard", 2, (skill.name[:80], fault), fatal=True)
+    if fault:  # `team/tool` is a path too, and leads nowhere but down
+        down = all(not name_fault(part) for part in skill.name.split("/"))
+        yield "SKILL.md", Mark("name-hazard", 2, (skill.name[:80], fault), fatal=not down)
     bait = _BAIT.search(skill.description)
     if bait is not None:
         yield "SKILL.md", Mark("trigger-bait", 2, (bait[0][:100],))
     for text in (skill.name, skill.description, skill.argument_hint):
         if re.search(
-            r"</?\s*(?:available_skills|skill|skill-context|system|name|location|description)\s*/?>",
+            r"</\s*(?:skill|name|location|description)\s*>|</?\s*(?:available_skills|skill-context|system)\s*/?>",
             text,
             re.IGNORECASE,
         ):

@@ -116,6 +116,8 @@ def freeze(ground: Ground, names: Sequence[str], dialect: Dialect, frozen: bool 
         keys += found
     with place.turn(ground, {key.partition("/")[0] for key in keys}):
         now = {key: marks_at(f"{ground.root}/{key}") for key in keys}
+        for key in keys:
+            place.remember(ground, key, "edit")
 
         def change(lock: Lock) -> Lock:
             skills = dict(lock.skills)
@@ -138,6 +140,8 @@ def approve(ground: Ground, keys: Iterable[str], dialect: Dialect) -> None:
     keys = list(keys)
     with place.turn(ground, {key.partition("/")[0] for key in keys}):
         now = {key: marks_at(f"{ground.root}/{key}") for key in keys}
+        for key in keys:
+            place.remember(ground, key, "edit")
 
         def change(lock: Lock) -> Lock:
             fresh = {key: _relocked(ground, key, files, lock.skills.get(key), dialect) for key, files in now.items()}

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from ..types.problem import Code, Mark
-from ..types.text import hidden_in, shortened
+from ..types.text import hidden_in, points_of, shortened
 
 _LONGEST_LINE = 4_000
 """Of a line only this much is looked at: what lies further right is named as such."""
@@ -41,6 +41,13 @@ def _re(pattern: str) -> re.Pattern[str]:
     return re.compile(pattern, re.IGNORECASE)
 
 
+_KEYS = _re(
+    r"\.ssh/(?:id_|config|authorized|\*|known)|\bid_(?:rsa|ed25519|ecdsa|dsa)\b(?!\.pub)"
+    r"|\.aws/credentials|\.git-credentials|\.config/gh/hosts|\.gnupg\b|wallet\.dat"
+    r"|/etc/shadow|/proc/(?:\d+|self|\$\w+|\*)/environ|security\s+find-(?:generic|internet)-password"
+    r"|(?:Chrome|Firefox|Brave|Edge)[^\n]{0,60}(?:Login Data|Cookies|logins\.json)|\.metier/(?:trust|skills-lock)"
+)
+"""Where keys lie that no program but their owner's has business with; a script that also sends is refused."""
 RULES = (
     Rule(
         "encoded-shell",
@@ -78,7 +85,8 @@ RULES = (
         "reverse-shell",
         _re(
             r"/dev/(?:tcp|udp)/|\b(?:nc|ncat|netcat)\b[^\n]{0,60}\s-(?:e|c)\b|\bncat\b[^\n]{0,60}--(?:sh-)?exec"
-            r"|\b(?:ba|z)?sh\s+-i\s*[>&|]|os\.dup2\s*\([^\n]{0,40}fileno|pty\.spawn\s*\(|mkfifo[^\n]{0,120}\b(?:nc|sh)\b"
+            r"|\b(?:ba|z)?sh\s+-i\s*[>&|]|os\.dup2\s*\(\s*(?!\w*null)\w+\.fileno\(\)\s*,\s*(?:[012]\b|\w{1,2}\b)"
+            r"|pty\.spawn\s*\(\s*[\[(]?\s*['\x22][^'\x22\n]*sh['\x22]|mkfifo[^\n]{0,120}\b(?:nc|sh)\b"
             r"|socat\b[^\n]{0,80}exec:"
         ),
         ("render", "script"),
@@ -96,14 +104,7 @@ RULES = (
     ),
     Rule(
         "credential-path",
-        _re(
-            r"\.ssh/(?:id_|config|authorized|\*|known)|\bid_(?:rsa|ed25519|ecdsa|dsa)\b(?!\.pub)"
-            r"|\.aws/credentials|\.git-credentials|\.netrc\b|\.config/gh/hosts"
-            r"|\.pypirc\b|\.npmrc\b|\.docker/config\.json|\.kube/config|\.gnupg\b|wallet\.dat"
-            r"|/etc/shadow|/proc/(?:\d+|self|\$\w+|\*)/environ|security\s+find-(?:generic|internet)-password"
-            r"|(?:Chrome|Firefox|Brave|Edge)[^\n]{0,60}(?:Login Data|Cookies|logins\.json)"
-            r"|\.metier/(?:trust|skills-lock)"
-        ),
+        _re(_KEYS.pattern + r"|\.netrc\b|\.pypirc\b|\.npmrc\b|\.docker/config\.json|\.kube/config"),
         ("render",),
     ),
     Rule("render-network", _re(r"\b(?:curl|wget|nc|ncat|ssh|scp|rsync|ftp|telnet)\b"), only=("render",)),
@@ -114,11 +115,17 @@ RULES = (
     ),
     Rule(
         "envelope-tag",
-        _re(
-            r"</\s*(?:available_skills|skill-context|skill_content|system-reminder|function_results|tool_result)\b"
-            r"|<\|(?:im_start|im_end|endoftext|system|assistant|user)\|>|<\s*skill-context\b"
-        ),
+        _re(r"</\s*(?:available_skills|skill-context|skill_content)\b|<\s*skill-context\b"),
         ("render", "script", ""),
+        ("",),
+    ),
+    Rule(  # of other programs' frames; what explains how models are talked to names them too
+        "envelope-tag",
+        _re(
+            r"</\s*(?:system-reminder|function_results|tool_result)\b"
+            r"|<\|(?:im_start|im_end|endoftext|system|assistant|user)\|>"
+        ),
+        (),
         ("",),
     ),
     Rule(
@@ -175,6 +182,8 @@ _FAR = re.compile(r"\S?[ \t\u00a0\u3000]{150,}\S")
 _OVERRIDES = re.compile("[\u202a\u202b\u202d\u202e\u2066-\u2068]")
 _TAGS = re.compile("(?<!\U0001f3f4)(?<![\U000e0020-\U000e007e])[\U000e0000-\U000e007f]")
 """Tag characters that do not follow the black flag: those draw the flags of regions."""
+_SELECTORS = re.compile("[\ufe00-\ufe0f\U000e0100-\U000e01ef]{2,}")
+"""One selector chooses how the letter before it is drawn; several in a row choose nothing and may spell a text."""
 
 
 def lines_of(texts: Mapping[str, str], scripts: Iterable[str], commands: Iterable[str]) -> Iterator[Line]:
@@ -200,7 +209,7 @@ def found_in(lines: Iterable[Line]) -> Iterator[tuple[str, Mark]]:
                 continue
             found = (line.path, _mark(rule, line))
             yield found
-            if rule.code == "credential-path" and line.runs == "script":
+            if rule.code == "credential-path" and line.runs == "script" and _KEYS.search(line.text):
                 reaching.append(found)
         if line.runs == "script" and _SENDS.search(line.text):
             network[line.path] = True
@@ -232,10 +241,12 @@ def _unseen(line: Line) -> Iterator[tuple[str, Mark]]:
     if _ESCAPE.search(text):
         yield line.path, Mark("terminal-escape", line.number, ("escape characters",), fatal=True)
     hidden = hidden_in(text.replace("\t", "").replace("\r", ""))
+    if not hidden and (run := _SELECTORS.search(text)):
+        hidden = tuple(points_of(run[0]).split())
     if hidden and line.number == 1 and hidden == ("U+FEFF",) and text.startswith("\ufeff"):
         return
     if hidden:
-        sure = bool(_TAGS.search(text) or _OVERRIDES.search(text))
+        sure = bool(_TAGS.search(text) or _OVERRIDES.search(text) or _SELECTORS.search(text))
         yield line.path, Mark("hidden-text", line.number, (", ".join(hidden[:8]),), fatal=sure)
 
 

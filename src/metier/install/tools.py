@@ -61,7 +61,7 @@ def _downloaded(plan: Plan, tools: str, outfit: Outfit) -> Done:
     inside = plan.target[len(tools) + 1 :]
     with place.staging(ground) as staging, place.turn(ground, [inside.partition("/")[0]]):
         file = f"{staging.inner()}/{name}"
-        reach = http.Reach(outfit.insecure, outfit.insecure, outfit.bounds.archive, outfit.seconds)
+        reach = http.Reach(outfit.insecure, outfit.insecure, outfit.bounds.archive, outfit.seconds, env=outfit.env)
         got = http.download(plan.url, file, reach, outfit.progress)
         if plan.sha256 and got.digest != f"sha256:{plan.sha256}":
             raise Refused(f"{plan.url} is not what the recipe says: {got.digest}", "nothing was installed")

@@ -25,7 +25,7 @@ _MOST_SKILLS = 500
 
 def from_index(wanted: Reference, room: Callable[[], str], outfit: Outfit) -> tuple[Fetched, ...]:
     """Every skill of an index; what it does not describe rightly is left out, and named."""
-    reach = http.Reach(outfit.insecure, True, _MOST_INDEX, 60.0, wanted.secret)
+    reach = http.Reach(outfit.insecure, True, _MOST_INDEX, 60.0, wanted.secret, outfit.env)
     where, tree = _index(wanted.url, reach)
     skills = tree.get("skills")
     if not isinstance(skills, list) or not skills:
@@ -76,7 +76,8 @@ def _index(url: str, reach: http.Reach) -> tuple[str, Mapping[str, Any]]:
 def _by_digest(name: str, one: Mapping[str, Any], where: str, room: Callable[[], str], outfit: Outfit) -> Fetched:
     url, digest = urljoin(where, str(one.get("url", ""))), str(one.get("digest", ""))
     file = f"{room()}/fetched"
-    reach = http.Reach(outfit.insecure, urlsplit(url).hostname == urlsplit(where).hostname, outfit.bounds.archive)
+    same = urlsplit(url).hostname == urlsplit(where).hostname
+    reach = http.Reach(outfit.insecure, same, outfit.bounds.archive, env=outfit.env)
     got = http.download(url, file, reach, outfit.progress)
     if got.digest != digest:
         raise Refused(f"`{name}` is not what the index says: {got.digest}, not {digest[:80]}", "nothing was placed")
@@ -96,7 +97,8 @@ def _by_files(name: str, one: Mapping[str, Any], where: str, room: Callable[[], 
         for path in _listed(one):
             url = urljoin(where, f"{name}/{path}")
             file = f"{room()}/fetched"
-            got = http.download(url, file, http.Reach(outfit.insecure, True, outfit.bounds.one), outfit.progress)
+            reach = http.Reach(outfit.insecure, True, outfit.bounds.one, env=outfit.env)
+            got = http.download(url, file, reach, outfit.progress)
             into.put(inner_path(path), pieces_of(file, got.size), False)
     return Fetched(target, name, Provenance("index", where, name))
 

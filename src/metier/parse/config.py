@@ -16,9 +16,9 @@ from ..types.settings import ConfiguredRoot, Settings
 
 TOP = (
     "skills", "limits", "catalog", "search", "roots", "plugins", "dialects", "dialect", "agents", "model", "models",
-    "agent", "mcp", "sandbox", "config",
+    "agent", "mcp", "sandbox", "record", "config",
 )  # fmt: skip
-OWN = ("sandbox", "model", "models", "agent", "mcp")
+OWN = ("sandbox", "model", "models", "agent", "mcp", "record")
 """What only the user's own file may say: who is asked, what may be done, what is started."""
 AGENT = ("allow", "ask", "deny", "network", "turns", "tokens", "seconds", "cost")
 MODEL = ("provider", "model", "url", "key", "window", "reply", "input_price", "output_price")
@@ -37,8 +37,9 @@ _ENTRY = tuple(_ENTRY_KINDS)
 _ROOT = ("path", "dialect", "label")
 CATALOG = ("policy", "pinned")
 SEARCH = ("dense",)
+RECORD = ("days", "runs")
 _TABLES = ("skills", "limits", "catalog", "search", "sandbox", "agents", "dialects", "config", "models", "agent", "mcp")
-_KINDS = {**dict.fromkeys(_TABLES, dict), "dialect": str, "model": str}
+_KINDS = {**dict.fromkeys((*_TABLES, "record"), dict), "dialect": str, "model": str}
 _at_line = re.compile(r"\(at line (\d+), column \d+\)").search
 
 
@@ -60,6 +61,7 @@ def settings_of(text: str, marks: list[Mark]) -> Settings:
     _check_skills(skills, marks)
     _check_sandbox(tree.get("sandbox", {}), marks)
     _check_acting(tree, marks)
+    _check_record(tree.get("record", {}), marks)
     return Settings(
         tree=tree,
         roots=_roots(tree.get("roots", []), marks),
@@ -213,6 +215,15 @@ def _check_sandbox(sandbox: dict[str, object], marks: list[Mark]) -> None:
     if sandbox.get("need", "prefer") not in get_args(Need):
         marks.append(Mark("config-type", 0, ("sandbox.need", "one of " + ", ".join(get_args(Need)))))
         del sandbox["need"]
+
+
+def _check_record(record: dict[str, object], marks: list[Mark]) -> None:
+    _name_unknown("record.", record, RECORD, marks)
+    for key in RECORD:
+        said = record.get(key, 1)
+        if not isinstance(said, int) or isinstance(said, bool) or said < 0:
+            marks.append(Mark("config-type", 0, (f"record.{key}", "a number, 0 for no end")))
+            del record[key]
 
 
 def _check_permissions(where: str, table: object, marks: list[Mark]) -> None:

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Literal, NamedTuple, TypeAlias
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
-By: TypeAlias = Literal["user", "model", "schedule"]
+from ..types.activation import By
+from ..types.event import Activated, Ended, Event, Heard, Started, Suggested, Used
+
 DEPTHS = (1, 3, 10, 25, 50)
 
 
 class Turn(NamedTuple):
-    """One turn of a conversation, as far as choosing a skill goes.  Skills are named by the paths of their files."""
+    """One turn of a conversation, as far as choosing a skill goes.  Skills are named by the paths of their files.
+
+    A turn in which more than one skill was activated counts once for each.
+    """
 
     shown: Mapping[str, int] = {}
     """The rank at which each skill stood in the ranked block; 0 for the stable block."""
@@ -68,3 +74,53 @@ def _recall(turns: Sequence[Turn], engine: str) -> dict[int, float]:
         depth: sum(turn.activated in turn.would[engine][:depth] for turn in asked) / len(asked) if asked else 0.0
         for depth in DEPTHS
     }
+
+
+@dataclass
+class _Going:
+    """A turn while it is read."""
+
+    listed: frozenset[str]
+    suggested: Suggested = field(default_factory=Suggested)
+    chosen: list[Activated] = field(default_factory=list)
+    used: list[bool] = field(default_factory=list)
+    outcome: str = "cut off"
+
+    def turns(self) -> list[Turn]:
+        ranks = {path: at for at, path in enumerate(self.suggested.shown, 1)}
+        would = self.suggested.would
+        if not self.chosen:
+            return [Turn(ranks, would, outcome=self.outcome)]
+        if self.outcome == "finished":
+            self.used[-1] = True
+        return [
+            Turn(
+                ranks if one.path in ranks or one.skill not in self.listed else {**ranks, one.path: 0},
+                would, one.path, one.by, used, self.outcome,
+            )
+            for one, used in zip(self.chosen, self.used, strict=True)
+        ]  # fmt: skip
+
+
+def turns_of(events: Iterable[Event]) -> list[Turn]:
+    """The turns of a run.  A skill was used if a tool was called after it, or if the turn came to its end with it."""
+    found: list[Turn] = []
+    listed: frozenset[str] = frozenset()
+    going: _Going | None = None
+    for event in events:
+        match event:
+            case Started(skills=skills):
+                listed = frozenset(skills)
+            case Heard():
+                found += going.turns() if going else ()
+                going = _Going(listed)
+            case Suggested() if going:
+                going.suggested = event
+            case Activated() if going:
+                going.chosen.append(event)
+                going.used.append(False)
+            case Used() if going and going.chosen:
+                going.used[-1] = True
+            case Ended(outcome=outcome) if going:
+                going.outcome = outcome
+    return found + (going.turns() if going else [])

@@ -10,14 +10,14 @@ from typing import Any, NamedTuple
 
 from ..host import repository as git
 from ..host.clock import day_of, now_ns
-from ..host.repository import Leaf, Repository
+from ..host.repository import Leaf, Repository, Step
 from ..types.errors import BadRequest
 from ..types.text import one_line, seen, shortened
 
 _MOST_EVIDENCE = 20_000
 _ABOUT = "about.json"
 _LINK = 0o120000
-_rev = re.compile(r"[0-9a-f]{4,40}").fullmatch
+_rev = re.compile(r"[0-9a-f]{4,40}|HEAD(~[0-9]{1,6})?").fullmatch
 _unsafe = re.compile(r"[%/\\\x00-\x1f\x7f]")
 _spelt = re.compile(r"%([0-9A-F]{2})")
 
@@ -75,7 +75,7 @@ def record(repository: str, change: Change) -> Version | None:
             return None
         at = now_ns() // 1_000_000_000
         message = _message(change, day_of(at).replace("-", "")[:8])
-        return _version(git.commit(one, head, place, leaves, (message, at)), at, message)
+        return _version(git.commit(one, head, Step(place, before, leaves), message, at), at, message)
 
 
 def _leaves(
@@ -83,14 +83,16 @@ def _leaves(
 ) -> dict[str, Leaf]:
     """The skill as the repository will have it.  Bytes that it has already are not written again."""
     known = {leaf.oid for leaf in before.values()}
-    kept = git.keep_files(one, change.folder, [path for path, here in found.items() if here.leaf.oid not in known])
+    odd = {path: f"{here.permissions:o}" for path, here in sorted(found.items()) if not _usual(here)}
+    lock = loads(change.lock) if change.lock else None
+    about = dumps({"modes": odd, "lock": lock}, indent=1, sort_keys=True).encode()
+    fresh = [path for path, here in found.items() if here.leaf.oid not in known]
+    kept = git.keep(one, change.folder, fresh, about if git.oid_of(about) not in known else None)
     leaves = {
         f"files/{_spelled_path(path)}": Leaf(here.leaf.mode, kept.get(path, here.leaf.oid))
         for path, here in found.items()
     }
-    odd = {path: f"{here.permissions:o}" for path, here in sorted(found.items()) if not _usual(here)}
-    about = dumps({"modes": odd, "lock": loads(change.lock) if change.lock else None}, indent=1, sort_keys=True)
-    return {**leaves, _ABOUT: Leaf("100644", git.keep_bytes(one, about.encode()))}
+    return {**leaves, _ABOUT: Leaf("100644", git.oid_of(about))}
 
 
 def _usual(here: git.Seen) -> bool:
@@ -143,13 +145,21 @@ def names(repository: str) -> tuple[str, ...]:
 
 
 def version(repository: str, rev: str) -> Version:
-    """The version that a few hexadecimal digits mean."""
+    """The version that a few hexadecimal digits mean, or `HEAD` and so many before it."""
     found = _commit(repository, rev)
     return next(_version(*one) for one in git.log(Repository(repository), 1, rev=found))
 
 
+def has(repository: str, rev: str) -> bool:
+    return bool(_resolved(repository, rev))
+
+
+def _resolved(repository: str, rev: str) -> str:
+    return git.resolved(Repository(repository), rev) if _rev(rev) and _begun(repository) else ""
+
+
 def _commit(repository: str, rev: str) -> str:
-    found = git.resolved(Repository(repository), rev) if _rev(rev) and _begun(repository) else ""
+    found = _resolved(repository, rev)
     if not found:
         raise BadRequest(f"the history has no version `{one_line(rev)}`", "run `metier history` to see what it has")
     return found

@@ -79,6 +79,15 @@ def journal_of(state: str, run: str, hide: Callable[[str], str] = str) -> Journa
     return Journal(f"{folder_of(state)}/{found[0]}.jsonl", hide)
 
 
+def forget(state: str, days: int, most: int) -> None:
+    """Remove the journals that are older or more than are kept, but for runs that are going on; 0 is no end."""
+    names = ids(state)
+    began = local_stamp(now_ns() - days * 86_400_000_000_000) if days else ""
+    old = [name for at, name in enumerate(names) if name < began or (most and at < len(names) - most)]
+    for name in old:
+        lines.remove(f"{folder_of(state)}/{name}.jsonl")
+
+
 def ids(state: str) -> list[str]:
     """The runs there are, the oldest first."""
     names = [name.removesuffix(".jsonl") for name in lines.names(folder_of(state)) if name.endswith(".jsonl")]

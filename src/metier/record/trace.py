@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-from ..types.event import Activated, Ended, Event, Heard, Replied, Started, Used
+from ..types.event import Activated, Ended, Event, Heard, Offered, Replied, Started, Suggested, Used
 from ..types.usage import NOTHING_USED, Usage
 from .journal import Journal, Recorded, folder_of, ids
 
@@ -46,6 +47,17 @@ class Trace:
         return tuple(dict.fromkeys(one.skill for one in self.events if isinstance(one, Activated)))
 
     @property
+    def offered(self) -> tuple[str, ...]:
+        """The skills that the model was told of, at the beginning or later."""
+        later = (name for one in self.events if isinstance(one, Offered) for name in one.added)
+        ranked = (path.split("/")[-2] for one in self.events if isinstance(one, Suggested) for path in one.shown)
+        return tuple(dict.fromkeys((*self.started.skills, *later, *ranked)))
+
+    @property
+    def activations(self) -> tuple[Activated, ...]:
+        return tuple(one for one in self.events if isinstance(one, Activated))
+
+    @property
     def failures(self) -> tuple[Used, ...]:
         """The calls of tools that went wrong."""
         return tuple(one for one in self.events if isinstance(one, Used) and one.failed)
@@ -59,6 +71,16 @@ class Trace:
     @property
     def outcome(self) -> str:
         return self.ended.outcome if self.ended else "cut off"
+
+    @property
+    def seconds(self) -> float:
+        """How long its turns took together."""
+        return round(sum(one.seconds for one in self.events if isinstance(one, Ended)), 3)
+
+    @property
+    def tools(self) -> dict[str, int]:
+        """How often each tool was called."""
+        return dict(Counter(one.call.name for one in self.events if isinstance(one, Used)))
 
     @property
     def usage(self) -> Usage:

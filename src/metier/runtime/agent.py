@@ -12,13 +12,15 @@ from ..act.conversation import conversation_of
 from ..act.permission import Permission
 from ..host import paths
 from ..record import Journal, new_id
-from ..record.journal import folder_of, journal_of
+from ..record.journal import folder_of, forget, journal_of
 from ..types.activation import By
 from ..types.agent import AgentFile, Bounds
 from ..types.errors import BadRequest
 from ..types.event import Ended, Started
+from ..types.settings import Settings
 from ..types.tool import Tool
 from .agents import agent_files, bounds_of, permission_of
+from .habits import with_habits
 from .models import is_known, open_model
 from .secrets import hider
 from .session import Session
@@ -123,7 +125,7 @@ class Agent:
         names = self.file.skills
         if names is None and library.dialect.serving.unlisted_agent == "none":
             names = ()
-        return replace(library, allowed=Allowed(names))
+        return replace(library, allowed=Allowed(names), request=replace(library.request, agent=names))
 
     def opened_model(self) -> Model:
         """The model that it asks."""
@@ -135,7 +137,9 @@ class Agent:
     def start(self) -> Session:
         """A new conversation.  Nothing is sent before something is said."""
         run = new_id()
-        return Session(self, self.opened_model(), self.library, run, self._journal(run))
+        if self.keep:
+            forget(self.library.place.state, *_kept(self.library.settings))
+        return Session(self, self.opened_model(), with_habits(self.library, run), run, self._journal(run))
 
     def resume(self, run: str) -> Session:
         """Go on with a conversation that was kept: by its id, the beginning of it, or `last`."""
@@ -144,8 +148,9 @@ class Agent:
         begun = next((one for one in events if isinstance(one, Started)), None)
         if begun is None:
             raise BadRequest(f"the run `{run}` never began", "start another", journal.path)
+        library = with_habits(self.library, begun.run, begun.used)
         return Session(
-            self, self.opened_model(), self.library, begun.run, journal if self.keep else None, begun.parent,
+            self, self.opened_model(), library, begun.run, journal if self.keep else None, begun.parent,
             conversation=conversation_of(events), resumed=True,
         )  # fmt: skip
 
@@ -161,3 +166,9 @@ class Agent:
         if not self.keep:
             return None
         return Journal(f"{folder_of(self.library.place.state)}/{run}.jsonl", self.hide)
+
+
+def _kept(settings: Settings) -> tuple[int, int]:
+    """For how many days journals are kept, and how many of them."""
+    days, runs = settings.at("record.days"), settings.at("record.runs")
+    return days if isinstance(days, int) else 180, runs if isinstance(runs, int) else 5_000

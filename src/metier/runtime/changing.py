@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ..host import paths, swap
 from ..host.repository import is_made
-from ..install import keeping, lockfile, place
+from ..install import keeping, lockfile, place, removing
 from ..install.lockfile import tree_digest
 from ..install.place import Change, Ground, Staging
 from ..record import history
@@ -163,7 +163,7 @@ def look(ground: Ground, key: str = "") -> None:
 
 
 def find(library: Library, name: str, note: Callable[[str], None] = _nobody) -> Managed:
-    """The skill of that name that has a history, also one that is in the trash."""
+    """The skill of that name: one that has a history, also where it is in the trash; else one of the library."""
     known: dict[str, list[Managed]] = {}
     for ground in grounds(library, note):
         entries = place.read_lock(ground).skills
@@ -178,12 +178,10 @@ def find(library: Library, name: str, note: Callable[[str], None] = _nobody) -> 
         raise BadRequest(f"several skills are called `{name}`: {where}", "name its root: metier --root DIR …")
     if exact:
         return exact[0]
-    verdict = next((one for one in library.skills if one.name == name), None)
-    if verdict is not None:
-        raise BadRequest(
-            f"nothing was changed in `{name}` yet", "its history begins with the first change that metier makes or sees"
-        )
-    raise UnknownSkill(name, tuple(get_close_matches(name, known, 3, 0.6)))
+    try:
+        return managed(library, library.find(name).skill)  # its history begins now
+    except UnknownSkill as error:
+        raise UnknownSkill(name, tuple(get_close_matches(name, known, 3, 0.6)) or error.nearest) from error
 
 
 def _ever(ground: Ground) -> Iterable[str]:
@@ -192,6 +190,12 @@ def _ever(ground: Ground) -> Iterable[str]:
         *history.names(ground.history),
         *(one.name for one in history.versions(ground.history, "", _EVERY)),
     ))  # fmt: skip
+
+
+def approved(one: Managed) -> tuple[str, ...]:
+    """The skill, if somebody said yes to it as it is in the lock now."""
+    entry = place.read_lock(one.ground).skills.get(one.key)
+    return (one.key,) if entry is not None and entry.approval is not None else ()
 
 
 def rollback(one: Managed, rev: str) -> Version | None:
@@ -206,3 +210,42 @@ def rollback(one: Managed, rev: str) -> Version | None:
     said = history.lock(one.repository, one.key, was.rev)
     entry = lockfile.read_skill(loads(said)) if said else None
     return _put(one, Edit(files, "rollback", f"to {was.rev} ({was.subject})"), lambda known: entry)
+
+
+def log(library: Library, limit: int) -> list[str]:
+    """The newest changes of every root, a line each."""
+    found: list[Version] = []
+    for ground in grounds(library):
+        look(ground)
+        found += history.versions(ground.history, "", limit)
+    found.sort(key=lambda one: one.at, reverse=True)
+    return [f"{one.rev[:12]} {one.at} {one.subject}" for one in found[:limit]]
+
+
+def rollback_to(library: Library, rev: str, name: str = "") -> tuple[str, ...]:
+    """Make a skill, or every one that changed since, what it was then; those that were not there go to the trash."""
+    if name:
+        one = find(library, name)
+        return (one.key,) if rollback(one, rev) else ()
+    ground = _having(library, rev)
+    look(ground)
+    changed = []
+    for key in sorted({one.name for one in history.since(ground.history, rev)}):
+        if history.files(ground.history, key, rev):
+            done = rollback(Managed(ground, key), rev) is not None
+        else:
+            done = paths.exists(f"{ground.root}/{key}") and bool(removing.remove(ground, key))
+        changed += [key] if done else []
+    return tuple(changed)
+
+
+def _having(library: Library, rev: str) -> Ground:
+    """The root whose history has a version; of several, the one that changed last."""
+    found: list[tuple[str, Ground]] = []
+    for ground in grounds(library):
+        newest = history.versions(ground.history, "", 1)
+        if newest and history.has(ground.history, rev):
+            found.append((newest[0].at, ground))
+    if not found:
+        raise BadRequest(f"no history has a version `{rev}`", "call git_log, or run `metier history`, to find one")
+    return max(found, key=lambda one: one[0])[1]

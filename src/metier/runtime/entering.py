@@ -14,7 +14,7 @@ from ..schedule import skills
 from ..types.activation import Activation, By, Call, Message
 from ..types.catalog import Command
 from ..types.errors import Changed, Refused, UnknownSkill
-from ..types.event import EXIT_CODES, Activated, Ended, Heard, Steps, Used
+from ..types.event import EXIT_CODES, Activated, Ended, Heard, Steps, Suggested, Used
 from ..types.skill import Skill
 
 if TYPE_CHECKING:
@@ -28,7 +28,8 @@ def enter(session: Session, text: str, by: By) -> Steps[bool]:
     found = session.library.match(text)
     if found.at is None:
         _known_or_no_command(session, text)
-        yield Heard(text, by, (Message("user", text), *_suggested(session, text)))
+        yield Heard(text, by, (Message("user", text),))
+        yield from _suggested(session, text)
         return True
     table = session.library.commands()
     command = table[found.at]
@@ -41,10 +42,15 @@ def enter(session: Session, text: str, by: By) -> Steps[bool]:
     return (yield from _call(session, called, arguments, (text, found.user_message, by)))
 
 
-def _suggested(session: Session, text: str) -> tuple[Message, ...]:
+def _suggested(session: Session, text: str) -> Steps[None]:
     """The skills that answer this best, where the catalog could not list them all."""
-    found = session.library.catalog(request=text).ranked if "skill_search" in session.tools().names else ""
-    return (Message("user", found, tag="suggested"),) if found else ()
+    if "skill_search" not in session.tools().names:
+        return
+    found = session.library.catalog(request=text)
+    if found.ranked:
+        shown = tuple(entry.skill.path for entry in found.suggested if entry.skill is not None)
+        would = session.library.finder.shadow(text)
+        yield Suggested(shown, would, (Message("user", found.ranked, tag="suggested"),))
 
 
 def _known_or_no_command(session: Session, text: str) -> None:

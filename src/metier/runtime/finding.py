@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, get_args
 
@@ -13,7 +13,7 @@ from ..types.errors import BadRequest
 from ..types.problem import Problem
 from ..types.search import Audience, Engine, Hit
 from ..types.verdict import Verdict
-from .searching import lexical, stored
+from .searching import Plain, lexical, stored
 
 if TYPE_CHECKING:
     from .library import Library
@@ -31,6 +31,8 @@ class Finder:
     verdicts: Mapping[str, Verdict]
     """By the path of the skill's file."""
     engines: tuple[Engine, ...]
+    beside: tuple[Engine, ...] = ()
+    """Engines that no answer comes from: they are only compared with the others."""
     fault: Problem | None = None
     """Why the index could not be used: the engines then work without it, and take longer."""
 
@@ -52,9 +54,10 @@ class Finder:
                 hits.append(Hit(skill, len(hits) + 1, one.score, one.clear, one.matched, placed[one.path]))
         return tuple(hits)
 
-    def shadow(self, query: str, others: Sequence[Engine] = (), most: int = 50) -> dict[str, tuple[str, ...]]:
-        """What every engine alone would show, the live ones and others that run beside them: paths, best first."""
-        return {engine.name: tuple(one.path for one in engine.rank(query, most)) for engine in (*self.engines, *others)}
+    def shadow(self, query: str, most: int = 50) -> dict[str, tuple[str, ...]]:
+        """What every engine alone would show, those of the fusion and those that run beside it: paths, best first."""
+        every = (*self.engines, *self.beside)
+        return {engine.name: tuple(one.path for one in engine.rank(query, most)) for engine in every}
 
 
 def may_see(verdict: Verdict) -> bool:
@@ -76,7 +79,7 @@ def finder_of(library: Library, patience: float | None = None) -> Finder:
         from .dense import PATIENCE, dense
 
         engines = (words, dense(library, words, encoder(), PATIENCE if patience is None else patience))
-    return Finder(verdicts, engines, fault)
+    return Finder(verdicts, engines, (Plain(words),), fault)
 
 
 def nearest(library: Library, name: str) -> tuple[str, ...]:

@@ -54,7 +54,7 @@ def catalog_of(library: Library, asked: Asked) -> Catalog:
             problems.append(finder.fault)
         return ()
 
-    habits = asked.habits or Habits()
+    habits = asked.habits or library.request.habits
     wish = Wish(
         asked.request,
         replace(habits, pinned=habits.pinned or library.settings.pinned),

@@ -41,6 +41,7 @@ def started(session: Session) -> Started:
         session.parent,
         tuple(entry.name for entry in catalog.entries),
         offer_of(library).digests,
+        library.request.habits.used,
     )
 
 

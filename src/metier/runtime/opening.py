@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
@@ -17,6 +17,7 @@ from ..sources import Reader, index, look
 from ..sources.bundled import bundled_paths
 from ..sources.plugins import MANIFESTS, plugins
 from ..sources.roots import Wanted, named_root, roots
+from ..types.catalog import Habits
 from ..types.dialect import Dialect, Limits
 from ..types.errors import BadRequest
 from ..types.place import Place, Root
@@ -40,6 +41,8 @@ class Request:
     agent: str | Sequence[str] | None = None
     root: str | None = None
     index: bool = True
+    habits: Habits = field(default_factory=Habits)
+    """Of the conversation that the library is for."""
 
 
 def open(

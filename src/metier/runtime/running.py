@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, get_args
 
 from ..host import paths
+from ..host.checkout import repository_of
 from ..resolve.overlay import is_never, overlay
 from ..types.dialect import Shell
 from ..types.errors import Refused
@@ -98,7 +99,7 @@ def box(library: Library, skill: Skill, cwd: str, write: tuple[str, ...], schedu
     """The boundary for a skill's programs: its folder, the working folder and project to read, and what is granted."""
     given = granted(library, skill).permissions
     project = library.place.project
-    readable = (cwd, project) if paths.is_inside(cwd, project) else (cwd,)
+    readable = (cwd, project, *filter(None, [repository_of(project)])) if paths.is_inside(cwd, project) else (cwd,)
     home = library.place.home
     outer = tuple(one for one in readable if one not in ("/", home) and not paths.is_inside(home, one))
     tools = f"{library.place.state}/tools"  # what metier installed for skills is theirs to run

@@ -67,6 +67,10 @@ class Lexical:
         first = max(zip(worth, others, strict=True), key=lambda one: one[0], default=None)
         return first is not None and first[1][0] == owner and new > first[0]
 
+    def likeliest(self, request: str, most: int) -> list[str]:
+        """The paths of candidates, before they are scored."""
+        return [path for path, _ in self._asked(request, most)[1]][:most]
+
     def _asked(self, request: str, most: int) -> tuple[ranking.Weighed, list[search.Candidate]]:
         asked = ranking.question(request)
         common = search.frequencies(self.database, asked.weights)
@@ -84,6 +88,17 @@ class Lexical:
             if len(mine) >= wanted or len(rows) < asked or asked >= _MOST_CANDIDATES:
                 return mine[:wanted]
             asked *= 4
+
+
+@dataclass(frozen=True)
+class Plain:
+    """The same words in the order that the index alone would give: what the scores are measured against."""
+
+    words: Lexical
+    name: str = "plain"
+
+    def rank(self, request: str, most: int) -> Sequence[Ranked]:
+        return [Ranked(path, float(-at)) for at, path in enumerate(self.words.likeliest(request, most))]
 
 
 def lexical(library: Library) -> Lexical:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ..act.servers import Server, Where
@@ -11,14 +12,24 @@ from ..types.tool import Tool
 from .running import plain_environment
 
 if TYPE_CHECKING:
+    from .agent import Agent
     from .library import Library
+
+
+def with_servers(agent: Agent, tables: Mapping[str, object]) -> Agent:
+    """The same agent with more servers than are configured."""
+    if not tables:
+        return agent
+    return replace(agent, tools_beside=lambda: (*agent.more_tools(), *tools_of_servers(agent.library, tables)))
 
 
 def server_tools(library: Library) -> tuple[Tool, ...]:
     """The tools of every configured server; nothing is started where none is configured."""
     tables = library.settings.tree.get("mcp")
-    if not isinstance(tables, Mapping):
-        return ()
+    return tools_of_servers(library, tables) if isinstance(tables, Mapping) else ()
+
+
+def tools_of_servers(library: Library, tables: Mapping[str, object]) -> tuple[Tool, ...]:
     return tuple(
         tool
         for name, table in tables.items()

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from .agent import Agent
     from .library import Library
 
-_TOUCHING = frozenset({"write_file", "edit_file", "run_command", "skill_run_script"})
+_TOUCHING = frozenset({"write_file", "edit_file", "run_command", "skill_run_script", "git_rollback"})
 """Tools after which skills may not be what they were."""
 
 

@@ -12,10 +12,12 @@ from ..act.permission import subject
 from ..act.tools import tools_of
 from ..act.tools.asking import ask_user
 from ..act.tools.commands import run_command, search_files
+from ..act.tools.history import git_log, git_rollback
 from ..act.tools.workspace import Ground, edit_file, find_files, list_files, read_file, write_file
 from ..act.toolset import Toolset, toolset
 from ..activate import already_there
 from ..host import files, paths
+from ..host.checkout import repository_of
 from ..types.activation import ToolCall
 from ..types.errors import MetierError
 from ..types.event import Steps
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
     from .session import Session
 
 _ACTIVATING = {"skill_use": "skill_name", "run_skill": "skill"}
+_LOOKING_BACK = ("git_log", "git_rollback")
 _SKILL_TOOLS = ("skill_use", "run_skill", "skill_read_file", "skill_run_script", "skill_search", "read")
 
 
@@ -81,6 +84,7 @@ def _tools(session: Session) -> tuple[Tool, ...]:
         run_command(run),
         ask_user(session.mailbox.ask),
     ]
+    found += _history(session)
     if session.depth < agent.deepest and agent.others:
         from .delegating import delegate
 
@@ -88,6 +92,20 @@ def _tools(session: Session) -> tuple[Tool, ...]:
     found += agent.more_tools()
     wanted = agent.file.tools
     return tuple(found) if wanted is None else tuple(one for one in found if allowed_tool(one.name, wanted))
+
+
+def _history(session: Session) -> list[Tool]:
+    """The tools that look back at skills, where the dialect has them or the agent's own file names them."""
+    wanted = session.agent.file.tools or ()
+    offered = session.library.dialect.serving.history or any(one in _LOOKING_BACK for one in wanted)
+    if not offered or not _has_skills(session):
+        return []
+    from . import changing  # few agents look back
+
+    def back(commit: str, name: str) -> tuple[str, ...]:
+        return changing.rollback_to(session.library, commit, name)
+
+    return [git_log(lambda limit: changing.log(session.library, limit)), git_rollback(back)]
 
 
 def allowed_tool(name: str, wanted: tuple[str, ...]) -> bool:
@@ -104,7 +122,8 @@ def run_for(session: Session, argv: tuple[str, ...], seconds: float, writing: bo
     env = plain_environment(library)
     work = agent.base if agent.private and writing else ""
     write = tuple(dict.fromkeys((agent.base, *agent.writable))) if writing and not work else ()
-    reach = Permissions(network=agent.network and writing, read=(agent.base,), write=write)
+    elsewhere = filter(None, [repository_of(agent.base)] if not agent.private else [])  # it could have written that
+    reach = Permissions(network=agent.network and writing, read=(agent.base, *elsewhere), write=write)
     hidden = (library.place.state, *agent.hidden)
     boundary = Box(command_need(library), work=work, permissions=reach, hidden=hidden)
     return run_program(library, Program(argv, agent.cwd, env, seconds, merged=writing), boundary)
@@ -120,7 +139,7 @@ def _called(session: Session, wanted: ToolCall) -> Steps[Answer]:
             from .delegating import fork_answer
 
             return (yield from fork_answer(session, skill, wanted))
-    answer = yield from toolset(_tools(session)).call(wanted)
+    answer = yield from toolset(_tools(session), session.stopping.is_set).call(wanted)
     if answer.activated is not None and wanted.name in _ACTIVATING:
         note = already_there(answer.activated, session.conversation.messages)
         if note:

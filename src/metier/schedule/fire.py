@@ -162,4 +162,4 @@ class Firer:
         """A one-shot is over: its skill goes to the bin, unless another schedule uses it."""
         mine = schedule.own and schedule.home == self.home and paths.exists(schedule.source)
         if mine and not book.of_skill(self.engine, schedule.skill):
-            skills.trash(schedule.source)
+            skills.trash(self.place, schedule.source)

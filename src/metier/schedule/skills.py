@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from base64 import b64decode, b64encode
+from contextlib import suppress
 from hashlib import sha256
 from json import dumps, loads
 from typing import NamedTuple
@@ -11,8 +12,9 @@ from ..dialects import ALL
 from ..host import clock, files, paths, scratch, state
 from ..parse import parse
 from ..parse.body import body_of
+from ..record import history
 from ..types.dialect import Commands, Dialect
-from ..types.errors import BadRequest, Changed, Refused, UnknownSkill, Unloadable
+from ..types.errors import BadRequest, Changed, MetierError, Refused, UnknownSkill, Unloadable
 from ..types.place import Place
 from ..types.skill import Broken, Found, Origin
 
@@ -177,12 +179,22 @@ def session_folder(place: Place, session: str, name: str) -> str:
     return folder
 
 
-def trash(folder: str) -> str:
-    """Move a scheduler skill to the bin of its tree; where it lies then."""
+def trash(place: Place, folder: str) -> str:
+    """Move a scheduler skill to the bin of its tree; where it lies then.  Its history keeps it too."""
     tree, _, name = folder.rpartition("/")
+    _remember(place, tree, name, "add")
     target = f"{tree}/.Trash/{name}"
     state.make_folder(f"{tree}/.Trash")
     if paths.exists(target):
         target = f"{target}-{clock.now_ns()}"
     state.rename(folder, target)
+    _remember(place, tree, name, "trash")
     return target
+
+
+def _remember(place: Place, tree: str, name: str, act: str) -> None:
+    """Keep a scheduler skill as it is now; where that can't be done, the bin has it."""
+    repository = history.repository_of(place.state, tree)
+    with suppress(MetierError):
+        called = "edit" if act == "add" and name in history.names(repository) else act
+        history.record(repository, history.Change(called, name, f"{tree}/{name}"))

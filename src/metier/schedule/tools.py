@@ -76,7 +76,7 @@ def remove_schedule(desk: Desk, given: Mapping[str, object]) -> str:
     folder = skills.folders(desk.place).get(name)
     if folder is None or book.of_skill(desk.engine, name):
         return done
-    skills.trash(folder)
+    skills.trash(desk.place, folder)
     return f"{done} and moved skill to .Trash"
 
 

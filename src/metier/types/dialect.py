@@ -171,6 +171,8 @@ class Serving:
     """The tools a model reaches skills with."""
     commands: Commands = field(default_factory=Commands)
     limits: Limits = field(default_factory=Limits)
+    history: bool = False
+    """Whether agents get the tools that look at what skills were, although their files do not name them."""
     plugins: bool = True
     unlisted_agent: Literal["all", "none"] = "all"
     """What an agent gets that names no skills."""

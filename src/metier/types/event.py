@@ -55,6 +55,8 @@ class Started:
     """The names in the catalog, as it stood."""
     listing: Mapping[str, str] = field(default_factory=dict)
     """The catalog's lines by name: what later changes are compared with."""
+    used: Mapping[str, int] = field(default_factory=dict)
+    """How often skills were used before, by path, where that decided which of them are listed."""
 
 
 @dataclass(frozen=True)
@@ -80,6 +82,17 @@ class Offered:
     added: tuple[str, ...] = ()
     changed: tuple[str, ...] = ()
     removed: tuple[str, ...] = ()
+    messages: tuple[Message, ...] = ()
+
+
+@dataclass(frozen=True)
+class Suggested:
+    """The catalog could not list all skills, so the best for what was said stand at the end of the conversation."""
+
+    shown: tuple[str, ...] = ()
+    """The paths of their files, best first."""
+    would: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """What each engine alone would have shown, those that only run beside among them."""
     messages: tuple[Message, ...] = ()
 
 
@@ -231,6 +244,7 @@ Event: TypeAlias = (
     | Resumed
     | Heard
     | Offered
+    | Suggested
     | Activated
     | Restored
     | Wrote

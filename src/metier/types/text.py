@@ -19,7 +19,7 @@ _ESCAPE = re.compile(
 )
 _ORDERS = re.compile(
     "(\U0001f3f4[\U000e0020-\U000e007e]{1,16}\U000e007f)"
-    "|[\U000e0000-\U000e007f\u202a-\u202e\u2066-\u2069]|[\U000e0100-\U000e01ef]{2,}"
+    "|[\U000e0000-\U000e007f\u202a-\u202e\u2066-\u2069]|[\ufe00-\ufe0f\U000e0100-\U000e01ef]{2,}"
 )
 _PRINTABLE = bytes(range(32, 127))
 _returns = re.compile("[\x0b\x0c\r\x85\u2028\u2029]")

@@ -14,6 +14,7 @@ from acp.schema import (
     Implementation,
     InitializeResponse,
     LoadSessionResponse,
+    McpCapabilities,
     NewSessionResponse,
     PromptCapabilities,
     PromptResponse,
@@ -21,11 +22,14 @@ from acp.schema import (
 
 from ... import __version__
 from ...runtime.agent import Agent
+from ...runtime.servers import with_servers
 from ...runtime.session import Session
 from ...types.errors import MetierError
 from ...types.event import Asked, Ended
 from .drawing import Drawing, asked, commands, permission, reason_of, replay
 
+LATER = "The user sees your question and will answer with their next message: end your turn now."
+"""The answer to a question that wants words: the protocol has only buttons."""
 Open = Callable[[str], Agent]
 """The agent for a working folder."""
 
@@ -55,22 +59,29 @@ class EditorAgent:
         return InitializeResponse(
             protocol_version=min(protocol_version, PROTOCOL_VERSION),
             agent_capabilities=AgentCapabilities(
-                load_session=True, prompt_capabilities=PromptCapabilities(embedded_context=True)
+                load_session=True,
+                prompt_capabilities=PromptCapabilities(embedded_context=True),
+                mcp_capabilities=McpCapabilities(http=True),
             ),
             agent_info=Implementation(name="metier", title="metier", version=__version__),
         )
 
-    async def new_session(self, cwd: str, **more: Any) -> NewSessionResponse:
-        session = await self._done(lambda: self.open_agent(cwd).start())
+    async def new_session(self, cwd: str, mcp_servers: Sequence[Any] = (), **more: Any) -> NewSessionResponse:
+        session = await self._done(lambda: self._agent(cwd, mcp_servers).start())
         self._hold(session)
         return NewSessionResponse(session_id=session.run)
 
-    async def load_session(self, cwd: str, session_id: str, **more: Any) -> LoadSessionResponse:
-        session = await self._done(lambda: self.open_agent(cwd).resume(session_id))
+    async def load_session(
+        self, cwd: str, session_id: str, mcp_servers: Sequence[Any] = (), **more: Any
+    ) -> LoadSessionResponse:
+        session = await self._done(lambda: self._agent(cwd, mcp_servers).resume(session_id))
         for update in replay(session.conversation.messages):
             await self.editor.session_update(session_id=session.run, update=update)
         self._hold(session)
         return LoadSessionResponse()
+
+    def _agent(self, cwd: str, servers: Sequence[Any]) -> Agent:
+        return with_servers(self.open_agent(cwd), {one.name: _table(one) for one in servers})
 
     def _hold(self, session: Session) -> None:
         self.held[session.run] = Held(session)
@@ -113,13 +124,16 @@ class EditorAgent:
                 sent = self.editor.session_update(session_id=session.run, update=update)
                 asyncio.run_coroutine_threadsafe(sent, loop).result()
             question = asked(event)
-            if question is not None and question.choices:
-                answer = asyncio.run_coroutine_threadsafe(self._ask(session.run, question), loop).result()
+            if question is not None:
+                answer = self._answer(session.run, question, loop) if question.choices else LATER
                 if answer is not None:
                     session.answer(question.id, answer)
             if isinstance(event, Ended):
                 ended = event
         return ended
+
+    def _answer(self, number: str, question: Asked, loop: asyncio.AbstractEventLoop) -> str | None:
+        return asyncio.run_coroutine_threadsafe(self._ask(number, question), loop).result()
 
     async def _ask(self, number: str, question: Asked) -> str | None:
         call, options = permission(question)
@@ -143,6 +157,14 @@ class EditorAgent:
             return await asyncio.to_thread(function)
         except MetierError as error:
             raise RequestError(-32000, error.message, {"hint": error.hint}) from error
+
+
+def _table(server: Any) -> dict[str, Any]:
+    """A server of the editor, as the configuration would describe it."""
+    if getattr(server, "command", None):
+        given = {one.name: one.value for one in server.env or ()}
+        return {"command": server.command, "args": list(server.args or ()), "env": given}
+    return {"url": getattr(server, "url", ""), "headers": {one.name: one.value for one in server.headers or ()}}
 
 
 def _text(blocks: Sequence[Any]) -> str:

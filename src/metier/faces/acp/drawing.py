@@ -66,6 +66,8 @@ class Drawing:
                 yield helpers.update_tool_call(call.id, status=status, content=content)
             case Retried(reason=reason):
                 yield helpers.update_agent_thought_text(f"{flat(reason)}: asking again\n")
+            case Asked(text=text, choices=()):
+                yield helpers.update_agent_message_text(f"\n\n{text}\n")
             case Nested(event=inner):
                 if not isinstance(inner, Wrote | Replied):
                     yield from self.updates(inner)

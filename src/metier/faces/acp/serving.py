@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 
-from acp import AgentSideConnection
+from acp import run_agent
 
 from ...host.wire import claim
 from .agent import EditorAgent, Open
@@ -26,9 +26,7 @@ async def _serve(open_agent: Open) -> None:
         lambda: asyncio.StreamReaderProtocol(asyncio.StreamReader()), os.fdopen(os.dup(wire.write_to), "wb")
     )
     writer = asyncio.StreamWriter(transport, protocol, None, loop)
-    connection = AgentSideConnection(EditorAgent(open_agent), writer, reader, listening=False)
     try:
-        await connection.listen()
+        await run_agent(EditorAgent(open_agent), writer, reader)  # type: ignore[arg-type]  # has what it speaks
     finally:
-        await asyncio.shield(connection.close())
         give_back()

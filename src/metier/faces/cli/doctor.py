@@ -107,8 +107,13 @@ def _sandbox(place: Place) -> list[Finding]:
     held = sum(one.held for one in footing.checks)
     found = f"{held} checks held, {footing.limits}" if footing.tier != "none" else "scripts of others are refused"
     note = f"{footing.tier}: {'; '.join(filter(None, (footing.reason, found)))}"
+    hint = "let bubblewrap make user namespaces"
+    if "METIER_SANDBOX" in footing.reason:
+        hint = "unset METIER_SANDBOX to have the best there is"
+    elif "bubblewrap is not installed" in footing.reason:
+        hint = "install bubblewrap"
     return [
-        _optional("sandbox", footing.tier == "bubblewrap", note, "install bubblewrap"),
+        _optional("sandbox", footing.tier == "bubblewrap", note, hint),
         _optional("scripts", True, f"run with {footing.interpreter}", ""),
     ]
 

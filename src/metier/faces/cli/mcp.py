@@ -14,6 +14,7 @@ from ...host import paths
 from ...host.memo import which
 from ...host.place import here
 from ...host.state import make_folder, write_text
+from ...runtime.library import Library
 from ...types.errors import BadRequest, HostError, MissingExtra, Refused
 from ...types.text import one_line
 from .app import Context
@@ -50,7 +51,9 @@ def mcp(
     given: Context = context.obj
     serving = _face("serving")
     folders = tuple(paths.absolute(one, paths.cwd(), paths.home()) for one in write)
-    server = serving.server_for(given.library(), write=folders)
+    library = given.library()
+    _tell_what_is_missing(library)
+    server = serving.server_for(library, write=folders)
     if not http:
         if sys.stdin.isatty():
             warn("waiting for a client on standard input; to let yours start this itself: metier mcp install CLIENT")
@@ -68,6 +71,17 @@ def mcp(
 
     if not face.serve_http(server, address, token, ready):
         raise HostError(f"can't listen on {host}:{port}", "another program may have the port: choose one with --port")
+
+
+def _tell_what_is_missing(library: Library) -> None:
+    """On standard error, which clients keep in their logs: a server without skills looks broken otherwise."""
+    usable = [verdict.usable for verdict in library.in_order()]
+    held = len(usable) - sum(usable)
+    if held:
+        which = "some" if any(usable) else "all"
+        warn(f"{which} skills here are not served: {held} of {len(usable)}; `metier status` says why")
+    elif not usable:
+        warn("there are no skills here yet; they are served as soon as there are: `metier roots` says where")
 
 
 def _leave() -> NoReturn:

@@ -17,8 +17,10 @@ from .printing import clean, paint, say, say_json
 @click.group("runs", invoke_without_command=True)
 @click.option("--json", "as_json", is_flag=True, help="One JSON document.")
 @click.option("--limit", type=click.IntRange(1), default=20, show_default=True, help="How many, the newest first.")
+@click.option("--skill", metavar="NAME", help="Only runs that used this skill.")
+@click.option("--failed", is_flag=True, help="Only runs that did not finish, or in which a call of a tool failed.")
 @click.pass_context
-def runs(context: click.Context, as_json: bool, limit: int) -> None:
+def runs(context: click.Context, as_json: bool, limit: int, skill: str | None, failed: bool) -> None:
     """List the runs that were kept; `show` and `replay` read one back."""
     if context.invoked_subcommand is not None:
         return
@@ -26,12 +28,18 @@ def runs(context: click.Context, as_json: bool, limit: int) -> None:
 
     from ...record import runs as kept
 
-    found = list(islice(kept(_state(context.obj)), limit))
+    wanted = (
+        trace
+        for trace in kept(state_of(context.obj))
+        if (skill is None or skill in trace.skills)
+        and (not failed or trace.outcome != "finished" or bool(trace.failures))
+    )
+    found = list(islice(wanted, limit))
     if as_json:
         say_json([summary(trace) for trace in found])
         return
     if not found:
-        say('No runs yet. `metier run "…"` makes one.')
+        say("No such run." if skill or failed else 'No runs yet. `metier run "…"` makes one.')
     for trace in found:
         from ...host.clock import day_and_time
 
@@ -39,7 +47,7 @@ def runs(context: click.Context, as_json: bool, limit: int) -> None:
         say(f"{trace.run}  {day_and_time(trace.at)}  {_outcome(trace.outcome)}  {task}")
 
 
-def _state(context: Context) -> str:
+def state_of(context: Context) -> str:
     from ...host.place import here
 
     return here(context.project).state
@@ -61,9 +69,11 @@ def summary(trace: Any) -> dict[str, object]:
         "parent": trace.started.parent,
         "turns": trace.turns,
         "skills": list(trace.skills),
+        "tools": trace.tools,
         "outcome": trace.outcome,
         "reason": trace.ended.reason if trace.ended else "",
         "failures": len(trace.failures),
+        "seconds": trace.seconds,
         "tokens": {"sent": usage.input, "received": usage.output, "cached": usage.cached},
         "cost": usage.cost,
     }
@@ -78,12 +88,21 @@ def show(context: Context, id: str, as_json: bool) -> None:
     from ...record import encode, trace_of
     from ...record.journal import journal_of
 
-    trace = trace_of(journal_of(_state(context), id))
+    trace = trace_of(journal_of(state_of(context), id))
     if as_json:
-        say_json({**summary(trace), "events": [{"at": one.at, **encode(one.event)} for one in trace.recorded]})
+        say_json({
+            **summary(trace),
+            "offered": list(trace.offered),
+            "activated": [{"skill": one.skill, "by": one.by, "tokens": one.tokens} for one in trace.activations],
+            "failed": [
+                {"tool": one.call.name, "reason": one.reason, "status": one.status, "skill": one.skill}
+                for one in trace.failures
+            ],
+            "events": [{"at": one.at, **encode(one.event)} for one in trace.recorded],
+        })  # fmt: skip
         return
     for key, value in summary(trace).items():
-        if value not in ("", [], None) and key != "at":
+        if value not in ("", [], {}, None) and key != "at":
             say(f"{paint(key + ':', 'dim')} {clean(str(value))}")
     say()
     for event in trace.events:
@@ -107,7 +126,7 @@ def replay(context: Context, id: str, as_json: bool) -> None:
     from ...record.journal import journal_of
 
     drawing = Lines() if as_json else Drawing(replay=True)
-    for event in trace_of(journal_of(_state(context), id)).events:
+    for event in trace_of(journal_of(state_of(context), id)).events:
         if isinstance(event, Heard) and not as_json:
             sys.stdout.write(f"> {clean(event.text)}\n")
         drawing.draw(event)

@@ -345,7 +345,7 @@ def remove(context: Context, name: str, keep_skill: bool) -> None:
     say(f"Removed: {clean(one.id)}")
     mine = one.own and one.home == home_id(place) and paths.exists(one.source)
     if mine and not keep_skill and not book.of_skill(engine, one.skill):
-        say(f"Its skill lies in {clean_path(skills.trash(one.source))}")
+        say(f"Its skill lies in {clean_path(skills.trash(place, one.source))}")
 
 
 @schedule.command("history")

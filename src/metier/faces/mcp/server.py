@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 from base64 import b64encode
 from collections.abc import Callable
 from contextlib import suppress
-from functools import partial
 from typing import Any, TypeVar
 
 import anyio
@@ -23,6 +23,9 @@ from mcp_types import (
     BlobResourceContents,
     CallToolRequestParams,
     CallToolResult,
+    CompleteRequestParams,
+    CompleteResult,
+    Completion,
     GetPromptRequestParams,
     GetPromptResult,
     ListPromptsResult,
@@ -32,6 +35,7 @@ from mcp_types import (
     PaginatedRequestParams,
     PromptArgument,
     PromptMessage,
+    PromptReference,
     ReadResourceRequestParams,
     ReadResourceResult,
     RequestParams,
@@ -45,8 +49,10 @@ from mcp_types import Prompt as PromptType
 from mcp_types import Tool as ToolType
 
 from ... import __version__
+from ...host.stopping import until
 from ...types.errors import MetierError
 from ...types.text import seen
+from .shelf import FOLDER, File
 from .surface import Surface
 
 EXTENSION = "io.modelcontextprotocol/skills"
@@ -65,6 +71,10 @@ T = TypeVar("T")
 
 
 class GetSkillParams(RequestParams):
+    uri: str
+
+
+class ReadFolderParams(PaginatedRequestParams):
     uri: str
 
 
@@ -88,11 +98,13 @@ class SkillsServer(Server[Any]):
             on_list_resources=self._list_resources,
             on_list_resource_templates=self._list_templates,
             on_read_resource=self._read_resource,
+            on_completion=self._complete,
             on_subscriptions_listen=ListenHandler(self.bus),
         )
-        self.extensions[EXTENSION] = {}
+        self.extensions[EXTENSION] = {"directoryRead": True}
         self.add_request_handler("skills/list", PaginatedRequestParams, self._list_skills)
         self.add_request_handler("skills/get", GetSkillParams, self._get_skill)
+        self.add_request_handler("resources/directory/read", ReadFolderParams, self._read_folder)
         self.middleware.append(self._remember)
 
     def create_initialization_options(self, *given: Any, **more: Any) -> InitializationOptions:
@@ -131,11 +143,19 @@ class SkillsServer(Server[Any]):
         """Work on another thread, so many at once; what is refused in words is an error of the protocol."""
         if self.limiter is None:
             self.limiter = anyio.CapacityLimiter(AT_ONCE)
+        left = threading.Event()
+
+        def work() -> T:
+            with until(left.is_set):
+                return function(*arguments)
+
         try:
-            return await run_sync(partial(function, *arguments), limiter=self.limiter, abandon_on_cancel=True)
+            return await run_sync(work, limiter=self.limiter, abandon_on_cancel=True)
         except MetierError as error:
             text = f"{error.message}. {error.hint}" if error.hint else error.message
             raise MCPError(INVALID_PARAMS, text) from error
+        finally:
+            left.set()  # a call that was cancelled goes on over there: its programs end
 
     async def _list_tools(self, context: Context, params: PaginatedRequestParams | None) -> ListToolsResult:
         offers = await self._done(self.surface.tools)
@@ -185,19 +205,17 @@ class SkillsServer(Server[Any]):
 
     async def _list_resources(self, context: Context, params: PaginatedRequestParams | None) -> ListResourcesResult:
         page = await self._done(self.surface.resources, params.cursor if params else None)
-        return ListResourcesResult(
-            resources=[
-                Resource(
-                    uri=file.uri,
-                    name=seen(file.path) if not said else file.uri.split("/")[-2],
-                    description=said or None,
-                    mime_type=file.kind or None,
-                    size=file.size,
-                )
-                for file, said in page.items
-            ],
-            next_cursor=page.next,
-        )
+        return ListResourcesResult(resources=[_resource(*one) for one in page.items], next_cursor=page.next)
+
+    async def _read_folder(self, context: Context, params: ReadFolderParams) -> ListResourcesResult:
+        page = await self._done(self.surface.folder, params.uri, params.cursor)
+        return ListResourcesResult(resources=[_resource(file, "") for file in page.items], next_cursor=page.next)
+
+    async def _complete(self, context: Context, params: CompleteRequestParams) -> CompleteResult:
+        found: list[str] = []
+        if isinstance(params.ref, PromptReference):
+            found = await self._done(self.surface.completed, params.ref.name, params.argument.value)
+        return CompleteResult(completion=Completion(values=found[:100], total=len(found), has_more=len(found) > 100))
 
     async def _list_templates(
         self, context: Context, params: PaginatedRequestParams | None
@@ -226,3 +244,14 @@ class SkillsServer(Server[Any]):
     async def _get_skill(self, context: Context, params: GetSkillParams) -> dict[str, Any]:
         entry = await self._done(self.surface.skill, params.uri)
         return {"resultType": "complete", "skill": entry, "ttlMs": FRESH_MS, "cacheScope": "private"}
+
+
+def _resource(file: File, said: str) -> Resource:
+    """A file as it is listed; the one that stands for its skill has the skill's name, and what is said of it."""
+    return Resource(
+        uri=file.uri,
+        name=seen(file.path) if not said else file.uri.split("/")[-2],
+        description=said or None,
+        mime_type=file.kind or None,
+        size=None if file.kind == FOLDER else file.size,
+    )

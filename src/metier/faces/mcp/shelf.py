@@ -18,6 +18,7 @@ from ...types.errors import BadRequest, MetierError
 from ...types.skill import Skill, StatKey
 
 SCHEME = "skill://"
+FOLDER = "inode/directory"
 MOST_FILES = 512
 MOST_BYTES = 16_777_216
 """Of one skill, as the extension has it; no file that is served is larger."""
@@ -109,6 +110,21 @@ def files_by(library: Library, root: str, skill: Skill) -> Sequence[File]:
         elif path in others and status.st_mode & 0o170000 == 0o100000:
             found.append(File(f"{root}/{quote(path)}", path, status.st_size, _kind(path)))
     return found
+
+
+def folder(library: Library, uri: str) -> dict[str, File]:
+    """What lies directly in a skill's folder, or in one beneath it, by URI."""
+    for root, skill in roots_of(library).items():
+        if uri == root or uri.startswith(f"{root}/"):
+            found: dict[str, File] = {}
+            for file in files_by(library, root, skill):
+                name, deeper, _ = file.uri.removeprefix(f"{uri}/").partition("/")
+                if file.uri.startswith(f"{uri}/"):
+                    child = f"{uri}/{name}"
+                    found[child] = File(child, unquote(name), 0, FOLDER) if deeper else file
+            if found:
+                return found
+    raise BadRequest(f"'{uri[:200]}' is no folder of this server", "list the resources to see what there is")
 
 
 def _kind(path: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeVar
@@ -13,7 +14,7 @@ from ...types.catalog import Command
 from ...types.errors import BadRequest
 from ...types.text import flat
 from ...types.tool import Answer, Tool
-from .shelf import File, Shelf, files_by, read, roots_of
+from .shelf import File, Shelf, files_by, folder, read, roots_of
 
 PAGE = 50
 """Skills on a page of a listing."""
@@ -108,6 +109,16 @@ class Surface:
     def read(self, uri: str) -> tuple[bytes, str]:
         return read(self.live.now(), uri)
 
+    def folder(self, uri: str, cursor: str | None) -> Paged:
+        """What lies directly in a folder of a skill."""
+        page = _page(sorted(folder(self.live.now(), uri).items()), cursor)
+        return Paged([file for _, file in page.items], page.next)
+
+    def completed(self, prompt: str, begun: str) -> list[str]:
+        """The words that a prompt's hint offers for what was typed: `staging` and `live` of `[staging|live]`."""
+        hints = [one.hint for one in self.live.now().commands() if one.skill is not None and one.name == prompt]
+        return [word for hint in hints for word in _choices(hint) if word.startswith(begun)]
+
     def skills(self, cursor: str | None) -> Paged:
         """The entries of the Skills extension."""
         library = self.live.now()
@@ -137,6 +148,15 @@ def _prompt(command: Command) -> Prompt:
     names = command.skill.arguments if command.skill is not None else ()
     declared = tuple((name, f"{name} of: {command.hint}" if command.hint else "") for name in map(flat, names) if name)
     return Prompt(command.name, command.description, declared or (("arguments", command.hint),))
+
+
+def _choices(hint: str) -> list[str]:
+    """The words of the first group that offers a choice."""
+    for group in re.findall(r"[\[<({]([^\[\]<>(){}]*\|[^\[\]<>(){}]*)[\])>}]", hint) or [hint]:
+        words = [word.strip() for word in group.split("|")]
+        if len(words) > 1:
+            return [word for word in words if word and not word.startswith("-")]
+    return []
 
 
 def _arguments(prompt: Prompt, given: Mapping[str, str]) -> str | tuple[str, ...]:
