@@ -1,9 +1,12 @@
 """Agents as Markdown, subagents, and what does and does not come back from them."""
 
+from dataclasses import replace
+
 import pytest
 from tests.act.talking import call, greeter, session, spoken
 from tests.world import write_skill
 
+from metier.act.permission import Permission
 from metier.parse.agent import agent_of
 from metier.record import runs
 from metier.runtime.acting import agent_for
@@ -183,3 +186,19 @@ def test_what_is_delegated_is_paid_for_by_whoever_delegated_it(world):
     events = spoken(talk, "go")
 
     assert events[-1].outcome == "out-of-tokens"
+
+
+@pytest.mark.parametrize(
+    ("command", "done"),
+    [("git --version", True), ("git", True), ("ls", False), ("git --version; touch made", False)],
+)
+def test_a_list_of_tools_limits_calls_by_their_pattern_whatever_is_allowed(world, command, done):
+    agent_file(world.state / "agents", "narrow", "tools: Read, Bash(git *)\n", "x")
+    model = Script([call("Bash", command=command), "Done."])
+    agent = agent_for(world.open(), model, "narrow")  # type: ignore[arg-type]
+    spoken(replace(agent, rules=Permission(otherwise="allow")).start(), "go")
+
+    assert [one.name for one in model.requests[0].tools if "skill" not in one.name] == ["read_file", "run_command"]
+    refused = "this agent may call run_command(git *) and nothing else" in model.requests[1].messages[-1].text
+    assert refused is not done
+    assert not (world.project / "made").exists()

@@ -1,13 +1,17 @@
 """A run that is done in steps: after a crash nothing that was done is done again."""
 
-import pickle
+import json
+from dataclasses import replace
 
 import pytest
 from tests.act.talking import call, greeter, spoken
+from tests.world import write_skill
 
 from metier.runtime.agent import Agent
+from metier.runtime.durable import durable
 from metier.testing import Script
 from metier.types.agent import Bounds
+from metier.types.errors import ModelError
 
 
 class Crash(Exception):
@@ -15,10 +19,10 @@ class Crash(Exception):
 
 
 class Steps:
-    """Keeps what each step gave, as bytes, and falls over after so many."""
+    """Keeps what each step gave, as JSON, and falls over after so many."""
 
     def __init__(self, most: int = 99) -> None:
-        self.kept: dict[str, bytes] = {}
+        self.kept: dict[str, str] = {}
         self.most, self.done = most, list[str]()
 
     def __call__(self, name, work):
@@ -26,8 +30,8 @@ class Steps:
             if len(self.done) >= self.most:
                 raise Crash
             self.done.append(name)
-            self.kept[name] = pickle.dumps(work())
-        return pickle.loads(self.kept[name])
+            self.kept[name] = json.dumps(work())
+        return json.loads(self.kept[name])
 
 
 def lines():
@@ -46,10 +50,10 @@ def test_whatever_step_it_falls_over_at_nothing_is_done_twice(world, crash):
     steps = Steps(crash)
     first = Script(lines())
     with pytest.raises(Crash):
-        spoken(Agent(library, first, step=steps).start(), "go", answer="once")
+        spoken(Agent(library, first, step=durable(steps)).start(), "go", answer="once")
     steps.most = 99
     second = Script(lines()[len(first.requests) :])
-    events = spoken(Agent(library, second, step=steps).start(), "go", answer="once")
+    events = spoken(Agent(library, second, step=durable(steps)).start(), "go", answer="once")
 
     assert events[-1].text == "Done."
     assert (world.project / "log.txt").read_text() == "once\n"
@@ -59,9 +63,51 @@ def test_whatever_step_it_falls_over_at_nothing_is_done_twice(world, crash):
 def test_an_ending_is_kept_as_a_result_too(world):
     steps = Steps()
     model = Script([call("list_files")] * 9)
-    agent = Agent(world.open(), model, step=steps, limits=Bounds(turns=2))
-    first = spoken(agent.start(), "go")
-    again = spoken(agent.start(), "go")
+    agent = Agent(world.open(), model, limits=Bounds(turns=2))
+    first = spoken(replace(agent, step=durable(steps)).start(), "go")
+    again = spoken(replace(agent, step=durable(steps)).start(), "go")
 
     assert first[-1].outcome == again[-1].outcome == "out-of-turns"
     assert len(model.requests) == 2
+
+
+def test_a_service_that_failed_is_kept_as_a_result_too(world):
+    steps, model = Steps(), Script([ModelError("it is down", "wait", "provider-down")])
+    first = spoken(Agent(world.open(), model, step=durable(steps)).start(), "go")
+    again = spoken(Agent(world.open(), model, step=durable(steps)).start(), "go")
+
+    assert (first[-1].reason, first[-1].text) == (again[-1].reason, again[-1].text) == ("provider-down", "it is down")
+    assert len(model.requests) == 1
+
+
+def test_the_steps_of_a_subagent_are_steps_too(world):
+    """So a crash inside it repeats nothing that it had done."""
+    write_skill(world.home / ".metier/skills/deep", "Goes deep.", "Do it.\n", "context: fork\n")
+
+    def lines():
+        return [
+            call("skill_use", id="a", skill_name="deep"),
+            call("run_command", id="b", command="echo once >> log.txt"),
+            "Inner.",
+            "Outer.",
+        ]
+
+    steps, first = Steps(3), Script(lines())
+    with pytest.raises(Crash):
+        spoken(Agent(world.open(), first, step=durable(steps)).start(), "go", answer="once")
+    assert steps.done == ["1 ask", "2 ask", "3 call run_command"]
+    steps.most = 99
+    again = spoken(Agent(world.open(), Script(lines()[2:]), step=durable(steps)).start(), "go", answer="once")
+
+    assert again[-1].text == "Outer."
+    assert (world.project / "log.txt").read_text() == "once\n"
+
+
+def test_no_secret_is_kept_with_a_step(world):
+    steps = Steps()
+    model = Script([call("read_file", path="notes.txt"), "Done."])
+    (world.project / "notes.txt").write_text("the word is open-sesame-42")
+    step = durable(steps, lambda text: text.replace("open-sesame-42", "[hidden]"))
+    assert spoken(Agent(world.open(), model, step=step).start(), "go")[-1].text == "Done."
+
+    assert "open-sesame-42" not in "".join(steps.kept.values())

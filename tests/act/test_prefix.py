@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -103,3 +104,25 @@ def test_the_summary_is_asked_for_at_the_end_of_the_same_prefix(world):
     assert "Follow alpha" in told
     assert "third" in told
     assert len(short) < len(summary)
+
+
+@pytest.mark.parametrize("spoken_as", ["openai", "anthropic"])
+def test_over_fifty_requests_with_different_suggestions_the_prefix_stays_the_same_bytes(world, spoken_as):
+    trades = ("weaver", "baker", "sailor", "mason", "tailor", "glazier", "cooper", "farrier", "printer", "gardener")
+    for trade in trades:
+        for number in range(6):
+            write_skill(world.home / f".metier/skills/{trade}-{number}", f"Does work {number} of a {trade}.")
+    world.state.mkdir(exist_ok=True)
+    (world.state / "config.toml").write_text("[limits]\ncharacters = 2000\n")
+    with talking(world, spoken_as, [Says(f"Answer {number}.") for number in range(50)], "standard") as (talk, wire):
+        for number in range(50):
+            if number % 10 == 5:  # looking again changes nothing
+                talk.update(talk.library.reload())
+            spoken(talk, f"work {number} for the {trades[number % len(trades)]}, please")
+        blocks = {one.text for one in talk.conversation.messages if one.tag == "suggested"}
+        requests = [parts(request) for request in wire.requests]
+
+    assert len(requests) == 50
+    assert len(blocks) >= len(trades)
+    for before, after in pairwise(requests):
+        assert after[: len(before)] == before

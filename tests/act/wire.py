@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Literal
@@ -37,7 +37,8 @@ class Fails:
 class Wire:
     """What is left to say, and what was asked."""
 
-    lines: list[Says | Fails]
+    lines: list[Says | Fails | Callable[[], Says]]
+    """A function is called when its turn comes, and has seen what was asked."""
     requests: list[dict[str, Any]] = field(default_factory=list)
     bodies: list[bytes] = field(default_factory=list)
     keys: list[str] = field(default_factory=list)
@@ -67,6 +68,8 @@ def speaking(lines: Sequence[Says | Fails]) -> Iterator[Wire]:
             wire.keys.append(self.headers.get("x-api-key") or self.headers.get("authorization") or "")
             wire.faults += list(CHECKS[spoken](asked))
             line = wire.lines.pop(0) if wire.lines else Fails(status=418)
+            if callable(line):
+                line = line()
             if isinstance(line, Fails) and line.how == "status":
                 self._whole(line)
             else:

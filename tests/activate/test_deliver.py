@@ -87,20 +87,20 @@ def test_a_file_name_cannot_leave_its_line():
 def test_the_same_activation_again_is_a_short_note_while_its_body_can_be_seen():
     activation = activated("Body $1.", "a")
     seen = deliver(activation, serving("skill-context"))
-    note = already_there(activation, seen)
+    note = already_there(activation.skill.name, activation.text, seen)
 
     assert "already active" in note
     assert "Body" not in note
-    assert already_there(activated("Body $1.", "b"), seen) == ""
-    assert already_there(activated("Other.", "a"), seen) == ""
-    assert already_there(activation, ()) == ""
+    assert already_there(activation.skill.name, activated("Body $1.", "b").text, seen) == ""
+    assert already_there(activation.skill.name, "Other.", seen) == ""
+    assert already_there(activation.skill.name, activation.text, ()) == ""
     compacted = [replace(message, text=message.text[:20]) for message in seen]
-    assert already_there(activation, compacted) == ""
+    assert already_there(activation.skill.name, activation.text, compacted) == ""
 
 
 def test_a_person_who_quotes_a_body_does_not_make_it_active():
     activation = activated("Body.")
-    assert already_there(activation, [Message("user", "What does `Body.` mean?")]) == ""
+    assert already_there(activation.skill.name, activation.text, [Message("user", "What does `Body.` mean?")]) == ""
 
 
 def test_a_command_may_go_straight_to_a_tool():

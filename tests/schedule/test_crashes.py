@@ -4,6 +4,7 @@ import os
 import random
 import signal
 import time
+from pathlib import Path
 
 import pytest
 from tests.schedule.house import House, now
@@ -133,25 +134,70 @@ def test_a_daemon_asked_to_leave_hands_on_what_it_is_at(house):
     assert set(house.done().values()) == {1}
 
 
-def test_a_run_that_does_not_listen_is_left_after_the_grace_and_its_children_are_killed(house):
-    house.add("ping", rules=Rules(after_crash="at-most-once"))
+def test_of_five_runs_the_one_that_does_not_listen_is_left_after_the_grace_and_its_children_are_killed(house):
+    house.add("stubborn", rules=Rules(after_crash="at-most-once"))
+    for number in range(4):
+        house.add(f"s{number}", name=f"s{number}-12345678")
     stubborn = """
+plain = fire
 def fire(schedule, at, run):
+    if schedule.id != "stubborn":
+        return plain(schedule, at, run)
     import subprocess
     child = subprocess.Popen([sys.executable, "-c", "import signal, time; signal.signal(15, signal.SIG_IGN); time.sleep(300)"])
     write(f"x {child.pid}")
     child.wait()
 """
-    worker = house.start(code=stubborn, grace=1.0)
-    triggered(house, 1)
-    house.until(lambda: len(house.lines()) == 1)
+    worker = house.start(code=stubborn, grace=1.0, steps=100, seconds=0.1)
+    for id in ("stubborn", "s0", "s1", "s2", "s3"):
+        triggered(house, 1, id)
+    house.until(lambda: len({line.split("@")[0].split()[0] for line in house.lines()}) == 5)
     began = time.monotonic()
     assert house.kill(worker, signal.SIGTERM) == 0
     assert time.monotonic() - began < 30
+    [child] = [line.split()[1] for line in house.lines() if line.startswith("x ")]
     with pytest.raises(ProcessLookupError):
-        os.kill(int(house.lines()[0].split()[1]), 0)
-    house.start()
-    house.until(lambda: house.states() == ["lost"])
+        os.kill(int(child), 0)
+    house.start(steps=100, seconds=0)
+    house.until(lambda: all(state in ENDS for state in house.states()))
+    assert sorted(house.states()) == ["finished"] * 4 + ["lost"]
+    assert {count for (name, _), count in house.done().items() if name != "x"} == {1}
+
+
+def test_signals_other_than_those_that_end_it_do_no_harm(house):
+    worker = house.start()
+    house.until(lambda: "works as" in house.said())
+    for number in (signal.SIGHUP, signal.SIGPIPE, signal.SIGHUP):
+        worker.send_signal(number)
+    time.sleep(0.5)
+    assert worker.poll() is None
+    assert house.kill(worker, signal.SIGINT) == 0
+    assert "Traceback" not in house.said()
+
+
+RUNS = 10_000 if os.environ.get("METIER_SOAK") else 60
+
+
+def test_however_many_runs_files_threads_and_memory_stay_as_they_are(house):
+    schedules = [f"s{number}" for number in range(20)]
+    for id in schedules:
+        house.add(id, name=f"{id}-12345678")
+    worker = house.start(steps=1, seconds=0, concurrency=4)
+
+    def drain(number: int) -> tuple[int, int, int]:
+        for _ in range(max(1, number // 400)):
+            for id in schedules:
+                triggered(house, max(1, min(20, number // 20)), id)
+            house.until(lambda: all(state in ENDS for state in house.states()), 1_200)
+        status = dict(line.split(":", 1) for line in Path(f"/proc/{worker.pid}/status").read_text().splitlines())
+        resident = int(status["VmRSS"].split()[0])
+        return len(os.listdir(f"/proc/{worker.pid}/fd")), int(status["Threads"]), resident
+
+    first = drain(RUNS // 3)
+    last = drain(RUNS - RUNS // 3)
+    assert last[0] <= first[0] + 5
+    assert last[1] <= first[1] + 8
+    assert last[2] <= first[2] * (1.05 if RUNS > 1_000 else 1.5)
 
 
 def test_a_second_signal_means_now(house):

@@ -17,8 +17,9 @@ from tests.cli.desk import Desk
 from tests.schedule.house import NAME, House, now
 
 from metier.host import daemon as machine
-from metier.schedule import book
-from metier.schedule.database import open_engine
+from metier.schedule import book, calls, runs
+from metier.schedule.database import named_errors, open_engine, rows, run
+from metier.schedule.skills import Pin
 from metier.types.errors import BadRequest, HostError
 from metier.types.schedule import ENDS, Rules, Terms
 
@@ -129,6 +130,15 @@ def test_a_one_shot_that_went_well_takes_its_skill_to_the_bin_unless_another_sch
     assert (house.state / "scheduler/shared-12345678/SKILL.md").exists()
 
 
+def test_what_a_crash_left_to_clear_is_cleared_by_the_next_worker(house):
+    house.add("once", now().replace(microsecond=0).isoformat(), at=now().replace(year=2020))
+    with house.engine.begin() as connection:  # it went well, and its worker died before the bin
+        run(connection, "UPDATE metier_schedules SET paused = :done, next_due = NULL", done=runs.DONE)
+    house.start()
+    house.until(lambda: book.schedules(house.engine) == [])
+    assert (house.state / "scheduler/.Trash" / NAME / "SKILL.md").exists()
+
+
 def test_results_go_to_the_sink(house):
     file, told = house.folder / "results", house.folder / "told"
     house.add("file", terms=Terms(sink=f"file:{file}"))
@@ -208,13 +218,44 @@ def test_a_damaged_database_is_reported_and_left_as_it_is(house):
     assert path.read_bytes().startswith(b"this was")
 
 
+def test_a_log_that_was_cut_off_loses_what_was_not_there_and_nothing_else(house):
+    house.add("ping")
+    copy = house.folder / "copy"
+    copy.mkdir()
+    for name in ("schedule.db", "schedule.db-wal"):
+        (copy / name).write_bytes((house.state / name).read_bytes())
+    wal = copy / "schedule.db-wal"
+    for size in (0, 20, 5_000, wal.stat().st_size - 100):
+        place = replace(house.place, state=str(house.folder / f"cut-{size}"))
+        Path(place.state).mkdir(mode=0o700)
+        for path in copy.iterdir():
+            data = path.read_bytes()
+            (Path(place.state) / path.name).write_bytes(data[:size] if path == wal else data)
+        engine = open_engine(place)
+        assert len(book.schedules(engine)) <= 1
+        engine.dispose()
+
+
+def test_a_full_disk_is_reported_and_what_was_there_is_still_read(house):
+    house.add("ping")
+
+    def fill() -> None:
+        with named_errors(house.place), house.engine.begin() as connection:
+            rows(connection, "PRAGMA max_page_count = 1")
+            for number in range(200):
+                book.keep(connection, Pin(f"sha256:{number}", "x" * 10_000))
+
+    with pytest.raises(HostError, match="full"):
+        fill()
+    house.engine.dispose()
+    assert [one.id for one in book.schedules(house.engine)] == ["ping"]
+
+
 def test_a_database_that_is_locked_is_waited_for_and_then_reported(house):
     house.add("ping")
     with sqlite3.connect(house.state / "schedule.db", isolation_level=None) as other:
         other.execute("BEGIN IMMEDIATE")
         engine = open_engine(house.place, wait_ms=200)
-        from metier.schedule.database import named_errors
-
         with pytest.raises(HostError, match="is locked by another program"), named_errors(house.place):
             book.pause(engine, "ping", "x", now())
         other.execute("ROLLBACK")
@@ -222,12 +263,33 @@ def test_a_database_that_is_locked_is_waited_for_and_then_reported(house):
 
 
 def test_a_database_of_a_newer_metier_is_refused(any_house):
-    from metier.schedule.database import run
-
     with any_house.engine.begin() as connection:
         run(connection, "UPDATE metier_schema SET version = 99")
     with pytest.raises(HostError, match="made by a newer metier"):
         open_engine(any_house.place)
+
+
+def test_a_database_of_an_older_metier_is_brought_up_to_date_and_keeps_what_it_holds(any_house):
+    any_house.add("ping")
+    with any_house.engine.begin() as connection:
+        run(connection, "DROP TABLE metier_calls")
+        run(connection, "UPDATE metier_schema SET version = 1")
+    for _ in range(2):
+        engine = open_engine(any_house.place)
+        assert [one.id for one in book.schedules(engine)] == ["ping"]
+        assert calls.unfinished(engine, "x") == ""
+        engine.dispose()
+
+
+def test_bringing_up_to_date_is_done_whole_or_not_at_all_and_can_be_tried_again(any_house):
+    with any_house.engine.begin() as connection:
+        run(connection, "UPDATE metier_schema SET version = 1")
+    with pytest.raises(HostError, match="already exists"):
+        open_engine(any_house.place)
+    with any_house.engine.begin() as connection:
+        assert rows(connection, "SELECT version FROM metier_schema")[0]["version"] == 1
+        run(connection, "DROP TABLE metier_calls")
+    open_engine(any_house.place).dispose()
 
 
 def test_an_address_that_is_no_postgresql_is_refused(house):

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
-from metier.runtime.scheduling import fire, fire_with
+from metier.host.place import here
+from metier.runtime.scheduling import agent_of, fire, fire_with
+from metier.runtime.tooling import boundary
+from metier.schedule.fire import Paused
+from metier.schedule.worker import home_id
 from metier.testing import Script
 from metier.types.activation import ToolCall
 from metier.types.errors import NoModel
+from metier.types.running import Box
 from metier.types.schedule import Schedule, Terms
 
 SCHEDULE = Schedule("s1", "tidy-0a1b2c3d", "0 9 * * *", False, "UTC", "sha256:x", "/nowhere", "/nowhere")
@@ -43,6 +48,12 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Now:
     return Now(str(session))
 
 
+def configured(run: Now, rules: str) -> None:
+    state = Path(run.session).parent / "state"
+    state.mkdir(exist_ok=True)
+    (state / "config.toml").write_text(f"[agent]\n{rules}\n")
+
+
 def test_the_body_is_what_the_model_is_asked(run: Now):
     model = Script(["All tidy."])
 
@@ -52,23 +63,88 @@ def test_the_body_is_what_the_model_is_asked(run: Now):
     assert model.requests[0].messages[-1].text == "Tidy up."
 
 
-def test_a_tool_that_was_not_granted_is_refused_and_nobody_is_waited_for(run: Now):
-    model = Script([[ToolCall("1", "run_command", {"command": "touch made"})], "I could not."])
+def test_what_stays_in_its_own_folder_needs_no_yes(run: Now):
+    model = Script(
+        [
+            [ToolCall("1", "write_file", {"path": "made.txt", "content": "x"})],
+            [ToolCall("2", "run_command", {"command": "cat made.txt > copied.txt"})],
+            "Done.",
+        ]
+    )
 
-    outcome = fire_with(model, SCHEDULE, run)
+    assert fire_with(model, SCHEDULE, run).ok
+    assert sorted(one.name for one in Path(run.session).iterdir()) == ["copied.txt", "made.txt"]
 
-    assert not list(Path(run.session).iterdir())
-    assert outcome.text
+
+@pytest.mark.parametrize(
+    ("tool", "arguments"),
+    [
+        ("read_file", {"path": ".env"}),
+        ("run_command", {"command": "cat /etc/passwd > /tmp/x"}),
+    ],
+)
+def test_what_was_not_granted_is_refused_at_once_and_nobody_is_waited_for(
+    run: Now, tool: str, arguments: dict[str, object]
+):
+    configured(run, 'ask = ["run_command"]')
+    (Path(run.session) / ".env").write_text("x")
+
+    outcome = fire_with(Script([[ToolCall("1", tool, arguments)], "I could not."]), SCHEDULE, run)
+
+    assert not outcome.ok
+    assert "needs a yes, and nobody is there to give it" in outcome.text
+
+
+def test_what_is_forbidden_in_the_configuration_stays_so_whatever_is_granted(run: Now):
+    configured(run, 'deny = ["run_command(rm *)"]')
+    granted = replace(SCHEDULE, terms=Terms(permissions=("run_command",)))
+    model = Script([[ToolCall("1", "run_command", {"command": "rm -rf ."})], "I could not."])
+
+    fire_with(model, granted, run)
+
+    assert "forbidden by your rule" in model.requests[1].messages[-1].text
 
 
 def test_a_tool_that_was_granted_runs(run: Now):
-    granted = Schedule(**{**vars(SCHEDULE), "terms": Terms(permissions=("write_file",))})
-    model = Script([[ToolCall("1", "write_file", {"path": "made.txt", "content": "x"})], "Done."])
+    configured(run, 'ask = ["write_file"]')
+    (Path(run.session) / ".env").write_text("secret=1")
+    granted = replace(SCHEDULE, terms=Terms(permissions=("read_file(.env)",)))
+    model = Script([[ToolCall("1", "read_file", {"path": ".env"})], "Done."])
 
-    outcome = fire_with(model, granted, run)
+    assert fire_with(model, granted, run).ok
 
-    assert outcome.ok
-    assert (Path(run.session) / "made.txt").read_text() == "x"
+
+def test_a_run_that_nobody_watches_has_no_tool_that_asks_or_schedules(run: Now):
+    model = Script(["Done."])
+
+    fire_with(model, SCHEDULE, run)
+
+    offered = {tool.name for tool in model.requests[0].tools}
+    assert "run_command" in offered
+    assert not offered & {"ask_user", "add_schedule", "patch_schedule", "remove_schedule", "list_schedule"}
+
+
+def test_a_boundary_is_required_and_the_network_is_granted_by_name(run: Now):
+    made: list[Box] = []
+    for grants in ((), ("network",)):
+        agent = agent_of(Script([]), replace(SCHEDULE, terms=Terms(permissions=grants)), run)
+        made.append(boundary(agent.start(), writing=True))
+
+    assert [one.need for one in made] == ["require", "require"]
+    assert [one.permissions.network for one in made] == [False, True]
+
+
+def test_the_scripts_of_a_pinned_skill_can_be_read_and_run(run: Now, tmp_path: Path):
+    folder = tmp_path / "state/pinned/abc"
+    (folder / "scripts").mkdir(parents=True)
+    (folder / "SKILL.md").write_text("x")
+    (folder / "scripts/go.sh").write_text("echo went")
+    run.folder = str(folder)
+    model = Script([[ToolCall("1", "run_command", {"command": f"bash {folder}/scripts/go.sh"})], "Done."])
+
+    assert fire_with(model, SCHEDULE, run).ok
+    assert f"The files of this skill are in {folder}" in model.requests[0].messages[-1].text
+    assert "went" in model.requests[1].messages[-1].text
 
 
 def test_a_run_that_is_to_stop_stops(run: Now):
@@ -80,3 +156,14 @@ def test_a_run_that_is_to_stop_stops(run: Now):
 def test_without_a_model_a_firing_fails_and_says_so(run: Now):
     with pytest.raises(NoModel, match="there is no model to ask"):
         fire(SCHEDULE, datetime(2026, 1, 1, tzinfo=UTC), run)
+
+
+def test_a_skill_that_may_not_be_used_any_more_pauses_its_schedule(run: Now, tmp_path: Path):
+    folder = tmp_path / "state/skills/tidy"
+    folder.mkdir(parents=True)
+    (folder / "SKILL.md").write_text("---\nname: tidy\ndescription: Tidies.\n---\nTidy.\n")
+    (tmp_path / "state/config.toml").write_text("[skills.entries.tidy]\nenabled = false\n")
+    theirs = replace(SCHEDULE, skill="tidy", source=str(folder), home=home_id(here(run.session)), own=False)
+
+    with pytest.raises(Paused, match="may not run here"):
+        fire(theirs, datetime(2026, 1, 1, tzinfo=UTC), run)

@@ -8,6 +8,7 @@ import pytest
 from tests.schedule.house import House, now
 
 from metier.schedule import book, runs, skills, ticker
+from metier.schedule.database import run
 from metier.schedule.plan import admitted, due, start_of
 from metier.types.errors import BadRequest
 from metier.types.schedule import Outcome, Rules, Schedule
@@ -124,6 +125,11 @@ def test_a_one_shot_goes_after_success_and_is_kept_with_the_error_after_failure(
     for id, ok in (("good", True), ("bad", False)):
         any_house.add(id, (NOON + timedelta(minutes=1)).isoformat(), at=NOON, session=id)
         fire(any_house, NOON + timedelta(minutes=1, seconds=1), ok)
+    good = book.get(any_house.engine, "good")
+    assert good is not None
+    assert good.paused == runs.DONE
+    runs.clear_done(any_house.engine, "good")
+    runs.clear_done(any_house.engine, "bad")
     assert book.get(any_house.engine, "good") is None
     bad = book.get(any_house.engine, "bad")
     assert bad is not None
@@ -138,6 +144,19 @@ def test_a_one_shot_that_fired_is_not_fired_again_though_its_worker_died_before_
     ticker.claim(any_house.engine, NOON + timedelta(minutes=3))
     assert take(any_house) == []
     assert any_house.states() == ["running"]
+
+
+def test_when_a_zone_changes_its_rules_the_next_time_is_counted_anew_and_nothing_fires_extra(any_house):
+    right = any_house.add("ping", "0 9 * * *", at=NOON).next
+    assert right is not None
+    with any_house.engine.begin() as connection:  # as it was counted by other rules
+        early = book.ms(right - timedelta(hours=1))
+        run(connection, "UPDATE metier_schedules SET next_due = :due, next_start = :due", due=early)
+    assert ticker.recount(any_house.engine, NOON) == 1
+    assert ticker.recount(any_house.engine, NOON) == 0
+    assert [one.next for one in book.schedules(any_house.engine)] == [right]
+    assert ticker.claim(any_house.engine, right - timedelta(minutes=30)).firings == 0
+    assert ticker.claim(any_house.engine, right).firings == 1
 
 
 def test_a_one_shot_whose_day_passed_is_kept_and_says_so(house):

@@ -16,7 +16,7 @@ from metier.dialects import ALL
 from metier.runtime import open_at
 from metier.runtime.opening import Request
 from metier.schedule import book, skills
-from metier.schedule.tools import TOOLS, Desk
+from metier.schedule.tools import FORMS, Desk
 from metier.types.errors import BadRequest, MetierError, Refused, UnknownSkill, Unloadable
 
 CREATOR = Path(skills.__file__).parents[1] / "bundled" / "scheduler-skill-creator"
@@ -29,7 +29,7 @@ class Agent:
         self.desk = Desk(house.place, house.engine, "Asia/Taipei", lambda: MONDAY, session)
 
     def use(self, name: str, **given: str) -> str:
-        [tool] = [one for one in TOOLS if one.name == name]
+        [tool] = [one for one in FORMS if one.name == name]
         return tool.call(self.desk, given)
 
 
@@ -111,7 +111,7 @@ def test_a_session_sees_and_changes_only_its_own(agent, house):
 
 
 def test_every_tool_says_what_it_takes():
-    for tool in TOOLS:
+    for tool in FORMS:
         assert isinstance(tool.schema, Mapping)
         assert tool.schema["type"] == "object"
         assert tool.description

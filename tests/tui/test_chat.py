@@ -18,7 +18,7 @@ from metier.faces.tui.app import ChatApp
 from metier.runtime.agent import Agent
 from metier.testing import Script
 from metier.types.activation import ToolCall
-from metier.types.event import Activated
+from metier.types.event import Activated, Replied, Retried, Wrote
 
 Act = Callable[[ChatApp, Pilot[int]], Awaitable[None]]
 SKILLS = {
@@ -310,3 +310,74 @@ def test_it_says_that_a_project_is_not_trusted_yet(world: World):
         assert "metier trust" in shown(app)
 
     drive(world, act)
+
+
+def test_a_question_of_a_subagent_is_answered_in_the_line_too(world: World):
+    skill(world.state, "deep", "Goes deep", "")
+    file = world.state / "skills/deep/SKILL.md"
+    file.write_text(file.read_text().replace("---\n\nDo", "context: fork\n---\n\nDo"))
+
+    async def act(app: ChatApp, pilot: Pilot[int]) -> None:
+        await type_(pilot, "/deep")
+        await pilot.press("enter")
+        await until(pilot, lambda: app.waiting is not None, "the subagent asks")
+        await type_(pilot, "y")
+        await pilot.press("enter")
+        await idle(app, pilot)
+        assert (world.project / "made").exists()
+
+    drive(world, act, [[ToolCall("1", "run_command", {"command": "touch made"})], "Inner."])
+
+
+def test_what_was_written_before_a_retry_goes(world: World):
+    async def act(app: ChatApp, pilot: Pilot[int]) -> None:
+        for event in (Wrote("Half a wo"), Retried("connection", 1.0), Wrote("The whole."), Replied("The whole.")):
+            await app.log_.draw(event)
+        await pilot.pause()
+        assert "Half a wo" not in shown(app)
+        assert "again in 1 s" in shown(app)
+        assert shown(app).count("The whole.") == 1
+
+    drive(world, act)
+
+
+def test_a_scheduler_skill_is_at_the_end_of_the_picker_and_runs_by_hand(world: World):
+    name = "tidy-0a1b2c3d"
+    folder = world.state / "scheduler" / name
+    folder.mkdir(parents=True)
+    (folder / "SKILL.md").write_text(f"---\nname: {name}\ndescription: Tidies.\n---\nTidy up.\n")
+
+    async def act(app: ChatApp, pilot: Pilot[int]) -> None:
+        await type_(pilot, "/")
+        assert (offered(app)[-1], app.prompt.offered[-1].kind) == (f"sched-{name}", "scheduled")
+        await pilot.press("escape")
+        app.prompt.fill(f"/sched-{name} twice")
+        await pilot.press("enter")
+        await idle(app, pilot)
+        assert app.talk is not None
+        begun = app.talk.conversation.messages[0].text
+        assert begun.startswith(f"[Running the existing scheduler skill: {name}")
+        assert "Tidied." in shown(app)
+
+    drive(world, act, ["Tidied."])
+
+
+def test_what_fills_the_window_tells_the_ranked_part_and_what_is_not_listed(world: World):
+    for number in range(40):
+        skill(world.state, f"filler-{number}", f"Does filler number {number}")
+    skill(world.state, "weaver", "Weaves carpets out of wool and silk")
+    (world.state / "config.toml").write_text("[limits]\ncharacters = 2000\n")
+
+    async def act(app: ChatApp, pilot: Pilot[int]) -> None:
+        app.prompt.fill("please weave a carpet")
+        await pilot.press("enter")
+        await idle(app, pilot)
+        app.prompt.fill("/context")
+        await pilot.press("enter")
+        await pilot.pause()
+        told = shown(app)
+        assert "ranked for your requests" in told
+        assert "not listed, no room: " in told
+        assert "stand at the end of it, ranked" in told
+
+    drive(world, act, ["Woven."])

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
 from json import dumps
-from typing import cast
+from typing import NamedTuple, cast
 
 from ..types.activation import ToolCall
 from ..types.agent import Bounds
+from ..types.errors import ModelError
 from ..types.event import Answered, Asked, Decision, Event, Steps, T
 from ..types.model import Model, Reply, Request, Stop
 from ..types.tool import Answer
 from ..types.usage import NOTHING_USED, Usage
-from .permission import Permission, subject
+from .permission import Permission, Rule, fits, subject, written
 from .rules import ALIASES, PARAMETERS
 from .toolset import Ending, Toolset
 
@@ -56,6 +58,19 @@ def _renamed(given: Mapping[str, object], others: Mapping[str, str], known: froz
         if name not in given or name == key:
             found.setdefault(name, value)
     return found
+
+
+def limited(inner: Toolset, rules: Sequence[Rule]) -> Toolset:
+    """An agent calls nothing that its own list of tools does not cover, whatever others allow."""
+    names = frozenset(tool.name for tool in inner.tools)
+
+    def call(wanted: ToolCall) -> Steps[Answer]:
+        if wanted.name in names and not any(fits(rule, wanted, strict=True) for rule in rules):
+            only = ", ".join(written(rule) for rule in rules if fnmatchcase(wanted.name, rule.tool))
+            return Answer(f"Not allowed: this agent may call {only} and nothing else of {wanted.name}.", True)
+        return (yield from inner.call(wanted))
+
+    return Toolset(inner.tools, call)
 
 
 @dataclass(frozen=True)
@@ -193,22 +208,27 @@ class _Deadline:
         return self.stop.is_set() or self.clock() >= self.until
 
 
-Step = Callable[[str, Callable[[], object]], object]
-"""Does a piece of work once: where it was done before a crash, its result is given and it is not done again."""
+class Done(NamedTuple):
+    """What came of a step."""
+
+    events: tuple[Event, ...] = ()
+    value: Reply | Answer | None = None
+    fault: Ending | ModelError | None = None
+
+
+Step = Callable[[str, Callable[[], Done]], Done]
+"""Does a piece of work once: where it was done before a crash, what came of it is given and it is not done again."""
 
 
 class Stepped:
     """A model whose every reply is one step of something durable; what happens on the way is told at its end."""
 
     def __init__(self, inner: Model, step: Step) -> None:
-        self.inner, self.step, self.asked = inner, step, 0
+        self.inner, self.step = inner, step
         self.name, self.window = inner.name, inner.window
 
     def reply(self, request: Request, stop: Stop) -> Steps[Reply]:
-        self.asked += 1
-        events, reply = _once(self.step, f"ask {self.asked}", lambda: self.inner.reply(request, stop))
-        yield from events
-        return reply
+        return (yield from _once(self.step, "ask", lambda: self.inner.reply(request, stop)))
 
     def wire(self, request: Request) -> str:
         return self.inner.wire(request)
@@ -216,32 +236,29 @@ class Stepped:
 
 def stepped(inner: Toolset, step: Step) -> Toolset:
     """Every call of a tool is one step of something durable: a crash repeats at most the one in flight."""
-    number = [0]
 
     def call(wanted: ToolCall) -> Steps[Answer]:
-        number[0] += 1
-        events, answer = _once(step, f"call {number[0]} {wanted.name}", lambda: inner.call(wanted))
-        yield from events
-        return answer
+        return (yield from _once(step, f"call {wanted.name}", lambda: inner.call(wanted)))
 
     return Toolset(inner.tools, call)
 
 
-def _once(step: Step, name: str, work: Callable[[], Steps[T]]) -> tuple[list[Event], T]:
-    """What a piece of work told and gave.  An ending is a result too."""
+def _once(step: Step, name: str, work: Callable[[], Steps[T]]) -> Steps[T]:
+    """What a piece of work told, and what it gave.  An ending or a failing service is a result too."""
 
-    def done() -> object:
+    def done() -> Done:
         events: list[Event] = []
         steps = work()
         try:
             while True:
                 events.append(next(steps))
         except StopIteration as end:
-            return events, end.value, None
-        except Ending as ending:
-            return events, None, ending
+            return Done(tuple(events), end.value)
+        except (Ending, ModelError) as fault:
+            return Done(tuple(events), fault=fault)
 
-    events, value, ending = cast("tuple[list[Event], T, Ending | None]", step(name, done))
-    if ending is not None:
-        raise ending
-    return events, value
+    found = step(name, done)
+    yield from found.events
+    if found.fault is not None:
+        raise found.fault
+    return cast("T", found.value)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from ..types.activation import Message, ToolCall
 from ..types.errors import MetierError
-from ..types.event import Activated, Ended, Event, Reason, Replied, Steps, Used
+from ..types.event import Ended, Event, Reason, Replied, Steps, Used
 from ..types.model import Model, Reply, Request, Stop
 from ..types.tool import Answer
 from ..types.usage import NOTHING_USED
@@ -75,14 +75,14 @@ def _done(ports: Ports, calls: Iterable[ToolCall]) -> Steps[None]:
         answer = yield from ports.toolset.call(call)
         yield _used(call, answer, ports.clock() - began)
         if answer.activated is not None:
-            following.append(activated(answer))
+            following.append(replace(answer.activated, messages=answer.messages))
         elif answer.messages:
             following.append(Used(call, messages=answer.messages))
     yield from following
 
 
 def _used(call: ToolCall, answer: Answer, seconds: float) -> Used:
-    skill = answer.activated.skill.name if answer.activated and not answer.messages else ""
+    skill = answer.activated.skill if answer.activated and not answer.messages else ""
     told = Message("tool", answer.text, answers=call.id, skill=skill, failed=answer.error)
     return Used(
         call, answer.text, answer.error, answer.status, answer.note, seconds, answer.skill, (told,), reason_of(answer)
@@ -92,16 +92,6 @@ def _used(call: ToolCall, answer: Answer, seconds: float) -> Used:
 def reason_of(answer: Answer) -> Reason:
     """Why it went wrong: as the tool says, or just that it did."""
     return answer.reason or ("failed" if answer.error else "")
-
-
-def activated(answer: Answer) -> Activated:
-    """The event for a skill that a tool made part of the conversation."""
-    one = answer.activated
-    assert one is not None
-    return Activated(
-        one.skill.name, one.skill.path, one.call.by, one.call.typed, one.digest, one.text, one.tokens,
-        one.skill.allowed_tools, one.skill.directory, answer.messages,
-    )  # fmt: skip
 
 
 def unanswered(messages: tuple[Message, ...]) -> Iterable[Message]:

@@ -18,7 +18,7 @@ Say: TypeAlias = Literal["allow", "ask", "deny"]
 HARMLESS = frozenset(
     {
         "skill_use", "run_skill", "skill_search", "skill_read_file", "skill_run_script", "read", "read_file",
-        "list_files", "find_files", "search_files", "ask_user", "delegate", "git_log",
+        "list_files", "find_files", "search_files", "ask_user", "delegate", "git_log", "list_schedule",
     }
 )  # fmt: skip
 """What is allowed where nobody said otherwise: it reads, it asks, or it runs inside the skill's own boundary."""

@@ -25,10 +25,6 @@ class Ending(Exception):
         self.outcome = outcome
         self.text, self.reason, self.hint, self.code = text, reason or outcome, hint, code
 
-    def __reduce__(self) -> tuple[type[Ending], tuple[str, ...]]:
-        """Copied whole, where a durable step keeps it."""
-        return Ending, (self.outcome, self.text, self.reason, self.hint, self.code)  # type: ignore[return-value]
-
     def event(self, usage: Usage, seconds: float, messages: tuple[Message, ...] = ()) -> Ended:
         code = self.code or EXIT_CODES[self.outcome]
         return Ended(self.outcome, self.text, self.reason, self.hint, usage, seconds, code, messages)

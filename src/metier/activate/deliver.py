@@ -111,8 +111,8 @@ def tool_pair(activation: Activation) -> tuple[Message, Message]:
     )
 
 
-def already_there(activation: Activation, visible: Sequence[Message]) -> str:
+def already_there(skill: str, text: str, visible: Sequence[Message]) -> str:
     """The short note in place of instructions that the model can still see in full; empty when it can't."""
-    if not activation.text or not any(activation.text in message.text for message in visible if message.skill):
+    if not text or not any(text in message.text for message in visible if message.skill):
         return ""
-    return f"Skill '{activation.skill.name}' is already active: follow its instructions above, which have not changed."
+    return f"Skill '{skill}' is already active: follow its instructions above, which have not changed."

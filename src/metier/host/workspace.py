@@ -26,6 +26,11 @@ def inner(base: str, cwd: str, path: str) -> str:
     return os.path.relpath(whole, base)
 
 
+def leads_into(base: str, cwd: str, path: str) -> bool:
+    """Whether a path as a model writes it leads into a folder."""
+    return paths.can_be_path(path) and paths.is_inside(os.path.normpath(os.path.join(cwd, path)), base)
+
+
 def read(base: str, relative: str, offset: int, most: int) -> tuple[int, bytes]:
     """The size of a file, and part of it."""
     with _errors(relative):

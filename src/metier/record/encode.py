@@ -18,7 +18,7 @@ _INNER: dict[str, type[Any]] = {"messages": Message, "calls": ToolCall, "call": 
 
 def encode(event: Event) -> dict[str, object]:
     """An event as plain values."""
-    return {"event": type(event).__name__.lower(), **_plain(event)}
+    return {"event": type(event).__name__.lower(), **plain(event)}
 
 
 def line_of(event: Event, at: float = 0.0) -> str:
@@ -28,13 +28,14 @@ def line_of(event: Event, at: float = 0.0) -> str:
     return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
-def _plain(value: Any) -> dict[str, object]:
-    plain: dict[str, object] = {}
+def plain(value: Any) -> dict[str, object]:
+    """A dataclass as plain values; what is as usual is left out."""
+    found: dict[str, object] = {}
     for one in fields(value):
         held = getattr(value, one.name)
         if held != _usual(one):
-            plain[one.name] = _value(held)
-    return plain
+            found[one.name] = _value(held)
+    return found
 
 
 def _usual(one: Field[Any]) -> object:
@@ -45,7 +46,7 @@ def _value(held: Any) -> Any:
     if type(held) in _EVENTS:
         return encode(held)
     if is_dataclass(held):
-        return _plain(held)
+        return plain(held)
     if isinstance(held, tuple | list):
         return [_value(item) for item in held]
     if isinstance(held, Mapping):
@@ -57,25 +58,25 @@ def decode(written: Mapping[str, Any]) -> Event | None:
     """The event that was written; None for one of a kind that this version does not know."""
     kind = KINDS.get(str(written.get("event")))
     try:
-        event: Event | None = _read(kind, written) if kind is not None else None
+        event: Event | None = read(kind, written) if kind is not None else None
     except (TypeError, ValueError, KeyError):
         return None
     return event
 
 
-def _read(kind: type[Any], written: Mapping[str, Any]) -> Any:
+def read(kind: type[Any], written: Mapping[str, Any]) -> Any:
     """What is missing is as usual, and what is not known is passed over: journals outlive versions."""
     known = {one.name for one in fields(kind)}
     return kind(**{name: _field(name, held) for name, held in written.items() if name in known})
 
 
 def _field(name: str, held: Any) -> Any:
-    if name == "event" and isinstance(held, Mapping):
+    if name in ("event", "activated") and isinstance(held, Mapping):
         inner = decode(held)
         if inner is None:
             raise ValueError("an event of a kind that is not known")
         return inner
     kind = _INNER.get(name)
     if isinstance(held, list):
-        return tuple(_read(kind, item) if kind and isinstance(item, Mapping) else item for item in held)
-    return _read(kind, held) if kind and isinstance(held, Mapping) else held
+        return tuple(read(kind, item) if kind and isinstance(item, Mapping) else item for item in held)
+    return read(kind, held) if kind and isinstance(held, Mapping) else held

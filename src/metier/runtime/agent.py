@@ -14,7 +14,7 @@ from ..host import paths
 from ..record import Journal, new_id
 from ..record.journal import folder_of, forget, journal_of
 from ..types.activation import By
-from ..types.agent import AgentFile, Bounds
+from ..types.agent import AgentFile, Alone, Bounds
 from ..types.errors import BadRequest
 from ..types.event import Ended, Started
 from ..types.settings import Settings
@@ -55,6 +55,8 @@ class Agent:
     """Paths that neither its tools nor its programs may see."""
     step: Step | None = None
     """Makes a run durable: each reply and each call of a tool is one step, done once."""
+    alone: Alone | None = None
+    """Set where nobody is there."""
 
     @property
     def name(self) -> str:
@@ -83,7 +85,7 @@ class Agent:
     @property
     def network(self) -> bool:
         """Whether commands may reach the network."""
-        return self.library.settings.at("agent.network") is True
+        return self.alone.network if self.alone else self.library.settings.at("agent.network") is True
 
     @cached_property
     def permission(self) -> Permission:

@@ -13,7 +13,7 @@ from ..improve import results
 from ..improve.trial import Task, made_of
 from ..record import line_of
 from ..types.activation import By, Call, Message
-from ..types.agent import Bounds
+from ..types.agent import Alone, Bounds
 from ..types.errors import Refused
 from ..types.evals import Arm, Made
 from ..types.event import Heard, Steps, Wrote
@@ -171,7 +171,8 @@ class Bench:
             opened, self.plan.model,
             rules=_allowing(permission_of(library.settings)),
             limits=replace(bounds, seconds=bounds.seconds or _SECONDS),
-            deepest=1, keep=False, private=True, hidden=self.places(),
+            deepest=0, keep=False, private=True, hidden=self.places(),
+            alone=Alone(network=library.settings.at("agent.network") is True),
         )  # fmt: skip
         session: Session = agent.start()
         session.stopping = self.plan.stop

@@ -47,6 +47,8 @@ class LibraryDesk:
     """Folders that scripts may write in, beside their own."""
     variables: Mapping[str, str] = field(default_factory=dict)
     runner: Callable[[Library, Program, Box], Ran] = run_program
+    alone: bool = False
+    """Nobody is there: a boundary is required."""
 
     def offered(self) -> Sequence[Skill]:
         """The skills that may be used here, in the catalog's order."""
@@ -122,7 +124,7 @@ class LibraryDesk:
         return self._run(program, skill)
 
     def _run(self, program: Program, skill: Skill) -> Ran:
-        boundary = box(self.library, skill, self.cwd, self.write, self.by == "schedule")
+        boundary = box(self.library, skill, self.cwd, self.write, self.alone or self.by == "schedule")
         return self.runner(self.library, program, boundary)
 
     def result(self, activation: Activation) -> str:

@@ -36,6 +36,7 @@ def enter(session: Session, text: str, by: By) -> Steps[bool]:
     if command.skill is None:
         rules = session.library.dialect.serving.commands
         message = skills.manual(session.library.place, command.name, found.arguments, rules)
+        session.by_hand = True
         yield Heard(text, by, (Message("user", message),))
         return True
     called, arguments = _stacked(session, command, found.arguments, table)
@@ -119,7 +120,7 @@ def beside(session: Session, message: str) -> tuple[Message, ...]:
 def activated(session: Session, skill: Skill, call: Call, message: str) -> Activated:
     """A skill that a person called, delivered as the dialect does it."""
     activation = rendered(session, skill, call)
-    desk = session.library.desk(cwd=session.agent.cwd, by=call.by)
+    desk = session.desk(call.by)
     serving = session.library.dialect.serving
     messages = deliver(activation, serving, desk.resources(skill), "")
     if serving.delivery == "model-reads":
@@ -134,7 +135,7 @@ def rendered(session: Session, skill: Skill, call: Call) -> Activation:
     """The instructions; a file that changed under us is looked at again, once."""
 
     def render(skill: Skill) -> Activation:
-        desk = session.library.desk(cwd=session.agent.cwd, by=call.by, write=session.agent.writable)
+        desk = session.desk(call.by)
         activation = desk.render(desk.skill(skill.name), call)
         return replace(activation, text=session.agent.hide(activation.text))
 

@@ -44,7 +44,8 @@ def granted(library: Library, skill: Skill) -> Granted:
 
     def places(key: str) -> tuple[str, ...]:
         written = said.get(key) if key in said else asked.words(key)
-        return tuple(paths.absolute(str(one), base, home) for one in _list(written))
+        named = (str(one).replace("$METIER_HOME", library.place.state) for one in _list(written))
+        return tuple(paths.absolute(one, base, home) for one in named)
 
     network = said.get("network") if "network" in said else _yes(asked, "network")
     hosts = tuple(map(str, _list(said.get("hosts") if "hosts" in said else asked.words("hosts"))))
@@ -79,6 +80,9 @@ def environment(library: Library, skill: Skill) -> dict[str, str]:
     entry = library.settings.entry(skill.settings_key)
     env.update(overlay(entry.env, declared, env, needs.primary_env, entry.api_key).added)
     env.update(_options(skill.options, "METIER_OPTION_"))
+    reached = granted(library, skill).permissions
+    if any(paths.is_inside(one, library.place.state) for one in (*reached.read, *reached.write)):
+        env["METIER_HOME"] = library.place.state  # it works on metier's own files, and has to find them
     env |= {"SKILL_DIR": skill.directory, "CLAUDE_SKILL_DIR": skill.directory, "PYTHONDONTWRITEBYTECODE": "1"}
     return env
 

@@ -1,22 +1,33 @@
-"""Skills on a schedule: which folder a name means, and what fires it."""
+"""Skills on a schedule: which folder a name means, what fires it, and the tools by which an agent schedules."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from datetime import datetime
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from ..host import clock, paths, state
 from ..host.place import here
 from ..schedule import skills
-from ..types.agent import Bounds
+from ..types.agent import AgentFile, Alone, Bounds
 from ..types.errors import Refused, UnknownSkill
 from ..types.event import Ended
 from ..types.place import Place
 from ..types.schedule import Outcome, Run, Schedule
+from ..types.tool import Tool
 from .opening import Request, open_at
 
 if TYPE_CHECKING:
+    from ..schedule.tools import Desk
     from ..types.model import Model
+    from .agent import Agent
+    from .session import Session
+
+WORKING = ("write_file", "edit_file", "run_command")
+"""What a run that nobody watches may do unasked, beside what is harmless: all of it inside its own folder."""
+NETWORK = "network"
+"""A grant that is no tool: commands may reach the network."""
 
 
 def folder_of(place: Place, name: str) -> tuple[str, str, bool]:
@@ -36,29 +47,111 @@ def folder_of(place: Place, name: str) -> tuple[str, str, bool]:
     return verdict.skill.name, verdict.skill.directory, False
 
 
+# --- Firing ---
+
+
 def fire(schedule: Schedule, at: datetime, run: Run) -> Outcome:
     """Run a scheduled skill with the agent, as it was agreed to, with nobody to ask."""
+    _check(schedule, run)
     return fire_with(schedule.terms.model, schedule, run)
 
 
-def fire_with(model: Model | str, schedule: Schedule, run: Run) -> Outcome:
-    """The same, with a model that is at hand.  Each reply and each call of a tool is a step, done once."""
-    from ..act.permission import Permission
-    from .agent import Agent
-    from .agents import bounds_of, rules_of
+def _check(schedule: Schedule, run: Run) -> None:
+    """A skill that may not be used here any more, whatever was agreed, pauses its schedule."""
+    from ..schedule.fire import Paused
+    from ..schedule.worker import home_id
 
-    library = open_at(here(run.session), Request())
-    bounds = bounds_of(library.settings, Bounds())
-    if schedule.terms.budget:
-        bounds = replace(bounds, cost=schedule.terms.budget)
-    rules = Permission(allow=rules_of(schedule.terms.permissions))
-    session = Agent(library, model, rules=rules, limits=bounds, step=run.step).start()
-    asked = f"{run.body}\n\nArguments: {schedule.arguments}" if schedule.arguments else run.body
+    if schedule.own or schedule.home != home_id(here(run.session)) or not paths.exists(schedule.source):
+        return
+    library = open_at(here(schedule.source), Request())
+    verdict = next((one for one in library.verdicts if one.skill.directory == schedule.source), None)
+    if verdict is not None and not verdict.usable:
+        raise Paused(f"its skill may not run here; `metier why {schedule.skill}` says why")
+
+
+def fire_with(model: Model | str, schedule: Schedule, run: Run) -> Outcome:
+    """The same, with a model that is at hand."""
+    session = agent_of(model, schedule, run).start()
     ended = None
-    for event in session.say(asked, "schedule"):
+    for event in session.say(_asked(schedule, run), "schedule"):
         if run.stopped():
             session.stop()
         ended = event if isinstance(event, Ended) else ended
     if ended is None:
         return Outcome(False, "the run ended before it began")
     return Outcome(ended.outcome == "finished", ended.text or ended.outcome)
+
+
+def agent_of(model: Model | str, schedule: Schedule, run: Run) -> Agent:
+    """Who runs a scheduled skill.  Each reply and each call of a tool is a step, done once."""
+    from ..act.permission import Rule
+    from .agent import Agent
+    from .agents import bounds_of, permission_of, rules_of
+    from .durable import durable
+    from .offering import PLAIN
+    from .secrets import hider
+
+    library = open_at(here(run.session), Request())
+    bounds = bounds_of(library.settings, Bounds())
+    if schedule.terms.budget:
+        bounds = replace(bounds, cost=schedule.terms.budget)
+    grants = schedule.terms.permissions
+    usual = permission_of(library.settings)
+    rules = replace(usual, allow=(*usual.allow, *map(Rule, WORKING), *rules_of(grants)))
+    bot = paths.read_text_file(f"{run.session}/bot.md") or ""
+    return Agent(
+        library,
+        model,
+        AgentFile("", instructions=f"{PLAIN}\n\n{bot.strip()}".strip()),
+        rules,
+        bounds,
+        step=durable(run.step, hider(library)),
+        alone=Alone((run.folder,) if run.folder else (), NETWORK in grants),
+    )
+
+
+def _asked(schedule: Schedule, run: Run) -> str:
+    """The instructions, what they are called with, and where the skill's own files are, if it has some."""
+    parts = [run.body]
+    if schedule.arguments:
+        parts.append(f"Arguments: {schedule.arguments}")
+    if run.folder and len(list(paths.tree_of(run.folder))) > 1:
+        parts.append(f"The files of this skill are in {run.folder}; relative paths above are meant from there.")
+    return "\n\n".join(parts)
+
+
+# --- Scheduling ---
+
+
+def own_trees(place: Place) -> tuple[str, ...]:
+    """The folders of scheduler skills, which an agent may write in once somebody allowed it."""
+    return tuple(tree.path for tree in skills.trees(place))
+
+
+@lru_cache(1)
+def _installed() -> bool:
+    from importlib.util import find_spec
+
+    return find_spec("sqlalchemy") is not None
+
+
+def tools_of(session: Session) -> tuple[Tool, ...]:
+    """The tools by which an agent schedules; a run by hand of what is scheduled schedules nothing."""
+    if not _installed():
+        return ()
+    from ..schedule import tools
+    from ..schedule.database import open_engine
+    from ..schedule.worker import utc_now
+
+    place = session.library.place
+    state.make_folder(f"{place.state}/scheduler")
+
+    def desk(tool: str) -> Desk:
+        if session.by_hand and tool != "list_schedule":
+            raise Refused(
+                "this is a run by hand of a scheduler skill that exists, and nothing is to be scheduled",
+                "do what its instructions say, and answer",
+            )
+        return tools.Desk(place, open_engine(place), clock.zone_name(), utc_now)
+
+    return tools.tools(desk)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from threading import Event as Flag
 from typing import TYPE_CHECKING
 
@@ -27,6 +27,7 @@ from .tooling import Kit, kit_for
 
 if TYPE_CHECKING:
     from .agent import Agent
+    from .desk import LibraryDesk
     from .library import Library
 
 _TOUCHING = frozenset({"write_file", "edit_file", "run_command", "skill_run_script", "git_rollback"})
@@ -52,6 +53,8 @@ class Session:
     resumed: bool = False
     stale: bool = False
     """Something may have changed the skills since they were looked at."""
+    by_hand: bool = False
+    """The turn runs a scheduler skill by hand."""
     kit: Kit | None = None
     budget: Budgeted | None = None
     offered: tuple[Library, Offer] | None = None
@@ -93,6 +96,11 @@ class Session:
     def use(self, model: Model) -> None:
         """Another model from here on."""
         self.model = model
+
+    def desk(self, by: By = "model") -> LibraryDesk:
+        """The skills as somebody may use them in this conversation."""
+        found = self.library.desk(cwd=self.agent.cwd, by=by, write=self.agent.writable)
+        return replace(found, alone=self.agent.alone is not None)
 
     def retract(self) -> bool:
         """Take back the last thing that was said, and all that came of it."""
@@ -140,6 +148,7 @@ class Session:
 
     def _turn(self, begin: Steps[bool] | None, text: str, by: By) -> Steps[None]:
         began = monotonic()
+        self.by_hand = False
         try:
             if not self.conversation.run:
                 yield started(self)
@@ -153,10 +162,12 @@ class Session:
             ending = error if isinstance(error, Ending) else failure(error)
             yield ending.event(NOTHING_USED, monotonic() - began)
 
+    def _asked(self) -> Model:
+        """The model, whose replies are steps where the run is durable."""
+        return self.model if self.agent.step is None else Stepped(self.model, self.agent.step)
+
     def _ports(self) -> Ports:
-        step = self.agent.step
-        asked = self.model if step is None else Stepped(self.model, step)
-        self.budget = Budgeted(asked, self.agent.bounds, monotonic)
+        self.budget = Budgeted(self._asked(), self.agent.bounds, monotonic)
         return Ports(
             self.budget, self.tools().toolset, self.stopping, lambda: self.conversation, self._repairs, monotonic
         )
@@ -168,7 +179,7 @@ class Session:
         offer = self.offer()
         yield from repairs(conversation, offer)
         if needs_compacting(self.conversation, self.model.window, self.tools().cost):
-            yield from compacted(self.conversation, offer, self.model, self.tools().shown, self.stopping)
+            yield from compacted(self.conversation, offer, self._asked(), self.tools().shown, self.stopping)
 
     def offer(self) -> Offer:
         """What the catalog says now; made once for each library."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from functools import partial
 from typing import TYPE_CHECKING
 
-from ..act.boxes import Approval, approved, mapped, redacted, stepped, unrepeated
+from ..act.boxes import Approval, approved, limited, mapped, redacted, stepped, unrepeated
 from ..act.compact import cost_of
-from ..act.permission import subject
+from ..act.permission import Rule, subject
 from ..act.tools import tools_of
 from ..act.tools.asking import ask_user
 from ..act.tools.commands import run_command, search_files
@@ -24,10 +25,12 @@ from ..types.event import Steps
 from ..types.running import Box, Permissions, Program, Ran
 from ..types.skill import Skill
 from ..types.tool import Answer, Tool
-from . import approvals
+from . import approvals, scheduling
+from .agents import rules_of
 from .running import command_need, plain_environment, run_program
 
 if TYPE_CHECKING:
+    from .agent import Agent
     from .session import Session
 
 _ACTIVATING = {"skill_use": "skill_name", "run_skill": "skill"}
@@ -61,9 +64,10 @@ def kit_for(session: Session) -> Kit:
         _fresh(session, wanted)
         return (yield from _called(session, wanted))
 
-    base = Toolset(shown, call)
-    inner = unrepeated(base if session.agent.step is None else stepped(base, session.agent.step))
-    boxed = mapped(approved(redacted(inner, session.agent.hide), _approval(session)))
+    inner = unrepeated(Toolset(shown, call))
+    allowed = approved(redacted(inner, session.agent.hide), _approval(session))
+    own = _own_rules(session.agent)
+    boxed = mapped(allowed if own is None else limited(allowed, own))
     return Kit(boxed, bool(session.library.dialect.serving.tools) and _has_skills(session), cost_of(shown))
 
 
@@ -73,25 +77,25 @@ def _has_skills(session: Session) -> bool:
 
 def _tools(session: Session) -> tuple[Tool, ...]:
     library, agent = session.library, session.agent
-    desk = library.desk(cwd=agent.cwd, write=agent.writable)
+    desk = session.desk()
     names = dict.fromkeys((*library.dialect.serving.tools, "skill_search"))
     found: list[Tool] = list(tools_of(desk, tuple(names))) if _has_skills(session) else []
-    ground = Ground(agent.base, agent.cwd, (library.place.state, *agent.hidden))
+    state, trees = library.place.state, () if agent.alone else scheduling.own_trees(library.place)
+    hidden = () if paths.is_inside(agent.base, state) else (state,)
+    ground = Ground(agent.base, agent.cwd, (*hidden, *agent.hidden), trees)
     run = partial(run_for, session)
     found += [make(ground) for make in (read_file, write_file, edit_file, list_files, find_files)]
-    found += [
-        search_files(ground, partial(run_for, session, writing=False)),
-        run_command(run),
-        ask_user(session.mailbox.ask),
-    ]
+    found += [search_files(ground, partial(run_for, session, writing=False)), run_command(run)]
+    if not agent.alone:
+        found += [ask_user(session.mailbox.ask), *scheduling.tools_of(session)]
     found += _history(session)
     if session.depth < agent.deepest and agent.others:
         from .delegating import delegate
 
         found.append(delegate(session))
     found += agent.more_tools()
-    wanted = agent.file.tools
-    return tuple(found) if wanted is None else tuple(one for one in found if allowed_tool(one.name, wanted))
+    own = _own_rules(agent)
+    return tuple(found) if own is None else tuple(one for one in found if _names(own, one.name))
 
 
 def _history(session: Session) -> list[Tool]:
@@ -108,25 +112,36 @@ def _history(session: Session) -> list[Tool]:
     return [git_log(lambda limit: changing.log(session.library, limit)), git_rollback(back)]
 
 
-def allowed_tool(name: str, wanted: tuple[str, ...]) -> bool:
-    """Whether an agent's own list names a tool; the tools that reach skills are never in question."""
-    from ..act.permission import rule_of
+def _own_rules(agent: Agent) -> tuple[Rule, ...] | None:
+    """What an agent's file says of tools; the tools that reach skills are never in question."""
+    if agent.file.tools is None:
+        return None
+    return (*rules_of(agent.file.tools), *map(Rule, _SKILL_TOOLS))
 
-    names = {rule.tool for one in wanted if (rule := rule_of(one))}
-    return name in _SKILL_TOOLS or name in names or "*" in names
+
+def _names(rules: tuple[Rule, ...], name: str) -> bool:
+    return any(fnmatchcase(name, rule.tool) for rule in rules)
 
 
 def run_for(session: Session, argv: tuple[str, ...], seconds: float, writing: bool = True) -> Ran:
     """A program in the working folder, inside a boundary of its own."""
+    library = session.library
+    program = Program(argv, session.agent.cwd, plain_environment(library), seconds, merged=writing)
+    return run_program(library, program, boundary(session, writing))
+
+
+def boundary(session: Session, writing: bool) -> Box:
+    """What a command may reach: the working folder, and what else the agent was given."""
     agent, library = session.agent, session.library
-    env = plain_environment(library)
+    need = command_need(library)
+    if agent.alone and need != "off":
+        need = "require"
     work = agent.base if agent.private and writing else ""
+    read = (agent.base, *(agent.alone.folders if agent.alone else ()))
     write = tuple(dict.fromkeys((agent.base, *agent.writable))) if writing and not work else ()
     elsewhere = filter(None, [repository_of(agent.base)] if not agent.private else [])  # it could have written that
-    reach = Permissions(network=agent.network and writing, read=(agent.base, *elsewhere), write=write)
-    hidden = (library.place.state, *agent.hidden)
-    boundary = Box(command_need(library), work=work, permissions=reach, hidden=hidden)
-    return run_program(library, Program(argv, agent.cwd, env, seconds, merged=writing), boundary)
+    reach = Permissions(network=agent.network and writing, read=(*read, *elsewhere), write=write)
+    return Box(need, work=work, permissions=reach, hidden=(library.place.state, *agent.hidden))
 
 
 def _called(session: Session, wanted: ToolCall) -> Steps[Answer]:
@@ -139,9 +154,12 @@ def _called(session: Session, wanted: ToolCall) -> Steps[Answer]:
             from .delegating import fork_answer
 
             return (yield from fork_answer(session, skill, wanted))
-    answer = yield from toolset(_tools(session), session.stopping.is_set).call(wanted)
+    tools, step = toolset(_tools(session), session.stopping.is_set), session.agent.step
+    if step is not None and wanted.name != "delegate":  # what is delegated has steps of its own
+        tools = stepped(tools, step)
+    answer = yield from tools.call(wanted)
     if answer.activated is not None and wanted.name in _ACTIVATING:
-        note = already_there(answer.activated, session.conversation.messages)
+        note = already_there(answer.activated.skill, answer.activated.text, session.conversation.messages)
         if note:
             return Answer(note, skill=answer.skill)
     return answer
@@ -152,7 +170,7 @@ def _named(session: Session, wanted: ToolCall) -> Skill | None:
     if not isinstance(name, str):
         return None
     try:
-        return session.library.desk(cwd=session.agent.cwd).skill(name.strip())
+        return session.desk().skill(name.strip())
     except MetierError:
         return None
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 URL = "METIER_DATABASE_URL"
 FILE = "schedule.db"
-VERSION = 1
+VERSION = 2
 _SCHEMA = """
 CREATE TABLE metier_schedules (
     id TEXT PRIMARY KEY, skill TEXT NOT NULL, document TEXT NOT NULL, revision BIGINT NOT NULL, paused TEXT NOT NULL,
@@ -38,6 +38,16 @@ CREATE TABLE metier_workers (
     id TEXT PRIMARY KEY, name TEXT NOT NULL, home TEXT NOT NULL, host TEXT NOT NULL, pid BIGINT NOT NULL,
     started BIGINT NOT NULL, beat BIGINT NOT NULL, state TEXT NOT NULL);
 """
+
+
+_SINCE = {
+    2: """
+CREATE TABLE metier_calls (
+    batch TEXT NOT NULL, number BIGINT NOT NULL, task TEXT NOT NULL, state TEXT NOT NULL, note TEXT NOT NULL,
+    PRIMARY KEY (batch, number));
+"""
+}
+"""What each version added to the tables of the one before."""
 
 
 def open_engine(place: Place, wait_ms: int = 5_000) -> Engine:
@@ -96,11 +106,19 @@ def _migrate(connection: Connection, there: bool, shared: bool) -> None:
         run(connection, "CREATE TABLE IF NOT EXISTS metier_schema (version BIGINT NOT NULL)")
     found = rows(connection, "SELECT version FROM metier_schema")
     if not found:
-        for statement in filter(str.strip, _SCHEMA.split(";")):
-            run(connection, statement)
-        run(connection, "INSERT INTO metier_schema (version) VALUES (:version)", version=VERSION)
-    elif found[0]["version"] > VERSION:
+        _run_all(connection, _SCHEMA)
+        run(connection, "INSERT INTO metier_schema (version) VALUES (1)")
+    version = found[0]["version"] if found else 1
+    if version > VERSION:
         raise HostError("the book of schedules was made by a newer metier", "upgrade metier; nothing was changed")
+    for step in range(version + 1, VERSION + 1):  # all of it in one transaction: a crash leaves the old one
+        if run(connection, "UPDATE metier_schema SET version = :step WHERE version = :step - 1", step=step):
+            _run_all(connection, _SINCE[step])
+
+
+def _run_all(connection: Connection, script: str) -> None:
+    for statement in filter(str.strip, script.split(";")):
+        run(connection, statement)
 
 
 @contextlib.contextmanager

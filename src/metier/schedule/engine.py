@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..types.errors import MissingExtra
 from .runs import Turn
@@ -17,48 +18,66 @@ VERSION = "metier-1"
 """Workflows of one version are taken over by workers of the same; it grows when stored steps change their meaning."""
 
 
+class Line(NamedTuple):
+    """A queue, the workflow that its entries are, and what a worker does with each."""
+
+    queue: str
+    workflow: str
+    work: Callable[[Turn], None]
+    concurrency: int
+    poll: float
+
+
 class Durable:
-    """DBOS, launched: there is one in a process."""
+    """DBOS, once it is launched: there is one in a process.  To put work into a queue it need not be."""
 
     def __init__(self, engine: Engine, worker: str) -> None:
-        self._engine, self._worker = engine, worker
+        self._engine, self.worker = engine, worker
+        self._dbos: Any = None
 
-    def launch(self, work: Callable[[Turn], None], concurrency: int, poll: float) -> None:
-        """Begin to take work from the queue."""
+    def launch(self, lines: Sequence[Line]) -> None:
+        """Begin to take work from queues."""
         try:
-            from dbos import DBOS, DBOSClient, DBOSPortableJSONSerializer
+            from dbos import DBOS, DBOSPortableJSONSerializer
         except ImportError:
             raise MissingExtra("a daemon", "schedule") from None
-        json = DBOSPortableJSONSerializer()
         DBOS(
             config={
                 "name": "metier",
                 "system_database_engine": self._engine,
                 "application_version": VERSION,
-                "executor_id": self._worker,
-                "serializer": json,
+                "executor_id": self.worker,
+                "serializer": DBOSPortableJSONSerializer(),
                 "log_level": "CRITICAL",
                 "use_listen_notify": False,
-                "max_executor_threads": concurrency + 8,
+                "max_executor_threads": sum(line.concurrency for line in lines) + 8,
             }
         )
-
-        @DBOS.workflow(name=WORKFLOW, max_recovery_attempts=None)
-        def fire(schedule: str, due: int) -> None:
-            work(Turn(schedule, due))
-
+        for line in lines:
+            _register(DBOS, line)
+        DBOS.listen_queues([line.queue for line in lines])
         DBOS.launch()
-        DBOS.register_queue(
-            QUEUE, worker_concurrency=concurrency, polling_interval_sec=poll, on_conflict="always_update"
-        )
-        self._dbos: Any = DBOS
-        self._client = DBOSClient(system_database_engine=self._engine, serializer=json, application_name="metier")
+        for line in lines:
+            DBOS.register_queue(
+                line.queue,
+                worker_concurrency=line.concurrency,
+                polling_interval_sec=line.poll,
+                on_conflict="always_update",
+            )
+        self._dbos = DBOS
 
-    def enqueue(self, connection: Connection, turn: Turn) -> None:
-        """Put a firing into the queue, in a transaction of the caller's; the same one twice is one."""
+    @cached_property
+    def _client(self) -> Any:
+        from dbos import DBOSClient, DBOSPortableJSONSerializer
+
+        json = DBOSPortableJSONSerializer()
+        return DBOSClient(system_database_engine=self._engine, serializer=json, application_name="metier")
+
+    def enqueue(self, connection: Connection, turn: Turn, workflow: str = WORKFLOW, queue: str = QUEUE) -> None:
+        """Put a piece of work into a queue, in a transaction of the caller's; the same one twice is one."""
         self._client.enqueue_in_transaction(
             connection,
-            {"workflow_name": WORKFLOW, "queue_name": QUEUE, "workflow_id": turn.id, "app_version": VERSION},
+            {"workflow_name": workflow, "queue_name": queue, "workflow_id": turn.id, "app_version": VERSION},
             turn.schedule,
             turn.due,
         )
@@ -95,6 +114,12 @@ class Durable:
     def close(self, seconds: int) -> None:
         """Take no more work, and wait so long for what is at work."""
         self._dbos.destroy(workflow_completion_timeout_sec=seconds, destroy_registry=True)
+
+
+def _register(dbos: Any, line: Line) -> None:
+    @dbos.workflow(name=line.workflow, max_recovery_attempts=None)  # type: ignore[untyped-decorator]
+    def workflow(name: str, number: int) -> None:
+        line.work(Turn(name, number))
 
 
 def _iso(stamp: int) -> str:

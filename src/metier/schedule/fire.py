@@ -89,7 +89,7 @@ class Firer:
                 runs.end(self.engine, turn, Outcome(False, f"{type(fault).__name__}: {fault}"), self.now())
         self._deliver(schedule, turn, outcome)
         if runs.end(self.engine, turn, outcome, self.now()):
-            self._bin(schedule)
+            self.clear(schedule)
 
     def _fire(self, schedule: Schedule, turn: Turn) -> Outcome:
         folder = self._agreed(schedule)
@@ -130,12 +130,12 @@ class Firer:
 
     def _step(self, turn: Turn, name: str, work: Callable[[], object]) -> object:
         if self.leaving.is_set():
-            self._park()
+            self.park()
         if self._must_stop(turn):
             raise Stopped("it was asked to stop")
         return self.durable.step(name, work)
 
-    def _park(self) -> None:
+    def park(self) -> None:
         """This worker is leaving: what comes next is for another, which begins at this very step."""
         self.parked += 1
         threading.Event().wait()
@@ -158,8 +158,16 @@ class Firer:
         except HostError as error:
             self.say(error.message)
 
-    def _bin(self, schedule: Schedule) -> None:
-        """A one-shot is over: its skill goes to the bin, unless another schedule uses it."""
-        mine = schedule.own and schedule.home == self.home and paths.exists(schedule.source)
-        if mine and not book.of_skill(self.engine, schedule.skill):
+    def clear(self, schedule: Schedule) -> None:
+        """A one-shot is over: its skill goes to the bin, unless another schedule uses it, and then the schedule."""
+        if schedule.own and schedule.home != self.home:
+            return  # the skill lies with another worker, which will see to it
+        others = [one for one in book.of_skill(self.engine, schedule.skill) if one.id != schedule.id]
+        if schedule.own and not others and paths.exists(schedule.source):
             skills.trash(self.place, schedule.source)
+        runs.clear_done(self.engine, schedule.id)
+
+    def clear_all(self) -> None:
+        """Make up for what a crash, or a worker elsewhere, left to clear."""
+        for schedule in runs.done_with(self.engine, self.home):
+            self.clear(schedule)

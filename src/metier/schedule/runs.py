@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..types.schedule import Outcome, Schedule, State
-from .book import get, instant_of, ms, pause_in
+from .book import get, instant_of, ms, pause_in, schedules
 from .database import rows, run
 
 if TYPE_CHECKING:
@@ -26,6 +26,8 @@ class Turn(NamedTuple):
         return f"{self.schedule}@{self.due}"
 
 
+DONE = "it is done, and goes to the bin"
+"""Why a one-shot that went well is paused, until its skill is in the bin too: a crash in between is made up for."""
 _TURNS = (
     "SELECT schedule, due FROM metier_firings w WHERE state = 'waiting' AND NOT EXISTS"
     " (SELECT 1 FROM metier_firings a WHERE a.schedule = w.schedule AND a.state IN ('queued', 'running'))"
@@ -113,6 +115,16 @@ def end(engine: Engine, turn: Turn, outcome: Outcome, now: datetime) -> bool:
         return _after(connection, turn, state, outcome, now)
 
 
+def done_with(engine: Engine, home: str) -> list[Schedule]:
+    """One-shots of a home that went well, and are not cleared away yet."""
+    return [one for one in schedules(engine) if one.paused == DONE and one.home == home]
+
+
+def clear_done(engine: Engine, id: str) -> None:
+    with engine.begin() as connection:
+        run(connection, "DELETE FROM metier_schedules WHERE id = :id AND paused = :done", id=id, done=DONE)
+
+
 def refuse(engine: Engine, turn: Turn, why: str, now: datetime) -> None:
     """End a firing that was not begun, and pause its schedule for review."""
     with engine.begin() as connection:
@@ -145,7 +157,7 @@ def _after(connection: Connection, turn: Turn, state: State, outcome: Outcome, n
     document, over = loads(found[0]["document"]), found[0]["next_due"] is None
     if state == "finished":
         if document["once"] and over:
-            run(connection, "DELETE FROM metier_schedules WHERE id = :id", id=turn.schedule)
+            run(connection, "UPDATE metier_schedules SET paused = :done WHERE id = :id", id=turn.schedule, done=DONE)
             return True
         run(connection, "UPDATE metier_schedules SET failures = 0 WHERE id = :id AND failures > 0", id=turn.schedule)
         return False

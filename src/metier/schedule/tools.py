@@ -6,12 +6,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from json import dumps
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
+from ..act.tools.desk import guarded
 from ..types.errors import BadRequest, Refused, UnknownSkill
 from ..types.place import Place
 from ..types.schedule import Schedule
+from ..types.tool import Answer, Tool
 from . import arrange, book, skills
+from .database import named_errors
 from .when import Cron, schedule_time, zone_of
 
 if TYPE_CHECKING:
@@ -29,9 +32,8 @@ class Desk:
     session: str = ""
 
 
-@dataclass(frozen=True)
-class Tool:
-    """A tool of the agent's: `call` takes its arguments as the schema has them."""
+class Form(NamedTuple):
+    """A tool before it has a desk: `call` takes its arguments as the schema has them."""
 
     name: str
     description: str
@@ -146,29 +148,46 @@ def _schema(*required: str, **properties: object) -> Mapping[str, object]:
     return {"type": "object", "properties": properties, "required": list(required), "additionalProperties": False}
 
 
-TOOLS = (
-    Tool(
+FORMS = (
+    Form(
         "add_schedule",
         f"Bind a time to an existing scheduler skill. New schedules are made by the skill `{skills.CREATOR}`.",
         _schema("target", "time", "skill_name", target=_TARGET, time=_TIME, skill_name=_SKILL),
         add_schedule,
     ),
-    Tool(
+    Form(
         "patch_schedule",
         "Change the time of a scheduler skill's schedules in this session.",
         _schema("target", "time", "skill_name", target=_TARGET, time=_TIME, skill_name=_SKILL),
         patch_schedule,
     ),
-    Tool(
+    Form(
         "remove_schedule",
         "Remove a scheduler skill's schedules in this session; the skill goes to the bin when none is left.",
         _schema("target", "skill_name", target=_TARGET, skill_name=_SKILL),
         remove_schedule,
     ),
-    Tool(
+    Form(
         "list_schedule",
         "List the schedules of this session as JSON.",
         _schema(target={**_TARGET, "enum": ["task", "cron", "all"]}),
         list_schedule,
     ),
 )
+
+
+def tools(desk: Callable[[str], Desk]) -> tuple[Tool, ...]:
+    """The tools at a desk, which is made for each call of one of them, and left after it."""
+
+    def made(form: Form) -> Tool:
+        def call(given: Mapping[str, object]) -> Answer:
+            at = desk(form.name)
+            try:
+                with named_errors(at.place):
+                    return Answer(form.call(at, given))
+            finally:
+                at.engine.dispose()
+
+        return Tool(form.name, form.description, (), guarded(call), form=form.schema)
+
+    return tuple(made(form) for form in FORMS)

@@ -10,14 +10,16 @@ from json import dumps
 from typing import TYPE_CHECKING
 
 from ..host import clock, daemon, paths, state
+from ..types.batch import Do
 from ..types.errors import HostError
 from ..types.place import Place
 from ..types.schedule import Fire
 from . import book, runs, ticker
+from .calls import Caller
 from .database import named_errors, open_engine
-from .engine import Durable
+from .engine import QUEUE, WORKFLOW, Durable, Line
 from .fire import Firer
-from .runs import Worker
+from .runs import Turn, Worker
 
 if TYPE_CHECKING:
     from .database import Engine
@@ -29,6 +31,7 @@ class Pace:
 
     poll: float = 0.5
     queue_poll: float = 0.5
+    calls_poll: float = 1.0
     crowd_poll: float = 0.05
     """How often the queue is looked into while a crowd waits in it."""
     concurrency: int = 8
@@ -69,6 +72,16 @@ def health_path(place: Place, name: str) -> str:
 _PIECE = 100
 
 
+def bury(engine: Engine, durable: Durable, dead: Worker, now: datetime) -> list[Turn]:
+    """Hand on what a dead worker had begun; what must not be begun again is lost, and named."""
+    lost = runs.lost(engine, dead.id, now)
+    for turn in lost:
+        durable.cancel(turn)
+    durable.take_over(dead.id)
+    runs.strike(engine, dead.id)
+    return lost
+
+
 class Service:
     """One worker of a place.  `serve` returns when it is asked to stop."""
 
@@ -77,6 +90,8 @@ class Service:
         self.pace = pace or Pace()
         self.id = f"{name}-{daemon.unguessable()}"
         self.signals = daemon.Signals()
+        self.do: Do | None = None
+        """Does the calls of batches; without it they are left to others."""
         self.say: Callable[[str], None] = lambda line: None
         self.now: Callable[[], datetime] = utc_now
         self._seen: dict[str, tuple[int, float]] = {}
@@ -122,7 +137,18 @@ class Service:
                 self.now,
                 self.say,
             )
-            self._durable.launch(self._firer.work, self.pace.concurrency, self.pace.queue_poll)
+            self._durable.launch(self._lines())
+            self._firer.clear_all()
+
+    def _lines(self) -> list[Line]:
+        """Firings; and the calls of this home's batches, where there is somebody to do them."""
+        concurrency, firer = self.pace.concurrency, self._firer
+        lines = [Line(QUEUE, WORKFLOW, firer.work, concurrency, self.pace.queue_poll)]
+        if self.do is not None:
+            leaving = self.signals.stop
+            caller = Caller(self.do, self._engine, self._durable, leaving, firer.working, firer.park)
+            lines.append(caller.line(self.home, concurrency, self.pace.calls_poll))
+        return lines
 
     def _round(self) -> float | None:
         """A bounded piece of work, and how long to rest after it; None when this worker has been given up."""
@@ -138,6 +164,7 @@ class Service:
                     pause = 0
                 if self._is_time("tidy", self.pace.tidy):
                     ticker.forget(self._engine, self.now())
+                    self._firer.clear_all()
                     self._durable.clear(book.ms(self.now() - timedelta(hours=1)))
             self._report("")
         except HostError as error:  # a database that is away for a while comes back
@@ -199,11 +226,8 @@ class Service:
         self._seen = {one.id: self._seen[one.id] for one in known if one.id in self._seen}
 
     def _bury(self, one: Worker) -> None:
-        for turn in runs.lost(self._engine, one.id, self.now()):
+        for turn in bury(self._engine, self._durable, one, self.now()):
             self.say(f"lost: {turn.id}")
-            self._durable.cancel(turn)
-        self._durable.take_over(one.id)
-        runs.strike(self._engine, one.id)
         self.say(f"took over from {one.id}")
 
     # --- Leaving ---

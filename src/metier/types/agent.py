@@ -19,6 +19,15 @@ class Bounds:
 
 
 @dataclass(frozen=True)
+class Alone:
+    """An agent works with nobody there: it asks and schedules nothing, and a boundary is required of its programs."""
+
+    folders: tuple[str, ...] = ()
+    """What it may read beside its working folder."""
+    network: bool = False
+
+
+@dataclass(frozen=True)
 class AgentFile:
     """What a Markdown file with frontmatter says of an agent."""
 

@@ -258,6 +258,14 @@ Event: TypeAlias = (
     | Ended
 )
 
+
+def innermost(event: Event) -> Event:
+    """What happened, however deep in delegated runs."""
+    while isinstance(event, Nested):
+        event = event.event
+    return event
+
+
 T = TypeVar("T")
 Steps: TypeAlias = Generator[Event, None, T]
 """Something that takes a while: it yields what happens on the way, and returns what came of it."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from .activation import Activation, Message, ToolCall
-from .event import Reason, Steps
+from .activation import Message, ToolCall
+from .event import Activated, Reason, Steps
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Answer:
     """For the person, not the model: how a program was kept apart, say."""
     status: int | None = None
     """The exit status of a program that it ran."""
-    activated: Activation | None = None
+    activated: Activated | None = None
     """The skill that this made part of the conversation."""
     skill: str = ""
     """The skill whose program or file it was about."""

@@ -50,10 +50,10 @@ def search_files(ground: Ground, run: Run) -> Tool:
     """By grep, because its time does not depend on how a pattern is written."""
 
     def call(arguments: Arguments) -> Answer:
-        pattern, path = text_of(arguments, "pattern"), ground.inner(arguments, ".")
+        pattern, (base, path) = text_of(arguments, "pattern"), ground.at(arguments, ".")
         only = text_of(arguments, "glob", "")
         skipped = [f"--exclude-dir={name}" for name in sorted(workspace.PASSED_OVER)]
-        where = ground.base if path == "." else f"{ground.base}/{path}"
+        where = base if path == "." else f"{base}/{path}"
         words = ("grep", "-rnIE", *skipped, *([f"--include={only}"] if only else []), "-e", pattern, "--", where)
         ran = run(words, 20.0)
         if ran.status == 1:
@@ -61,7 +61,7 @@ def search_files(ground: Ground, run: Run) -> Tool:
         if ran.status != 0:
             told = seen(ran.stderr or ran.note or "it took too long").strip()
             return Answer(told, error=True, note=ran.note, reason="bad-request" if ran.status else "machine")
-        lines = seen(ran.stdout).replace(f"{ground.base}/", "").splitlines()
+        lines = seen(ran.stdout).replace(f"{base}/", "").splitlines()
         left = len(lines) - _MOST_LINES
         return Answer(
             "\n".join(line[:500] for line in lines[:_MOST_LINES]) + (f"\n[and {left} more]" if left > 0 else "")

@@ -7,7 +7,7 @@ from typing import NamedTuple, Protocol, cast, get_args
 
 from ...types.activation import Activation, Message
 from ...types.errors import BadRequest, HostError, MetierError
-from ...types.event import Reason
+from ...types.event import Activated, Reason
 from ...types.running import Ran
 from ...types.skill import Skill
 from ...types.text import flat, shortened
@@ -56,6 +56,15 @@ class Desk(Protocol):
 
 
 Arguments = Mapping[str, object]
+
+
+def activated(one: Activation) -> Activated:
+    """What happens when a tool makes a skill part of the conversation."""
+    skill, call = one.skill, one.call
+    return Activated(
+        skill.name, skill.path, call.by, call.typed, one.digest, one.text, one.tokens, skill.allowed_tools,
+        skill.directory,
+    )  # fmt: skip
 
 
 def guarded(call: Callable[[Arguments], Answer]) -> Callable[[Arguments], Answer]:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from ...types.activation import Activation, Call
 from ...types.tool import Answer, Parameter, Tool
-from .desk import Arguments, Desk, Page, guarded, number_of, text_of
+from .desk import Arguments, Desk, Page, activated, guarded, number_of, text_of
 
 
 def skill_read_file(desk: Desk) -> Tool:
@@ -35,7 +35,7 @@ def read(desk: Desk) -> Tool:
         page = desk.page(skill, path, number_of(arguments, "offset", 0))
         read = None
         if skill.path == f"{skill.directory}/{path}":  # to read its instructions is to activate it
-            read = Activation(skill, Call(skill.name, by="model"), page.text)
+            read = activated(Activation(skill, Call(skill.name, by="model"), page.text))
         return replace(_answer(page), activated=read, skill=skill.name)
 
     return Tool(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...types.errors import MetierError
 from ...types.tool import Answer, Parameter, Tool
-from .desk import Arguments, Desk, guarded, listed, number_of, text_of, words_or_text
+from .desk import Arguments, Desk, activated, guarded, listed, number_of, text_of, words_or_text
 
 
 def skill_use(desk: Desk) -> Tool:
@@ -14,7 +14,7 @@ def skill_use(desk: Desk) -> Tool:
         skill = desk.skill(text_of(arguments, "skill_name").strip())
         activation, messages = desk.activate(skill, words_or_text(arguments, "arguments"))
         told = f"Skill '{skill.name}' activated successfully. Instructions will follow."
-        return Answer(told, messages=messages, activated=activation, skill=skill.name)
+        return Answer(told, messages=messages, activated=activated(activation), skill=skill.name)
 
     return Tool(
         "skill_use",
@@ -42,7 +42,7 @@ def run_skill(desk: Desk) -> Tool:
                 return Answer("skill not found\nno skills available")
             return Answer(f"skill not found\navailable skills:\n{listed(offered)}")
         activation, _ = desk.activate(skill, "")
-        return Answer(desk.result(activation), activated=activation, skill=skill.name)
+        return Answer(desk.result(activation), activated=activated(activation), skill=skill.name)
 
     return Tool(
         "run_skill",

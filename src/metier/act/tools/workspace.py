@@ -28,12 +28,19 @@ class Ground:
     cwd: str
     hidden: tuple[str, ...] = ()
     """Folders in it that are nobody's business."""
+    also: tuple[str, ...] = ()
+    """Folders elsewhere that it may touch too."""
 
-    def inner(self, arguments: Arguments, default: str | None = None) -> str:
-        path = workspace.inner(self.base, self.cwd, text_of(arguments, "path", default))
+    def at(self, arguments: Arguments, default: str | None = None) -> tuple[str, str]:
+        """The folder that a path lies in, and the path inside it."""
+        said = text_of(arguments, "path", default)
+        for base in self.also:
+            if workspace.leads_into(base, self.cwd, said):
+                return base, workspace.inner(base, self.cwd, said)
+        path = workspace.inner(self.base, self.cwd, said)
         if any(paths.is_inside(f"{self.base}/{path}", one) for one in self.hidden):
             raise Refused(f"Access denied: '{path}' is not for agents")
-        return path
+        return self.base, path
 
 
 _PATH = Parameter("path", "Path of the file, relative to the working folder.")
@@ -41,8 +48,8 @@ _PATH = Parameter("path", "Path of the file, relative to the working folder.")
 
 def read_file(ground: Ground) -> Tool:
     def call(arguments: Arguments) -> Answer:
-        path, offset = ground.inner(arguments), number_of(arguments, "offset", 0)
-        size, data = workspace.read(ground.base, path, offset, PAGE)
+        (base, path), offset = ground.at(arguments), number_of(arguments, "offset", 0)
+        size, data = workspace.read(base, path, offset, PAGE)
         text, read = _decoded(path, data, offset + len(data) >= size)
         left = size - offset - read
         return Answer(
@@ -70,8 +77,8 @@ def _decoded(path: str, data: bytes, ends: bool) -> tuple[str, int]:
 
 def write_file(ground: Ground) -> Tool:
     def call(arguments: Arguments) -> Answer:
-        path, text = ground.inner(arguments), text_of(arguments, "content")
-        there = workspace.write(ground.base, path, text)
+        (base, path), text = ground.at(arguments), text_of(arguments, "content")
+        there = workspace.write(base, path, text)
         return Answer(f"{'Replaced' if there else 'Wrote'} {path}: {text.count(chr(10)) + bool(text)} lines.")
 
     return Tool(
@@ -84,8 +91,8 @@ def write_file(ground: Ground) -> Tool:
 
 def edit_file(ground: Ground) -> Tool:
     def call(arguments: Arguments) -> Answer:
-        path, old, new = ground.inner(arguments), text_of(arguments, "old"), text_of(arguments, "new")
-        size, data = workspace.read(ground.base, path, 0, _LARGEST)
+        (base, path), old, new = ground.at(arguments), text_of(arguments, "old"), text_of(arguments, "new")
+        size, data = workspace.read(base, path, 0, _LARGEST)
         if size > _LARGEST:
             raise BadRequest(f"'{path}' is too large to edit ({size:,} bytes)", "use a command")
         text, _ = _decoded(path, data, True)
@@ -95,7 +102,7 @@ def edit_file(ground: Ground) -> Tool:
             raise BadRequest(f"'{path}' does not hold the old text", "read it again and copy the lines exactly")
         if found > 1 and not every:
             raise BadRequest(f"'{path}' holds the old text {found} times", "give more lines around it, or all=true")
-        workspace.write(ground.base, path, text.replace(old, new))
+        workspace.write(base, path, text.replace(old, new))
         return Answer(f"Edited {path}: {found} {'place' if found == 1 else 'places'}.")
 
     return Tool(
@@ -113,7 +120,7 @@ def edit_file(ground: Ground) -> Tool:
 
 def list_files(ground: Ground) -> Tool:
     def call(arguments: Arguments) -> Answer:
-        return _names(workspace.listed(ground.base, ground.inner(arguments, ".")))
+        return _names(workspace.listed(*ground.at(arguments, ".")))
 
     return Tool(
         "list_files",
@@ -125,9 +132,9 @@ def list_files(ground: Ground) -> Tool:
 
 def find_files(ground: Ground) -> Tool:
     def call(arguments: Arguments) -> Answer:
-        path, pattern = ground.inner(arguments, "."), text_of(arguments, "pattern")
+        (base, path), pattern = ground.at(arguments, "."), text_of(arguments, "pattern")
         fits = partial(_fits, re.compile(_glob(pattern)), "/" in pattern)
-        return _names([one for one in workspace.tree(ground.base, path) if fits(one)])
+        return _names([one for one in workspace.tree(base, path) if fits(one)])
 
     return Tool(
         "find_files",

@@ -10,7 +10,7 @@ from acp.schema import AvailableCommand, PermissionOption, ToolCallUpdate, Unstr
 
 from ...types.activation import Message, ToolCall
 from ...types.catalog import Command
-from ...types.event import Asked, Event, Nested, Outcome, Replied, Retried, Used, Wrote
+from ...types.event import Asked, Event, Nested, Outcome, Replied, Retried, Used, Wrote, innermost
 from ...types.text import flat, seen, shortened
 
 _KINDS = {
@@ -85,7 +85,7 @@ def _title(call: ToolCall) -> str:
 
 def asked(event: Event) -> Asked | None:
     """What somebody has to say something to."""
-    inner = event.event if isinstance(event, Nested) else event
+    inner = innermost(event)
     return inner if isinstance(inner, Asked) else None
 
 

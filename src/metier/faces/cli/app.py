@@ -54,6 +54,7 @@ COMMANDS = {
     "unpack": ("unpack:unpack", "Take an archive apart, safely."),
     "trust": ("trust:trust", "Trust the skills of a project."),
     "schedule": ("schedule:schedule", "Run skills at their times."),
+    "batch": ("batch:batch", "Do many calls, over the same queue as schedules."),
     "daemon": ("daemon:daemon", "Fire schedules, in the foreground."),
     "acp": ("acp:acp", "Be the agent of an editor that speaks the Agent Client Protocol."),
     "export": ("export:export", "Write skills as a file, a site, a plugin or another dialect."),

@@ -59,10 +59,12 @@ def daemon(context: click.Context, name: str, concurrency: int, grace: float) ->
     context.meta["worker"] = name
     if context.invoked_subcommand is not None:
         return
+    from ...runtime.batching import do
     from ...runtime.scheduling import fire
     from ...schedule.worker import Pace, Service
 
     service = Service(here(context.obj.project), fire, name, Pace(concurrency=concurrency, grace=grace))
+    service.do = do
     service.say = lambda line: warn(clean(line))
     code = service.serve()
     sys.stdout.flush()

@@ -21,6 +21,7 @@ from ...types.event import (
     Started,
     Used,
     Wrote,
+    innermost,
 )
 from ...types.text import seen, shortened
 from .printing import clean, paint, warn
@@ -57,9 +58,8 @@ class Drawing:
         self._end_line()
         for line in lines_of(event):
             warn(line)
-        if isinstance(event, Nested) and isinstance(event.event, Asked):
-            event = event.event
-        return self._ask(event) if isinstance(event, Asked) and self.asks else None
+        asked = innermost(event)
+        return self._ask(asked) if isinstance(asked, Asked) and self.asks else None
 
     def _write(self, text: str) -> None:
         sys.stdout.write(seen(text) if sys.stdout.isatty() else text)

@@ -19,7 +19,7 @@ from ...runtime.library import Library
 from ...runtime.models import open_model
 from ...runtime.session import Session
 from ...types.errors import MetierError
-from ...types.event import Asked, Ended
+from ...types.event import Asked, Ended, innermost
 from ...types.text import flat, seen
 from . import words
 from .drawing import Line, changes, question
@@ -162,10 +162,11 @@ class ChatApp(Frame):
         draw = self.log_.draw
         try:
             for event in talk.say(text):
-                if isinstance(event, Asked):
-                    waiting = Waiting(event)
+                asked = innermost(event)
+                if isinstance(asked, Asked):
+                    waiting = Waiting(asked)
                     self.call_from_thread(self.ask, waiting)
-                    talk.answer(event.id, waiting.answers.get())
+                    talk.answer(asked.id, waiting.answers.get())
                 else:
                     self.call_from_thread(draw, event)  # type: ignore[arg-type]  # a coroutine of nothing
                 if isinstance(event, Ended):

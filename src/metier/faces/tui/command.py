@@ -22,10 +22,7 @@ def chat(context: Any, model: str, resume: str) -> None:
         from .app import ChatApp
     except ImportError as error:
         raise MissingExtra("the terminal app is not installed", "pip install 'metier[chat]'") from error
-    from ...runtime.agent import Agent
-    from ...runtime.agents import agent_files
+    from ...runtime.acting import agent_for
 
-    library = context.library()
-    named = agent_files(library).get(context.agent or "")
-    agent = Agent(library, model, named) if named is not None else Agent(library, model)
+    agent = agent_for(context.library(), model, context.agent)
     raise click.exceptions.Exit(ChatApp(agent, resume).run() or 0)

@@ -7,7 +7,7 @@ from textual.content import Content
 from textual.widgets import Markdown, Static
 from textual.widgets.markdown import MarkdownStream
 
-from ...types.event import Event, Replied, Wrote
+from ...types.event import Event, Replied, Retried, Wrote
 from ...types.text import seen
 from .drawing import Line, lines_of
 
@@ -39,6 +39,8 @@ class Log(VerticalScroll):
         if self.stream is not None:
             await self.stream.stop()
             self.stream = None
+            if isinstance(event, Retried):  # it begins anew
+                await self.children[-1].remove()
         if isinstance(event, Replied) and event.text and not streamed:
             await self.mount(Markdown(seen(event.text), classes="reply", open_links=False))
         self.show(*lines_of(event))

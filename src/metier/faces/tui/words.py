@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Literal, TypeAlias, get_args
@@ -11,6 +12,8 @@ from ...record.journal import ids, journal_of
 from ...runtime.agents import agent_files
 from ...runtime.library import Library
 from ...runtime.session import Session
+from ...types.activation import Message
+from ...types.catalog import Catalog
 from ...types.errors import MetierError
 from ...types.event import Activated, Heard
 from ...types.skill import Skill
@@ -129,18 +132,33 @@ def context_text(conversation: Conversation, library: Library, window: int) -> s
     """What fills the window: the rules, the catalog, each skill, and the talk."""
     catalog = library.catalog()
     rows = [("system prompt", tokens_of(conversation.system)), ("  of it the catalog", catalog.tokens)]
-    by_skill: dict[str, int] = {}
+    parts: Counter[str] = Counter()
     for message in conversation.messages:
-        by_skill[message.skill] = by_skill.get(message.skill, 0) + tokens_in((message,))
-    rows += [(f"skill {flat(name)}", count) for name, count in sorted(by_skill.items()) if name]
-    rows.append(("the talk itself", by_skill.get("", 0)))
+        parts[_part(message)] += tokens_in((message,))
+    rows += sorted(parts.items(), key=lambda part: (not part[0].startswith("skill "), part[0]))
     total = conversation.tokens
     share = f"{100 * total / window:.1f} % of {window:,}" if window else "no window known"
     told = [f"{label:<28} about {count:>8,} tokens" for label, count in rows]
     told += [f"{'in all':<28} about {total:>8,} tokens, {share}"]
-    left = [one for one in catalog.left_out if one.reason != "hidden-from-model"]
-    told += [f"not listed for want of room: {len(left)}"] if left else []
-    return "\n".join(told)
+    return "\n".join([*told, *_left(catalog)])
+
+
+def _part(message: Message) -> str:
+    if message.skill:
+        return f"skill {flat(message.skill)}"
+    return "ranked for your requests" if message.tag == "suggested" else "the talk itself"
+
+
+def _left(catalog: Catalog) -> Iterator[str]:
+    """What the catalog does not list, and why."""
+    reasons = {"limit-listed": "too many", "limit-characters": "no room", "merged": "the same as another"}
+    for reason, words in reasons.items():
+        names = [flat(one.name) for one in catalog.left_out if one.reason == reason]
+        if names:
+            more = f" and {len(names) - 10} more" if len(names) > 10 else ""
+            yield f"not listed, {words}: {len(names)} ({', '.join(names[:10])}{more})"
+    if any(one.reason.startswith("limit") for one in catalog.left_out):
+        yield "the best of them for each request stand at the end of it, ranked; the model searches the rest"
 
 
 def agents_text(library: Library) -> str:

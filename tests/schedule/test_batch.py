@@ -1,0 +1,88 @@
+"""A batch: many calls over the queue, by a worker of its own or by the daemon, and nothing done twice."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("pydantic_ai", reason="the extra `agent` is not installed")
+
+from tests.act.wire import Fails, Says
+from tests.cli.desk import METIER, Desk
+from tests.schedule.test_firing import shop
+
+from metier.schedule import runs
+
+
+def calls(desk: Desk, *lines: str) -> Path:
+    file = desk.project / "calls.txt"
+    file.write_text("\n".join(lines) + "\n")
+    return file
+
+
+def results(text: str) -> dict[int, dict[str, Any]]:
+    return {one["line"]: one for one in map(json.loads, text.splitlines())}
+
+
+def test_every_call_is_done_and_a_failure_is_told_by_the_exit_code(tmp_path):
+    lines: list[Says | Fails] = [
+        Says("One."),
+        Says(calls=[("write_file", {"path": "x", "content": "y"})]),
+        Says("Two."),
+    ]
+    with shop(tmp_path, lines) as one:
+        one.desk.skill("greet")
+        file = calls(one.desk, "/greet Bob", '{"task": "write", "model": "mine"}', "/nobody", "", "bye")
+        said = one.desk.say("batch", str(file), "--model", "mine", "--jobs", "1", "--json")
+        assert said.code == 1, said.err
+        found = results(said.out)
+        assert [found[number]["state"] for number in sorted(found)] == ["finished", "failed", "failed", "finished"]
+        assert "nobody is there to give it" in found[2]["text"]
+        assert "no skill is called `nobody`" in found[3]["text"]
+        assert runs.workers(one.engine) == [] or all(w.state == "dead" for w in runs.workers(one.engine))
+
+
+def test_a_batch_that_was_killed_goes_on_where_it_was(tmp_path):
+    lines: list[Says | Fails] = [Says("One."), Fails("silence"), Says("Two."), Says("Three.")]
+    with shop(tmp_path, lines) as one:
+        file = calls(one.desk, "first", "second", "third")
+        words = ["batch", str(file), "--model", "mine", "--jobs", "1", "--json"]
+        env = one.desk.env | {"PYTHONPATH": os.pathsep.join(sys.path)}
+        first = subprocess.Popen([*METIER, *words], cwd=one.desk.project, env=env, stdout=subprocess.DEVNULL)
+        one.running.append(first)
+        one.until(lambda: len(one.wire.requests) == 2)
+        first.send_signal(signal.SIGKILL)
+        first.wait()
+        said = one.desk.say(*words)
+        assert said.code == 0, said.err
+        assert [one["text"] for _, one in sorted(results(said.out).items())] == ["One.", "Two.", "Three."]
+        asked = [str(request["messages"][-1]["content"]) for request in one.wire.requests]
+        assert [text for text in asked if "first" in text] == asked[:1]
+
+
+def test_where_a_daemon_runs_it_does_the_work(tmp_path):
+    with shop(tmp_path, [Says("One."), Says("Two.")]) as one:
+        one.start()
+        one.until(lambda: "works as" in one.said())
+        said = one.desk.say("batch", str(calls(one.desk, "first", "second")), "--model", "mine")
+        assert (said.code, len(said.out.splitlines())) == (0, 2), said.err
+        assert [worker.name for worker in runs.workers(one.engine)] == ["daemon"]
+
+
+@pytest.mark.parametrize(
+    ("lines", "part"),
+    [([], "holds no call"), (["{x"], "line 1 is no JSON"), (['{"task": 1}'], "`task` must be text"),
+     (['{"tusk": "x"}'], "`tusk` is not known")],
+)  # fmt: skip
+def test_a_file_that_makes_no_sense_is_refused(tmp_path, lines, part):
+    desk = Desk(tmp_path)
+    said = desk.say("batch", str(calls(desk, *lines)))
+    assert said.code == 2
+    assert part in said.err

@@ -1,0 +1,127 @@
+"""The terminal app in a real terminal: tmux draws it and types into it, the model is a server that speaks as they do."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("textual", reason="needs the extra `chat`")
+pytest.importorskip("pydantic_ai", reason="the extra `agent` is not installed")
+
+from tests.act.wire import Fails, Says, speaking
+from tests.cli.desk import METIER, Desk
+
+pytestmark = pytest.mark.skipif(shutil.which("tmux") is None, reason="needs tmux")
+
+
+class Terminal:
+    """A terminal of 80 by 24 on a tmux server of its own."""
+
+    def __init__(self, desk: Desk, socket: Path) -> None:
+        self.desk, self.socket = desk, socket
+
+    def tmux(self, *words: str) -> str:
+        done = subprocess.run(
+            ["tmux", "-S", str(self.socket), "-f", "/dev/null", *words],
+            env=self.desk.env | {"TERM": "xterm-256color"}, capture_output=True, timeout=30,
+        )  # fmt: skip
+        return done.stdout.decode("utf-8", "replace")
+
+    def start(self, *words: str) -> None:
+        env = self.desk.env | {"PYTHONPATH": os.pathsep.join(sys.path), "TERM": "screen-256color"}
+        line = shlex.join(["env", *(f"{key}={value}" for key, value in env.items()), *METIER, "chat", *words])
+        self.tmux("new-session", "-d", "-x", "80", "-y", "24", "-c", str(self.desk.project), line)
+
+    def type(self, text: str, *keys: str) -> None:
+        if text:
+            self.tmux("send-keys", "-l", text)
+        if keys:
+            self.tmux("send-keys", *keys)
+
+    def screen(self) -> str:
+        return self.tmux("capture-pane", "-p")
+
+    def until(self, text: str, without: str = "\0", seconds: float = 60) -> str:
+        """The screen, once it shows one text and not the other."""
+        end = time.monotonic() + seconds
+        while text not in (found := self.screen()) or without in found:
+            assert time.monotonic() < end, f"never on the screen: {text}\n{found}"
+            time.sleep(0.1)
+        return found
+
+    def gone(self) -> None:
+        end = time.monotonic() + 30
+        while self.tmux("list-sessions"):
+            assert time.monotonic() < end, self.screen()
+            time.sleep(0.1)
+
+
+@contextmanager
+def terminal(desk: Desk) -> Iterator[Terminal]:
+    made = Terminal(desk, desk.home / "tmux")
+    try:
+        yield made
+    finally:
+        made.tmux("kill-server")
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Desk:
+    made = Desk(tmp_path)
+    made.skill("deploy", "argument-hint: <environment>\n", description="Deploys the project")
+    made.skill("describe", description="Describes it")
+    return made
+
+
+def test_a_person_picks_completes_allows_stops_and_comes_back(desk: Desk):
+    lines: list[Says | Fails] = [
+        Says(calls=[("run_command", {"command": "touch made"})]),
+        Says("It is **deployed**."),
+        Fails("silence"),
+        Says("Here again."),
+    ]
+    with speaking(lines) as wire, terminal(desk) as at:
+        desk.configure(f'model = "mine"\n[models.mine]\nmodel = "a-model"\nurl = "{wire.url}/v1"\n')
+        at.start()
+        at.until("type / for skills")
+
+        at.type("/")
+        shown = at.until("/deploy <environment>")
+        assert shown.index("/deploy") < shown.index("/describe")
+        at.type("dep", "Tab")
+        at.until("/deploy <environment>", without="/describe")
+
+        at.type("staging", "Enter")
+        at.until("y: this once")
+        assert not (desk.project / "made").exists()
+        at.type("y", "Enter")
+        at.until("It is deployed.")
+        assert (desk.project / "made").exists()
+
+        at.type("go on", "Enter")
+        deadline = time.monotonic() + 60
+        while len(wire.requests) < 3:
+            assert time.monotonic() < deadline, at.screen()
+            time.sleep(0.05)
+        at.type("", "Escape")
+        at.until("■ interrupted")
+        at.type("", "C-c")
+        at.gone()
+
+        at.start("--resume", "last")
+        at.until("↻ going on with")
+        at.type("are you there", "Enter")
+        at.until("Here again.")
+        assert "go on" in str(wire.requests[-1]["messages"])
+        at.type("/quit", "Enter")
+        at.gone()
+    assert wire.faults == []
