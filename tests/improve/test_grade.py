@@ -37,6 +37,7 @@ FAILING = [
     Check("", "file", "other.md"),
     Check("", "contains", "", "43 rows"),
     Check("", "contains", "other.md", "Total"),
+    Check("", "contains", "other.md", "Total", negated=True),
     Check("", "matches", "", "^rows"),
     Check("", "json", "report.md", "."),
     Check("", "json", "deep/totals.json", "q1[7].sum"),

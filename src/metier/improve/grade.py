@@ -76,8 +76,10 @@ def _looked(check: Check, made: Made, run: Run | None) -> tuple[bool, str]:
     if not check.file:
         return _holds(check, made.answer, "the answer")
     found = [path for path in _names(made.outputs) if fnmatchcase(path, check.file)]
-    if check.kind == "file" or not found:
+    if check.kind == "file":
         return bool(found), ", ".join(found[:5]) if found else f"there is no `{check.file}`"
+    if not found:  # what is not there holds nothing, but that is not what `not` means
+        return check.negated, f"there is no `{check.file}`"
     last = (False, "")
     for path in found[:50]:
         data = files.read_skill_file(made.outputs, path, _LARGEST)[1]

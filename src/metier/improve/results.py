@@ -52,6 +52,32 @@ class Benchmark(NamedTuple):
         return sum(one.passed is None for sample in self.samples for one in sample.graded)
 
 
+def said(found: Benchmark) -> str:
+    """What a trial shows, in one sentence; that it shows nothing, where it does not."""
+    one = found.comparison
+    if one is None:
+        rate = found.rate("with_skill")
+        return f"It passes {percent(rate.mean)} of its checks." if rate.cases else "Nothing was decided."
+    against = "going without it" if found.baseline == "without_skill" else "what it was"
+    match one.verdict:
+        case "better":
+            return f"The skill does better than {against}."
+        case "worse":
+            return f"The skill does worse than {against}."
+        case "same":
+            return f"The skill makes no difference to {against}."
+    more = f" About {one.needed} cases like these would." if one.needed else ""
+    return f"No verdict: {one.cases} {'case does' if one.cases == 1 else 'cases do'} not tell.{more}"
+
+
+def percent(share: float) -> str:
+    return f"{round(100 * share)} %"
+
+
+def points(share: float) -> str:
+    return f"{round(100 * share):+d}"
+
+
 def run_folder(folder: str, task: Task, runs: int) -> str:
     """Where a run is kept; it has a folder of its own where there are several."""
     above = f"{folder}/eval-{task.case.slug}/{task.arm}"
@@ -178,6 +204,7 @@ def _compared(one: Comparison | None) -> dict[str, Any] | None:
 
 
 def keep(found: Benchmark) -> None:
+    """Write down the whole trial, for programs to read."""
     _write(f"{found.folder}/benchmark.json", document(found))
 
 

@@ -13,7 +13,7 @@ from ..improve import results
 from ..improve.trial import Task, made_of
 from ..record import line_of
 from ..types.activation import By, Call, Message
-from ..types.agent import Bounds
+from ..types.agent import Alone, Bounds
 from ..types.errors import Refused
 from ..types.evals import Arm, Made
 from ..types.event import Heard, Steps, Wrote
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 Contents: TypeAlias = Mapping[str, tuple[int, bytes]]
 """The files of a skill: the mode and the bytes of each, by its path."""
 _MOST_FILES, _MOST_BYTES = 2_000, 100 << 20
+_LINK = 0o120000
 _SECONDS = 600.0
 """How long a run may take where nobody says."""
 _CHECK_SECONDS = 60.0
@@ -99,7 +100,7 @@ class Bench:
         for arm in self.plan.arms:
             given = {"with_skill": self.plan.new, "old_skill": self.plan.old, "without_skill": {}}[arm]
             contents = contents_of(self.skill.directory) if given is None else given
-            kept = {path: one for path, one in contents.items() if not path.startswith("evals/")}  # the answers
+            kept = {path: one for path, one in contents.items() if not path.startswith("evals/") and one[0] < _LINK}
             state.make_folder(self.root(arm))
             packed = {path: pack.Content(data, bool(mode & 0o100)) for path, (mode, data) in kept.items()}
             pack.write_all(f"{self.root(arm)}/{self.skill.id}", packed)
@@ -170,7 +171,8 @@ class Bench:
             opened, self.plan.model,
             rules=_allowing(permission_of(library.settings)),
             limits=replace(bounds, seconds=bounds.seconds or _SECONDS),
-            deepest=1, keep=False, private=True, hidden=self.places(),
+            deepest=0, keep=False, private=True, hidden=self.places(),
+            alone=Alone(network=library.settings.at("agent.network") is True),
         )  # fmt: skip
         session: Session = agent.start()
         session.stopping = self.plan.stop

@@ -11,6 +11,7 @@ from ..host.clock import today
 from ..improve import results, triggers
 from ..improve.evals import suite_of
 from ..improve.grade import Judge
+from ..improve.report import page
 from ..improve.results import Benchmark
 from ..improve.trial import Progress, inner_event, tasks, tried
 from ..improve.triggers import Triggering
@@ -18,7 +19,8 @@ from ..types.errors import BadRequest, MetierError, ModelError, Refused
 from ..types.evals import Case, Queue
 from ..types.event import Activated, Ended
 from ..types.skill import Skill
-from .bench import Bench, Plan
+from .bench import Bench, Contents, Plan
+from .queueing import InTurn
 
 if TYPE_CHECKING:
     from ..types.model import Model
@@ -57,6 +59,19 @@ def evaluated(library: Library, skill: Skill, plan: Plan, queue: Queue, progress
         )  # fmt: skip
         found = Benchmark(suite, samples, plan.arms, plan.runs, bench.model_name, today(), notes, out)
     results.keep(found)
+    state.write_text(f"{out}/report.html", page(found), sync=False)
+    return found
+
+
+def as_it_was(library: Library, skill: Skill, rev: str) -> Contents:
+    """A skill's files at a version of its history."""
+    from ..record import history
+    from .changing import managed
+
+    one = managed(library, skill)
+    found = history.files(one.repository, one.key, rev)
+    if not found:
+        raise BadRequest(f"`{skill.name}` was not there at {rev}", f"run `metier history {skill.name}`", skill.path)
     return found
 
 
@@ -91,7 +106,7 @@ def triggered(library: Library, skill: Skill, queue: Queue, model: Model | str |
         how = 'write some in evals/triggers.json: [{"query": "…", "should_trigger": true}]'
         raise BadRequest(f"`{skill.name}` has no trigger prompts", how, f"{skill.directory}/evals")
     if model is None:
-        tried_all = triggers.tried(found, skill.name, lambda query: ranked_first(library, query), queue)
+        tried_all = triggers.tried(found, skill.name, lambda query: ranked_first(library, query), InTurn())
         return Triggering(skill.name, skill.description, "ranker", tried_all)
     tried_all = triggers.tried(found, skill.name, lambda query: chosen_by(library, query, model), queue, runs)
     return Triggering(skill.name, skill.description, _name(model, library), tried_all)
@@ -116,7 +131,8 @@ def chosen_by(library: Library, query: str, model: Model | str) -> str:
     from .agent import Agent
 
     with scratch.folder() as work:
-        here = replace(library, place=replace(library.place, cwd=work, project=work))
+        place = replace(library.place, cwd=work, project=work)
+        here = replace(library, place=place, database=None)  # an open index stays in its thread
         agent = Agent(here, model, rules=Permission(otherwise="deny"), limits=Bounds(turns=3, seconds=120), keep=False)
         for event in agent.start().within(None, query):
             inner = inner_event(event)

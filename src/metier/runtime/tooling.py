@@ -136,10 +136,10 @@ def boundary(session: Session, writing: bool) -> Box:
     need = command_need(library)
     if agent.alone and need != "off":
         need = "require"
-    read = (agent.base, *(agent.alone.folders if agent.alone else ()))
     work = agent.base if agent.private and writing else ""
+    read = (agent.base, *(agent.alone.folders if agent.alone else ()))
     write = tuple(dict.fromkeys((agent.base, *agent.writable))) if writing and not work else ()
-    elsewhere = filter(None, [repository_of(agent.base)])
+    elsewhere = filter(None, [repository_of(agent.base)] if not agent.private else [])  # it could have written that
     reach = Permissions(network=agent.network and writing, read=(*read, *elsewhere), write=write)
     return Box(need, work=work, permissions=reach, hidden=(library.place.state, *agent.hidden))
 

@@ -28,6 +28,7 @@ COMMANDS = {
     "script": ("script:script", "Run a script of a skill."),
     "run": ("run:run", "Do a task with a model, or call a skill."),
     "runs": ("runs:runs", "List runs; show one, or replay it."),
+    "eval": ("evals:evaluate", "Try a skill with its evals, with and without it."),
     "stats": ("stats:stats", "Say how often each skill was offered, used and of use."),
     "models": ("models:models", "The models that run here: get, add, list."),
     "chat": ("..tui.command:chat", "Talk to an agent that uses your skills."),
