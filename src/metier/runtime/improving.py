@@ -11,9 +11,10 @@ from ..host import state
 from ..host.clock import today
 from ..improve import accept, fixes, store
 from ..improve.check import Draft
-from ..improve.notice import IMPROVER, Around, notice
+from ..improve.notice import IMPROVER, notice
 from ..record import Trace, runs, trace_of
 from ..record.journal import journal_of
+from ..types.dialect import Improving
 from ..types.errors import BadRequest, MetierError, Refused
 from ..types.proposal import Fault, Proposal
 from ..types.skill import Skill
@@ -49,8 +50,8 @@ def _after_run(library: Library, run: str, terms: Terms) -> tuple[Improved, ...]
     traces = [first, *(one for one in islice(runs(library.place.state), _RECENT) if one.started.parent == first.run)]
     if first.started.agent == IMPROVER:
         return ()
-    for trace in traces:
-        watch(library, trace)
+    if any(watch(library, trace) for trace in traces):
+        library = library.reload()
     found = []
     for name in dict.fromkeys(name for trace in traces for name in trace.skills):
         try:
@@ -95,23 +96,27 @@ def improve_skill(library: Library, skill: Skill, traces: Sequence[Trace], terms
     if skill.id == improver.NAME:
         return Improved(skill.name, words="the improver does not improve itself")
     files = contents(skill.directory)
-    faults, beside = _faults(library, skill, files, traces)
-    if not terms.asked and (not faults or (mode != "auto" and all(fault.bridged for fault in faults))):
+    every = _faults(library, skill, files, traces)
+    if not terms.asked and (not every or (mode != "auto" and all(fault.bridged for fault in every))):
         return Improved(skill.name, words="nothing that failed is the skill's own fault")
+    if not terms.asked and mode != "auto":  # one run says too little: all that used it as it is now are looked at
+        traces = _since_it_changed(library, skill)
+        every = _faults(library, skill, files, traces)
+    faults = _each_once(every)
     tired = "" if terms.asked else _tired(library, skill, files, faults)
     if tired:
         return Improved(skill.name, words=tired)
     made: list[Proposal] = []
-    fixed = fixes.fix(files.texts, known_of(library, skill, files.texts), faults, beside)
+    fixed = fixes.fix(files.texts, known_of(library, skill, files.texts), faults, around(library, traces))
     if fixed.what:
         draft = Draft(files.texts, fixed.files, modelled=False)
         made.append(_settled(library, skill, Work(files, draft, fixed.cured, fixed.what, traces), terms))
         if made[-1].standing != "accepted" or terms.dry:
             return Improved(skill.name, tuple(made))
         library = library.reload()
-        skill, files = library.find(skill.name).skill, contents(skill.directory)
+        skill = library.find(skill.name).skill
     left = tuple(fault for fault in fixed.left if not fault.bridged)
-    words = _not_yet(library, skill, left, terms) if not fixed.what or left else ""
+    words = _not_yet(mode, left, every, terms) if not fixed.what or left else ""
     if not words and (left or (terms.asked and not fixed.what)):
         made.append(_by_model(library, skill, left, traces, terms))
     return Improved(skill.name, tuple(made), "" if made else words)
@@ -122,19 +127,20 @@ def _tired(library: Library, skill: Skill, files: Contents, faults: Sequence[Fau
     return accept.worn_out(past, skill.name, files.digest, faults, today()[:10])
 
 
-def _faults(
-    library: Library, skill: Skill, files: Contents, traces: Sequence[Trace]
-) -> tuple[tuple[Fault, ...], Around]:
+def _faults(library: Library, skill: Skill, files: Contents, traces: Sequence[Trace]) -> list[Fault]:
     known, beside = known_of(library, skill, files.texts), around(library, traces)
-    every = [fault for trace in traces for fault in notice(trace, {skill.name: known}, beside)]
+    return [fault for trace in traces for fault in notice(trace, {skill.name: known}, beside)]
+
+
+def _each_once(every: Sequence[Fault]) -> tuple[Fault, ...]:
     found: dict[tuple[str, str, str], Fault] = {}
     for fault in every:
         before = found.get(fault.key)
         found[fault.key] = fault if before is None else before._replace(times=before.times + fault.times)
-    return tuple(found.values()), beside
+    return tuple(found.values())
 
 
-def _not_yet(library: Library, skill: Skill, left: Sequence[Fault], terms: Terms) -> str:
+def _not_yet(mode: Improving, left: Sequence[Fault], every: Sequence[Fault], terms: Terms) -> str:
     """Why no model is asked; empty where one is."""
     if terms.model is None:
         left_over = "what is left needs a model" if left else "nothing failed that is the skill's own fault"
@@ -143,14 +149,10 @@ def _not_yet(library: Library, skill: Skill, left: Sequence[Fault], terms: Terms
         return ""
     if not left:
         return "nothing is left to put right"
-    if mode_of(library, skill) == "auto":
+    failed = [fault for fault in every if not fault.bridged]
+    if mode == "auto" or accept.clustered(failed):
         return ""
-    recent = _since_it_changed(library, skill)
-    known, beside = known_of(library, skill, contents(skill.directory).texts), around(library, recent)
-    every = [fault for trace in recent for fault in notice(trace, {skill.name: known}, beside) if not fault.bridged]
-    if accept.clustered(every):
-        return ""
-    return f"it failed {sum(one.times for one in every)}×: too little to rewrite it for; ask by name to do it anyway"
+    return f"it failed {sum(one.times for one in failed)}×: too little to rewrite it for; ask by name to do it anyway"
 
 
 def _by_model(
@@ -158,8 +160,8 @@ def _by_model(
 ) -> Proposal:
     assert terms.model is not None
     faults = left or (Fault("asked", skill.name, terms.wish or "look it over", ""),)
+    files = contents(skill.directory)  # as it is before: what somebody edits meanwhile is not replaced
     made = improver.written(library, terms.model, skill, faults, terms.wish)
-    files = contents(skill.directory)
     draft = Draft(made.before.texts, made.after.texts, tuple(odd(made.before, made.after)))
     words = (made.ended.text.strip() or "the improver said nothing",)
     ended = "" if made.ended.outcome == "finished" else f"{made.ended.outcome}: {made.ended.text}"
