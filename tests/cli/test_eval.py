@@ -22,17 +22,19 @@ def tried(desk: Desk, checks: list[Any], cases: int = 1, **more: Any) -> Path:
 
 
 def test_a_trial_says_what_passed_between_which_bounds_and_where_the_report_is(desk):
-    tried(desk, [{"contains": "Pear"}, {"contains": "\x1b[31mred"}])
-    with model(desk, [Says("Pear."), Says("Pear.")]):
-        said = desk.say("eval", "fruit", "--runs", "2")
+    tried(desk, [{"contains": "Pear"}, {"contains": "\x1b[31mred"}, {"contains": "Plum"}], assertions=["It is ripe."])
+    judged = '[{"claim": 1, "passed": true, "evidence": "Pear"}]'
+    with model(desk, [Says("Pear."), Says(judged), Says("Pear."), Says(judged)]):
+        said = desk.say("eval", "fruit", "--runs", "2", "--jobs", "1", "--fail-under", "0.8")
 
-    assert said.code == 0
+    assert said.code == 1
     assert "with the skill    50 %  between 5 % and 95 %" in said.out
     assert "failed 2x  0: the answer contains `red`" in said.out
     assert "\x1b" not in said.out
     report = said.out.partition("Report: ")[2].strip()
     assert report == str(desk.state / "evals/fruit/iteration-1/report.html")
     assert "It passes 50 %" in Path(report).read_text()
+    assert not Path(report).with_name("arms").exists()
 
 
 def test_a_program_gets_one_document(desk):
@@ -47,28 +49,14 @@ def test_a_program_gets_one_document(desk):
     assert ["fruit" in json.dumps(one["messages"][0]) for one in wire.requests] == [True, False]
 
 
-def test_a_model_judges_what_nothing_else_decides(desk):
-    tried(desk, [], assertions=["It names a fruit."])
-    judged = '[{"claim": 1, "passed": true, "evidence": "Pear"}]'
-    with model(desk, [Says("Pear."), Says(judged)]):
-        said = desk.say("eval", "fruit", "--runs", "1")
-
-    assert "It passes 100 % of its checks." in said.out
-
-
-def test_a_share_that_is_too_small_is_a_failure(desk):
-    tried(desk, [{"contains": "Pear"}])
-    with model(desk, [Says("Plum.")]):
-        assert desk.say("eval", "fruit", "--runs", "1", "--fail-under", "0.8").code == 1
-
-
-def test_a_skill_that_does_worse_is_a_failure(desk):
+def test_a_skill_that_does_worse_is_a_failure_and_a_bar_shows_how_far_it_has_come(desk):
     tried(desk, [{"contains": "Pear"}], cases=5)
     with model(desk, [Says("Plum." if at % 2 == 0 else "Pear.") for at in range(10)]):
-        said = desk.say("eval", "fruit", "--runs", "1", "--jobs", "1", "--with-without")
+        said = desk.at_terminal("eval", "fruit", "--runs", "1", "--jobs", "1", "--with-without")
 
     assert said.code == 1
     assert "The skill does worse than going without it." in said.out
+    assert "100%" in said.out
 
 
 def test_a_service_that_is_down_is_no_result(desk):
@@ -135,11 +123,3 @@ def test_trigger_prompts_need_no_model(desk):
     assert "\x1b" not in said.out
     assert "No verdict: only 2 that should trigger and 1 that should not trigger" in said.out
     assert json.loads(desk.say("eval", "charts", "--triggers", "--json").out)["summary"]["total"] == 3
-
-
-def test_a_bar_shows_how_far_it_has_come(desk):
-    tried(desk, [{"contains": "Pear"}], cases=2)
-    with model(desk, [Says("Pear."), Says("Pear.")]):
-        said = desk.at_terminal("eval", "fruit", "--runs", "1")
-
-    assert "100%" in said.out

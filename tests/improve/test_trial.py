@@ -7,6 +7,7 @@ import pytest
 from tests.act.talking import call
 from tests.improve.trying import SECRET, Actor, compared, obedient, shown, skill, trial
 
+from metier.runtime.queueing import InTurn
 from metier.types.errors import BadRequest, MetierError, ModelError, Refused
 
 BOTH = ("with_skill", "without_skill")
@@ -94,7 +95,7 @@ def test_a_baseline_that_could_reach_the_skill_is_refused(world):
 
     with pytest.raises(Refused, match="without the skill could still reach"):
         trial(world, Actor(obedient), arms=BOTH)
-    assert not (world.state / "evals").exists()
+    assert list((world.state / "evals" / "fruit").iterdir()) == []
 
 
 def test_nobody_reads_the_answers(world):
@@ -174,6 +175,39 @@ def test_a_second_trial_is_a_second_iteration_and_one_run_needs_no_folder_of_its
     bench = json.loads((kept / "iteration-2/benchmark.json").read_text())
     assert bench["run_summary"]["delta"]["pass_rate"] == 0.0
     assert (kept / "iteration-2/eval-0/without_skill/grading.json").is_file()
+
+
+def test_a_trial_that_was_cut_off_goes_on_where_it_was(world):
+    skill(world, "Work.\n", [{"contains": "PLAIN"}], cases=4)
+    asked = []
+
+    def leaving(request):
+        asked.append(shown(request))
+        if len(asked) == 3:
+            raise KeyboardInterrupt
+        return "PLAIN"
+
+    with pytest.raises(KeyboardInterrupt):
+        trial(world, Actor(leaving), queue=InTurn())
+    found = trial(world, Actor(leaving), queue=InTurn())
+
+    assert found.rate("with_skill").mean == 1.0
+    assert len(found.samples) == 4
+    assert len(asked) == 5
+    assert found.folder.endswith("iteration-1")
+
+
+def test_a_trial_of_a_skill_that_was_changed_begins_anew(world):
+    folder = skill(world, "Work.\n", [{"contains": "PLAIN"}], cases=1)
+
+    def leaving(request):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        trial(world, Actor(leaving), queue=InTurn())
+    (folder / "SKILL.md").write_text((folder / "SKILL.md").read_text() + "More.\n")
+
+    assert trial(world, Actor(obedient)).folder.endswith("iteration-2")
 
 
 def test_a_service_that_is_down_counts_for_nothing(world):

@@ -64,9 +64,10 @@ def skill(world: World, body: str, checks: list[Any], cases: int = 6, name: str 
 
 
 def trial(world: World, model: Any, plan: Plan | None = None, name: str = "fruit", **more: Any) -> Benchmark:
+    queue = more.pop("queue", None) or Pool(2)
     library = world.open(place=world.place(env={"PATH": "/usr/bin:/bin"}))
     found = plan or Plan(**{"model": model, "runs": 1, "grader": None, **more})
-    return evaluated(library, skill_to_try(library, name), found, Pool(2), lambda what, done, total: None)
+    return evaluated(library, skill_to_try(library, name), found, queue, lambda what, done, total: None)
 
 
 def compared(found: Benchmark) -> Comparison:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from json import dumps
+from json import dumps, loads
 from typing import Any, NamedTuple
 
-from ..host import state
+from ..host import paths, state
 from ..host.clock import today
-from ..types.evals import Arm, Sample, Spelling, Suite
+from ..types.evals import Arm, Graded, Made, Sample, Spelling, Suite
 from .score import Comparison, Interval, by_case, compared, passed, spread
 from .trial import Task
 
+_LARGEST = 64 << 20
 BASELINES: tuple[Arm, ...] = ("without_skill", "old_skill")
 
 
@@ -88,6 +89,17 @@ def keep_run(folder: str, sample: Sample, spelling: Spelling) -> None:
     """Write down how a run was judged and what it took."""
     _write(f"{folder}/grading.json", grading(sample, spelling))
     _write(f"{folder}/timing.json", timing(sample))
+    _write(f"{folder}/run.json", sample._asdict() | {"made": sample.made._asdict()})
+
+
+def read_run(folder: str) -> Sample | None:
+    """A run as it was kept; None where there is none, or it was cut off."""
+    text = paths.read_text_file(f"{folder}/run.json", _LARGEST) if paths.exists(f"{folder}/run.json") else None
+    if text is None:
+        return None
+    found = loads(text)
+    graded = tuple(Graded(*one) for one in found["graded"])
+    return Sample(found["case"], found["arm"], found["number"], Made(**found["made"]), graded)
 
 
 def grading(sample: Sample, spelling: Spelling = "assertions") -> dict[str, Any]:

@@ -8,7 +8,6 @@ from typing import NamedTuple, TypeAlias
 from ..types.evals import Arm, Case, Made, Queue, Sample
 from ..types.event import Activated, Ended, Event, Nested, Used
 from ..types.usage import NOTHING_USED
-from .grade import Judge, judged
 
 Progress: TypeAlias = Callable[[str, int, int], None]
 """Is told what was done, how many are, and how many there are."""
@@ -20,36 +19,25 @@ class Task(NamedTuple):
     case: Case
     arm: Arm
     number: int
+    folder: str = ""
+    """The folder of the trial."""
 
 
-Run: TypeAlias = Callable[[Task], Made]
-"""Makes one run in a clean context."""
-
-
-def tasks(cases: Sequence[Case], arms: Sequence[Arm], runs: int) -> list[Task]:
+def tasks(cases: Sequence[Case], arms: Sequence[Arm], runs: int, folder: str = "") -> list[Task]:
     """Every run to be made, the first of each case before any second, so that a trial cut short is still fair."""
-    return [Task(case, arm, number) for number in range(1, runs + 1) for case in cases for arm in arms]
+    return [Task(case, arm, number, folder) for number in range(1, runs + 1) for case in cases for arm in arms]
 
 
 def tried(
     wanted: Sequence[Task],
     queue: Queue,
-    run: Run,
-    judge: Judge,
+    sample: Callable[[Task], Sample],
     progress: Progress = lambda what, done, total: None,
-    keep: Callable[[Task, Sample], None] = lambda task, sample: None,
 ) -> tuple[Sample, ...]:
-    """Make the runs, judge each, keep each as it is done, and put them in the order they were asked for."""
-
-    def work(task: Task) -> Sample:
-        made = run(task)
-        sample = Sample(task.case.id, task.arm, task.number, made, judged(task.case, made, judge))
-        keep(task, sample)
-        return sample
-
+    """Make the runs, each judged and kept by `sample`, and put them in the order they were asked for."""
     done: dict[tuple[str, Arm, int], Sample] = {}
-    for task, sample in queue.each(work, wanted):
-        done[(sample.case, sample.arm, sample.number)] = sample
+    for task, one in queue.each(sample, wanted):
+        done[(one.case, one.arm, one.number)] = one
         progress(task.case.slug or task.case.id, len(done), len(wanted))
     return ordered(done.values(), wanted)
 

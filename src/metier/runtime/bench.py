@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from threading import Event as Flag
 from typing import TYPE_CHECKING, TypeAlias
 
 from ..act.permission import Permission
-from ..host import files, pack, paths, scratch, state
+from ..host import files, pack, paths, scratch, state, swap
 from ..improve import results
+from ..improve.grade import Judge, judged
 from ..improve.trial import Task, made_of
 from ..record import line_of
 from ..types.activation import By, Call, Message
 from ..types.agent import Alone, Bounds
-from ..types.errors import Refused
-from ..types.evals import Arm, Made
+from ..types.errors import BadRequest, MetierError, Refused
+from ..types.evals import Arm, Case, Made, Sample, Suite
 from ..types.event import Heard, Steps, Wrote
 from ..types.model import Request as Asked
 from ..types.running import Box, Program, Ran
@@ -34,7 +35,10 @@ if TYPE_CHECKING:
 Contents: TypeAlias = Mapping[str, tuple[int, bytes]]
 """The files of a skill: the mode and the bytes of each, by its path."""
 _MOST_FILES, _MOST_BYTES = 2_000, 100 << 20
+_INPUT = 50 << 20
+"""Bytes of a file that a case needs."""
 _LINK = 0o120000
+ARMS = "arms"
 _SECONDS = 600.0
 """How long a run may take where nobody says."""
 _CHECK_SECONDS = 60.0
@@ -60,6 +64,32 @@ class Plan:
     """The skill as it was, for the arm `old_skill`."""
     stop: Flag = field(default_factory=Flag)
 
+    def model_name(self, library: Library) -> str:
+        return (open_model(self.model, library) if isinstance(self.model, str) else self.model).name
+
+
+def inputs_of(skill: Skill, suite: Suite) -> dict[str, dict[str, bytes]]:
+    """The files that each case needs, by the paths that they get in the working folder."""
+    return {case.id: dict(_inputs(skill, case)) for case in suite.cases}
+
+
+def _inputs(skill: Skill, case: Case) -> Iterator[tuple[str, bytes]]:
+    for path in case.files:
+        try:
+            yield _placed(path), files.read_skill_file(skill.directory, path, _INPUT)[1]
+        except (OSError, MetierError) as error:
+            raise BadRequest(
+                f"the case `{case.id}` needs the file `{path}`, which can't be read", "put it there, or mend the path",
+                f"{skill.directory}/{path}",
+            ) from error  # fmt: skip
+
+
+def _placed(path: str) -> str:
+    for above in ("evals/files/", "evals/", "files/"):
+        if path.startswith(above):
+            return path.removeprefix(above)
+    return path
+
 
 def contents_of(directory: str) -> Contents:
     """The files of a skill as they are."""
@@ -84,15 +114,10 @@ class Bench:
     library: Library
     skill: Skill
     plan: Plan
-    folder: str
-    """For the moment: the skills of each arm, and the working folders."""
+    out: str
+    """The folder of the trial: what comes of it and, as long as it lasts, the skills of each arm."""
+    suite: Suite
     inputs: Mapping[str, Mapping[str, bytes]]
-    out: str = ""
-
-    @property
-    def model_name(self) -> str:
-        model = self.plan.model
-        return (open_model(model, self.library) if isinstance(model, str) else model).name
 
     def open(self) -> tuple[str, ...]:
         """Lay out the arms; refuse what can't be tried here.  What there is to say is given back."""
@@ -101,6 +126,8 @@ class Bench:
             given = {"with_skill": self.plan.new, "old_skill": self.plan.old, "without_skill": {}}[arm]
             contents = contents_of(self.skill.directory) if given is None else given
             kept = {path: one for path, one in contents.items() if not path.startswith("evals/") and one[0] < _LINK}
+            if paths.exists(self.root(arm)):
+                continue
             state.make_folder(self.root(arm))
             packed = {path: pack.Content(data, bool(mode & 0o100)) for path, (mode, data) in kept.items()}
             pack.write_all(f"{self.root(arm)}/{self.skill.id}", packed)
@@ -122,7 +149,7 @@ class Bench:
 
     def root(self, arm: Arm) -> str:
         """The folder of an arm's skills; it lies as the skill's own root does, so that it is read the same way."""
-        return "/".join([self.folder, arm, *self.skill.origin.path.strip("/").split("/")[-3:]])
+        return "/".join([self.out, ARMS, arm, *self.skill.origin.path.strip("/").split("/")[-3:]])
 
     def _seal(self) -> None:
         """Try to reach the skill from the arm that must not have it."""
@@ -181,9 +208,23 @@ class Bench:
     def kept(self, task: Task) -> str:
         return results.run_folder(self.out, task, self.plan.runs)
 
+    def sample(self, task: Task) -> Sample:
+        """One run, judged and kept; one that was made before is read."""
+        folder = self.kept(task)
+        before = results.read_run(folder)
+        if before is not None:
+            return before
+        judge = Judge(self.command, None if self.plan.grader is None else self.ask)
+        made = self.run(task)
+        sample = Sample(task.case.id, task.arm, task.number, made, judged(task.case, made, judge))
+        if not made.void:
+            results.keep_run(folder, sample, self.suite.spelling)
+        return sample
+
     def run(self, task: Task) -> Made:
         """One run: nothing of it is left but what is kept."""
         outputs = f"{self.kept(task)}/outputs"
+        swap.remove_tree(outputs)
         state.make_folder(outputs)
         with scratch.folder() as above:
             work = f"{above}/work"

@@ -2,32 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ..host import files, scratch, state
+from ..host import scratch, state, swap
 from ..host.clock import today
 from ..improve import results, triggers
 from ..improve.evals import suite_of
-from ..improve.grade import Judge
 from ..improve.report import page
 from ..improve.results import Benchmark
 from ..improve.trial import Progress, inner_event, tasks, tried
 from ..improve.triggers import Triggering
 from ..types.errors import BadRequest, MetierError, ModelError, Refused
-from ..types.evals import Case, Queue
+from ..types.evals import Queue
 from ..types.event import Activated, Ended
 from ..types.skill import Skill
-from .bench import Bench, Contents, Plan
+from . import trials
+from .bench import ARMS, Bench, Contents, Plan, inputs_of
 from .queueing import InTurn
 
 if TYPE_CHECKING:
     from ..types.model import Model
     from .library import Library
-
-_INPUT = 50 << 20
-"""Bytes of a file that a case needs."""
 
 
 def skill_to_try(library: Library, name: str) -> Skill:
@@ -41,25 +37,28 @@ def skill_to_try(library: Library, name: str) -> Skill:
 
 
 def evaluated(library: Library, skill: Skill, plan: Plan, queue: Queue, progress: Progress) -> Benchmark:
-    """Run a skill's evals in every arm of the plan, and keep what came of it in a new folder."""
+    """Run a skill's evals in every arm of the plan, and keep what came of it in a new folder.
+
+    A trial of the same that was cut off goes on where it was.
+    """
     suite = suite_of(skill.directory, skill.name)
     if not suite.cases:
         raise BadRequest(f"`{skill.name}` has no evals", "write some in evals/evals.json", f"{skill.directory}/evals")
-    inputs = {case.id: dict(_inputs(skill, case)) for case in suite.cases}
-    with scratch.folder() as folder:
-        bench = Bench(library, skill, plan, folder, inputs)
-        notes = bench.open()
-        out = state.next_folder(plan.out or f"{library.place.state}/evals/{skill.name}", "iteration")
-        bench = replace(bench, out=out)
-        judge = Judge(bench.command, None if plan.grader is None else bench.ask)
-        wanted = tasks(suite.cases, plan.arms, plan.runs)
-        samples = tried(
-            wanted, queue, bench.run, judge, progress,
-            lambda task, sample: results.keep_run(bench.kept(task), sample, suite.spelling),
-        )  # fmt: skip
-        found = Benchmark(suite, samples, plan.arms, plan.runs, bench.model_name, today(), notes, out)
-    results.keep(found)
-    state.write_text(f"{out}/report.html", page(found), sync=False)
+    inputs = inputs_of(skill, suite)
+    name = plan.model_name(library)  # where there is no model, nothing is begun
+    above = plan.out or f"{library.place.state}/evals/{skill.name}"
+    with trials.claimed(above, library, skill, plan) as out:
+        bench = Bench(library, skill, plan, out, suite, inputs)
+        try:
+            notes = bench.open()
+        except MetierError:
+            swap.remove_tree(out)
+            raise
+        samples = tried(tasks(suite.cases, plan.arms, plan.runs, out), queue, bench.sample, progress)
+        found = Benchmark(suite, samples, plan.arms, plan.runs, name, today(), notes, out)
+        results.keep(found)
+        state.write_text(f"{out}/report.html", page(found), sync=False)
+        swap.remove_tree(f"{out}/{ARMS}")
     return found
 
 
@@ -73,27 +72,6 @@ def as_it_was(library: Library, skill: Skill, rev: str) -> Contents:
     if not found:
         raise BadRequest(f"`{skill.name}` was not there at {rev}", f"run `metier history {skill.name}`", skill.path)
     return found
-
-
-def _inputs(skill: Skill, case: Case) -> Mapping[str, bytes]:
-    """The files that a case needs, by the paths that they get in the working folder."""
-    found: dict[str, bytes] = {}
-    for path in case.files:
-        try:
-            found[_placed(path)] = files.read_skill_file(skill.directory, path, _INPUT)[1]
-        except (OSError, MetierError) as error:
-            raise BadRequest(
-                f"the case `{case.id}` needs the file `{path}`, which can't be read", "put it there, or mend the path",
-                f"{skill.directory}/{path}",
-            ) from error  # fmt: skip
-    return found
-
-
-def _placed(path: str) -> str:
-    for above in ("evals/files/", "evals/", "files/"):
-        if path.startswith(above):
-            return path.removeprefix(above)
-    return path
 
 
 # --- Prompts ---

@@ -42,7 +42,10 @@ def evaluate(context: Context, /, name: str, as_json: bool, **given: Any) -> int
             if given[option]:
                 raise BadRequest(f"--{option.replace('_', '-')} is not for trigger prompts", "leave it out")
         return _triggers(context, name, as_json, given)
-    found = _tried(context, name, given)
+    return _shown(_tried(context, name, given), as_json, given)
+
+
+def _shown(found: Any, as_json: bool, given: dict[str, Any]) -> int:
     if as_json:
         from ...improve.results import document
 
@@ -60,6 +63,7 @@ def _tried(context: Context, name: str, given: dict[str, Any]) -> Any:
     from ...runtime.bench import Plan
     from ...runtime.evaluating import as_it_was, evaluated, skill_to_try
     from ...runtime.queueing import Pool
+    from ...runtime.trials import Shared, can_share
     from .progress import Bar
 
     library = context.library()
@@ -71,10 +75,11 @@ def _tried(context: Context, name: str, given: dict[str, Any]) -> Any:
     elif given["with_without"]:
         arms = ("with_skill", "without_skill")
     out = paths.absolute(given["out"], paths.cwd(), paths.home()) if given["out"] else ""
-    pool = Pool(given["jobs"])
-    plan = Plan(arms, given["runs"], given["model"], given["grader"], out, old=old, stop=pool.stop)
+    queue = Shared(library.place, given["jobs"]) if can_share() else Pool(given["jobs"])
+    plan = Plan(arms, given["runs"], given["model"], given["grader"], out, old=old, stop=queue.stop)
     with Bar(skill.name) as bar:
-        found = evaluated(library, skill, plan, pool, bar)
+        bar("runs", 0, 1)
+        found = evaluated(library, skill, plan, queue, bar)
     if all(one.made.void for one in found.samples):
         raise ModelError(f"no run came to an end: {found.samples[0].made.note}", f"see {found.folder}")
     return found
