@@ -6,7 +6,7 @@ from dataclasses import replace
 from difflib import get_close_matches
 from typing import NamedTuple
 
-from ..host import paths
+from ..host import paths, swap
 from ..types.errors import BadRequest, Refused, UnknownSkill
 from ..types.installed import Rest
 from . import place
@@ -122,6 +122,7 @@ def restore(ground: Ground, name: str) -> str:
             raise BadRequest(f"`{name}` is not in the trash", hint)
         one, what = found[0]
         with place.turn(ground, [what.partition("/")[0]]):
+            swap.remove_empty(ground.root, what)
             if paths.exists(f"{ground.root}/{what}"):
                 raise Refused(f"{ground.root}/{what} is there already", "remove it first, then restore the other")
             place.from_trash(staging, one)

@@ -7,13 +7,13 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import NamedTuple
 
-from ..host import git, paths, swap
+from ..host import paths, swap
 from ..host.writing import head_of
-from ..types.errors import BadRequest, HostError, MetierError, Refused
+from ..types.errors import BadRequest, HostError, Refused
 from ..types.installed import Entry, FileMark, Files, Lock, Powers, Provenance, Reference, Rest
 from . import place
-from .adding import Target, Wish, came_from, entries_of, target_of, within
-from .fetch import access_of, fetch, from_git
+from .adding import Target, Wish, came_from, entries_of, skill_places, target_of, within
+from .fetch import fetch, from_git
 from .keeping import base_of, differences, find, marks_at, upstream
 from .lockfile import tree_digest
 from .merge import diff, merge3, merged_mode, steps
@@ -57,43 +57,14 @@ def folders(lock: Lock, names: Sequence[str]) -> dict[str, Provenance]:
     found = {name: rest.provenance for name, rest in lock.folders.items()}
     for entry in lock.skills.values():
         found.setdefault(entry.folder, entry.provenance)
-    wanted = {lock.skills[key].folder for name in names for key in _found(lock, name)}
+    wanted = {folder for name in names for folder in _meant(lock, name)}
     return {name: one for name, one in sorted(found.items()) if (name in wanted if names else one.kind != "local")}
 
 
-def _found(lock: Lock, name: str) -> list[str]:
-    return [key for key, one in lock.skills.items() if one.folder == name] or find(lock, name)
-
-
-class News(NamedTuple):
-    """What upstream says about an installed folder."""
-
-    folder: str
-    source: str
-    ref: str
-    commit: str
-    latest: str
-    fault: str = ""
-
-    @property
-    def outdated(self) -> bool:
-        return bool(self.latest) and self.latest != self.commit
-
-
-def outdated(lock: Lock, names: Sequence[str], outfit: Outfit) -> Iterator[News]:
-    """Whether upstream has moved on; for what did not come by git only `update` can tell."""
-    for name, source in folders(lock, names).items():
-        if source.kind not in ("github", "git"):
-            yield News(
-                name, source.source, source.ref, source.commit or source.digest, "", "only `metier update` can tell"
-            )
-            continue
-        wanted = reference_of(source)
-        url, access = access_of(wanted, outfit)
-        try:
-            yield News(name, source.source, source.ref, source.commit, git.resolve(url, source.ref, access))
-        except MetierError as error:
-            yield News(name, source.source, source.ref, source.commit, "", error.message)
+def _meant(lock: Lock, name: str) -> set[str]:
+    if name in lock.folders or any(one.folder == name for one in lock.skills.values()):
+        return {name}
+    return {lock.skills[key].folder for key in find(lock, name)}
 
 
 @contextmanager
@@ -103,23 +74,50 @@ def proposed(wish: Wish, folder: str, outfit: Outfit) -> Iterator[tuple[Staging,
     with place.staging(ground) as staging, place.turn(ground, [folder]):
         lock = place.read_lock(ground)
         old = {key: entry for key, entry in lock.skills.items() if entry.folder == folder}
+        refuse_frozen(folder, old)
         source = folders(lock, [folder])[folder]
-        fetched = _again(source, staging, outfit)
+        fetched = again(source, staging, outfit)
         _refuse_rollback(folder, source, fetched.provenance, wish.force)
+        if old and not skill_places(fetched.path):
+            raise _no_skill(folder, source)
         theirs = swap.marks(fetched.path)
-        base = _base(lock, folder)
+        base = fetched_before(lock, folder)
         if theirs == base:
             yield staging, None
             return
         yield staging, _merged(wish, folder, fetched, _Sides(base, _now(ground, folder, base), theirs), old)
 
 
-def _again(source: Provenance, staging: Staging, outfit: Outfit) -> Fetched:
+def refuse_frozen(folder: str, entries: Mapping[str, Entry]) -> None:
+    frozen = [key for key, entry in entries.items() if entry.frozen]
+    if frozen:
+        raise Refused(
+            f"`{frozen[0]}` is frozen, and stays what it is",
+            f"`metier freeze --off {frozen[0]}` lets it change; then update `{folder}`",
+        )
+
+
+def _no_skill(folder: str, source: Provenance) -> Refused:
+    """Upstream without a skill is no update: what is here is all that is left of it."""
+    where = f"{source.source} ({source.path})" if source.path else source.source
+    return Refused(
+        f"there is no SKILL.md in {where} any more",
+        f"nothing was changed; keep `{folder}`, or `metier remove {folder}`",
+    )
+
+
+def again(source: Provenance, staging: Staging, outfit: Outfit) -> Fetched:
+    """What a folder came from, fetched anew."""
     found = fetch(reference_of(source), staging.inner, outfit)
     if source.kind == "index":
         found = tuple(one for one in found if one.provenance.path == source.path)
         if not found:
             raise BadRequest(f"{source.source} no longer offers `{source.path}`", "keep it, or `metier remove` it")
+    if source.path and source.kind in ("folder", "archive"):  # one skill that was chosen out of many
+        path = f"{found[0].path}/{source.path}"
+        if not paths.is_folder(path):
+            raise BadRequest(f"{source.source} no longer has `{source.path}`", "keep it, or `metier remove` it")
+        return found[0]._replace(path=path, provenance=replace(found[0].provenance, path=source.path))
     return found[0]
 
 
@@ -131,7 +129,7 @@ def _refuse_rollback(folder: str, before: Provenance, now: Provenance, force: bo
         )
 
 
-def _base(lock: Lock, folder: str) -> dict[str, FileMark]:
+def fetched_before(lock: Lock, folder: str) -> dict[str, FileMark]:
     """Upstream's files of a whole folder, as they were when it was last fetched."""
     found: dict[str, FileMark] = {}
     rest: Rest | None = lock.folders.get(folder)
@@ -240,7 +238,7 @@ def _text(state: str, there: str, sides: _Sides) -> Iterator[str]:
 
 def accept(wish: Wish, staging: Staging, one: Proposal, approve: bool = True) -> Change:
     """Put an update in place of what was there, which goes to the trash."""
-    now = _now(wish.ground, one.folder, _base(place.read_lock(wish.ground), one.folder))
+    now = _now(wish.ground, one.folder, fetched_before(place.read_lock(wish.ground), one.folder))
     if now != one.before:
         raise Refused(f"`{one.folder}` changed while it was being updated", "nothing was replaced; try again")
     change = entries_of(wish, one.target, approve, one.old)
@@ -289,7 +287,7 @@ def _matches(ground: Ground, mine: Mapping[str, Entry]) -> bool:
 def _exactly(source: Provenance, staging: Staging, outfit: Outfit) -> Fetched:
     if source.kind in ("github", "git"):
         return from_git(reference_of(source), staging.inner, outfit, source.commit)
-    return _again(source, staging, outfit)
+    return again(source, staging, outfit)
 
 
 def _rebuild(state: str, ground: Ground, lock: Lock, name: str, path: str) -> None:
