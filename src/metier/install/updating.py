@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import NamedTuple
 
 from ..host import paths, swap
 from ..host.writing import head_of
-from ..types.errors import BadRequest, HostError, Refused
+from ..types.errors import BadRequest, Refused
 from ..types.installed import Entry, FileMark, Files, Lock, Powers, Provenance, Reference, Rest
 from . import place
-from .adding import Target, Wish, came_from, entries_of, skill_places, target_of, within
-from .fetch import fetch, from_git
+from .adding import Target, Wish, entries_of, skill_places, target_of, within
+from .fetch import fetch
 from .keeping import base_of, differences, find, marks_at, upstream
-from .lockfile import tree_digest
 from .merge import diff, merge3, merged_mode, steps
 from .outfit import Fetched, Outfit
 from .place import Change, Ground, Staging
@@ -257,67 +256,3 @@ def accept(wish: Wish, staging: Staging, one: Proposal, approve: bool = True) ->
 
 def _of_a_skill(path: str, target: Target) -> bool:
     return any(not one.place or path.startswith(one.place + "/") for one in target.skills)
-
-
-def synchronise(wish: Wish, outfit: Outfit, waiting: Callable[[], None] | None = None) -> Iterator[tuple[str, str]]:
-    """Make a root what its lock says: what is missing or differs is fetched again, at the very commit."""
-    ground = wish.ground
-    lock = place.read_lock(ground)
-    for name, source in folders(lock, ()).items():
-        with place.staging(ground) as staging, place.turn(ground, [name], waiting):
-            mine = {key: entry for key, entry in lock.skills.items() if entry.folder == name}
-            if _matches(ground, mine):
-                yield name, "unchanged"
-                continue
-            fetched = _exactly(source, staging, outfit)
-            _rebuild(wish.state, ground, lock, name, fetched.path)
-            _must_match(name, fetched.path, mine, ground.shared)
-            rests = {name: lock.folders[name]} if name in lock.folders else {}
-            place.commit(staging, Change("place", name, mine, rests, "sync", came_from(source)), fetched.path)
-            yield name, "placed"
-
-
-def _matches(ground: Ground, mine: Mapping[str, Entry]) -> bool:
-    return all(
-        not list(differences(entry.files, marks_at(f"{ground.root}/{key}"), ground.shared))
-        for key, entry in mine.items()
-    )
-
-
-def _exactly(source: Provenance, staging: Staging, outfit: Outfit) -> Fetched:
-    if source.kind in ("github", "git"):
-        return from_git(reference_of(source), staging.inner, outfit, source.commit)
-    return again(source, staging, outfit)
-
-
-def _rebuild(state: str, ground: Ground, lock: Lock, name: str, path: str) -> None:
-    """Edits that the lock knows, put back into upstream's files; from what is there, or from what was kept."""
-    for key, entry in lock.skills.items():
-        if entry.folder != name:
-            continue
-        inside = key[len(name) + 1 :]
-        for inner in entry.base:
-            there = f"{path}/{inside}/{inner}" if inside else f"{path}/{inner}"
-            mark = entry.files.get(inner)
-            if mark is None:
-                swap.remove_tree(there)
-                continue
-            data = kept(state, mark.digest)
-            here = f"{ground.root}/{key}/{inner}"
-            if data is None and paths.exists(here) and marks_at(f"{ground.root}/{key}").get(inner) == mark:
-                data = head_of(here, 1 << 40)
-            if data is None:
-                raise HostError(f"the edited {inner} of `{key}` is lost here", "bring it back from git or a backup")
-            swap.put_bytes(there, data, int(mark.mode, 8))
-
-
-def _must_match(name: str, path: str, mine: Mapping[str, Entry], shared: bool) -> None:
-    for key, entry in mine.items():
-        inside = key[len(name) + 1 :]
-        now = marks_at(f"{path}/{inside}" if inside else path)
-        odd = [one for one, _ in differences(entry.files, now, shared)]
-        if odd:
-            raise Refused(
-                f"what was fetched for `{key}` is not what the lock says: {', '.join(odd[:5])}",
-                f"nothing was placed; the lock wants {tree_digest(entry.files)}",
-            )
