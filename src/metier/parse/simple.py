@@ -53,9 +53,9 @@ new = tuple.__new__
 
 Rest: TypeAlias = tuple[str, bool, bool, bool, Requirements, Any, Any]
 """The fields of a Skill from its hint to what was noted: all that comes of what follows the description."""
-Field: TypeAlias = tuple[str, Raw, bool]
-"""A key, its value, and whether that decides anything."""
-_NO_FIELD: Field = ("", "", True)
+Field: TypeAlias = tuple[str, Raw, bool, bool]
+"""A key, its value, whether that decides anything, and whether the dialect knows the key."""
+_NO_FIELD: Field = ("", "", True, True)
 """What the plain reader is not sure of by itself, or what is not one field."""
 _REPAIRED = (Mark("yaml-repaired", 3, ("`description`, taken as plain text",)),)
 _NO_REST: Rest = ("", True, True, True, NOTHING_REQUIRED, EMPTY, ())
@@ -77,6 +77,7 @@ class Simple:
         self._rests: dict[bytes, Rest] = {}
         """What comes of all that stands below a description, in the dialect at hand."""
         self._fields: dict[str, Field] = {}
+        """What comes of a line there and those indented below it."""
 
     def read(self, origin: Origin, id: str, path: str, key: StatKey, head: bytes) -> Skill | None:
         """The fields of a Found come one by one: that saves making it."""
@@ -129,39 +130,45 @@ class Simple:
         )
 
     def _turn_to(self, dialect: Dialect) -> None:
-        """Forget what rests meant: another dialect reads the same text otherwise."""
+        """Forget what lines meant: another dialect reads the same text otherwise."""
         self._dialect = dialect
         self._by_folder = dialect.authoring.name_rule in _BY_FOLDER
-        self._rests = {}
+        self._rests, self._fields = {}, {}
 
     def _learn(self, origin: Origin, below: bytes) -> Rest | None:
         """What follows a description of one line; it begins and ends with a line feed."""
         text = below.decode()
-        source = text.strip("\n")
-        rows = source.split("\n")
-        if "\n " in source:
+        rows = text[1:-1].split("\n")
+        if "\n " in text:
             rows = _with_indented(rows)
         tree: dict[str, Raw] = {}
+        unknown: list[str] = []
         decides = False
         for row in rows:
-            key, value, telling = self._fields.get(row) or self._learn_field(row)
-            decides = decides or telling
+            key, value, telling, known = self._fields.get(row) or self._learn_field(origin, row)
             tree[key] = value
-        if len(tree) < len(rows) or "" in tree:
-            tree, decides = lines.read(source) or {}, True
-        rest = _rest(origin, tree, "\n" + text) if decides else _noted(tree, origin.dialect, "\n" + text)
+            if telling:
+                decides = True
+            elif not known:
+                unknown.append(key)
+        if decides or len(tree) < len(rows):
+            if "" in tree or len(tree) < len(rows):
+                tree = lines.read(text[1:-1]) or {}
+            rest = _rest(origin, tree, "\n" + text)
+        else:
+            rest = _noted(tree, unknown, "\n" + text)
         if rest is not None:
             if len(self._rests) >= _MOST_KNOWN:
                 self._rests.clear()
             self._rests[below] = rest
         return rest
 
-    def _learn_field(self, row: str) -> Field:
+    def _learn_field(self, origin: Origin, row: str) -> Field:
         tree = lines.read(row)
         field: Field = _NO_FIELD
         if tree and len(tree) == 1:
             key, value = tree.popitem()
-            field = (key, value, _decides(key, value))
+            field = (key, value, _decides(key, value), key in origin.dialect.authoring.fields)
         if len(self._fields) >= _MOST_KNOWN:
             self._fields.clear()
         self._fields[row] = field
@@ -220,9 +227,8 @@ def _decides(key: str, value: Raw) -> bool:
     return key in _DECIDING or key in ("name", "description")
 
 
-def _noted(tree: dict[str, Raw], dialect: Dialect, block: str) -> Rest:
+def _noted(tree: dict[str, Raw], unknown: list[str], block: str) -> Rest:
     """What fields mean that decide nothing: all that may be said is that the dialect does not know them."""
-    unknown = [key for key in tree if key not in dialect.authoring.fields]
     noted: tuple[Mark, ...] = ()
     if unknown:
         noted = (new(Mark, ("unknown-field", line_of(unknown[0], block), (", ".join(unknown),), False)),)
