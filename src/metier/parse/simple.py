@@ -91,7 +91,7 @@ class Simple:
             return _by_lines(Found(origin, id, path, key, head, False))
         begun = f"---\nname: {id}\ndescription: ".encode()
         at = len(begun)
-        stop = head.find(b"\n", at)
+        first = stop = head.find(b"\n", at)
         end = head.find(b"\n---\n", stop)
         if end < 0 or not head.startswith(begun) or head[10] not in _FIRST:
             return _by_lines(Found(origin, id, path, key, head, False))
@@ -103,14 +103,12 @@ class Simple:
         ):
             description = head[at:stop].decode()
             tidy = "  " not in description
-            further = 0
         else:
             other = _other(head, at, stop)
             if other is None:
                 return _by_lines(Found(origin, id, path, key, head, False))
             description, stop, repaired = other
-            tidy = "  " not in description and "\n" not in description and description.isascii()
-            further = head.count(b"\n", at, stop)
+            tidy = description.isascii() and "\n" not in description and "  " not in description
         if end > LONGEST_DESCRIPTION and (len(description) > LONGEST_DESCRIPTION or end > LONGEST):
             return None
         rest = _NO_REST
@@ -121,7 +119,8 @@ class Simple:
                 return None
             rest = learnt
         hint, user, model, enabled, requires, extra, noted = rest
-        if further and noted:
+        if stop > first and noted:
+            further = head.count(b"\n", first, stop)
             noted = tuple([mark._replace(line=mark.line + further) for mark in noted])
         if repaired:
             noted = (*repaired, *noted)
@@ -185,21 +184,24 @@ def _other(head: bytes, at: int, stop: int) -> tuple[str, int, tuple[Mark, ...]]
         return (text, stop, ()) if _stays_plain(text) else None
     stop = matched.end() - 1
     double, single, style, block, plain = matched.groups()
+    if head[stop + 1] == _BLANK:
+        return None
+    if block is not None:
+        return block[2:-1].decode().replace("\n  ", " " if style == b">" else "\n"), stop, ()
     if plain is not None:
-        text = plain[:-1].decode("ascii")
-        if "\n" not in text and ": " in text and " #" not in text and head[stop + 1] != _BLANK:
+        text = plain[:-1].decode()
+        if "\n" in text:
+            text = text.replace("\n  ", " ")
+        elif ": " in text and " #" not in text:
             return text, stop, _REPAIRED
-        if not all(map(_stays_plain, text.split("\n"))):
+        return (text, stop, ()) if _stays_plain(text) else None
+    text = (single if double is None else double).decode()
+    if "\n" in text:
+        if " \n" in text:
             return None
         text = text.replace("\n  ", " ")
-    elif block is not None:
-        text = block[2:-1].decode("ascii").replace("\n  ", " " if style == b">" else "\n")
-    elif double is not None:
-        text = double.decode("ascii").replace("\n  ", " ").replace('\\"', '"')
-    else:
-        text = single.decode("ascii").replace("\n  ", " ").replace("''", "'")
-    blank = not text or text[0] == " " or text[-1] == " " or head[stop + 1] == _BLANK or b" \n" in matched[0]
-    return None if blank else (text, stop, ())
+    text = text.replace("''", "'") if double is None else text.replace('\\"', '"')
+    return None if not text or text[0] == " " or text[-1] == " " else (text, stop, ())
 
 
 def _stays_plain(text: str) -> bool:
