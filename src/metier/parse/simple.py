@@ -25,7 +25,7 @@ from .fields import (
     line_of,
     spell,
 )
-from .needs import may_require
+from .needs import may_require, requirements_of
 
 _DECIDING = frozenset(
     {"user-invocable", "disable-model-invocation", "argument-hint", "compatibility", "config", "arguments", *SPELLINGS}
@@ -53,9 +53,9 @@ new = tuple.__new__
 
 Rest: TypeAlias = tuple[str, bool, bool, bool, Requirements, Any, Any]
 """The fields of a Skill from its hint to what was noted: all that comes of what follows the description."""
-Field: TypeAlias = tuple[str, Raw, bool, bool]
-"""A key, its value, whether that decides anything, and whether the dialect knows the key."""
-_NO_FIELD: Field = ("", "", True, True)
+Field: TypeAlias = tuple[str, Raw, bool, bool, Requirements]
+"""A key, its value, whether that decides anything, whether the dialect knows the key, and what it asks for."""
+_NO_FIELD: Field = ("", "", True, True, NOTHING_REQUIRED)
 """What the plain reader is not sure of by itself, or what is not one field."""
 _REPAIRED = (Mark("yaml-repaired", 3, ("`description`, taken as plain text",)),)
 _NO_REST: Rest = ("", True, True, True, NOTHING_REQUIRED, EMPTY, ())
@@ -142,10 +142,12 @@ class Simple:
             rows = _with_indented(rows)
         tree: dict[str, Raw] = {}
         unknown: list[str] = []
-        decides = False
+        decides, requires = False, NOTHING_REQUIRED
         for row in rows:
-            key, value, telling, known = self._fields.get(row) or self._learn_field(origin, row)
+            key, value, telling, known, asks = self._fields.get(row) or self._learn_field(origin, row)
             tree[key] = value
+            if asks is not NOTHING_REQUIRED:
+                requires = asks
             if telling:
                 decides = True
             elif not known:
@@ -155,7 +157,7 @@ class Simple:
                 tree = lines.read(text[1:-1]) or {}
             rest = _rest(origin, tree, "\n" + text)
         else:
-            rest = _noted(tree, unknown, "\n" + text)
+            rest = ("", True, True, True, requires, tree, _noted(unknown, "\n" + text) if unknown else ())
         if rest is not None:
             if len(self._rests) >= _MOST_KNOWN:
                 self._rests.clear()
@@ -166,8 +168,10 @@ class Simple:
         tree = lines.read(row)
         field: Field = _NO_FIELD
         if tree and len(tree) == 1:
+            authoring = origin.dialect.authoring
+            requires = requirements_of(tree, authoring) if may_require(tree) else NOTHING_REQUIRED
             key, value = tree.popitem()
-            field = (key, value, _decides(key, value), key in origin.dialect.authoring.fields)
+            field = (key, value, _decides(key, value), key in authoring.fields, requires)
         if len(self._fields) >= _MOST_KNOWN:
             self._fields.clear()
         self._fields[row] = field
@@ -223,18 +227,15 @@ def _with_indented(rows: list[str]) -> list[str]:
 def _decides(key: str, value: Raw) -> bool:
     """Whether a field holds something to look at; most do not."""
     if key == "metadata":
-        return not isinstance(value, dict) or "dialect" in value or may_require({key: value})
+        return not isinstance(value, dict) or "dialect" in value
     if key == "allowed-tools":
         return not isinstance(value, str) or flat_brackets(value) is None
     return key in _DECIDING or key in ("name", "description")
 
 
-def _noted(tree: dict[str, Raw], unknown: list[str], block: str) -> Rest:
-    """What fields mean that decide nothing: all that may be said is that the dialect does not know them."""
-    noted: tuple[Mark, ...] = ()
-    if unknown:
-        noted = (new(Mark, ("unknown-field", line_of(unknown[0], block), (", ".join(unknown),), False)),)
-    return ("", True, True, True, NOTHING_REQUIRED, tree, noted)
+def _noted(unknown: list[str], block: str) -> tuple[Mark, ...]:
+    """All that may be said of fields that decide nothing is that the dialect does not know them."""
+    return (new(Mark, ("unknown-field", line_of(unknown[0], block), (", ".join(unknown),), False)),)
 
 
 def _by_lines(found: Found) -> Skill | None:
