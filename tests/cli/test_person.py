@@ -103,7 +103,7 @@ def test_a_real_bash_completes_commands_options_and_names(desk):
         assert completed(desk, "metier why ") == ["deliver", "deploy", "summarise"]
         assert completed(desk, "metier status sum") == ["summarise"]
         assert completed(desk, f"metier --root {desk.skills} show su") == ["summarise"]
-    assert completed(desk, "metier st") == ["status"]
+    assert completed(desk, "metier statu") == ["status"]
     assert "--json" in completed(desk, "metier list --")
     assert "--dialect" in completed(desk, "metier --d")
     assert completed(desk, "metier catalog --format ") == [

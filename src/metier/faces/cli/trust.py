@@ -79,9 +79,7 @@ def _report(library: Library, before: Mapping[str, object] | None, among: Sequen
     known = said if isinstance(said, dict) else {}
     found: Report = []
     for skill in _theirs(library) if among is None else among:
-        digests = (
-            known.get(skill.directory.removeprefix(library.place.project + "/")) if isinstance(known, dict) else ()
-        )
+        digests = known.get(skill.directory.removeprefix(library.place.project + "/"))
         runs = what_runs(skill, library.limits.file_bytes, digests if isinstance(digests, list) else ())
         found.append((skill.name, runs if before else tuple(one._replace(new=False) for one in runs)))
     return found
