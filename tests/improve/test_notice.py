@@ -39,11 +39,16 @@ NOT_ITS_FAULT = {
     "the user said no": used("make all", reason="refused", status=None, error=True),
     "a service said no": used("make all", reason="failed", status=None, error=True),
     "a key is not set": used("sh upload.sh $UPLOAD_TOKEN", status=1),
+    "what was checked is wrong": used("pytest -q", status=1),
+    "a search that finds nothing": used("grep -n TODO notes.txt", status=1),
+    "a file of the user is not there": Used(
+        ToolCall("1", "read_file", {"path": "CHANGES.md"}), "no", True, reason="missing-file"
+    ),
     "the model had an idea of its own": used("grep nothing notes.txt", status=1),
 }
 BODY = (
     "Run `curl https://example.com/numbers`, then `frobnicate --all`, then `make all`,"
-    " then `sh upload.sh $UPLOAD_TOKEN`.\n"
+    " then `sh upload.sh $UPLOAD_TOKEN`, then `pytest -q`, then `grep -n TODO notes.txt`; read_file `CHANGES.md`.\n"
 )
 
 

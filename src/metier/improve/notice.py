@@ -26,6 +26,13 @@ _ELSEWHERE = frozenset({"refused", "timeout", "machine", "unfinished", "failed"}
 """The user's no, a machine or a service that failed, another agent."""
 _MACHINE = frozenset({69, 71, 74, 75, 77, 78, 124, 126, 127, 130, 137, 143})
 """Exit statuses by which programs and shells say: not found, not allowed, try again, ended by somebody."""
+_ANSWERS = frozenset(
+    {
+        "grep", "egrep", "fgrep", "rg", "diff", "cmp", "test", "[", "pytest", "tox", "mypy", "ruff", "flake8", "pylint",
+        "eslint", "tsc", "jest", "vitest", "npm", "yarn", "pnpm", "cargo", "go", "shellcheck",
+    }
+)  # fmt: skip
+"""Programs whose status 1 is an answer: nothing found, something differs, what was checked is wrong."""
 _word = re.compile(r"[^\s'\"`;|&<>()=]+").findall
 _TEXT = 2_000
 
@@ -105,7 +112,7 @@ def _fault(step: _Step, steps: Sequence[_Step], known: Mapping[str, Known], arou
     if not reason or reason in _ELSEWHERE:
         return None
     if reason == "missing-file":
-        return _missing(step, known) or _miscall(step, steps, known)
+        return _missing(step, known)
     if reason == "exit-status":
         return _ran_badly(step, steps, known, around)
     return _miscall(step, steps, known)
@@ -143,7 +150,15 @@ def _missing(step: _Step, known: Mapping[str, Known]) -> Fault | None:
         return None
     path = str(given.get("file_path", given.get("path", "")))
     active = [known[name] for name in reversed(step.active) if name in known]
+    if step.used.call.name not in ("skill_read_file", "read"):  # of the user's own files none has to be there
+        active = [skill for skill in active if path.startswith(f"{skill.folder}/") or _own(skill, path)]
     return next((fault for skill in active if (fault := _not_there(step, skill, path))), None)
+
+
+def _own(skill: Known, path: str) -> bool:
+    """Whether a path leads into a folder that the skill has, or would have its scripts in."""
+    first, inside, _ = path.removeprefix("./").partition("/")
+    return bool(inside) and first in {"scripts", *(one.partition("/")[0] for one in skill.files if "/" in one)}
 
 
 def _not_there(step: _Step, skill: Known, path: str) -> Fault | None:
@@ -163,6 +178,8 @@ def _ran_badly(step: _Step, steps: Sequence[_Step], known: Mapping[str, Known], 
     status = step.used.status
     if status is None or status < 0 or status in _MACHINE or around.goes_out(_runs(step, known)):
         return None
+    if status == 1 and _ANSWERS & {word.rpartition("/")[2] for word in command.split()[:3]}:
+        return None
     said = _whose(step, known, lambda text: _says_step(text, step.used))
     if said is not None and said.lacking:
         return None
@@ -180,10 +197,9 @@ def _ran_badly(step: _Step, steps: Sequence[_Step], known: Mapping[str, Known], 
 
 def _slip(step: _Step, skill: Known, command: str) -> Fault | None:
     """A path or a placeholder in the command that the text has and that nothing answers to."""
-    folders = {"scripts", *(path.partition("/")[0] for path in skill.files if "/" in path)}
     for word in _word(command):
         inner = word.removeprefix(f"{skill.folder}/").removeprefix("./")
-        if "." in inner and "/" in inner and inner.partition("/")[0] in folders:
+        if "." in inner and _own(skill, inner):
             fault = _not_there(step, skill, inner)
             if fault is not None:
                 return fault
