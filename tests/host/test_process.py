@@ -116,6 +116,8 @@ def test_what_stopped_itself_is_ended_too():
     ran = run(sh("echo partial; kill -STOP $$", seconds=0.4))
     assert (ran.stdout, ran.timed_out) == ("partial\n", True)
     assert ran.status in (-15, -9)
+    asked = run(sh("trap 'echo bye; exit 3' TERM; echo partial; kill -STOP $$; sleep 60", seconds=0.4))
+    assert (asked.status, asked.stdout, asked.timed_out) == (3, "partial\nbye\n", True)
 
 
 def test_leaving_with_0_when_asked_to_end_is_a_timeout_all_the_same():

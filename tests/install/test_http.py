@@ -160,14 +160,14 @@ def test_a_proxy_that_can_not_be_used_is_said_without_its_password(proxy: str):
 def test_a_proxy_that_is_not_there_is_said(tmp_path: Path):
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    with pytest.raises(HostError, match="through 127.0.0.1"):
+    with pytest.raises(HostError, match="can't be reached through"):
         read("https://example.invalid/x", Reach(env={"HTTPS_PROXY": f"127.0.0.1:{port}"}))
 
 
 def test_archives_are_added_through_the_proxy_of_the_environment(desk: Desk, repo: Repo, certificate: Path):
     from tests.install.test_add import packed
 
-    data = packed(repo, ".zip", "skills")
+    data = packed(repo)["zip"]
     with serving(files({"/s.zip": data}), certificate) as server, proxying() as (proxy, seen):
         said = desk.say("add", f"{server.url}/s.zip", "--yes", HTTPS_PROXY=f"http://{proxy}", **server.env)
     assert said.code == 0, said.err

@@ -8,6 +8,7 @@ import stat
 import subprocess
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,6 +19,13 @@ from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 from tests.served.raw import METIER
 from tests.shop import Shop, make_shop
+from tests.world import World
+
+from metier.act.permission import Permission
+from metier.runtime.acting import agent_for
+from metier.testing import Script
+from metier.types.activation import ToolCall
+from metier.types.errors import HostError
 
 INITIALIZE = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "raw", "version": "1"}}
 
@@ -183,3 +191,25 @@ def test_a_port_that_is_taken_is_said(served):
     assert done.returncode == 5
     assert f"can't listen on 127.0.0.1:{served.port}" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_an_agent_uses_a_server_by_its_address_and_one_without_the_word_is_named(served: Served, tmp_path: Path):
+    home, project = tmp_path / "home", tmp_path / "project"
+    state = home / ".metier"
+    state.mkdir(parents=True)
+    project.mkdir()
+    table = f'[mcp.far]\nurl = "http://127.0.0.1:{served.port}/mcp"\n'
+    (state / "config.toml").write_text(table + f'headers = {{ Authorization = "Bearer {served.token}" }}\n')
+    world = World(home, project, state)
+    tool = ToolCall("1", "mcp__far__skill_use", {"skill_name": "greet"})
+    model = Script([tool, "Done."])
+    agent = replace(agent_for(world.open(), model), rules=Permission(otherwise="allow"))  # type: ignore[arg-type]
+    ended = agent.run("look there")
+
+    assert ended.text == "Done."
+    assert any(one.name.startswith("mcp__far__") for one in model.requests[0].tools)
+    assert not model.requests[1].messages[-1].failed
+
+    (state / "config.toml").write_text(table)
+    with pytest.raises(HostError, match="far"):
+        agent_for(world.open(), Script(["x"])).start().tools()  # type: ignore[arg-type]

@@ -170,9 +170,8 @@ def _through(proxy: Proxy, scheme: str, host: str, port: int, private: bool) -> 
         _judge(host, _addresses(host, port), private)
     if scheme == "http":
         return http.client.HTTPConnection(proxy.host, proxy.port, timeout=_PAUSE)
-    connection = http.client.HTTPSConnection(
-        proxy.host, proxy.port, timeout=_PAUSE, context=ssl.create_default_context()
-    )
+    proven = ssl.create_default_context()
+    connection = http.client.HTTPSConnection(proxy.host, proxy.port, timeout=_PAUSE, context=proven)
     connection.set_tunnel(host, port, proxy.headers)
     try:
         connection.connect()
@@ -181,9 +180,8 @@ def _through(proxy: Proxy, scheme: str, host: str, port: int, private: bool) -> 
         raise HostError(f"{host} can't prove who it is: {error}", "nothing was fetched") from error
     except OSError as error:
         connection.close()
-        raise HostError(
-            f"{host} can't be reached through {proxy.host}:{proxy.port}: {error}", "check the proxy"
-        ) from error
+        way = f"{proxy.host}:{proxy.port}"
+        raise HostError(f"{host} can't be reached through {way}: {error}", "check the proxy") from error
     return connection
 
 

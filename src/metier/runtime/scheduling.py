@@ -85,6 +85,7 @@ def fire_with(model: Model | str, schedule: Schedule, run: Run) -> Outcome:
 def agent_of(model: Model | str, schedule: Schedule, run: Run) -> Agent:
     """Who runs a scheduled skill.  Each reply and each call of a tool is a step, done once."""
     from ..act.permission import Rule
+    from .afterwards import afterwards
     from .agent import Agent
     from .agents import bounds_of, permission_of, rules_of
     from .durable import durable
@@ -105,6 +106,7 @@ def agent_of(model: Model | str, schedule: Schedule, run: Run) -> Agent:
         AgentFile("", instructions=f"{PLAIN}\n\n{bot.strip()}".strip()),
         rules,
         bounds,
+        after=afterwards(library, model if isinstance(model, str) else ""),
         step=durable(run.step, hider(library)),
         alone=Alone((run.folder,) if run.folder else (), NETWORK in grants),
     )

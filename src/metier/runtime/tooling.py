@@ -82,10 +82,10 @@ def _tools(session: Session) -> tuple[Tool, ...]:
     found: list[Tool] = list(tools_of(desk, tuple(names))) if _has_skills(session) else []
     state, trees = library.place.state, () if agent.alone else scheduling.own_trees(library.place)
     hidden = () if paths.is_inside(agent.base, state) else (state,)
-    ground = Ground(agent.base, agent.cwd, hidden, trees)
-    run = partial(_run, session)
+    ground = Ground(agent.base, agent.cwd, (*hidden, *agent.hidden), trees)
+    run = partial(run_for, session)
     found += [make(ground) for make in (read_file, write_file, edit_file, list_files, find_files)]
-    found += [search_files(ground, partial(_run, session, writing=False)), run_command(run)]
+    found += [search_files(ground, partial(run_for, session, writing=False)), run_command(run)]
     if not agent.alone:
         found += [ask_user(session.mailbox.ask), *scheduling.tools_of(session)]
     found += _history(session)
@@ -123,7 +123,7 @@ def _names(rules: tuple[Rule, ...], name: str) -> bool:
     return any(fnmatchcase(name, rule.tool) for rule in rules)
 
 
-def _run(session: Session, argv: tuple[str, ...], seconds: float, writing: bool = True) -> Ran:
+def run_for(session: Session, argv: tuple[str, ...], seconds: float, writing: bool = True) -> Ran:
     """A program in the working folder, inside a boundary of its own."""
     library = session.library
     program = Program(argv, session.agent.cwd, plain_environment(library), seconds, merged=writing)
@@ -136,11 +136,12 @@ def boundary(session: Session, writing: bool) -> Box:
     need = command_need(library)
     if agent.alone and need != "off":
         need = "require"
+    work = agent.base if agent.private and writing else ""
     read = (agent.base, *(agent.alone.folders if agent.alone else ()))
-    write = tuple(dict.fromkeys((agent.base, *agent.writable))) if writing else ()
-    elsewhere = filter(None, [repository_of(agent.base)])
+    write = tuple(dict.fromkeys((agent.base, *agent.writable))) if writing and not work else ()
+    elsewhere = filter(None, [repository_of(agent.base)] if not agent.private else [])  # it could have written that
     reach = Permissions(network=agent.network and writing, read=(*read, *elsewhere), write=write)
-    return Box(need, permissions=reach, hidden=(library.place.state,))
+    return Box(need, work=work, permissions=reach, hidden=(library.place.state, *agent.hidden))
 
 
 def _called(session: Session, wanted: ToolCall) -> Steps[Answer]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from ...host import paths
-from ...install import adding
+from ...install import adding, cleaning
 from ...install.adding import Offer
 from ...install.place import Change
 from ...runtime.installing import nearby, scanner, trust_placed
@@ -66,6 +66,8 @@ def add(
                 raise
             if as_json:
                 say_json(_document(offer, done, at.ground.root))
+    if done:
+        cleaning.empty_trash(at.ground)
     if done and not unapproved:
         trust_placed(at.place, at.ground, [place for change in done for place in change.skills])
     if not as_json:

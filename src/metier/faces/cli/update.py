@@ -6,7 +6,7 @@ import sys
 
 import click
 
-from ...install import news, place, updating
+from ...install import cleaning, news, place, updating
 from ...install.place import Change
 from ...install.updating import Proposal
 from ...runtime.installing import nearby, scanner, trust_placed
@@ -63,6 +63,7 @@ def update(
                         done = updating.accept(asked, staging, one)
                 found.append(_document(folder, one, done))
                 if done is not None:
+                    cleaning.empty_trash(at.ground)
                     trust_placed(at.place, at.ground, list(done.skills))
                 if not as_json:
                     _report(folder, one, done)
