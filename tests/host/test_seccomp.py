@@ -118,5 +118,13 @@ def test_only_its_own_priority_is_a_programs_to_set(machine: str, name: str):
     assert answer(program, machine, number, everything, 0) == errno.EPERM
 
 
+def test_how_much_waits_in_a_socket_is_passed_over_and_nothing_is_hidden_from_the_watch(machine: str):
+    program = seccomp.build(True, machine=machine)
+    steps = [value for code, _, _, value in struct.iter_unpack("=HBBI", program) if code == 0x06]
+    assert 0x00050000 in steps
+    assert answer(program, machine, {"x86_64": 157, "aarch64": 167}[machine], 4, 0) == errno.EPERM
+    assert answer(program, machine, {"x86_64": 157, "aarch64": 167}[machine], 1, 9) == 0
+
+
 def test_an_unknown_processor_has_no_filter():
     assert not seccomp.is_known("riscv64")

@@ -17,6 +17,8 @@ _ALLOW, _ERRNO = 0x7FFF0000, 0x00050000
 _NUMBER, _ARCH, _ARGUMENTS = 0, 4, 16
 _X32 = 0x40000000
 _NAMESPACES = 0x7E020000  # CLONE_NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET
+_DONE = 0
+"""No error at all: the call is passed over, and the program goes on.  How much waits in a socket is a wish anyway."""
 _REQUESTS = (
     0x5412,  # TIOCSTI and TIOCLINUX type into a terminal
     0x541C,
@@ -148,7 +150,9 @@ _BY_ID = {
 """Calls that name a process first; 0 is whoever calls."""
 _BY_KIND = {"setpriority": ((141, 140), 2), "ioprio_set": ((251, 30), 3)}
 """Calls that name a kind first and one of that kind second; from the number on, the kind is all that a user runs."""
-_SOCKET, _CLONE, _IOCTL = (41, 198), (56, 220), (16, 29)
+_SOCKET, _CLONE, _IOCTL, _SETSOCKOPT, _PRCTL = (41, 198), (56, 220), (16, 29), (54, 208), (157, 167)
+_ANY_SOCKET, _SEND_SIZE, _SET_DUMPABLE = 1, 7, 4
+
 
 Refusals = dict[str, tuple[int, int]]
 
@@ -178,6 +182,8 @@ def build(network: bool, modes: bool = True, marks: bool = True, others: bool = 
     code += _refusals(kind, _ABSENT, errno.ENOSYS)
     code += _looking_at(_CLONE[kind.column], 0, [_step(_HAS_BITS, _NAMESPACES, 0, 1), _refuse(errno.EPERM)])
     code += _looking_at(_IOCTL[kind.column], 1, _none_of(_REQUESTS))
+    code += _looking_at(_PRCTL[kind.column], 0, _none_of((_SET_DUMPABLE,)))  # the watch must be able to look
+    code += _looking_at(_SETSOCKOPT[kind.column], 1, _no_size())
     if not others:
         code += _own_only(kind)
     code += _sockets(_SOCKET[kind.column], network)
@@ -201,6 +207,12 @@ def _none_of(values: tuple[int, ...]) -> list[bytes]:
     last = len(values) - 1
     steps = [_step(_EQUAL, value, last - at, int(at == last)) for at, value in enumerate(values)]
     return [*steps, _refuse(errno.EPERM)]
+
+
+def _no_size() -> list[bytes]:
+    """Pass over a wish for more to wait in a socket."""
+    look = [_step(_LOAD, _ARGUMENTS + 16), _step(_EQUAL, _SEND_SIZE, 0, 1), _refuse(_DONE)]
+    return [_step(_EQUAL, _ANY_SOCKET, 0, len(look)), *look]
 
 
 def _own_only(kind: _Machine) -> Iterator[bytes]:
