@@ -198,11 +198,8 @@ def _counted(path: str, word: str) -> int:
 
 def rlimits(limits: Limits, held: Group | None, processes: int) -> tuple[tuple[int, int], ...]:
     """The limits that each process carries.  `processes` is 0 where the kernel would not keep to it."""
-    found = [
-        (resource.RLIMIT_CORE, 0),
-        (resource.RLIMIT_FSIZE, limits.file),
-        (resource.RLIMIT_NOFILE, 1024 if held else _FILES),
-    ]
+    files = 1024 if held else _FILES
+    found = [(resource.RLIMIT_CORE, 0), (resource.RLIMIT_FSIZE, limits.file), (resource.RLIMIT_NOFILE, files)]
     if held is None:
         found.append((resource.RLIMIT_DATA, limits.memory + _BACKSTOP))
         if processes:
