@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from tests.host.boxes import Desk, program, py, sh
+from tests.world import python
 
 from metier.host import sandbox
 from metier.host.sandbox.view import PRIVATE, PROTECTED, view
@@ -190,6 +191,32 @@ def test_placeholders_of_a_run_that_was_killed_go_with_the_next(bubble: Desk):
     left.chmod(0o1555)
     assert bubble.run(sh("true"), bubble.box(write=(bubble.project,))).status == 0
     assert not left.exists()
+
+
+KILLED = """
+import os, sys, threading
+from metier.host import sandbox
+from metier.types.running import Box, Permissions, Program
+work, project, state = sys.argv[1:]
+box = Box("require", work=work, permissions=Permissions(write=(project,)))
+program = Program(("sh", "-c", "touch up; sleep 60"), work, {"PATH": "/usr/bin:/bin"})
+machine = sandbox.Machine(landlock=False, state=state)
+threading.Thread(target=lambda: sandbox.run(program, box, machine), daemon=True).start()
+while not os.path.exists(work + "/up"): pass
+os.kill(os.getpid(), 9)
+"""
+
+
+def test_placeholders_of_a_metier_that_was_killed_go_with_the_next_run_anywhere(bubble: Desk, tmp_path: Path):
+    state, other = tmp_path / "state", tmp_path / "other"
+    other.mkdir()
+    killed = python(KILLED, str(bubble.work), str(bubble.project), str(state))
+    assert killed.returncode == -9, killed.stderr
+    assert (bubble.project / ".bashrc").is_dir()
+    noting = replace(bubble, machine=bubble.machine._replace(state=str(state)))
+    assert noting.run(sh("true"), noting.box(write=(other,))).status == 0
+    assert os.listdir(bubble.project) == ["code.txt"]
+    assert os.listdir(state / "placeholders") == []
 
 
 def test_an_empty_folder_of_the_users_stays(bubble: Desk):
