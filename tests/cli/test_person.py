@@ -7,6 +7,7 @@ import sys
 import pytest
 from tests.cli.desk import Desk
 
+from metier.faces.cli.app import COMMANDS, SECTIONS
 from metier.runtime import open as open_library
 
 
@@ -272,3 +273,27 @@ def test_the_projects_configuration_counts_only_when_it_is_trusted(desk):
     said = desk.say("list").out
     assert "1 ready" in said
     assert "changed-since-trust" in said
+
+
+def test_the_help_has_every_command_once(desk):
+    listed = [name for names in SECTIONS.values() for name in names.split()]
+    assert sorted(listed) == sorted(COMMANDS)
+    said = desk.say("--help").out
+    assert all(f"\n  {name} " in said for name in COMMANDS)
+
+
+@pytest.mark.parametrize(("said", "meant"), [("untrust", "trust --remove"), ("uninstall", "remove"), ("lsit", "list")])
+def test_what_another_tool_calls_a_command_is_answered_by_ours(desk, said, meant):
+    assert f"did you mean `{meant}`?" in desk.say(said).err
+
+
+def test_a_group_without_a_command_says_what_there_is(desk):
+    said = desk.say("models")
+    assert said.code == 0
+    assert "\n  list " in said.out
+
+
+def test_a_skill_that_a_person_names_wrongly_is_unknown(desk):
+    desk.skill("greet")
+    said = desk.say("script", "gret", "x.sh")
+    assert (said.code, "no skill is called `gret`" in said.err, "greet" in said.err) == (3, True, True)

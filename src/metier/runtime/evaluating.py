@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ..host import scratch, state, swap
+from ..host import paths, scratch, state, swap
 from ..host.clock import today
 from ..improve import results, triggers
 from ..improve.evals import suite_of
@@ -46,7 +46,8 @@ def evaluated(library: Library, skill: Skill, plan: Plan, queue: Queue, progress
         raise BadRequest(f"`{skill.name}` has no evals", "write some in evals/evals.json", f"{skill.directory}/evals")
     inputs = inputs_of(skill, suite)
     name = plan.model_name(library)  # where there is no model, nothing is begun
-    above = plan.out or f"{library.place.state}/evals/{skill.name}"
+    place = library.place
+    above = paths.absolute(plan.out or f"{place.state}/evals/{skill.name}", place.cwd, place.home)
     with trials.claimed(above, library, skill, plan) as out:
         bench = Bench(library, skill, plan, out, suite, inputs)
         try:

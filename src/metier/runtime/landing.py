@@ -18,6 +18,7 @@ from ..types.proposal import Proposal
 from ..types.skill import Skill
 from .changing import Edit, managed, put
 from .examining import around, contents, known_of
+from .scheduling import agreeing
 
 if TYPE_CHECKING:
     from .library import Library
@@ -56,7 +57,8 @@ def _put(
     files = history.files(one.repository, one.key, now.rev)
     changed = {path: (files[path][0], text.encode("utf-8", "surrogatepass")) for path, text in texts.items()}
     run = next((fault.run for fault in proposal.because if fault.run), "")
-    return put(one, Edit({**files, **changed}, act, evidence, run, base))
+    with agreeing(library.place, proposal.folder):
+        return put(one, Edit({**files, **changed}, act, evidence, run, base))
 
 
 def take_back(library: Library, proposal: Proposal, why: str) -> Proposal:

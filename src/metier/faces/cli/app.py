@@ -68,6 +68,17 @@ COMMANDS = {
     "conform": ("conform:conform", "Run conformance cases against this build."),
     "completion": ("completion:completion", "Print the completion script for your shell."),
 }
+SECTIONS = {
+    "Look": "list status show search catalog commands why roots",
+    "Use": "chat run runs render preview read script models",
+    "Write": "new lint validate trust",
+    "Get and keep": "add update outdated remove restore clean verify freeze approve sync install plugins unpack",
+    "Improve": "eval stats improve proposals history diff rollback blame",
+    "On a schedule": "schedule batch daemon",
+    "Elsewhere": "mcp acp export",
+    "metier itself": "doctor init conform completion",
+}
+"""The commands by what they are for, as the help has them."""
 FIRST_USE = ("list", "status", "show", "catalog", "commands", "why")
 """Commands by which a person meets metier."""
 
@@ -149,8 +160,9 @@ class LazyGroup(click.Group):
         return super().resolve_command(context, args)
 
     def format_commands(self, context: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
+        for title, names in SECTIONS.items():
+            with formatter.section(title):
+                formatter.write_dl([(name, COMMANDS[name][1]) for name in names.split()])
 
 
 def dialect_names(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
