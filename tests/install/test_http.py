@@ -1,5 +1,6 @@
 """Downloads: https only, to addresses that may be called, bounded in size and time, checked before they are opened."""
 
+import contextlib
 import hashlib
 import json
 import socket
@@ -47,6 +48,32 @@ def test_a_redirect_to_another_private_host_is_refused_even_if_the_first_was_nam
         pytest.raises(Refused, match="private network"),
     ):
         download(f"{server.url}/x", str(tmp_path / "a"), Reach(private=True))
+
+
+def test_a_head_that_comes_a_little_at_a_time_has_no_more_time_than_the_rest(tmp_path: Path):
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        gone = threading.Event()
+
+        def drip() -> None:
+            caller, _ = server.accept()
+            with caller, contextlib.suppress(OSError):
+                caller.recv(1000)
+                caller.sendall(b"HTTP/1.1 200 OK\r\n")
+                for number in range(60):
+                    caller.sendall(b"X-%d: a\r\n" % number)
+                    if gone.wait(0.1):
+                        return
+                caller.sendall(b"Content-Length: 1\r\n\r\nx")
+
+        thread = threading.Thread(target=drip)
+        thread.start()
+        try:
+            url = f"http://127.0.0.1:{server.getsockname()[1]}/x"
+            with pytest.raises(HostError, match="took too long"):
+                download(url, str(tmp_path / "a"), Reach(insecure=True, private=True, seconds=1.0))
+        finally:
+            gone.set()
+            thread.join()
 
 
 def test_redirects_end_somewhere(tmp_path: Path, trusting: Path):
