@@ -117,6 +117,7 @@ class LibraryDesk:
 
     def _command(self, skill: Skill, source: str, values: dict[str, str], bounds: tuple[Shell, float]) -> Ran:
         shell, limit = bounds
+        vouch(self.library, skill, running=True)
         env = environment(self.library, skill)
         own_name = ("",) if "$0" in source else ()  # a word that was not given is no word, not the shell's name
         argv = (*shell_program(shell, env), source, *own_name)
