@@ -136,6 +136,22 @@ def test_a_task_is_handed_to_another_agent_which_sees_nothing_of_the_conversatio
     assert next(one for one in events if isinstance(one, Used)).text == "All quiet."
 
 
+@pytest.mark.parametrize("listed", ["skills: [greet, other]\n", ""])
+def test_handing_on_a_task_does_not_reach_skills_that_the_caller_may_not_use(world, listed):
+    greeter(world)
+    write_skill(world.home / ".metier/skills/other", "Another one.")
+    agent_file(world.state / "agents", "narrow", "skills: greet\n")
+    agent_file(world.state / "agents", "wide", listed)
+    use = call("skill_use", skill_name="other")
+    model = Script([call("delegate", agent="wide", task="Use it."), use, "inner", "outer"])
+    agent = agent_for(world.open(agent="narrow"), model, "narrow")  # type: ignore[arg-type]
+    events = spoken(agent.start(), "go")
+    [refused] = [one.event for one in events if isinstance(one, Nested) and isinstance(one.event, Used)]
+
+    assert "'other' is not enabled for this agent" in refused.text
+    assert "Another one." not in model.requests[1].system
+
+
 def test_an_agent_that_is_not_there_is_named_and_none_can_delegate_to_itself(world):
     agent_file(world.state / "agents", "scout")
     agent_file(world.state / "agents", "other")

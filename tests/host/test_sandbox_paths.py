@@ -314,6 +314,53 @@ def test_secrets_of_a_home_that_may_be_read_are_hidden(tmp_path: Path):
     assert kinds == {"": "read", "/.ssh": "hide", "/.aws": "hide", "/.netrc": "hide"}
 
 
+def test_a_link_does_not_lead_past_what_is_hidden_and_is_there_itself(desk: Desk):
+    inner = desk.project / "hidden"
+    inner.mkdir()
+    (inner / "key").write_text("secret")
+    link = desk.private.parent / "way"
+    link.symlink_to(desk.project)
+    box = desk.box(read=(link,), hidden=(str(inner),))
+    assert may(desk, "r", link / "code.txt", link / "hidden/key", inner / "key", box=box) == [True, False, False]
+
+
+def test_a_link_does_not_lead_past_what_is_guarded(bubble: Desk):
+    (bubble.project / ".git").mkdir()
+    link = bubble.private.parent / "way"
+    link.symlink_to(bubble.project)
+    box = bubble.box(write=(link,))
+    paths = (link / "new", link / ".git/config", link / ".envrc", bubble.project / ".git/config")
+    assert may(bubble, "w", *paths, box=box) == [True, False, False, False]
+
+
+def test_a_link_to_a_git_folder_keeps_its_hooks(bubble: Desk):
+    (bubble.project / ".git/hooks").mkdir(parents=True)
+    link = bubble.private.parent / "way"
+    link.symlink_to(bubble.project / ".git")
+    assert may(bubble, "w", link / "index", link / "hooks/post-commit", box=bubble.box(write=(link,))) == [True, False]
+
+
+def test_a_link_to_what_is_never_opened_is_no_grant(desk: Desk):
+    link = desk.private.parent / "way"
+    link.symlink_to("/etc")
+    with pytest.raises(Refused, match="/etc is never opened"):
+        desk.run(sh("true"), desk.box(read=(link,)))
+
+
+@pytest.mark.parametrize("around", [False, True])
+def test_no_grant_opens_the_state_folder_and_a_skill_in_it_is_seen(desk: Desk, around: bool):
+    state = desk.project / "state"
+    skill = state / "skills/one"
+    skill.mkdir(parents=True)
+    (skill / "SKILL.md").write_text("text")
+    (state / "config.toml").write_text("secret")
+    given = desk.project if around else state
+    box = replace(desk.box(read=(given,), hidden=(str(state),)), skill=str(skill))
+    assert may(desk, "r", skill / "SKILL.md", state / "config.toml", box=box) == [True, False]
+    box = replace(desk.box(write=(given,), need="prefer", hidden=(str(state),)), skill=str(skill))
+    assert may(desk, "w", state / "config.toml", state / "new", box=box) == [False, False]
+
+
 def test_of_a_private_home_only_the_granted_path_appears(bubble: Desk, tmp_path: Path):
     inner = tmp_path / "home/project"
     inner.mkdir(parents=True)

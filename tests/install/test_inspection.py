@@ -139,6 +139,21 @@ def test_the_capability_summary_names_what_a_skill_can_do(tmp_path: Path):
     assert powers.binaries == ("git", "jq")
     assert powers.tools == ("Bash(git *)", "Read")
     assert powers.recipes == ("uv ruff",)
+    assert powers.permissions == ("is given API_KEY",)
+
+
+def test_the_capability_summary_names_what_a_skill_asks_for(tmp_path: Path):
+    asked = "{permissions: {network: true, read: [~/a], write: [~/b], env: [KEY]}, requires: {env: [OTHER]}}"
+    text = skill_text("x", more=f"metadata:\n  metier: {asked}\n")
+    powers = looked_at(written(tmp_path / "x", {"SKILL.md": text})).powers
+    assert powers.permissions == ("the network", "reads ~/a", "writes ~/b", "is given KEY", "is given OTHER")
+
+
+def test_every_permission_is_shown_whole_however_many_there_are(desk: Desk, tmp_path: Path):
+    asked = ", ".join(f"~/{number}/{'long' * 30}" for number in range(15))
+    more = f"metadata:\n  metier: {{permissions: {{read: [{asked}]}}}}\n"
+    said = desk.say("add", str(written(tmp_path / "x", {"SKILL.md": skill_text("x", more=more)})), "--dry-run")
+    assert all(path in said.out for path in asked.split(", "))
 
 
 @pytest.mark.parametrize(

@@ -100,6 +100,18 @@ WIDER = {
     "network": ("skills/pdf/scripts/fill.py", "import urllib.request as u\nu.urlopen('https://a.example.com')\n"),
     "new-skill": ("skills/other/SKILL.md", "---\nname: other\ndescription: d\n---\n!`ls`\n"),
 }
+WIDER |= {
+    f"permission {asked}": ("skills/pdf/SKILL.md", f"---\nname: pdf\ndescription: d\nmetadata:\n{asked}\n---\nx\n")
+    for asked in (
+        "  metier: {permissions: {network: true}}",
+        "  metier: {permissions: {hosts: [a.example.com]}}",
+        "  metier: {permissions: {read: [~/.ssh]}}",
+        "  metier: {permissions: {write: [~/notes]}}",
+        "  metier: {permissions: {env: [ANTHROPIC_API_KEY]}}",
+        "  openclaw: {primaryEnv: ANTHROPIC_API_KEY}",
+        "  metier: {skillKey: github}",
+    )
+}
 
 
 @pytest.mark.parametrize("way", WIDER)
@@ -115,6 +127,18 @@ def test_an_update_that_could_do_more_is_refused_unattended_and_shown(desk: Desk
     assert asked.code == 0, asked.out
     assert "+ " in asked.out
     assert desk.say("verify").code == 0
+
+
+def test_a_variable_that_a_script_names_is_not_given_before_somebody_said_yes(desk: Desk, repo: Repo, pdf: Path):
+    repo.write("skills/pdf/scripts/fill.py", "import os\nos.environ['MY_TOKEN']\n")
+    repo.commit()
+    assert desk.answering("update", answer="y\n").code == 0
+    asking = "---\nname: pdf\ndescription: d\nmetadata: {metier: {permissions: {env: [MY_TOKEN]}}}\n---\nx\n"
+    repo.write("skills/pdf/SKILL.md", asking)
+    repo.commit()
+    said = desk.say("update", "--yes")
+    assert said.code == 4
+    assert "asks for: is given MY_TOKEN" in said.err
 
 
 def test_an_update_that_takes_powers_away_needs_nobody(desk: Desk, repo: Repo, pdf: Path):

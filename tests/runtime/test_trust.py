@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from tests.world import World, codes, ids, python, usable, write_skill
 
-from metier.types.errors import BadRequest, HostError
+from metier.types.errors import BadRequest, Changed, HostError
 
 CLI = "import sys; from metier.faces.cli.door import main; sys.exit(main())"
 
@@ -306,3 +306,17 @@ def test_trust_is_kept_outside_the_project(world: World, theirs: Path):
     shutil.copy(world.state / "trust.json", world.project / ".metier/trust.json")
     (world.state / "trust.json").unlink()
     assert usable(world.open()) == []
+
+
+@pytest.mark.parametrize("way", ["script", "command"])
+def test_what_changed_after_trust_does_not_run_in_a_library_that_is_open(world: World, theirs: Path, way: str):
+    world.trust()
+    library = world.open()
+    desk = library.desk()
+    skill = desk.skill("deploy")
+    assert desk.run(skill, "go.sh", ()).stdout == "go\n"
+    (theirs / "scripts/go.sh").write_text("echo evil\n")
+    with pytest.raises(Changed, match="is not what was trusted"):
+        desk.run(skill, "go.sh", ()) if way == "script" else library.activate("deploy")
+    world.trust()
+    assert desk.run(skill, "go.sh", ()).stdout == "evil\n"

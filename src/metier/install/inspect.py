@@ -10,6 +10,7 @@ from typing import NamedTuple
 from ..dialects import ALL
 from ..parse import parse
 from ..parse.check import check
+from ..resolve.asking import words_of
 from ..sources.trusted import can_run, commands_in
 from ..types.dialect import Dialect
 from ..types.installed import Files, Inspected, Powers
@@ -134,7 +135,7 @@ def powers_of(
         recipes = [f"{recipe.kind} {recipe.package}".strip() for recipe in read.install]
     return Powers(
         tuple(commands), tuple(scripts), reach.network, tuple(sorted(env)), tuple(sorted(binaries)),
-        tuple(sorted(tools)), tuple(recipes),
+        tuple(sorted(tools)), tuple(recipes), words_of(read) if isinstance(read, Skill) else (),
     )  # fmt: skip
 
 

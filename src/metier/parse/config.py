@@ -149,6 +149,7 @@ def merged(first: Settings, second: Settings) -> Settings:
         skills["shell"] = "off"
     return Settings(
         tree=tree,
+        project_tree=second.tree,
         roots=tuple(replace(root, project=True) for root in second.roots) + first.roots,
         plugins=first.plugins,
         project_plugins=second.plugins,

@@ -123,12 +123,14 @@ class Agent:
         return replace(self, file=self.others[name], limits=None)
 
     def library_for(self, library: Library) -> Library:
-        """The same skills, as far as this agent may use them."""
+        """The same skills, as far as this agent may use them, and whoever had the library before it."""
         from ..resolve import Allowed
 
-        names = self.file.skills
+        names, before = self.file.skills, library.allowed.names
         if names is None and library.dialect.serving.unlisted_agent == "none":
             names = ()
+        if before is not None:
+            names = before if names is None else tuple(one for one in names if one in before)
         return replace(library, allowed=Allowed(names), request=replace(library.request, agent=names))
 
     def opened_model(self) -> Model:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from ..act.tools import Page
@@ -20,6 +20,7 @@ from ..types.errors import BadRequest, Changed, MetierError, NoFile, OutsideSkil
 from ..types.running import Box, Program, Ran
 from ..types.skill import Skill
 from ..types.verdict import Verdict
+from .granting import granted
 from .installed import vouch
 from .running import box, environment, run_program, shell_program
 
@@ -120,6 +121,7 @@ class LibraryDesk:
 
     def _command(self, skill: Skill, source: str, values: dict[str, str], bounds: tuple[Shell, float]) -> Ran:
         shell, limit = bounds
+        vouch(self.library, skill, running=True)
         env = environment(self.library, skill)
         own_name = ("",) if "$0" in source else ()  # a word that was not given is no word, not the shell's name
         argv = (*shell_program(shell, env), source, *own_name)
@@ -129,7 +131,8 @@ class LibraryDesk:
 
     def _run(self, program: Program, skill: Skill) -> Ran:
         boundary = box(self.library, skill, self.cwd, self.write, self.alone or self.by == "schedule")
-        return self.runner(self.library, program, boundary)
+        ran = self.runner(self.library, program, boundary)
+        return replace(ran, note="; ".join(filter(None, (ran.note, *granted(self.library, skill).notes))))
 
     def result(self, activation: Activation) -> str:
         return tool_result(activation)

@@ -121,8 +121,11 @@ def _judged(
 def vouch(library: Library, skill: Skill, running: bool = False) -> None:
     """Refuse a frozen skill of which any file differs, and name the file; asked before a skill is used.
 
-    Before something of a skill runs, what was not frozen is looked at again too: it must still be what was approved.
+    Before something of a skill runs, what was not frozen is looked at again too: it must still be what was approved,
+    and in a project what was trusted.
     """
+    if running and skill.origin.source == "project":
+        _still_trusted(library, skill)
     for ground in grounds(locks_of(skill, library.place), library.place):
         said = locked([ground])
         if said.unreadable:
@@ -138,6 +141,19 @@ def vouch(library: Library, skill: Skill, running: bool = False) -> None:
                 "`metier sync --force` brings it back as it was; `metier freeze` or `metier approve` takes it as it is",
                 f"{skill.directory}/{path}",
             )
+
+
+def _still_trusted(library: Library, skill: Skill) -> None:
+    from .configuring import trusted_record
+    from .opening import untrusted_of
+
+    place = library.place
+    if untrusted_of([skill], place, trusted_record(place), library.limits):
+        raise Changed(
+            f"`{skill.name}` is not what was trusted: what it runs or is granted changed since",
+            f"look at it, then run `metier trust {place.project}`",
+            skill.directory,
+        )
 
 
 def _within_approval(skill: Skill, ground: Ground, entry: Entry) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, get_args
 
 from ..host import paths
@@ -11,9 +11,10 @@ from ..host.checkout import repository_of
 from ..resolve.overlay import is_never, overlay
 from ..types.dialect import Shell
 from ..types.errors import Refused
-from ..types.running import Box, Need, Permissions, Program, Ran
+from ..types.running import Box, Need, Program, Ran
 from ..types.skill import Skill
 from ..types.tree import Tree
+from .granting import granted
 from .installed import from_elsewhere
 
 if TYPE_CHECKING:
@@ -27,42 +28,6 @@ _OWN = frozenset({"user", "bundled", "path", "configured"})
 _NEEDS: tuple[Need, ...] = ("off", "prefer", "require")
 
 
-@dataclass(frozen=True)
-class Granted:
-    """What a skill asks for and the user grants: permissions, and names of the environment."""
-
-    permissions: Permissions = field(default_factory=Permissions)
-    env: tuple[str, ...] = ()
-
-
-def granted(library: Library, skill: Skill) -> Granted:
-    """What the skill's own frontmatter asks for; where the configuration speaks of it, that counts instead."""
-    asked = skill.extra.branch("metadata", "metier", "permissions")
-    said = library.settings.entry(skill.settings_key).permissions
-    base = skill.directory
-    home = library.place.home
-
-    def places(key: str) -> tuple[str, ...]:
-        written = said.get(key) if key in said else asked.words(key)
-        named = (str(one).replace("$METIER_HOME", library.place.state) for one in _list(written))
-        return tuple(paths.absolute(one, base, home) for one in named)
-
-    network = said.get("network") if "network" in said else _yes(asked, "network")
-    hosts = tuple(map(str, _list(said.get("hosts") if "hosts" in said else asked.words("hosts"))))
-    names = tuple(map(str, _list(said.get("env") if "env" in said else asked.words("env"))))
-    return Granted(Permissions(bool(network), hosts, places("read"), places("write")), names)
-
-
-def _list(value: object) -> tuple[object, ...]:
-    if isinstance(value, list | tuple):
-        return tuple(value)
-    return () if value is None or value == "" else (value,)
-
-
-def _yes(tree: Tree, key: str) -> bool:
-    return tree.text(key).strip().lower() in ("true", "yes", "on", "1")
-
-
 def plain_environment(library: Library) -> dict[str, str]:
     """What every program gets of the caller's environment."""
     outside = library.place.env
@@ -74,14 +39,15 @@ def plain_environment(library: Library) -> dict[str, str]:
 def environment(library: Library, skill: Skill) -> dict[str, str]:
     """The whole environment of a skill's programs: a few names of ours, what it declares, its settings and options."""
     outside, env = library.place.env, plain_environment(library)
-    needs = skill.requires
-    declared = (*needs.env, *granted(library, skill).env, *((needs.primary_env,) if needs.primary_env else ()))
+    needs, given = skill.requires, granted(library, skill)
+    declared = (*needs.env, *given.env, *((needs.primary_env,) if needs.primary_env else ()))
     env.update({name: outside[name] for name in declared if name in outside and not is_never(name)})
     entry = library.settings.entry(skill.settings_key)
     env.update(overlay(entry.env, declared, env, needs.primary_env, entry.api_key).added)
     env.update(_options(skill.options, "METIER_OPTION_"))
-    reached = granted(library, skill).permissions
-    if any(paths.is_inside(one, library.place.state) for one in (*reached.read, *reached.write)):
+    reached = {"METIER_READ": given.permissions.read, "METIER_WRITE": given.permissions.write}
+    env.update({name: ":".join(places) for name, places in reached.items() if places})
+    if any(paths.is_inside(one, library.place.state) for places in reached.values() for one in places):
         env["METIER_HOME"] = library.place.state  # it works on metier's own files, and has to find them
     env |= {"SKILL_DIR": skill.directory, "CLAUDE_SKILL_DIR": skill.directory, "PYTHONDONTWRITEBYTECODE": "1"}
     return env

@@ -55,6 +55,8 @@ class Powers:
     tools: tuple[str, ...] = ()
     recipes: tuple[str, ...] = ()
     """What it would install."""
+    permissions: tuple[str, ...] = ()
+    """What it asks to reach beside its own folder, and the variables it is given."""
 
     def beyond(self, before: Powers) -> Powers:
         """What is here and was not before."""

@@ -34,6 +34,8 @@ class SkillSettings:
 @dataclass(frozen=True)
 class Settings:
     tree: Mapping[str, Setting] = field(default_factory=dict, repr=False)
+    project_tree: Mapping[str, Setting] = field(default_factory=dict, repr=False)
+    """What of the tree the project's own configuration says."""
     roots: tuple[ConfiguredRoot, ...] = ()
     plugins: tuple[str, ...] = ()
     project_plugins: tuple[str, ...] = ()

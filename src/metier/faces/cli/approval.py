@@ -19,6 +19,7 @@ _WORDS = {
     "binaries": "programs",
     "tools": "tools",
     "recipes": "would install",
+    "permissions": "asks for",
 }
 _MOST_FINDINGS = 40
 
@@ -67,8 +68,9 @@ def power_lines(powers: Powers, sign: str = "") -> Iterable[str]:
     """What a skill can do, one kind to a line."""
     for key, values in powers.named().items():
         if values:
-            shown = ", ".join(clean(value)[:80] for value in values[:12])
-            more = f" and {len(values) - 12} more" if len(values) > 12 else ""
+            most, length = (len(values), None) if key == "permissions" else (12, 80)  # what is granted is said whole
+            shown = ", ".join(clean(value)[:length] for value in values[:most])
+            more = f" and {len(values) - most} more" if len(values) > most else ""
             yield f"{sign}{_WORDS[key]}: {shown}{more}"
     if powers.nothing and not sign:
         yield "nothing in it runs"

@@ -142,6 +142,9 @@ def arguments(asked: Asked) -> list[str]:
     made += ["--size", str(box.limits.scratch), "--tmpfs", "/tmp"]
     for one in view.seen:
         made += _mount(one)
+    for one in view.seen:  # when all is in place: something inside may be seen
+        if one.kind == "hide" and os.path.isdir(one.path):
+            made += ["--remount-ro", one.path]
     made += ["--remount-ro", "/", "--chdir", view.cwd, "--clearenv"]
     for name, value in view.env.items():
         made += ["--setenv", name, value]
@@ -169,7 +172,9 @@ def _mount(one: Seen) -> list[str]:
         return ["--bind-try", path, path]
     if one.kind == "hide" and not os.path.isdir(path):
         return ["--ro-bind", "/dev/null", path]
-    return ["--size", "4096", "--tmpfs", path, "--remount-ro", path]
+    if one.kind == "link":
+        return ["--symlink", os.path.realpath(path), path]
+    return ["--size", "4096", "--tmpfs", path]
 
 
 def _spawn(asked: Asked, inside: _Inside, watch: Callable[[], str]) -> Spawned:

@@ -13,7 +13,7 @@ from ...types.errors import BadRequest, Refused
 from ...types.running import Box, Program
 from . import interpreter
 
-Kind: TypeAlias = Literal["hide", "guard", "read", "write"]
+Kind: TypeAlias = Literal["hide", "guard", "read", "write", "link"]
 
 SYSTEM = ("/usr", "/opt", "/nix/store")
 """Programs and their libraries: what every user of the machine may read."""
@@ -108,7 +108,7 @@ _CLOSED = ("/", "/proc", "/sys", "/dev", "/run", "/boot", "/etc", "/usr", "/var"
 
 @dataclass(frozen=True)
 class Seen:
-    """One path and what may be done with it."""
+    """One path and what may be done with it; a link leads to a path that is seen itself."""
 
     path: str
     kind: Kind
@@ -134,41 +134,57 @@ def view(program: Program, box: Box, work: str, homes: Iterable[str]) -> View:
     """What a program in a box sees; `work` is where it may always write."""
     allowed = box.permissions
     given: dict[str, Kind] = {}
-    for path in (box.skill, *allowed.read):
-        if path:
-            given[_grant(path)] = "read"
-    for path in (*allowed.write, work):
-        if path:
-            given[_grant(path)] = "write"
-    cwd = os.path.normpath(program.cwd or work or "/tmp")
-    chosen = interpreter.choose(program.argv[0], program.env.get("PATH", os.defpath), cwd, tuple(given), homes)
+    links: set[str] = set()
+    for path in filter(None, (box.skill, *allowed.read)):
+        given[_grant(path, links)] = "read"
+    for path in filter(None, (*allowed.write, work)):
+        given[_grant(path, links)] = "write"
+    cwd, work = os.path.normpath(program.cwd or work or "/tmp"), work and os.path.realpath(work)
+    seen_as = (*given, *links)
+    chosen = interpreter.choose(program.argv[0], program.env.get("PATH", os.defpath), cwd, seen_as, homes)
     for path in chosen.prefixes:
         given.setdefault(path, "read")
-    hidden = [_real(path) for path in (*box.hidden, *(f"{home}/{name}" for home in homes for name in PRIVATE))]
+    shut = [os.path.realpath(path) for path in box.hidden]
+    hidden = [*shut, *(os.path.realpath(f"{home}/{name}") for home in homes for name in PRIVATE)]
     laid = {**_inside(given, hidden, "hide"), **_guards(given, work, hidden), **given}
-    if cwd != "/tmp" and not any(_within(cwd, path) for path in (*given, *SYSTEM)):
+    laid |= {path: "hide" for path in shut if path in given and path != work}  # no grant opens these
+    if cwd != "/tmp" and not any(_within(cwd, path) for path in (*given, *links, *SYSTEM)):
         raise Refused(
             f"the program would run in {cwd}, which it may not see", "let it read that folder, or run it elsewhere", cwd
         )
+    laid |= dict.fromkeys(_outside(links, (*given, *SYSTEM, *LINKS)), "link")
     seen = tuple(Seen(path, laid[path]) for path in sorted(laid, key=lambda path: path.split("/")))
     writes = tuple(path for path, kind in given.items() if kind == "write" and path != work)
     argv = (chosen.path, *program.argv[1:])
-    return View(seen, chosen.path, argv, cwd, work, _environment(program.env, work, given), writes, chosen.note)
+    return View(seen, chosen.path, argv, cwd, work, _environment(program.env, work, seen_as), writes, chosen.note)
 
 
-def _grant(path: str) -> str:
-    """A path as it is bound.  What would open the whole machine is no grant."""
+def _grant(path: str, links: set[str]) -> str:
+    """A path as it is bound: where it really is, so that no link leads past what is hidden or guarded.
+
+    What would open the whole machine is no grant.
+    """
     if not path.startswith("/") or "\0" in path:
         raise BadRequest(f"`{path}` is not an absolute path", "give paths from the root of the file system")
     path = "/" + os.path.normpath(path).lstrip("/")
-    if path in _CLOSED or path.startswith(("/proc/", "/sys/", "/dev/")):
-        raise Refused(f"{path} is never opened to a boxed program", "grant the folder it needs, by its own path", path)
-    return path
+    real = os.path.realpath(path)
+    for one in (path, real):
+        if one in _CLOSED or one.startswith(("/proc/", "/sys/", "/dev/")):
+            raise Refused(
+                f"{one} is never opened to a boxed program", "grant the folder it needs, by its own path", path
+            )
+    if real != path:
+        links.add(path)
+    return real
 
 
-def _real(path: str) -> str:
-    """Where something is that is to be hidden: a link is no hiding place, and nothing can be laid over one."""
-    return os.path.realpath(path) if os.path.islink(path) else os.path.normpath(path)
+def _outside(links: Iterable[str], shown: Iterable[str]) -> list[str]:
+    """The links that are not there already, with a folder that holds them."""
+    made: list[str] = []
+    for path in sorted(links):
+        if not any(_within(path, folder) for folder in (*shown, *made)):
+            made.append(path)
+    return made
 
 
 def _within(path: str, folder: str) -> bool:
@@ -180,7 +196,7 @@ def _inside(given: Mapping[str, Kind], paths: Iterable[str], kind: Kind) -> dict
     return {path: kind for path in paths if path not in given and _opened(path, given) and os.path.lexists(path)}
 
 
-def _opened(path: str, given: Mapping[str, Kind]) -> bool:
+def _opened(path: str, given: Iterable[str]) -> bool:
     return any(_within(path, folder) for folder in given)
 
 
@@ -235,7 +251,7 @@ def _deeper(folder: str, known: Iterable[str]) -> list[str]:
     return sorted(found)
 
 
-def _environment(env: Mapping[str, str], work: str, given: Mapping[str, Kind]) -> dict[str, str]:
+def _environment(env: Mapping[str, str], work: str, given: Iterable[str]) -> dict[str, str]:
     """Its environment, with a home and a place for temporary files that are there."""
     made = dict(env)
     scratch = work or "/tmp"
