@@ -45,7 +45,9 @@ def test_whoever_is_shadowed_says_by_whom_and_how_it_is_still_called(triples):
         if one.shadowed_by is not None:
             [problem] = one.problems
             assert one.shadowed_by.path in problem.message
-            assert f"{one.skill.name}@{one.skill.origin.root}" in problem.hint
+            called = f"{one.skill.name}@{one.skill.origin.root}"
+            taken = f"{one.shadowed_by.name}@{one.shadowed_by.origin.root}"
+            assert f"`{called if called != taken else one.skill.id}`" in problem.hint
 
 
 def test_the_same_bytes_twice_are_one_skill():

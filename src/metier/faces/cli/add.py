@@ -50,7 +50,7 @@ def add(
     """
     at = field(context, user, in_project, profile)
     known = nearby(at.place)
-    _say_nearer(source, at)
+    _say_nearer(source, at, allow_insecure)
     with Bar(source) as bar:
         asked = wish(source, at, scanner(at.place), skills=tuple(skills), name=name, force=force, nearby=known)
         with adding.offered(asked, outfit(at.place, bar, allow_insecure)) as offer:
@@ -93,9 +93,9 @@ def _say_names(offer: Offer, known: list[str]) -> None:
                     warn(f"note: another skill here has that name, and one is used: `metier why {target.folder}`")
 
 
-def _say_nearer(source: str, at: Field) -> None:
+def _say_nearer(source: str, at: Field, insecure: bool) -> None:
     """What reads as a repository of GitHub may be a folder that is right here."""
-    asked = adding.referred(source, outfit(at.place))
+    asked = adding.referred(source, outfit(at.place, insecure=insecure))
     here = paths.absolute(source, at.place.cwd, at.place.home) if paths.can_be_path(source) else ""
     if asked.kind == "github" and "://" not in source and here and paths.exists(here):
         warn(f"note: this is {clean(asked.url)}; for the folder that is here write ./{clean_path(source)}")
