@@ -35,7 +35,7 @@ HONEST = [
     "go test ./... -run $1", "go doc $1", "make $1", "make test TARGET=$1", "docker logs --tail 50 $1", "docker ps -f name=$1",
     "kubectl -n prod get pods -l app=$1", "kubectl describe pod $1 | tail -20", "bash scripts/run.sh \"$1\" | tee result.txt",
     "cat $1 | python3 scripts/x.py", "./scripts/check.sh $1 && echo done", "~/bin/tool $1", "sed -n '/^## /p' $1",
-    "sed 's/[[:space:]]*$//; /^$/d' $1", "sed -e 's#a#b#g' -e '$!d' $1", "cat $1 | sed ':a;N;$!ba;s/\\n/ /g'", "sed -n '10,20p' $1",
+    "sed 's/[[:space:]]*$//; /^$/d' $1", "sed -e 's#a#b#g' -e '$!d' $1", "cat $1 | sed ':a;N;$!ba;s/\\n/ /g'", "sed -n '10,20p' $1", "sed 's/[^/]*$//; s/[[:space:]]*x//' $1", "sed -n '/^---$/,/^---$/{/^---$/d;p}' $1", "sed -E 's/[0-9]+/N/2g;1,3!d;y/ab/cd/' $1",
     "awk -F: '/x|y/ { print NF || NR }' $1", "awk 'NR > 5 && $3 > 2 { n += 1 } END { print n }' $1", "sort -t, -k2 $1 | column -t -s,",
     "while read -r line; do echo \"$line\"; done < $1", "for f in $ARGUMENTS; do echo \"== $f\"; head -20 \"$f\"; done",
     "FILE_PATH=\"$1\"; wc -l \"$FILE_PATH\"", "name=$(basename \"$1\" .md); echo \"$name\"", "mkdir -p \"notes/$1\" && ls notes",
@@ -51,7 +51,7 @@ PIPES = [
     "uv run -", "uv run python", "poetry run python", "npx node", "awk '{print | \"sh\"}'", "awk '{system($0)}'", "setarch x86_64 sh",
     "awk '{ while ((\"date\" | getline x) > 0) print x }'", "sed 's/^/echo /e'", "sed 1e", "sed '1!e'", "sed -n '/x/w f'", "bc",
     "sed -e p -e e", "ld.so /bin/sh", "/lib64/ld-linux-x86-64.so.2 /bin/sh", "docker run -i alpine sh", "git fast-import", "ftp", "mail",
-    "{ unknown; }", "gcc -x c -", "perl -ne 'system $_'", "python3 -c 'import sys; exec(sys.stdin.read())'", "ruby -ne 'eval $_'",
+    "{ unknown; }", "sed '/s/e;s/a/b/'", "sed 's/a/b/;e'", "tar cf o.tar -T -", "curl -K -", "ruby -ne 'puts open($_).read'", "gcc -x c -", "perl -ne 'system $_'", "python3 -c 'import sys; exec(sys.stdin.read())'", "ruby -ne 'eval $_'",
     "openssl", "npm exec node", "xargs prlimit", "xargs -n1 hyperfine", "../../bin/unknown/../setarch sh",
 ]  # fmt: skip
 
@@ -98,7 +98,7 @@ WRAPPERS = [
     "pip install $1", "npm $ARGUMENTS", "npm run $1", "cargo $1", "docker run $1", "run-parts $1", "start-stop-daemon --exec $1", "busybox $1",
     "find . -exec prlimit $1 ;", "uv run --env-file $1 x.py", "npx --package $1 x", "python3 -m timeit $1", "python3 -m pdb x.py $1",
     "python3 -c 'import sys; exec(sys.argv[1])' $1", "perl -e 'exec @ARGV' -- $1", "git daemon $1", "zip o.zip f -T --unzip-command=$1",
-    "less $1", "ssh-keygen -D $1", "unknown $1", "echo $1 | xargs unknown", "CC=$1 make", "x='a b' make CC=$1", "$EDITOR $1",
+    "less $1", "pipx install $1", "pipx run $1", "bun add $1", "deno install $1", "tar cf o.tar -T $1", "exiftool -if $1 x", "ssh-keygen -D $1", "unknown $1", "echo $1 | xargs unknown", "CC=$1 make", "x='a b' make CC=$1", "$EDITOR $1",
 ]  # fmt: skip
 
 

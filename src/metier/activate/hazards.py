@@ -50,7 +50,7 @@ _LONG_CODE = (
     "--import",
     "--file",
 )
-_ORDERS_OF = {"deno": ("run", "eval"), "bun": ("run", "x"), "pipx": ("run",)}
+_ORDERS_OF = {"deno": ("run", "eval"), "bun": ("run", "x")}
 """Words before the program, in a few of them."""
 _unary = re.compile(r"-[a-zA-Z]")
 _plain = re.compile(r"[\w. ,:/@+-]*")

@@ -14,15 +14,15 @@ from .scripts import check_code
 DATA = (PLAIN - {"gh"}) | frozenset(
     {
         "for", "select", "case", "in", "return", "break", "continue", "shift", "wait", "pwd", "getopts", "let",
-        "command", "ag", "ack", "fd", "fdfind", "find", "gfind", "bfs", "tree", "du", "df", "cmp", "comm", "paste",
+        "command", "ag", "fd", "fdfind", "find", "gfind", "bfs", "tree", "du", "df", "cmp", "comm", "paste",
         "join", "nl", "tac", "rev", "fold", "fmt", "pr", "column", "expand", "unexpand", "shuf", "split", "iconv",
         "tee", "ln", "dd", "install", "chmod", "md5sum", "sha1sum", "sha224sum", "sha256sum", "sha384sum",
         "sha512sum", "shasum", "cksum", "b2sum", "sum", "base32", "base64", "xxd", "od", "hexdump", "strings",
         "numfmt", "expr", "cal", "whoami", "id", "hostname", "uname", "nproc", "ps", "pgrep", "pidof", "uptime",
         "free", "host", "dig", "nslookup", "ping", "getent", "uuidgen", "mktemp", "rmdir", "gzip", "gunzip", "zcat",
         "bzip2", "bunzip2", "bzcat", "xz", "unxz", "xzcat", "zstd", "zstdcat", "tar", "zip", "unzip", "zipinfo",
-        "rsync", "scp", "yq", "xq", "dasel", "cloc", "tokei", "scc", "shellcheck", "yamllint", "ruff", "mypy",
-        "black", "isort", "pyright", "identify", "exiftool", "ffprobe", "pdftotext", "pdfinfo", "lsof", "json.tool",
+        "yq", "xq", "dasel", "tokei", "scc", "shellcheck", "yamllint", "ruff",
+        "black", "ffprobe", "pdftotext", "pdfinfo", "lsof", "json.tool",
         "true", "tput", "look", "ggrep", "gdate", "gstat", "ghead", "gtail", "gsort", "bat", "batcat", "eza",
     }
 )  # fmt: skip
@@ -72,6 +72,8 @@ _PATTERN = re.compile(r"[*?{}]|\[.")
 _MODULES = frozenset(
     {"pip", "pytest", "coverage", "nox", "tox", "poetry", "uv", "pipx", "invoke", "IPython", "ipykernel"}
 )
+_FROM = {"tar": re.compile(r"-?[a-zA-Z]*T|--(?:files|fi)"), "curl": re.compile(r"-[a-zA-Z]*K|--config")}
+"""Options that make a program read more options."""
 _RUNS_NEXT = ("-exec", "-execdir", "-ok", "-okdir", "-x", "-X", "--exec", "--exec-batch")
 FINDS = frozenset({"find", "gfind", "bfs", "fd", "fdfind"})
 
@@ -101,6 +103,9 @@ def check_known(words: Sequence[Word], functions: Sequence[str]) -> None:
     if base in READERS:
         check_code(base, words)
         _check_module(base, words)
+        told = next((word for word in words[1:] if not word.text.startswith("-")), None)
+        if base in ("bun", "deno") and told and told.text != "run" and not is_script(told):
+            raise _unknown(f"{base} {told.text}")
     elif name in ("make", "gmake"):
         _check_make(words)
     elif name == "git":
@@ -108,6 +113,8 @@ def check_known(words: Sequence[Word], functions: Sequence[str]) -> None:
             raise _unknown(f"git {command}".rstrip())
     elif name in BUILDS or name in _AFTER:
         _check_build(name, words)
+    elif name in _FROM and any(_FROM[name].match(word.text) for word in words[1:]):
+        raise Unreadable(f"`{name}` would read options or settings that an argument may be in")
     elif name not in DATA and not is_script(words[0]) and words[0].text not in functions:
         raise _unknown(name)
     for inner in executed(words):

@@ -41,7 +41,7 @@ def _is_touched(command: Simple, words: Sequence[Word], found: Read) -> bool:
 def _runs_files(words: Sequence[Word], found: Read) -> bool:
     """Whether a program runs files, or may by settings that it looks for in its folder."""
     name = name_of(words[0])
-    if name in ("ruff", "mypy", "black", "isort", "pyright"):
+    if name in ("ruff", "black"):
         return True
     if name in DATA or words[0].text in found.functions:
         return False

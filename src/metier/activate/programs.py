@@ -13,7 +13,7 @@ READERS = frozenset(
     {
         "python", "pypy", "ipython", "perl", "ruby", "node", "nodejs", "deno", "bun", "php", "lua", "luajit",
         "tclsh", "expect", "osascript", "pwsh", "powershell", "Rscript", "R", "julia", "scala", "groovy", "elixir",
-        "erl", "ghci", "runghc", "jshell", "swift", "racket", "guile", "sbcl", "clojure", "ts-node", "tsx", "pipx",
+        "erl", "ghci", "runghc", "jshell", "swift", "racket", "guile", "sbcl", "clojure", "ts-node", "tsx",
         "awk", "gawk", "mawk", "nawk", "sed", "gsed",
     }
 )  # fmt: skip
@@ -47,7 +47,7 @@ _WRAPPERS = {
 }  # fmt: skip
 """Programs that run another, and their short options that take a word of their own."""
 _STARTERS = frozenset({"npx", "bunx", "uvx"})
-_PROJECTS = frozenset({"uv", "poetry", "pipenv", "pdm", "rye", "hatch"})
+_PROJECTS = frozenset({"pipx", "uv", "poetry", "pipenv", "pdm", "rye", "hatch"})
 """Programs that run another by its name; these do so when they are told to `run`."""
 _START_FLAGS = frozenset({"--", "-y", "--yes", "-q", "--quiet", "--frozen", "--locked", "--no-sync"}) | {
     "--no-project", "--isolated", "--offline", "--no-install", "--script", "--prefer-offline",
@@ -60,7 +60,7 @@ _RUNS = frozenset(
         "use-compress-program", "compress-program", "upload-pack", "receive-pack", "upload-archive", "config-env",
         "open-files-in-pager", "extcmd", "use-askpass", "info-script", "new-volume-script", "unzip-command",
         "rcfile", "init-file", "split-string", "script-shell", "hostname-bin", "pager", "template", "wrapper",
-        "exec-batch", "expression", "tree-filter", "msg-filter",
+        "exec-batch", "strip-program", "expression", "tree-filter", "msg-filter",
     }
 )  # fmt: skip
 """Long options that name a program, whatever program has them."""

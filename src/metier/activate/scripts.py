@@ -14,11 +14,20 @@ _DOES = re.compile(
     re.IGNORECASE,
 )
 _PATH = re.compile(r"[\w./=:,-]*")
-_substitutes = re.compile(r"([sy])([^\w\s\\])((?:\\.|(?!\2)[^\\])*)\2((?:\\.|(?!\2)[^\\])*)\2([a-zA-Z0-9]*)", re.DOTALL)
-_address = re.compile(r"/(?:\\.|\[[^\]]*\]|[^/\\])*/")
-_label = re.compile(r"[:bt]\s*[a-zA-Z]\w*(?=[;\s}]|$)")
-_text = re.compile(r"[aic](?:\\|\s).*")
-_rest = re.compile(r"[\s\d;,{}!$~+pdqQ=PDnNgGhHxlIMbt]*")
+_OPENS = re.compile(r"\bopen\b|\bIO\b")
+"""In these, a file name that begins with `|` is a command."""
+_SET = r"\[\^?\]?(?:\[:\w+:\]|[^\]\n])*\]"
+_REGEX = rf"/(?:\\.|[^/\\\[\n]|{_SET})*/[IM]*"
+_FROM = rf"(?:\\.|{_SET}|(?!(?P={{0}}))[^\\\[])*(?P={{0}})"
+_TO = r"(?:\\.|(?!(?P={0}))[^\\])*(?P={0})"
+_sed = re.compile(
+    rf"[\s;{{}}]*(?:(?:\d+(?:~\d+)?|\$|{_REGEX})(?:\s*,\s*(?:[+~]?\d+|\$|{_REGEX}))?)?\s*!*\s*(?:\{{|(?:"
+    rf"s(?P<s>[^\w\s\\\[\]]){_FROM.format('s')}{_TO.format('s')}[gpIiMm0-9]*|"
+    rf"y(?P<y>[^\w\s\\\[\]]){_TO.format('y')}{_TO.format('y')}|"
+    r"[aic](?:\s|\\)[^\\\n]*(?=\n|\Z)|[:bt][ ]*[a-zA-Z0-9]*|[qQl]\s*\d*|[pdPDnNgGhHxzF=])?\s*(?=[;}\n]|\Z)[\s;}]*)",
+    re.DOTALL,
+)
+"""One command for sed of those that only change and print: its `e` runs, its `w` and `r` go to files."""
 
 
 def check_code(base: str, words: Sequence[Word]) -> None:
@@ -28,10 +37,10 @@ def check_code(base: str, words: Sequence[Word]) -> None:
             raise Unreadable(f"`{base}` may run or write what it reads; use only `s`, `p`, `d` and their like")
         return
     for word in words[1:]:
-        if base.endswith("awk"):
-            bad = _AWK.search(word.text)
-        else:
-            bad = None if _PATH.fullmatch(word.text) else _DOES.search(word.text)
+        code = "" if _PATH.fullmatch(word.text) else word.text
+        bad = (_AWK if base.endswith("awk") else _DOES).search(code)
+        if base in ("ruby", "perl"):
+            bad = bad or _OPENS.search(code)
         if bad and not word.tainted:
             raise Unreadable(f"the program for `{base}` may run what it is given: `{bad[0].strip()}`")
 
@@ -63,16 +72,11 @@ def _sed_scripts(words: Sequence[Word]) -> Iterator[str]:
 
 
 def _is_plain_sed(script: str) -> bool:
-    """Whether a script for sed only changes and prints; its `e` runs, its `w` writes."""
-    flags: list[str] = []
-
-    def one(found: re.Match[str]) -> str:
-        flags.append(found[5])
-        return ""
-
-    rest = _substitutes.sub(one, script)
-    if any(set(flag) & set("ew") for flag in flags):
-        return False
-    for form in (_address, _label, _text):
-        rest = form.sub("", rest)
-    return bool(_rest.fullmatch(rest))
+    """Whether a script for sed only changes and prints."""
+    at = 0
+    while at < len(script):
+        found = _sed.match(script, at)
+        if not found or found.end() == at:
+            return False
+        at = found.end()
+    return True
