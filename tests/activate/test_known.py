@@ -51,7 +51,7 @@ PIPES = [
     "uv run -", "uv run python", "poetry run python", "npx node", "awk '{print | \"sh\"}'", "awk '{system($0)}'", "setarch x86_64 sh",
     "awk '{ while ((\"date\" | getline x) > 0) print x }'", "sed 's/^/echo /e'", "sed 1e", "sed '1!e'", "sed -n '/x/w f'", "bc",
     "sed -e p -e e", "ld.so /bin/sh", "/lib64/ld-linux-x86-64.so.2 /bin/sh", "docker run -i alpine sh", "git fast-import", "ftp", "mail",
-    "{ unknown; }", "sed '/s/e;s/a/b/'", "sed 's/a/b/;e'", "tar cf o.tar -T -", "curl -K -", "ruby -ne 'puts open($_).read'", "gcc -x c -", "perl -ne 'system $_'", "python3 -c 'import sys; exec(sys.stdin.read())'", "ruby -ne 'eval $_'",
+    "{ unknown; }", "$HOME/bin/$TOOL", "./s*", "./{x,y}", "sed '/s/e;s/a/b/'", "sed 's/a/b/;e'", "tar cf o.tar -T -", "curl -K -", "ruby -ne 'puts open($_).read'", "gcc -x c -", "perl -ne 'system $_'", "python3 -c 'import sys; exec(sys.stdin.read())'", "ruby -ne 'eval $_'",
     "openssl", "npm exec node", "xargs prlimit", "xargs -n1 hyperfine", "../../bin/unknown/../setarch sh",
 ]  # fmt: skip
 
