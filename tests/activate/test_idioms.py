@@ -17,7 +17,7 @@ SOAK = bool(os.environ.get("METIER_SOAK"))
 TAKEN = [
     "git log $1",
     "git log --oneline -5 -- $1",
-    "git -C $1 status --short",
+    "git -C docs status --short $1",
     'git diff "$1"..HEAD --stat',
     "git commit -m '$ARGUMENTS'",
     "gh pr view $ARGUMENTS",
@@ -72,7 +72,7 @@ TAKEN = [
     "env LANG=C git log $1",
     "time -p git log $1",
     "command -v git && echo $1",
-    "cd $1 && git status --short",
+    "cd $1 && ls -l",
     "make $1",
     "npm test -- $ARGUMENTS",
     "npm run build -- --mode $1",

@@ -112,7 +112,9 @@ NAMES = st.sampled_from(
      "xargs", "xargs -I{}", "sed", "sed -n p", "awk '{print}'", "find .", "-exec", "-name", "grep x", "sh", "bash", "sh -s",
      "git log", "git", "perl -ne print", "perl -e", "eval", "command", "exec", "time -p", "set --", "trap", "local", "let x=",
      "file", "--", "-", "-c", "-e", "-f", "-s", "in", "for i in", "do", "done", "if", "then", "else", "fi", "case",
-     "esac", "a)", "*)", "{", "}", "!", "EOF", "mapfile", "source", ".", "/dev/stdin", "printf -v", "cd"],
+     "esac", "a)", "*)", "{", "}", "!", "EOF", "mapfile", "source", ".", "/dev/stdin", "printf -v", "cd",
+     "tee x", "cp", "mv x", "ln -s", "./x", "bash x", "make", "make -f", "$SHELL", "/bin/?h", "{sh,}", "sed s/a/b/e", "sed 1e", "nice",
+     "awk '{print|\"sh\"}'", "awk '{system($0)}'", "read -r PATH", "for PATH in", "printf -v PATH", "PATH=", "find . -exec", "git -C"],
 )  # fmt: skip
 GLUE = st.sampled_from(
     [" ", " ", " ", " ", " ", "\n", ";", "; ", " | ", " && ", " || ", " & ", "|&", "(", ")", "$(", ")", '"', "'", "`", "\\",
@@ -155,6 +157,13 @@ VALUES = st.lists(st.one_of(HOSTILE, HOSTILE, st.text(max_size=8)), min_size=0, 
 @example("[ $1 $2 ]", ("-v", "a[$(pwn)]"), "user")
 @example("echo $1 | bash 2>/dev/null", ("pwn",), "user")
 @example('case $1 in *) echo "x $2";; esac', ("x", "$(pwn)"), "user")
+@example("echo $1 | tee x; bash x", ("pwn",), "model")
+@example("echo $1 > x; mv x y; bash y", ("pwn",), "model")
+@example("echo $1 | awk '{print | \"sh\"}'", ("pwn",), "model")
+@example("echo $1 | sed 's/^/echo /e'", (";pwn",), "model")
+@example("echo $1 | /bin/?h", ("pwn",), "model")
+@example("echo $1 | bash //dev/stdin", ("pwn",), "model")
+@example("echo $1 | {sh,}", ("pwn",), "model")
 @example('echo "$(case x in *) echo "$1";; esac)"', ("$(pwn)",), "user")
 def test_no_command_runs_that_the_author_did_not_write(bench: Bench, command: str, values: tuple[str, ...], by: By):
     assume("\0" not in "".join(values))

@@ -25,7 +25,8 @@ def read(atoms: Sequence[Atom]) -> Read:
     commands = tuple(
         one._replace(fed=one.fed and not set(one.documents) & reader.tainted_documents) for one in reader.commands
     )
-    return Read("".join(reader.out), reader.env, commands, reader.reckons, reader.taken, reader.pours, reader.written)
+    first = Read("".join(reader.out), reader.env, commands, reader.reckons, reader.taken)
+    return first._replace(pours=reader.pours, written=reader.written, functions=reader.functions)
 
 
 class _Line:
@@ -118,6 +119,8 @@ class _Reader(Words):
             return _Line()
         text = next(one for one in _OPERATORS if self.looking_at(one))
         self.take(len(text))
+        if text == "(" and len(line.words) == 1 and self.looking_at(")"):
+            self.functions.append(line.words[0].text)
         self.finish(line, joined=text in ("&&", "||"))
         if patterns and text in (";;", ";&", ";;&"):
             patterns[-1] = True

@@ -9,7 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from .lexicon import HOLE, UNKNOWN, Read, Simple, Unreadable, Word
+from .known import check_known, check_name
+from .lexicon import HOLE, SETTING, UNKNOWN, Read, Simple, Unreadable, Word
+from .places import check_places
 from .programs import (
     NEVER,
     READERS,
@@ -48,11 +50,11 @@ _LONG_CODE = (
     "--import",
     "--file",
 )
-_ORDERS_OF = {"deno": ("run", "eval"), "bun": ("run", "x"), "pipx": ("run",)}
+_ORDERS_OF = {"deno": ("run", "eval"), "bun": ("run", "x")}
 """Words before the program, in a few of them."""
 _unary = re.compile(r"-[a-zA-Z]")
 _plain = re.compile(r"[\w. ,:/@+-]*")
-_input = re.compile(r"-|/dev/(?:stdin|fd/\d+)|/proc/[^/]+/fd/\d+")
+_input = re.compile(r"-|(?:.*/)?/*(?:dev|proc)/.*")
 
 
 def check(found: Read, by_user: bool) -> None:
@@ -61,7 +63,7 @@ def check(found: Read, by_user: bool) -> None:
         return
     if not all(map(_plain.fullmatch, found.env.values())) and (found.reckons or _reckons(found.commands)):
         raise Unreadable("it reckons, and an argument is no plain number or word")
-    moved = False
+    moved = tests = False
     for command in found.commands:
         check_settings(command.words)
         words = effective(command.words)
@@ -72,6 +74,11 @@ def check(found: Read, by_user: bool) -> None:
         moved = moved or (name_of(words[0]) in ("cd", "pushd") and any(word.tainted for word in words))
         for place in starts(words):
             _check_words(words[place:], command, found)
+        check_name(words[0])
+        begun, tests = tests, (tests or words[0].text == "[[") and words[-1].text != "]]"
+        if not begun and (any(word.tainted for word in words) or (found.pours and not command.fed)):
+            check_known(words, found.functions)
+    check_places(found)
 
 
 def names_of(found: Sequence[Simple]) -> Iterator[tuple[str, ...]]:
@@ -120,6 +127,7 @@ def _check_program(words: Sequence[Word], found: Read, moved: bool) -> None:
     first = words[0]
     name = name_of(first)
     if first.text in ("for", "select"):
+        _check_set(words[1:2])
         if any(word.text == "do" for word in words):
             raise Unreadable("it can't be told where the loop begins; write `in …;` before `do`")
         return
@@ -163,10 +171,12 @@ def _check_words(words: Sequence[Word], command: Simple, found: Read) -> None:
         raise Unreadable(f"`{name}` reads what it is given as commands")
     if name in _NAMES:
         _check_names(name, words[1:])
-    if not any(word.tainted for word in words):
-        return
+    if name in ("read", "getopts", "printf"):
+        _check_set(words[1:] if name != "printf" else words[1:3] if words[1:2] and words[1].text[:2] == "-v" else ())
     if name in ("make", "gmake") and not all(map(_plain.fullmatch, found.env.values())):
         raise Unreadable(f"`{name}` may run what an argument says")
+    if not any(word.tainted for word in words):
+        return
     if name == "tar" and (len(words) < 2 or words[1].tainted):
         raise Unreadable("an argument would choose what `tar` does")
     if name == "git":
@@ -219,6 +229,14 @@ def _check_names(name: str, words: Sequence[Word]) -> None:
         prompted = name == "read" and before in ("-p", "-t", "-n", "-d", "-u") and not word.loose
         if named and not prompted:
             raise Unreadable(f"`{name}` would take an argument for the name of a variable")
+
+
+def _check_set(words: Sequence[Word]) -> None:
+    """What may be an argument is put into no variable that decides what runs."""
+    for word in words:
+        name = re.sub("^-[a-z]", "", word.text)
+        if SETTING.fullmatch(name):
+            raise Unreadable(f"an argument would be the value of `{name}`, which decides what runs")
 
 
 def _may_be_option(word: Word) -> bool:

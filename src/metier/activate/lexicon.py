@@ -25,6 +25,17 @@ HARMLESS = frozenset({"git", "pwd", "date", "whoami", "hostname", "nproc", "unam
 """Programs whose output is the author's as long as their words are."""
 
 
+SETTING = re.compile(
+    r"(?:PATH|ENV|IFS|PS[0-4]|SHELL|HOME|XDG_CONFIG_HOME|CDPATH|BROWSER|VISUAL|PROMPT_COMMAND|GCONV_PATH|OPENSSL_CONF"
+    r"|CC|CXX|CPP|LD|AR|AS|MAKE\w*|MFLAGS|GZIP|VIRTUAL_ENV|SUDO_\w+|SSH_\w+|CLASSPATH|COMPILER_PATH|GCC_\w+|TERMINFO\w*"
+    r"|CARGO\w*|RUST\w*|GO(?:FLAGS|PATH|ROOT|ENV|TOOLCHAIN)|JAVA_\w+|AWK\w+|DOCKER_\w+|KUBECONFIG|AWS_CONFIG_FILE"
+    r"|RIPGREP_\w+|FZF_\w+|UV_\w+|PIP_\w+"
+    r"|\w*(?:PAGER|EDITOR|OPTS|OPTIONS|PRELOAD|LIBRARY_PATH|_COMMAND|LESSOPEN|LESSCLOSE|ASKPASS|WRAPPER)"
+    r"|(?:LD|DYLD|GIT|BASH|PYTHON|PERL5|RUBY|NODE|NPM_CONFIG|npm_config|METIER)\w*)"
+)
+"""Variables that decide what runs, or how."""
+
+
 class Unreadable(Exception):
     """A command that takes arguments and can't be given them safely; says why."""
 
@@ -73,7 +84,9 @@ class Read(NamedTuple):
     pours: bool = False
     """An argument may come out of a pipe, a here-document or a file."""
     written: list[str] | tuple[str, ...] = ()
-    """The files it writes."""
+    """The files it writes, each in three spellings."""
+    functions: list[str] | tuple[str, ...] = ()
+    """The functions it makes."""
 
 
 _name = re.compile(r"\$(?P<plain>[A-Za-z_]\w*)|\$\{(?P<braced>[A-Za-z_]\w*)\}|(?P<other>[A-Za-z_]\w*)")

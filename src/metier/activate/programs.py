@@ -6,15 +6,15 @@ import re
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
-from .lexicon import UNKNOWN, Unreadable, Word, is_assignment
+from .lexicon import SETTING, UNKNOWN, Unreadable, Word, is_assignment
 
 SHELLS = frozenset({"sh", "bash", "zsh", "dash", "ksh", "mksh", "ash", "fish", "csh", "tcsh", "rbash", "nu", "xonsh"})
 READERS = frozenset(
     {
-        "python", "pypy", "ipython", "perl", "ruby", "node", "nodejs", "deno", "bun", "php", "lua", "luajit", "tclsh",
-        "expect", "osascript", "pwsh", "powershell", "Rscript", "R", "julia", "scala", "groovy", "elixir", "erl",
-        "ghci", "runghc", "jshell", "swift", "racket", "guile", "sbcl", "clojure", "ts-node", "tsx", "npx", "uvx",
-        "bunx", "pipx", "awk", "gawk", "mawk", "nawk", "sed", "gsed",
+        "python", "pypy", "ipython", "perl", "ruby", "node", "nodejs", "deno", "bun", "php", "lua", "luajit",
+        "tclsh", "expect", "osascript", "pwsh", "powershell", "Rscript", "R", "julia", "scala", "groovy", "elixir",
+        "erl", "ghci", "runghc", "jshell", "swift", "racket", "guile", "sbcl", "clojure", "ts-node", "tsx",
+        "awk", "gawk", "mawk", "nawk", "sed", "gsed",
     }
 )  # fmt: skip
 """Programs that take code, or the name of a program: in an option, as their first operand, or from a pipe."""
@@ -46,19 +46,21 @@ _WRAPPERS = {
     "caffeinate": "tw", "busybox": "",
 }  # fmt: skip
 """Programs that run another, and their short options that take a word of their own."""
+_STARTERS = frozenset({"npx", "bunx", "uvx"})
+_PROJECTS = frozenset({"pipx", "uv", "poetry", "pipenv", "pdm", "rye", "hatch"})
+"""Programs that run another by its name; these do so when they are told to `run`."""
+_START_FLAGS = frozenset({"--", "-y", "--yes", "-q", "--quiet", "--frozen", "--locked", "--no-sync"}) | {
+    "--no-project", "--isolated", "--offline", "--no-install", "--script", "--prefer-offline",
+}  # fmt: skip
+_START_TAKES = frozenset({"--with", "--python", "-p", "--package", "--extra", "--group", "--from"})
 _FLAGS = frozenset({"--null", "--no-run-if-empty", "--foreground", "--preserve-status", "--ignore-environment", "--"})
-_SETTING = re.compile(
-    r"(?:PATH|ENV|IFS|PS[0-4]|SHELL|HOME|XDG_CONFIG_HOME|CDPATH|BROWSER|VISUAL|PROMPT_COMMAND|GCONV_PATH|OPENSSL_CONF"
-    r"|MAKEFLAGS|RUSTC_WRAPPER|\w*(?:PAGER|EDITOR|OPTS|OPTIONS|PRELOAD|LIBRARY_PATH|_COMMAND|LESSOPEN|LESSCLOSE)"
-    r"|(?:LD|DYLD|GIT|BASH|PYTHON|PERL5|RUBY|NODE|NPM_CONFIG|npm_config|METIER)\w*)"
-)
-"""Variables that decide what runs, or how."""
 _RUNS = frozenset(
     {
         "exec", "eval", "pre", "rsh", "rsh-command", "rsync-path", "checkpoint-action", "to-command", "exec-path",
         "use-compress-program", "compress-program", "upload-pack", "receive-pack", "upload-archive", "config-env",
-        "open-files-in-pager", "extcmd", "use-askpass", "info-script", "new-volume-script", "unzip-command", "rcfile",
-        "init-file", "split-string", "script-shell", "hostname-bin", "pager", "expression", "tree-filter", "msg-filter",
+        "open-files-in-pager", "extcmd", "use-askpass", "info-script", "new-volume-script", "unzip-command",
+        "rcfile", "init-file", "split-string", "script-shell", "hostname-bin", "pager", "template", "wrapper",
+        "exec-batch", "strip-program", "expression", "tree-filter", "msg-filter",
     }
 )  # fmt: skip
 """Long options that name a program, whatever program has them."""
@@ -69,7 +71,7 @@ _SHORT = {
     "zip": "T", "git clone": "cu", "git rebase": "x", "git difftool": "x", "git grep": "O", "git archive": "",
 }  # fmt: skip
 _LONG = {"split": ("filter",), "sed": ("file",), "wget": ("execute", "config"), "man": ("html", "preprocessor")}
-_FIND = re.compile(r"-(?:exec|execdir|ok|okdir|fprint\w*|fls|delete)")
+_FIND = re.compile(r"--?(?:exec|execdir|ok|okdir|fprint\w*|fls|delete)")
 _GIT_TAKES = ("-c", "-C", "--git-dir", "--work-tree", "--namespace")
 _READER_TAKES = {
     "sed": "efl", "gsed": "efl", "awk": "vFf", "mawk": "vFfW", "nawk": "vFf", "gawk": "vFfeil", "python": "WXcm",
@@ -98,6 +100,10 @@ def effective(words: Sequence[Word]) -> Sequence[Word]:
             place += 1
         elif name == "command" and len(words) > place + 1 and words[place + 1].text in ("-v", "-V"):
             break
+        elif name in _STARTERS or (
+            name in _PROJECTS and words[place + 1 : place + 2] and words[place + 1].text == "run"
+        ):
+            words, place = words[_after_flags(words, place + 1 + (name in _PROJECTS), name) :], 0
         elif name in _WRAPPERS:
             after = _after_options(words, place + 1, name)
             words = _filled(words[:after], words[after:]) if name == "xargs" else words[after:]
@@ -129,6 +135,16 @@ def _after_options(words: Sequence[Word], place: int, wrapper: str) -> int:
     return place
 
 
+def _after_flags(words: Sequence[Word], place: int, starter: str) -> int:
+    """Past the options of a program that runs another by its name."""
+    while place < len(words) and words[place].text.startswith("-") and words[place].text != "-":
+        text = words[place].text
+        if text not in _START_FLAGS | _START_TAKES or any(one.tainted for one in words[place : place + 2]):
+            raise Unreadable(f"what `{starter} {text}` runs can't be told; name the program right behind `{starter}`")
+        place += 2 if text in _START_TAKES else 1
+    return place
+
+
 def _filled(before: Sequence[Word], words: Sequence[Word]) -> Sequence[Word]:
     """What `xargs` runs, with the words from its input where it puts them: in place of a mark, or at the end."""
     texts = [word.text for word in before]
@@ -146,7 +162,7 @@ def check_settings(words: Sequence[Word]) -> None:
     for word in words:
         if is_assignment(word.text) and word.tainted:
             name = word.text.partition("=")[0].removesuffix("+")
-            if _SETTING.fullmatch(name):
+            if SETTING.fullmatch(name):
                 raise Unreadable(f"an argument would be the value of `{name}`, which decides what runs")
 
 
@@ -155,8 +171,8 @@ def runs_option(text: str, program: str) -> bool:
     if not text.startswith("-"):
         return False
     name = program.partition(" ")[0]
-    if name == "find" or name == "fd":
-        return bool(_FIND.match(text)) or (name == "fd" and text[:2] in ("-x", "-X"))
+    if name in ("find", "gfind", "bfs", "fd", "fdfind"):
+        return bool(_FIND.match(text)) or (name in ("fd", "fdfind") and text[:2] in ("-x", "-X"))
     if text.startswith("--"):
         given = text[2:].partition("=")[0]
         known = (*_RUNS, *_LONG.get(name, ()))
@@ -169,8 +185,8 @@ def git_command(words: Sequence[Word]) -> str:
     option = ""
     for word in words[1:]:
         if option or (word.text.startswith("-") and not word.leads):
-            if word.tainted and option not in ("-C", "--git-dir", "--work-tree"):
-                raise Unreadable("an argument would configure `git`")
+            if word.tainted:
+                raise Unreadable("an argument would choose the folder or the settings of `git`, which may run programs")
             option = word.text if not option and word.text in _GIT_TAKES else ""
             continue
         if word.tainted:

@@ -5,7 +5,20 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from .lexicon import ENVIRON, HARMLESS, HOLE, UNKNOWN, Atom, Simple, Unreadable, Value, Word, is_assignment, outer_names
+from .lexicon import (
+    ENVIRON,
+    HARMLESS,
+    HOLE,
+    SETTING,
+    UNKNOWN,
+    Atom,
+    Simple,
+    Unreadable,
+    Value,
+    Word,
+    is_assignment,
+    outer_names,
+)
 
 BLANK, META = " \t", "|&;()<>"
 _DEEPEST, _LONGEST_NAME = 40, 200
@@ -26,6 +39,7 @@ class Cursor:
         self.deep = 0
         self.taken: list[Value] = []
         self.written: list[str] = []
+        self.functions: list[str] = []
         self.outer = outer_names("".join(one if isinstance(one, str) else HOLE for one in atoms))
 
     def peek(self, ahead: int = 0) -> Atom:
@@ -227,6 +241,9 @@ class Words(Cursor):
         if inside in self.outer:
             return ENVIRON
         follows = inside.partition(":")[2][:1]
+        name = re.split(r"[^\w]", inside, maxsplit=1)[0]
+        if "=" in inside and SETTING.fullmatch(name):
+            raise Unreadable(f"`{name}` decides what runs, and would be set here")
         self.reckons = self.reckons or any(one in inside for one in "[!@") or follows not in ("", *"-=?+")
         return UNKNOWN
 
