@@ -23,6 +23,7 @@ BODY_LIMIT = 1.1
 LIST_LIMITS = {100: 4.0, 1_000: 5.0}
 COMPLETE_LIMIT = 3.0
 OTHERS_LIMIT = 15.0
+IMPORT_LIMIT = 1.2
 NAMED = 0.95
 """A skill that does not load may have no name to list; at least this share of them must."""
 
@@ -187,7 +188,7 @@ def process(plan: Plan) -> list[Row]:
     name = name_of(0)
     bare = Command("python -c pass", (sys.executable, "-c", "pass"))
     node = Command("node -e 0", ("node", "-e", "0"))
-    asked: list[tuple[Command, float]] = []
+    asked = [(Command("import metier", (sys.executable, "-c", "import metier")), IMPORT_LIMIT)]
     for size, limit in LIST_LIMITS.items():
         words = tuple(word.format(root=corpus(size)) for word in LIST)
         asked.append((Command(f"list, {size:,}", words, must_say=name), limit))

@@ -162,6 +162,7 @@ AUTHORING: dict[str, tuple[str, Callable[[Authoring], str]]] = {
 }
 """How each answer of `Authoring` is asked and told; an answer that is not here is told as it stands."""
 
+_IMPROVING = {"auto": "without anybody's help", "review": "when a person agrees", "off": "not at all"}
 SERVING: dict[str, tuple[str, Callable[[Serving], str]]] = {
     "listing": ("catalog", lambda one: _FORMAT[one.listing.format]),
     "order": ("order of the catalog", lambda one: "by name" if one.listing.alphabetical else "precedence, then path"),
@@ -179,6 +180,7 @@ SERVING: dict[str, tuple[str, Callable[[Serving], str]]] = {
     "limits": ("limits", lambda one: _limited(one.limits)),
     "history": ("`git_log` and `git_rollback`", lambda one: "yes" if one.history else "where an agent names them"),
     "plugins": ("skills of plugins", lambda one: _yes(one.plugins)),
+    "improving": ("skills of its roots that fail are improved", lambda one: _IMPROVING[one.improving]),
     "unlisted_agent": ("an agent that lists no skills gets", lambda one: one.unlisted_agent),
 }
 

@@ -68,6 +68,7 @@ _TOP = {
     "agent": "what agents may do (below)",
     "mcp": "MCP servers whose tools agents get (below)",
     "sandbox": "how programs of skills are kept apart from the machine (below)",
+    "improve": "what becomes of skills that fail (below)",
     "record": "how long the journals of runs are kept (below)",
     "config": "settings that skills ask for in `config.requiresConfig`, as you like",
 }
@@ -98,6 +99,10 @@ _PERMISSIONS = {
 }
 _SANDBOX = {
     "need": "`require`, `prefer` or `off`; otherwise `require` for skills of others, `prefer` for your own",
+}
+_IMPROVE = {
+    "mode": "`auto` (what passes its checks lands by itself), `review` (it waits for you) or `off`; otherwise `auto` in"
+    " the roots of Agenvoy and `review` elsewhere",
 }
 _MODEL = {
     "provider": "`anthropic`, `openai`, `openai-responses`, `google`, `ollama`, `llamacpp` or `compatible`",
@@ -202,6 +207,10 @@ def configuration() -> str:
         "## sandbox",
         "Only your own configuration is asked, never a project's.",
         _keys("sandbox.", ("need",), _SANDBOX),
+        "## improve",
+        "Only your own configuration is asked. [Improvement and its gates](../concepts/improvement.md) says what holds"
+        " in each.",
+        _keys("improve.", config.IMPROVE, _IMPROVE),
         "## models.NAME",
         "Only your own configuration is asked. A model is then called by this name: `metier run --model NAME`.",
         _keys("", config.MODEL, _MODEL),

@@ -7,7 +7,7 @@ from metier.runtime.agents import rules_of
 from metier.types.activation import ToolCall
 
 
-def command(text: str) -> ToolCall:
+def command(text: object) -> ToolCall:
     return ToolCall("c", "run_command", {"command": text})
 
 
@@ -42,12 +42,89 @@ def test_a_pattern_for_one_command_does_not_cover_several(rule, typed, covered):
     assert (says == "allow") == covered
 
 
-@pytest.mark.parametrize("typed", ["rm -rf x", "ls; rm -rf x", "true && rm  -rf x", "echo $(rm -rf x)"])
+@pytest.mark.parametrize(
+    "typed",
+    [
+        "rm -rf x",
+        "ls; rm -rf x",
+        "true && rm  -rf x",
+        "echo $(rm -rf x)",
+        ["rm", "-f", "x"],
+        "\\rm -f x",
+        "'rm' -f x",
+        'r"m" -f x',
+        "r\\\nm -f x",
+        "X=1 rm -f x",
+        "/bin/rm -f x",
+        "2>out rm -f x",
+        "env X=1 rm -f x",
+        "ls | xargs rm",
+        "find . -exec rm {} +",
+        "sh -c 'ls; rm -f x'",
+        "if true; then rm -f x; fi",
+        "f() { rm -f x; }; f",
+        'echo "a `rm -f x` b"',
+        "echo \"$(rm 'x y')\"",
+        "ls # it's\nrm -f x #'",
+    ],
+)
 def test_what_is_forbidden_is_forbidden_wherever_it_stands_in_a_command(typed):
     says, why = permission(allow=("run_command",), deny=("run_command(rm *)",)).says(command(typed))
 
     assert says == "deny"
     assert "rm *" in why
+
+
+@pytest.mark.parametrize(
+    "typed",
+    [
+        "$X -f x",
+        "{rm,-f,x}",
+        "/bin/r? -f x",
+        "cat <<E\n'\nE\nrm -f x #'",
+        "$'rm' -f x",
+        "rm 'unbalanced",
+        "echo rm -f x | sh",
+        "eval $X",
+        "case x in x) rm -f x;; esac; '",
+    ],
+)
+def test_what_may_turn_out_to_be_forbidden_is_asked_for(typed):
+    says, _ = permission(allow=("run_command",), deny=("run_command(rm *)",)).says(command(typed))
+
+    assert says in ("ask", "deny")
+
+
+def test_options_before_what_a_program_is_told_to_do_hide_it_from_no_rule():
+    rules = permission(allow=("run_command",), deny=("run_command(git push*)",))
+
+    assert rules.says(command("git -C . push"))[0] == "ask"
+    assert rules.says(command("git add push.py"))[0] == "allow"
+
+
+@pytest.mark.parametrize("typed", ["echo 'a; rm x'", "git commit -m 'rm old things'", "grep -rn rm src", "[ -f x ]"])
+def test_what_only_speaks_of_a_forbidden_command_is_not_forbidden(typed):
+    assert permission(allow=("run_command",), deny=("run_command(rm *)",)).says(command(typed))[0] == "allow"
+
+
+@pytest.mark.parametrize(
+    ("typed", "covered"),
+    [
+        ("git status && git log", True),
+        ("git log | head -n 3", True),
+        ("git log | sh", False),
+        ("'git /x'", False),
+        ("./git status", False),
+        ("X=1 git status", False),
+        (["git", "log", "a b"], True),
+        (["git log"], False),
+        ("git log # it's\nrm x #'", False),
+    ],
+)
+def test_of_several_commands_each_must_be_covered_by_its_own_words(typed, covered):
+    rules = permission(allow=("run_command(git *)", "run_command(head *)"))
+
+    assert (rules.says(command(typed))[0] == "allow") == covered
 
 
 def test_a_no_counts_before_all_and_a_wish_to_be_asked_before_a_yes():

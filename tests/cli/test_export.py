@@ -66,6 +66,21 @@ def test_a_site_has_an_index_with_digests_and_archives_without_a_wrapper(out):
                 assert archive.getnames() == FILES
 
 
+def test_a_site_offers_no_skill_that_the_standard_rejects(out):
+    out.skill("odd", "---\nname: Odd Name\ndescription: Odd.\n---\nOdd.\n")
+    said = out.say("export", "--all", "--as", "well-known", "--out", "site")
+    index = json.loads((out.project / "site/.well-known/agent-skills/index.json").read_text())
+
+    assert said.code == 0, said.err
+    assert "left out  Odd Name: " in said.out
+    assert "Odd Name" not in [one["name"] for one in index["skills"]]
+    assert "greet" in [one["name"] for one in index["skills"]]
+    refused = out.say("export", "Odd Name", "--as", "well-known", "--out", "other")
+    assert refused.code == 4
+    assert "metier validate" in refused.err
+    assert not (out.project / "other").exists()
+
+
 def test_a_plugin_is_read_as_one(out):
     said = out.say("export", "--all", "--as", "plugin", "--name", "my-tools", "--out", "plugin")
     out.configure(f'plugins = ["{out.project}/plugin"]\n')

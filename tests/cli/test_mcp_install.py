@@ -59,6 +59,28 @@ def test_comments_and_permissions_stay_and_removing_gives_the_old_file_back(desk
     assert stat.S_IMODE(file.stat().st_mode) == 0o640
 
 
+def test_a_file_that_others_share_holds_no_path_of_this_machine(desk):
+    desk.program("metier")
+    desk.say("mcp", "install", "zed", "--scope", "project", "--yes")
+
+    assert '"command": "metier"' in (desk.project / ".zed/settings.json").read_text()
+
+
+def test_a_no_leaves_everything_as_it_is(desk):
+    said = desk.answering("mcp", "install", "gemini", answer="n\n")
+
+    assert said.code == 4
+    assert "nothing was written" in said.out
+    assert not (desk.home / ".gemini/settings.json").exists()
+
+
+def test_a_port_that_is_none_is_said_to_be_none(desk):
+    said = desk.say("mcp", "--http", "--port", "99999")
+
+    assert said.code == 2
+    assert "99999" in said.err
+
+
 def test_codex_gets_a_table_and_loses_it_again(desk):
     file = desk.home / ".codex" / "config.toml"
     file.parent.mkdir()

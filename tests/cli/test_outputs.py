@@ -112,6 +112,7 @@ def test_doctor_says_what_stands_and_what_does_not(furnished, desk):
         "scripts",
         "git",
         "configuration",
+        "locks",
         "skills",
     ]
     assert "`limitz` is not a setting" in said.out

@@ -7,6 +7,7 @@ import sys
 import pytest
 from tests.cli.desk import Desk
 
+from metier.faces.cli.app import COMMANDS, SECTIONS
 from metier.runtime import open as open_library
 
 
@@ -103,7 +104,7 @@ def test_a_real_bash_completes_commands_options_and_names(desk):
         assert completed(desk, "metier why ") == ["deliver", "deploy", "summarise"]
         assert completed(desk, "metier status sum") == ["summarise"]
         assert completed(desk, f"metier --root {desk.skills} show su") == ["summarise"]
-    assert completed(desk, "metier st") == ["status"]
+    assert completed(desk, "metier statu") == ["status"]
     assert "--json" in completed(desk, "metier list --")
     assert "--dialect" in completed(desk, "metier --d")
     assert completed(desk, "metier catalog --format ") == [
@@ -208,7 +209,7 @@ def test_trust_is_given_listed_and_taken_back(desk):
     desk.skill("runs", "---\nname: runs\ndescription: d\n---\n!`date`\n", under=theirs)
     assert desk.say("trust", "--list").out == "You trust no project yet.\n"
     said = desk.say("trust")
-    assert said.out == f"Trusted: {desk.project}\n  prose  nothing in it runs\n  runs   `date`\n"
+    assert said.out == f"prose  nothing in it runs\nruns\n  `date`\nTrusted: {desk.project}\n"
     assert "2 ready" in desk.say("list").out
     assert desk.say("trust", "--list").out == f"{desk.project}\n"
     assert json.loads(desk.say("trust", "--list", "--json").out) == {str(desk.project): {"skills": 2}}
@@ -218,6 +219,47 @@ def test_trust_is_given_listed_and_taken_back(desk):
     assert "no longer trusted" in desk.say("trust", "--remove").out
     assert "was not trusted" in desk.say("trust", "--remove").out
     assert "2 untrusted" in desk.say("list").out
+
+
+def test_trust_shows_everything_that_runs_whole_and_what_is_new_of_it(desk):
+    theirs = desk.project / ".agents/skills"
+    text = "---\nname: runs\ndescription: d\n---\n!`date`\n"
+    folder = desk.skill("runs", text, under=theirs).parent
+    desk.say("trust")
+    grants = (
+        "permissions:\n  network: true\n  write: [~/a-folder-with-quite-a-long-name-so-that-no-line-would-hold-it]\n"
+    )
+    (folder / "SKILL.md").write_text(
+        text.replace("description: d\n", f"description: d\n{grants}") + "```!\nls\nrm x\n```\n"
+    )
+    (folder / "scripts").mkdir()
+    (folder / "scripts/go.sh").write_text("true\n")
+    said = desk.say("trust").out
+
+    assert "\n  `date`\n" in said
+    assert "\n  new `ls\n    rm x`\n" in said
+    assert "\n  new scripts/go.sh\n" in said
+    assert "so-that-no-line-would-hold-it" in said
+
+
+def test_at_a_terminal_trust_is_asked_for_after_it_was_shown(desk):
+    desk.skill("runs", "---\nname: runs\ndescription: d\n---\n!`date`\n", under=desk.project / ".agents/skills")
+    no = desk.answering("trust", answer="n\n")
+    assert (no.code, "`date`" in no.out, "nothing was trusted" in no.out + no.err) == (4, True, True)
+    assert desk.say("trust", "--list").out == "You trust no project yet.\n"
+    assert desk.answering("trust", answer="y\n").code == 0
+    assert str(desk.project) in desk.say("trust", "--list").out
+
+
+def test_skills_in_roots_that_the_configuration_adds_are_shown_before_they_are_trusted(desk):
+    desk.skill("own", under=desk.project / ".agents/skills")
+    desk.skill("hid", "---\nname: hid\ndescription: d\n---\n!`date`\n", under=desk.project / "more")
+    (desk.project / ".metier").mkdir()
+    (desk.project / ".metier/config.toml").write_text("roots = ['more']\n")
+    no = desk.answering("trust", answer="y\nn\n")
+    assert no.out.index("hid") < no.out.index("`date`")
+    assert no.code == 4
+    assert desk.say("trust", "--list").out == "You trust no project yet.\n"
 
 
 def test_the_projects_configuration_counts_only_when_it_is_trusted(desk):
@@ -231,3 +273,27 @@ def test_the_projects_configuration_counts_only_when_it_is_trusted(desk):
     said = desk.say("list").out
     assert "1 ready" in said
     assert "changed-since-trust" in said
+
+
+def test_the_help_has_every_command_once(desk):
+    listed = [name for names in SECTIONS.values() for name in names.split()]
+    assert sorted(listed) == sorted(COMMANDS)
+    said = desk.say("--help").out
+    assert all(f"\n  {name} " in said for name in COMMANDS)
+
+
+@pytest.mark.parametrize(("said", "meant"), [("untrust", "trust --remove"), ("uninstall", "remove"), ("lsit", "list")])
+def test_what_another_tool_calls_a_command_is_answered_by_ours(desk, said, meant):
+    assert f"did you mean `{meant}`?" in desk.say(said).err
+
+
+def test_a_group_without_a_command_says_what_there_is(desk):
+    said = desk.say("models")
+    assert said.code == 0
+    assert "\n  list " in said.out
+
+
+def test_a_skill_that_a_person_names_wrongly_is_unknown(desk):
+    desk.skill("greet")
+    said = desk.say("script", "gret", "x.sh")
+    assert (said.code, "no skill is called `gret`" in said.err, "greet" in said.err) == (3, True, True)

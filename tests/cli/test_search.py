@@ -86,3 +86,13 @@ def test_lint_names_keyword_lists_and_stolen_prompts(stocked):
     said = stocked.say("lint", str(thief.parent))
     assert "it would be chosen before `code-review` for “review my code”" in said.out
     assert "[trigger-interference]" in said.out
+    assert "[trigger-interference]" in stocked.say("lint").out
+
+
+def test_lint_holds_many_skills_against_each_other_when_it_is_asked_to(stocked):
+    stocked.skill("review-my-code", description="Review my code, look for bugs, review my code.")
+    for number in range(20):
+        stocked.skill(f"other-{number}", description=f"Tunes the piano of house number {number}.")
+
+    assert "[trigger-interference]" not in stocked.say("lint").out
+    assert "it would be chosen before `code-review`" in stocked.say("lint", "--overlap").out

@@ -102,6 +102,22 @@ def test_nothing_that_it_starts_outlives_it(start: str, ends: bool, marker: str,
     assert alive(marker) == []
 
 
+def test_a_launcher_that_may_open_no_file_any_more_still_finds_what_was_started(marker: str, tmp_path: Path):
+    script = """
+import os, resource, sys
+if not os.fork():
+    os.setsid()
+    if not os.fork():
+        os.execvp("sh", ["sh", "-c", "touch ready; while :; do sleep 0.1; done", sys.argv[1]])
+    os._exit(0)
+while not os.path.exists("ready"): pass
+resource.prlimit(os.getppid(), resource.RLIMIT_NOFILE, (0, 0))
+"""
+    ran = run(py(script, marker, cwd=tmp_path, seconds=30))
+    assert (ran.status, ran.timed_out, ran.note) == (0, False, "")
+    assert alive(marker) == []
+
+
 def test_at_its_time_it_is_asked_to_end_and_its_last_words_are_kept():
     ran = run(sh("trap 'echo bye; exit 3' TERM; echo hello; while :; do sleep 0.05; done", seconds=0.4))
     assert (ran.status, ran.stdout, ran.timed_out) == (3, "hello\nbye\n", True)
@@ -116,6 +132,8 @@ def test_what_stopped_itself_is_ended_too():
     ran = run(sh("echo partial; kill -STOP $$", seconds=0.4))
     assert (ran.stdout, ran.timed_out) == ("partial\n", True)
     assert ran.status in (-15, -9)
+    asked = run(sh("trap 'echo bye; exit 3' TERM; echo partial; kill -STOP $$; sleep 60", seconds=0.4))
+    assert (asked.status, asked.stdout, asked.timed_out) == (3, "partial\nbye\n", True)
 
 
 def test_leaving_with_0_when_asked_to_end_is_a_timeout_all_the_same():

@@ -98,6 +98,13 @@ CALLS = {
     "init_module": 175,
     "memfd_create": 319,
     "shmget": 29,
+    "shmat": 30,
+    "shmctl": 31,
+    "semget": 64,
+    "semctl": 66,
+    "msgget": 68,
+    "msgctl": 71,
+    "move_pages": 279,
 }
 
 
@@ -192,6 +199,56 @@ def test_it_signals_nothing_outside(desk: Desk):
     finally:
         victim.kill()
         victim.wait()
+
+
+REACH = """
+import os, resource, sys
+victim = int(sys.argv[1])
+tries = (
+    lambda: resource.prlimit(victim, resource.RLIMIT_CPU, (1, 1)),
+    lambda: os.setpriority(os.PRIO_PROCESS, victim, 19),
+    lambda: os.sched_setaffinity(victim, os.sched_getaffinity(0)),
+    lambda: os.sched_setscheduler(victim, os.SCHED_IDLE, os.sched_param(0)),
+    lambda: resource.prlimit(os.getppid(), resource.RLIMIT_NOFILE, (0, 0)),
+)
+for one in tries:
+    try:
+        one()
+        print("done")
+    except OSError:
+        print("refused")
+resource.setrlimit(resource.RLIMIT_CORE, (0, 0)), os.nice(1), os.sched_setaffinity(0, os.sched_getaffinity(0))
+"""
+
+
+def test_it_changes_no_limit_and_no_priority_of_another(landlocked: Desk):
+    victim = subprocess.Popen(["/bin/sleep", "60"], start_new_session=True)
+    try:
+        assert landlocked.says(py(REACH, str(victim.pid))).split() == ["refused"] * 5
+        assert victim.poll() is None
+    finally:
+        victim.kill()
+        victim.wait()
+
+
+def test_a_file_that_was_opened_to_be_read_stays_as_it_is(desk: Desk):
+    script = """
+import fcntl, os, sys
+opened = os.open(sys.argv[1], os.O_RDONLY)
+tries = (
+    lambda: os.fchmod(opened, 0o4777),
+    lambda: os.fchown(opened, os.getuid(), os.getgid()),
+    lambda: os.setxattr(opened, "user.x", b"1"),
+    lambda: fcntl.ioctl(opened, 0x40086602, (0x40).to_bytes(8, "little")),
+)
+for one in tries:
+    try:
+        one()
+        print("done")
+    except OSError:
+        print("refused")
+"""
+    assert desk.says(py(script, str(desk.skill / "SKILL.md"))).split() == ["refused"] * 4
 
 
 def test_it_sees_no_process_but_its_own(bubble: Desk):

@@ -2,6 +2,7 @@
 
 import os
 import resource
+import subprocess
 from dataclasses import replace
 from pathlib import Path
 
@@ -87,6 +88,55 @@ def test_the_work_folder_holds_no_more_files_than_its_limit(held: Desk):
     script = "import itertools\nfor name in itertools.count(): open(str(name), 'x').close()"
     ran = held.run(py(script, seconds=60), held.box(limits=SMALL))
     assert (ran.status, ran.note) == (-9, "disk: more than 500 files in the work folder")
+
+
+def test_files_without_a_name_count_as_well(held: Desk):
+    script = """
+import os, time
+kept = []
+for name in map(str, range(6)):
+    kept.append(open(name, "wb"))
+    os.unlink(name)
+    kept[-1].write(bytes(20 << 20))
+    kept[-1].flush()
+time.sleep(60)
+"""
+    ran = held.run(py(script, seconds=60), held.box(limits=SMALL))
+    assert (ran.status, ran.note) == (-9, "disk: more than 64 MiB in the work folder")
+
+
+FILLED = """
+import os, socket, time
+kept = []
+for _ in range(8):
+    if not os.fork(): break
+try:
+    while True:
+        kept += socket.socketpair()
+        for one in kept[-2:]:
+            one.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 22)
+            one.setblocking(False)
+            try:
+                while True: one.send(bytes(1 << 16))
+            except BlockingIOError: pass
+except OSError: pass
+time.sleep(60)
+"""
+
+
+def test_memory_that_waits_in_sockets_counts_as_well(desk: Desk):
+    watched = replace(desk, machine=desk.machine._replace(groups=False))
+    ran = watched.run(py(FILLED, seconds=60), watched.box(limits=SMALL))
+    assert (ran.status, ran.note) == (-9, "oom: more than 150 MiB of memory")
+
+
+def test_nothing_stays_in_a_control_group():
+    with keeping.group(SMALL) as found:
+        if found is None:
+            pytest.skip("no control group can be made here")
+        left = subprocess.Popen(["/bin/sleep", "60"], start_new_session=True)
+        found.add(left.pid)
+    assert left.wait(10) == -9
 
 
 @pytest.mark.parametrize("folder", ["/tmp", "/dev/shm"])

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from tests.host.boxes import Desk, program, py, sh
+from tests.world import python
 
 from metier.host import sandbox
 from metier.host.sandbox.view import PRIVATE, PROTECTED, view
@@ -117,7 +118,7 @@ def test_a_link_out_of_a_grant_leads_nowhere(desk: Desk):
     assert may(desk, "r", desk.work / "out/key") == [False]
 
 
-@pytest.mark.parametrize("name", [*PROTECTED])
+@pytest.mark.parametrize("name", [name for name in PROTECTED if "/" not in name])
 @pytest.mark.parametrize("there", ["a folder", "a file", "missing"])
 def test_what_other_programs_take_orders_from_stays_as_it_is_in_a_writable_grant(bubble: Desk, name: str, there: str):
     path = bubble.project / name
@@ -142,12 +143,80 @@ def test_what_other_programs_take_orders_from_stays_as_it_is_in_a_writable_grant
     assert {one.name for one in bubble.project.iterdir()} <= {"code.txt", "beside", "decoy", name}
 
 
+def test_a_repository_within_the_repository_stays_as_it_is_too(bubble: Desk):
+    for name in ("sub/.git/hooks", "deep/er/.claude", "deep/src"):
+        (bubble.project / name).mkdir(parents=True)
+    (bubble.project / "sub/.git/config").write_text("mine")
+    script = """
+        echo evil > sub/.git/config; echo evil > sub/.git/hooks/pre-commit; mv sub/.git sub/gone; rm -rf sub/.git
+        echo evil > deep/er/.claude/settings.json; echo fine > deep/src/code; echo fine > AGENTS.md
+    """
+    box = bubble.box(write=(bubble.project,))
+    assert bubble.run(sh(f"({script}) 2>&1; true", cwd=bubble.project), box).status == 0
+    assert (bubble.project / "sub/.git/config").read_text() == "mine"
+    assert os.listdir(bubble.project / "sub/.git/hooks") == os.listdir(bubble.project / "deep/er/.claude") == []
+    assert (bubble.project / "deep/src/code").exists()
+    assert (bubble.project / "AGENTS.md").exists()
+
+
+def test_an_agents_folder_is_guarded_where_the_folder_around_it_is_there(bubble: Desk):
+    (bubble.project / "workspace").mkdir()
+    script = "mkdir -p workspace/agents; echo x > workspace/agents/a.md; mkdir extensions; echo x > workspace/b"
+    assert bubble.run(sh(f"{script}; true", cwd=bubble.project), bubble.box(write=(bubble.project,))).status == 0
+    assert os.listdir(bubble.project / "workspace") == ["b"]
+    assert (bubble.project / "extensions").is_dir()
+
+
+def test_a_folder_of_skills_that_is_granted_itself_can_be_written(bubble: Desk):
+    (bubble.project / "skills").mkdir()
+    box = bubble.box(write=(bubble.project, bubble.project / "skills"))
+    assert may(bubble, "w", bubble.project / "skills/new", box=box) == [True]
+
+
+def test_every_folder_of_a_project_that_skills_and_agents_are_read_from_is_guarded():
+    from metier.dialects import ALL
+    from metier.sources.trusted import AGENTS
+
+    places = [root.path for dialect in ALL.values() for root in dialect.serving.roots] + [
+        f"{{ancestor}}/{folder}" for folder in AGENTS
+    ]
+    inside = [place.removeprefix("{ancestor}/") for place in places if place.startswith("{ancestor}/")]
+    assert [one for one in inside if not any(f"{one}/".startswith(f"{name}/") for name in PROTECTED)] == []
+    assert len(inside) > 6
+
+
 def test_placeholders_of_a_run_that_was_killed_go_with_the_next(bubble: Desk):
     left = bubble.project / ".claude"
     left.mkdir()
     left.chmod(0o1555)
     assert bubble.run(sh("true"), bubble.box(write=(bubble.project,))).status == 0
     assert not left.exists()
+
+
+KILLED = """
+import os, sys, threading
+from metier.host import sandbox
+from metier.types.running import Box, Permissions, Program
+work, project, state = sys.argv[1:]
+box = Box("require", work=work, permissions=Permissions(write=(project,)))
+program = Program(("sh", "-c", "touch up; sleep 60"), work, {"PATH": "/usr/bin:/bin"})
+machine = sandbox.Machine(landlock=False, state=state)
+threading.Thread(target=lambda: sandbox.run(program, box, machine), daemon=True).start()
+while not os.path.exists(work + "/up"): pass
+os.kill(os.getpid(), 9)
+"""
+
+
+def test_placeholders_of_a_metier_that_was_killed_go_with_the_next_run_anywhere(bubble: Desk, tmp_path: Path):
+    state, other = tmp_path / "state", tmp_path / "other"
+    other.mkdir()
+    killed = python(KILLED, str(bubble.work), str(bubble.project), str(state))
+    assert killed.returncode == -9, killed.stderr
+    assert (bubble.project / ".bashrc").is_dir()
+    noting = replace(bubble, machine=bubble.machine._replace(state=str(state)))
+    assert noting.run(sh("true"), noting.box(write=(other,))).status == 0
+    assert os.listdir(bubble.project) == ["code.txt"]
+    assert os.listdir(state / "placeholders") == []
 
 
 def test_an_empty_folder_of_the_users_stays(bubble: Desk):
@@ -209,10 +278,10 @@ def test_a_protected_thing_that_is_a_link_is_refused(bubble: Desk):
 
 
 def test_a_skill_inside_a_writable_grant_stays_as_it_is(bubble: Desk):
-    skill = bubble.project / "skills/one"
+    skill = bubble.project / "tools/one"
     skill.mkdir(parents=True)
     box = replace(bubble.box(write=(bubble.project,)), skill=str(skill))
-    assert may(bubble, "w", skill / "new", bubble.project / "skills/new", box=box) == [False, True]
+    assert may(bubble, "w", skill / "new", bubble.project / "tools/new", box=box) == [False, True]
 
 
 def test_landlock_refuses_to_guard_what_it_can_not_and_says_so_where_that_will_do(landlocked: Desk):
@@ -243,6 +312,14 @@ def test_secrets_of_a_home_that_may_be_read_are_hidden(tmp_path: Path):
     seen = view(program("true", cwd=home), Box("require", permissions=Permissions(read=(str(home),))), "", [str(home)])
     kinds = {one.path.removeprefix(f"{home}"): one.kind for one in seen.seen}
     assert kinds == {"": "read", "/.ssh": "hide", "/.aws": "hide", "/.netrc": "hide"}
+
+
+def test_what_is_both_hidden_and_guarded_is_hidden(tmp_path: Path):
+    home = tmp_path / "home"
+    (home / ".metier").mkdir(parents=True)
+    allowed = Permissions(write=(str(home),))
+    seen = view(program("true", cwd=home), Box("require", permissions=allowed), "", [str(home)])
+    assert {one.path: one.kind for one in seen.seen}[f"{home}/.metier"] == "hide"
 
 
 def test_a_link_does_not_lead_past_what_is_hidden_and_is_there_itself(desk: Desk):

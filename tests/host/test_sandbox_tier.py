@@ -166,6 +166,17 @@ def test_a_profile_that_lacks_one_thing_is_found_out(
     assert caught in {one.name for one in footing.checks if not one.held}, footing.reason
 
 
+KEY = "from metier.host.sandbox import Machine, probe; import sys; print(sys.modules[probe.__module__]._key(Machine()))"
+
+
+def test_what_was_found_on_the_machine_is_not_believed_in_a_container():
+    inside = subprocess.run(["unshare", "-m", sys.executable, "-c", KEY], capture_output=True, text=True)
+    if inside.returncode:
+        pytest.skip(f"no namespace can be made here: {inside.stderr}")
+    plain = [subprocess.run([sys.executable, "-c", KEY], capture_output=True, text=True).stdout for _ in range(2)]
+    assert plain[0] == plain[1] != inside.stdout
+
+
 def test_what_was_found_is_remembered_until_something_changes(bubble: Desk, tmp_path: Path):
     state = tmp_path / "state"
     calls = tmp_path / "calls"

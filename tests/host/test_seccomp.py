@@ -87,5 +87,44 @@ def test_modes_by_path_are_changed_only_where_they_may_be(machine: str):
     assert answer(seccomp.build(False, modes=False, machine=machine), machine, CHMOD[machine]) == errno.EPERM
 
 
+@pytest.mark.parametrize("name", ["fchmod", "fchown", "fsetxattr", "fremovexattr"])
+def test_an_open_file_is_no_way_around_what_its_path_is_refused(machine: str, name: str):
+    number = {**seccomp._MODES, **seccomp._MARKS}[name][machine == "aarch64"]
+    assert answer(seccomp.build(False, machine=machine), machine, number) == 0
+    assert answer(seccomp.build(False, modes=False, marks=False, machine=machine), machine, number) == errno.EPERM
+
+
+@pytest.mark.parametrize("request_", seccomp._REQUESTS)
+def test_nothing_that_changes_a_file_is_asked_of_an_open_one(machine: str, request_: int):
+    assert answer(seccomp.build(False, machine=machine), machine, IOCTL[machine], 3, request_) == errno.EPERM
+
+
+@pytest.mark.parametrize("name", seccomp._BY_ID)
+def test_only_its_own_limits_and_schedule_are_a_programs_to_set(machine: str, name: str):
+    number = seccomp._BY_ID[name][machine == "aarch64"]
+    program = seccomp.build(False, others=False, machine=machine)
+    assert answer(program, machine, number, 0) == 0
+    assert answer(program, machine, number, 4711) == errno.EPERM
+    assert answer(seccomp.build(False, machine=machine), machine, number, 4711) == 0
+
+
+@pytest.mark.parametrize("name", seccomp._BY_KIND)
+def test_only_its_own_priority_is_a_programs_to_set(machine: str, name: str):
+    numbers, everything = seccomp._BY_KIND[name]
+    number = numbers[machine == "aarch64"]
+    program = seccomp.build(False, others=False, machine=machine)
+    assert answer(program, machine, number, everything - 2, 0) == 0
+    assert answer(program, machine, number, everything - 2, 4711) == errno.EPERM
+    assert answer(program, machine, number, everything, 0) == errno.EPERM
+
+
+def test_how_much_waits_in_a_socket_is_passed_over_and_nothing_is_hidden_from_the_watch(machine: str):
+    program = seccomp.build(True, machine=machine)
+    steps = [value for code, _, _, value in struct.iter_unpack("=HBBI", program) if code == 0x06]
+    assert 0x00050000 in steps
+    assert answer(program, machine, {"x86_64": 157, "aarch64": 167}[machine], 4, 0) == errno.EPERM
+    assert answer(program, machine, {"x86_64": 157, "aarch64": 167}[machine], 1, 9) == 0
+
+
 def test_an_unknown_processor_has_no_filter():
     assert not seccomp.is_known("riscv64")

@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -304,6 +305,10 @@ def test_an_edit_while_the_improver_works_is_left_alone(desk: Desk):
 def test_killed_at_random_moments_history_stays_whole_and_loses_nothing(desk: Desk, tmp_path: Path):
     folder = added(desk, tmp_path)
     first = versions(desk)[-1]["rev"]
+    (folder / "SKILL.md").write_text("---\nname: thing\ndescription: d\n---\nedit\n")
+    began = time.monotonic()
+    assert desk.say("rollback", "thing", first).code == 0
+    usual = time.monotonic() - began
     chance = random.Random(11)
     known = 0
     killed = 0
@@ -316,7 +321,7 @@ def test_killed_at_random_moments_history_stays_whole_and_loses_nothing(desk: De
             stderr=subprocess.DEVNULL, start_new_session=True,
         )  # fmt: skip
         try:
-            running.wait(chance.uniform(0.05, 0.9))
+            running.wait(chance.uniform(usual * 0.2, usual * 1.2))
         except subprocess.TimeoutExpired:
             os.killpg(running.pid, signal.SIGKILL)
             running.wait()

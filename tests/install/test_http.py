@@ -1,5 +1,6 @@
 """Downloads: https only, to addresses that may be called, bounded in size and time, checked before they are opened."""
 
+import contextlib
 import hashlib
 import json
 import socket
@@ -47,6 +48,32 @@ def test_a_redirect_to_another_private_host_is_refused_even_if_the_first_was_nam
         pytest.raises(Refused, match="private network"),
     ):
         download(f"{server.url}/x", str(tmp_path / "a"), Reach(private=True))
+
+
+def test_a_head_that_comes_a_little_at_a_time_has_no_more_time_than_the_rest(tmp_path: Path):
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        gone = threading.Event()
+
+        def drip() -> None:
+            caller, _ = server.accept()
+            with caller, contextlib.suppress(OSError):
+                caller.recv(1000)
+                caller.sendall(b"HTTP/1.1 200 OK\r\n")
+                for number in range(60):
+                    caller.sendall(b"X-%d: a\r\n" % number)
+                    if gone.wait(0.1):
+                        return
+                caller.sendall(b"Content-Length: 1\r\n\r\nx")
+
+        thread = threading.Thread(target=drip)
+        thread.start()
+        try:
+            url = f"http://127.0.0.1:{server.getsockname()[1]}/x"
+            with pytest.raises(HostError, match="took too long"):
+                download(url, str(tmp_path / "a"), Reach(insecure=True, private=True, seconds=1.0))
+        finally:
+            gone.set()
+            thread.join()
 
 
 def test_redirects_end_somewhere(tmp_path: Path, trusting: Path):
@@ -160,14 +187,14 @@ def test_a_proxy_that_can_not_be_used_is_said_without_its_password(proxy: str):
 def test_a_proxy_that_is_not_there_is_said(tmp_path: Path):
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    with pytest.raises(HostError, match="through 127.0.0.1"):
+    with pytest.raises(HostError, match="can't be reached through"):
         read("https://example.invalid/x", Reach(env={"HTTPS_PROXY": f"127.0.0.1:{port}"}))
 
 
 def test_archives_are_added_through_the_proxy_of_the_environment(desk: Desk, repo: Repo, certificate: Path):
     from tests.install.test_add import packed
 
-    data = packed(repo, ".zip", "skills")
+    data = packed(repo)["zip"]
     with serving(files({"/s.zip": data}), certificate) as server, proxying() as (proxy, seen):
         said = desk.say("add", f"{server.url}/s.zip", "--yes", HTTPS_PROXY=f"http://{proxy}", **server.env)
     assert said.code == 0, said.err

@@ -242,7 +242,7 @@ def test_sync_brings_back_what_the_lock_says_to_the_byte(desk: Desk, repo: Repo,
     repo.commit()
     change_bytes(pdf)
     add_file(pdf)
-    said = desk.say("sync")
+    said = desk.say("sync", "--force")
     assert (said.code, said.out) == (0, "pdf: placed\n")
     assert {path: path.read_bytes() for path in pdf.rglob("*") if path.is_file()} == before
     shutil.rmtree(pdf)

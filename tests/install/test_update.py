@@ -201,15 +201,6 @@ def test_folders_and_archives_are_updated_too(desk: Desk, tmp_path: Path):
     assert "two" in (desk.skills / "local/SKILL.md").read_text()
 
 
-def test_a_frozen_skill_stays_frozen_after_an_update(desk: Desk, repo: Repo, pdf: Path):
-    assert desk.say("freeze", "skills/skills/pdf").code == 0
-    repo.skill("skills/pdf", body="Changed.\n")
-    repo.commit()
-    assert desk.say("update", "--yes").code == 0
-    (pdf / "reference.md").write_text("edited\n")
-    assert desk.say("show", "pdf").code == 3
-
-
 def test_updating_what_is_not_installed_says_so(desk: Desk):
     assert desk.say("update").out == "Nothing that came from elsewhere is installed.\n"
     assert desk.say("update", "nothing").code == 2

@@ -128,9 +128,11 @@ def test_nothing_of_the_users_git_has_a_say(repository: str, skill: Path, tmp_pa
     said = python(code, repository, str(skill), env={
         "HOME": str(home), "GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "core.hooksPath",
         "GIT_CONFIG_VALUE_0": str(hooks), "GIT_DIR": str(tmp_path), "GIT_INDEX_FILE": str(tmp_path / "i"),
+        "GIT_OBJECT_DIRECTORY": str(tmp_path / "elsewhere"),
     })  # fmt: skip
     assert "Version" in said.stdout, said.stderr
     assert not (tmp_path / "owned").exists()
+    assert not (tmp_path / "elsewhere").exists()
 
 
 def test_evidence_is_never_interpreted_and_shows_no_control_characters(repository: str, skill: Path):
@@ -164,6 +166,13 @@ def test_skills_do_not_disturb_each_other(repository: str, tmp_path: Path):
     assert [found.rev for found in history.versions(repository, "a")] == [first.rev]
     assert [found.rev for found in history.versions(repository, "a/b")] == [second.rev]
     assert [found.rev for found in history.since(repository, first.rev)] == [second.rev]
+
+
+def test_a_skill_that_is_a_link_is_kept_as_what_it_leads_to(repository: str, skill: Path):
+    (skill.parent / "linked").symlink_to(skill)
+    kept = keep(repository, skill.parent / "linked", "add")
+    assert kept is not None
+    assert list(history.files(repository, "linked", kept.rev)) == ["SKILL.md"]
 
 
 def test_blame_says_which_run_a_line_came_from(repository: str, skill: Path):

@@ -86,3 +86,17 @@ def test_a_file_that_makes_no_sense_is_refused(tmp_path, lines, part):
     said = desk.say("batch", str(calls(desk, *lines)))
     assert said.code == 2
     assert part in said.err
+
+
+def test_where_a_daemon_runs_it_makes_the_runs_of_a_trial(tmp_path):
+    with shop(tmp_path, [Says("Pear."), Says("Plum.")]) as one:
+        folder = one.desk.skill("fruit", description="Knows fruit.").parent
+        rows = [{"id": number, "prompt": "Which?", "checks": [{"contains": "Pear"}]} for number in range(2)]
+        (folder / "evals").mkdir()
+        (folder / "evals" / "evals.json").write_text(json.dumps({"evals": rows}))
+        one.start()
+        one.until(lambda: "works as" in one.said())
+        said = one.desk.say("eval", "fruit", "--model", "mine", "--runs", "1", "--jobs", "1", "--json")
+        assert said.code == 0, said.err
+        assert json.loads(said.out)["intervals"]["with_skill"]["pass_rate"] == 0.5
+        assert [worker.name for worker in runs.workers(one.engine)] == ["daemon"]

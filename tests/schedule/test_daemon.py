@@ -200,7 +200,8 @@ def test_a_stale_lock_file_with_the_number_of_a_living_process_names_nobody(tmp_
             assert holder is not None
             assert holder.pid == os.getpid()
         assert machine.ask_to_stop(machine.Holder(other.pid, "12345"), 1)
-        assert other.poll() is None
+        with pytest.raises(subprocess.TimeoutExpired):
+            other.wait(0.5)
     finally:
         other.communicate()
 

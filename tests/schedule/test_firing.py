@@ -115,7 +115,7 @@ def test_one_shots_fire_once_and_what_went_well_is_in_the_bin_and_what_did_not_i
         assert (firing.state, firing.note) == ("finished", "All tidy.")
         one.until(lambda: not tidy.exists())
         assert (tidy.parent / ".Trash" / tidy.name / "SKILL.md").exists()
-        assert book.schedules(one.engine) == []
+        one.until(lambda: book.schedules(one.engine) == [])
         [journal] = one.journals()
         kinds = [event["event"] for event in journal if event["event"] in ("heard", "used", "ended")]
         assert kinds == ["heard", "used", "used", "ended"]

@@ -13,6 +13,7 @@ import acp
 import pytest
 from acp import RequestError, connect_to_agent, run_agent, text_block
 from acp.schema import AllowedOutcome, DeniedOutcome, EnvVariable, McpServerStdio, RequestPermissionResponse
+from tests.served.raw import METIER
 from tests.shop import Shop
 from tests.world import SOURCE, write_skill
 
@@ -233,3 +234,20 @@ def test_the_command_speaks_nothing_but_protocol(shop):
 
     assert answer["result"]["agentInfo"]["name"] == "metier"
     assert (rest, process.returncode) == ("", 0)
+
+
+def test_without_an_editor_at_the_other_end_it_says_so(shop, tmp_path):
+    with (tmp_path / "out").open("wb") as out:
+        said = subprocess.run(
+            [*METIER, "acp"],
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=subprocess.PIPE,
+            cwd=shop.world.project,
+            env={**shop.world.variables, "PATH": os.environ["PATH"]},
+            timeout=120,
+        )
+
+    assert said.returncode == 2
+    assert b"not those of an editor" in said.stderr
+    assert b"Traceback" not in said.stderr

@@ -1,23 +1,37 @@
 """The server over HTTP, a process of its own: who may ask, and that it withstands the rest."""
 
+import asyncio
 import http.client
 import json
 import os
 import re
+import socket
 import stat
 import subprocess
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import anyio
 import httpx2
 import pytest
+import uvicorn
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 from tests.served.raw import METIER
 from tests.shop import Shop, make_shop
+from tests.world import World
+from uvicorn.server import ServerState
+
+from metier.act.permission import Permission
+from metier.faces.mcp.http import Patient
+from metier.runtime.acting import agent_for
+from metier.testing import Script
+from metier.types.activation import ToolCall
+from metier.types.errors import HostError
 
 INITIALIZE = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "raw", "version": "1"}}
 
@@ -83,6 +97,43 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     finally:
         process.terminate()
         process.wait(30)
+
+
+def test_half_sent_requests_without_a_token_keep_nobody_out(served):
+    with ExitStack() as held:
+        for _ in range(600):
+            one = held.enter_context(socket.create_connection(("127.0.0.1", served.port), 30))
+            with suppress(OSError):  # it may have had to make room
+                one.sendall(b"POST /mcp HTTP/1.1\r\nHost: ")
+
+        assert served.ask(message("initialize", **INITIALIZE))[0] == 200
+
+
+def test_who_has_no_token_is_hung_up_on(served):
+    assert served.ask(message("initialize", **INITIALIZE), Authorization="")[2]["Connection"] == "close"
+
+
+def test_a_connection_that_does_not_say_what_it_wants_is_closed():
+    class Hasty(Patient):
+        seconds = 0.05
+
+    async def main() -> bytes:
+        config = uvicorn.Config(lambda scope: None, log_level="critical", lifespan="off")
+        config.load()
+        server = await asyncio.get_running_loop().create_server(
+            lambda: Hasty(config, ServerState(), {}), "127.0.0.1", 0
+        )
+        async with server:
+            reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
+            writer.write(b"POST /mcp HTTP/1.1\r\nHost: ")
+            try:
+                return await asyncio.wait_for(reader.read(1), 30)
+            except ConnectionError:
+                return b""
+            finally:
+                writer.close()
+
+    assert asyncio.run(main()) == b""
 
 
 def test_a_client_of_the_official_sdk_lists_calls_reads_and_gets_prompts(served):
@@ -183,3 +234,25 @@ def test_a_port_that_is_taken_is_said(served):
     assert done.returncode == 5
     assert f"can't listen on 127.0.0.1:{served.port}" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_an_agent_uses_a_server_by_its_address_and_one_without_the_word_is_named(served: Served, tmp_path: Path):
+    home, project = tmp_path / "home", tmp_path / "project"
+    state = home / ".metier"
+    state.mkdir(parents=True)
+    project.mkdir()
+    table = f'[mcp.far]\nurl = "http://127.0.0.1:{served.port}/mcp"\n'
+    (state / "config.toml").write_text(table + f'headers = {{ Authorization = "Bearer {served.token}" }}\n')
+    world = World(home, project, state)
+    tool = ToolCall("1", "mcp__far__skill_use", {"skill_name": "greet"})
+    model = Script([tool, "Done."])
+    agent = replace(agent_for(world.open(), model), rules=Permission(otherwise="allow"))  # type: ignore[arg-type]
+    ended = agent.run("look there")
+
+    assert ended.text == "Done."
+    assert any(one.name.startswith("mcp__far__") for one in model.requests[0].tools)
+    assert not model.requests[1].messages[-1].failed
+
+    (state / "config.toml").write_text(table)
+    with pytest.raises(HostError, match="far"):
+        agent_for(world.open(), Script(["x"])).start().tools()  # type: ignore[arg-type]

@@ -276,16 +276,18 @@ def test_its_own_commands_answer(world: World):
     drive(world, act)
 
 
-def test_without_a_model_it_opens_and_says_how_to_get_one(world: World):
+@pytest.mark.parametrize("model", ["nobody", ""])
+def test_without_a_model_it_opens_and_says_how_to_get_one(world: World, model: str):
     async def go() -> str:
-        app = ChatApp(Agent(world.open(), "nobody"), watch=False)
+        app = ChatApp(Agent(world.open(), model), watch=False)
         async with app.run_test(size=(80, 24)) as pilot:
             await pilot.pause()
             await type_(pilot, "/")
             assert offered(app)[0] == "code-review"
             return shown(app)
 
-    assert "model" in asyncio.run(go())
+    told = asyncio.run(go())
+    assert "metier models get" in told if not model else "nobody" in told
 
 
 def test_what_was_activated_is_an_event_and_counts_as_use(world: World):
@@ -381,3 +383,19 @@ def test_what_fills_the_window_tells_the_ranked_part_and_what_is_not_listed(worl
         assert "stand at the end of it, ranked" in told
 
     drive(world, act, ["Woven."])
+
+
+def test_a_small_model_is_named_for_what_it_is_with_the_way_to_a_better_one(world: World):
+    async def go() -> str:
+        app = ChatApp(Agent(world.open(), Script(["Hm."], name="local:tiny")), watch=False)
+        async with app.run_test(size=(80, 24)) as pilot:
+            await pilot.pause()
+            await type_(pilot, "hello")
+            await pilot.press("enter")
+            await idle(app, pilot)
+            return shown(app)
+
+    told = asyncio.run(go())
+    assert "local:tiny" in told
+    assert "a small model that runs here" in told
+    assert "/model anthropic:" in told

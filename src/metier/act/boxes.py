@@ -15,7 +15,7 @@ from ..types.event import Answered, Asked, Decision, Event, Steps, T
 from ..types.model import Model, Reply, Request, Stop
 from ..types.tool import Answer
 from ..types.usage import NOTHING_USED, Usage
-from .permission import Permission, Rule, fits, subject, written
+from .permission import Permission, Rule, Spot, aim_of, allowing, spot_of, subject, written
 from .rules import ALIASES, PARAMETERS
 from .toolset import Ending, Toolset
 
@@ -60,12 +60,12 @@ def _renamed(given: Mapping[str, object], others: Mapping[str, str], known: froz
     return found
 
 
-def limited(inner: Toolset, rules: Sequence[Rule]) -> Toolset:
+def limited(inner: Toolset, rules: Sequence[Rule], spot: Callable[[ToolCall], Spot] = spot_of) -> Toolset:
     """An agent calls nothing that its own list of tools does not cover, whatever others allow."""
     names = frozenset(tool.name for tool in inner.tools)
 
     def call(wanted: ToolCall) -> Steps[Answer]:
-        if wanted.name in names and not any(fits(rule, wanted, strict=True) for rule in rules):
+        if wanted.name in names and allowing(rules, aim_of(wanted, spot(wanted))) is None:
             only = ", ".join(written(rule) for rule in rules if fnmatchcase(wanted.name, rule.tool))
             return Answer(f"Not allowed: this agent may call {only} and nothing else of {wanted.name}.", True)
         return (yield from inner.call(wanted))
@@ -83,6 +83,8 @@ class Approval:
     """The tools that active skills were granted."""
     key: Callable[[ToolCall], str] = lambda call: f"{call.name} {subject(call)}"
     """What a decision is remembered by: for a skill's program, the digest of the skill."""
+    spot: Callable[[ToolCall], Spot] = spot_of
+    """Where a call leads."""
     remembered: Callable[[str], bool] = lambda key: False
     remember: Callable[[str], None] = lambda key: None
 
@@ -94,7 +96,7 @@ def approved(inner: Toolset, approval: Approval) -> Toolset:
     def call(wanted: ToolCall) -> Steps[Answer]:
         if wanted.name not in names:
             return (yield from inner.call(wanted))  # which says so
-        say, why = approval.permission.says(wanted, approval.granted())
+        say, why = approval.permission.says(wanted, approval.granted(), approval.spot(wanted))
         if say == "deny":
             told = f"Not allowed: {wanted.name} is forbidden by {why}. Find another way, or say what you need."
             return Answer(told, error=True, reason="refused")

@@ -8,6 +8,7 @@ from xml.sax.saxutils import quoteattr
 
 from ..types.activation import Activation, Message, ToolCall
 from ..types.dialect import Serving
+from ..types.running import SCRIPTS
 from ..types.text import flat
 
 MOST_RESOURCES = 50
@@ -79,8 +80,9 @@ def _folder(activation: Activation) -> str:
 def _files(resources: Sequence[str]) -> str:
     """The skill's files by kind, sorted, with the tools that reach them."""
     ordered = sorted(resources)
-    scripts = [path.removeprefix("scripts/") for path in ordered if path.startswith("scripts/")]
-    others = [path for path in ordered if not path.startswith("scripts/")]
+    runnable = [path for path in ordered if path.startswith("scripts/") and path.endswith(SCRIPTS)]
+    scripts = [path.removeprefix("scripts/") for path in runnable]
+    others = [path for path in ordered if path not in set(runnable)]
     lines = []
     if scripts:
         lines += [f"Available scripts: {_named(scripts)}", "Use skill_run_script to execute them."]

@@ -52,5 +52,6 @@ AGENVOY = Dialect(
         commands=Commands(matching="tail", scheduled=True, manual_run=MANUAL_RUN, manual_extra="附加指令："),
         history=True,
         plugins=False,
+        improving="auto",
     ),
 )

@@ -14,7 +14,7 @@ from typing import BinaryIO, NamedTuple, TypeAlias
 
 from ..types.errors import HostError, Refused
 from .inner import check_together, inner_path
-from .tar import Member, Plain, members
+from .tar import Member, Plain, could_be_tar, members
 from .writing import filling
 
 Progress: TypeAlias = Callable[[str, int, int], None]
@@ -114,8 +114,10 @@ def _reader(file: BinaryIO, size: int, bounds: Bounds) -> Read:
         opened = lambda: _inflated(file, bz2.BZ2Decompressor)  # noqa: E731
     elif head == b"\xfd7zXZ\x00":
         opened = lambda: _inflated(file, lambda: lzma.LZMADecompressor(memlimit=67_108_864))  # noqa: E731
-    else:
+    elif could_be_tar(head + file.read(506)):
         opened = lambda: _chunks(file)  # noqa: E731
+    else:
+        raise Refused("it is not an archive", "zip and tar are, plain or with gzip, bzip2 or xz; fetch it anew")
 
     def read(whole: bool) -> Iterator[tuple[Member, Iterator[bytes]]]:
         file.seek(0)

@@ -30,6 +30,10 @@ class Database:
         self.silent = ""
         """Why it fell silent, or nothing: `damaged`, `locked`, or `unwritable: why`."""
 
+    def __del__(self) -> None:
+        """A connection holds on to itself: without this its files stay open until somebody looks for garbage."""
+        self.close()
+
     def rows(self, query: str, values: Sequence[Any] = ()) -> list[Any]:
         if self.silent:
             return []

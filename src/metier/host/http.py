@@ -4,21 +4,26 @@ from __future__ import annotations
 
 import contextlib
 import http.client
+import io
 import os
 import socket
 import ssl
 from base64 import b64encode
 from collections.abc import Iterator, Mapping
+from functools import partial
 from hashlib import sha256
 from ipaddress import ip_address
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urljoin, urlsplit
 
 from ..types.errors import HostError, Refused
 from .archive import Progress
 from .clock import monotonic
 from .proxy import Proxy, proxy_for
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
 
 _HOPS = 5
 _PAUSE = 20.0
@@ -55,9 +60,10 @@ def download(url: str, path: str, reach: Reach, progress: Progress | None = None
     try:
         with open(path, "xb") as file:
             found, size = sha256(), 0
-            with _answer(url, reach) as (where, response):
+            until = monotonic() + reach.seconds
+            with _answer(url, reach, until) as (where, response):
                 total = _length(response, reach.most)
-                for piece in _pieces(response, monotonic() + reach.seconds):
+                for piece in _pieces(response, until):
                     size += len(piece)
                     if size > reach.most:
                         raise Refused(f"{url} has more than {reach.most} bytes", "nothing was placed")
@@ -78,13 +84,46 @@ def download(url: str, path: str, reach: Reach, progress: Progress | None = None
 
 def read(url: str, reach: Reach) -> tuple[str, bytes]:
     """A small document, and where it was in the end."""
-    with _answer(url, reach) as (where, response):
+    until = monotonic() + reach.seconds
+    with _answer(url, reach, until) as (where, response):
         data = b""
-        for piece in _pieces(response, monotonic() + reach.seconds):
+        for piece in _pieces(response, until):
             data += piece
             if len(data) > reach.most:
                 raise Refused(f"{url} has more than {reach.most} bytes", "nothing was placed")
         return where, data
+
+
+class _Timely(http.client.HTTPResponse):
+    """An answer that is whole in time, its head too: a server that says a little at a time gains nothing by it."""
+
+    def __init__(self, until: float, sock: socket.socket, debuglevel: int = 0, method: str | None = None) -> None:
+        super().__init__(sock, debuglevel, method)
+        self.fp.close()
+        self.fp = io.BufferedReader(_Clocked(sock, until))
+
+
+class _Clocked(io.RawIOBase):
+    def __init__(self, sock: socket.socket, until: float) -> None:
+        self.sock, self.until = sock, until
+        self.raw = sock.makefile("rb", buffering=0)
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Buffer) -> int | None:
+        left = self.until - monotonic()
+        if left <= 0:
+            raise TimeoutError("it took too long")
+        self.sock.settimeout(min(left, _PAUSE))
+        try:
+            return self.raw.readinto(buffer)
+        except TimeoutError as error:
+            raise TimeoutError("it took too long" if left < _PAUSE else "the server fell silent") from error
+
+    def close(self) -> None:
+        self.raw.close()
+        super().close()
 
 
 def _pieces(response: http.client.HTTPResponse, until: float) -> Iterator[bytes]:
@@ -108,7 +147,7 @@ def _length(response: http.client.HTTPResponse, most: int) -> int:
 
 
 @contextlib.contextmanager
-def _answer(url: str, reach: Reach) -> Iterator[tuple[str, http.client.HTTPResponse]]:
+def _answer(url: str, reach: Reach, until: float) -> Iterator[tuple[str, http.client.HTTPResponse]]:
     """The first answer that is no redirect.  Each hop is judged like the first, and may not go down to http."""
     first = urlsplit(url).hostname
     for hop in range(_HOPS + 1):
@@ -130,6 +169,7 @@ def _answer(url: str, reach: Reach) -> Iterator[tuple[str, http.client.HTTPRespo
             if proxy is not None and parts.scheme == "http":
                 target, headers = f"http://{parts.netloc.rpartition('@')[2]}{target}", headers | proxy.headers
             try:
+                connection.response_class = partial(_Timely, until)  # type: ignore[assignment]  # it is called, no more
                 connection.request("GET", target, headers=headers)
                 response = connection.getresponse()
             except (OSError, http.client.HTTPException) as error:
@@ -170,9 +210,8 @@ def _through(proxy: Proxy, scheme: str, host: str, port: int, private: bool) -> 
         _judge(host, _addresses(host, port), private)
     if scheme == "http":
         return http.client.HTTPConnection(proxy.host, proxy.port, timeout=_PAUSE)
-    connection = http.client.HTTPSConnection(
-        proxy.host, proxy.port, timeout=_PAUSE, context=ssl.create_default_context()
-    )
+    proven = ssl.create_default_context()
+    connection = http.client.HTTPSConnection(proxy.host, proxy.port, timeout=_PAUSE, context=proven)
     connection.set_tunnel(host, port, proxy.headers)
     try:
         connection.connect()
@@ -181,9 +220,8 @@ def _through(proxy: Proxy, scheme: str, host: str, port: int, private: bool) -> 
         raise HostError(f"{host} can't prove who it is: {error}", "nothing was fetched") from error
     except OSError as error:
         connection.close()
-        raise HostError(
-            f"{host} can't be reached through {proxy.host}:{proxy.port}: {error}", "check the proxy"
-        ) from error
+        way = f"{proxy.host}:{proxy.port}"
+        raise HostError(f"{host} can't be reached through {way}: {error}", "check the proxy") from error
     return connection
 
 

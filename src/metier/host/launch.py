@@ -24,6 +24,8 @@ _SUBREAPER, _DEATH, _NO_NEW, _SECCOMP, _SECURE_BITS, _AMBIENT = 36, 1, 38, 22, 2
 _RESTRICT, _ADD_RULE, _CREATE = 446, 445, 444
 _CAP_HEADER = 0x20080522
 _started: list[int] = []
+_own: list[int] = []
+"""The list of our own children, held open: who reaches us could take away our right to open files."""
 
 
 def main() -> None:
@@ -32,6 +34,11 @@ def main() -> None:
     os.set_inheritable(report, False)
     null = os.open(os.devnull, os.O_RDWR)
     os.dup2(null, 0)
+    try:
+        _own.append(os.open(f"/proc/self/task/{os.getpid()}/children" if _LINUX else os.devnull, os.O_RDONLY))
+    except OSError as error:
+        os.write(report, f"failed what it starts can't be found: {error}".encode())
+        return
     _prctl(_SUBREAPER, 1)
     _prctl(_DEATH, int(_signal.SIGUSR1))
     _signal.signal(_signal.SIGTERM, lambda *_: _signal_all(_signal.SIGTERM))
@@ -121,12 +128,12 @@ def _signal_all(number: int) -> None:
             _send(-pid, number)
         return
     if number == _signal.SIGTERM:
-        for pid in list(beneath(os.getpid())):
+        for pid in _all():
             _send(pid, _signal.SIGTERM)
             _send(pid, _signal.SIGCONT)
         return
     seen: set[int] = set()
-    while new := [pid for pid in beneath(os.getpid()) if pid not in seen]:
+    while new := [pid for pid in _all() if pid not in seen]:
         seen.update(new)
         for pid in new:
             _send(pid, _signal.SIGSTOP)
@@ -139,6 +146,12 @@ def _send(pid: int, number: int) -> None:
         os.kill(pid, number)
     except OSError:
         pass  # it is gone, or not ours to signal
+
+
+def _all() -> list[int]:
+    """Everything beneath us.  Of our own children we always know, and what they leave behind becomes our own."""
+    children = [int(word) for word in os.pread(_own[0], 1 << 20, 0).split()]
+    return children + [pid for child in children for pid in beneath(child)]
 
 
 def beneath(pid: int) -> Iterator[int]:

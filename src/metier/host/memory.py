@@ -6,6 +6,10 @@ import contextlib
 import gc
 from collections.abc import Iterator
 
+_MOST_UNSEEN = 300_000
+_unseen = 0
+"""How many things were taken for old without a look since the last look at everything."""
+
 
 @contextlib.contextmanager
 def making_many() -> Iterator[None]:
@@ -16,4 +20,17 @@ def making_many() -> Iterator[None]:
         yield
     finally:
         if collecting:
+            _grow_old()
             gc.enable()
+
+
+def _grow_old() -> None:
+    """Take what was made for old: nobody looks at it twice for being young, only now and then with all the rest."""
+    global _unseen
+    _unseen += gc.get_count()[0]
+    if _unseen > _MOST_UNSEEN:
+        _unseen = 0
+        gc.collect()
+    elif not gc.get_freeze_count():  # else somebody keeps things frozen, and they would thaw
+        gc.freeze()
+        gc.unfreeze()

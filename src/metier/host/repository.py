@@ -23,7 +23,7 @@ NOTHING = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
 """The empty tree."""
 _NONE = "0" * 40
 _SECONDS = 120
-_commit = re.compile(r"[0-9a-f]{40}").fullmatch
+_whole = re.compile(r"[0-9a-f]{40}").fullmatch
 _PASSED_OVER = frozenset({"__pycache__", ".git"})
 _FIXED = (
     *HARDENED, ("core.fsync", "committed,loose-object,reference"), ("core.logAllRefUpdates", "false"),
@@ -104,7 +104,11 @@ def _sweep(folder: str) -> None:
 
 
 def looked(folder: str) -> dict[str, Seen] | None:
-    """Every file and link beneath a folder, by path, but for what git and Python keep there; None where it is gone."""
+    """Every file and link beneath a folder, by path, but for what git and Python keep there; None where it is gone.
+
+    Only the folder itself may be a link: whoever made it says that the skill lies elsewhere.
+    """
+    folder = os.path.realpath(folder)
     if not os.path.lexists(folder):
         return None
     found: dict[str, Seen] = {}
@@ -237,7 +241,7 @@ def commit(one: Repository, old: str, step: Step, message: str, at: int) -> str:
 def head(one: Repository) -> str:
     """The newest commit; empty where there is none."""
     found = (paths.read_text_file(f"{one.folder}/{REF}", 100) or "").strip()
-    if _commit(found):
+    if _whole(found):
         return found
     return _git(one, "for-each-ref", "--format=%(objectname)", REF).decode().strip()
 

@@ -34,6 +34,20 @@ def make_folder(path: str) -> None:
             ) from error
 
 
+def next_folder(above: str, name: str) -> str:
+    """A new folder `name-1`, `name-2`, …: the first that nobody has."""
+    make_folder(above)
+    number = 1
+    while True:
+        try:
+            os.mkdir(f"{above}/{name}-{number}", 0o700)
+            return f"{above}/{name}-{number}"
+        except FileExistsError:
+            number += 1
+        except OSError as error:
+            raise HostError(f"{above} can't be written: {error.strerror}", "choose another folder", above) from error
+
+
 def _missing(path: str) -> list[str]:
     """The folders to make for a folder to be there, the outermost first."""
     missing = []

@@ -11,11 +11,13 @@ from hashlib import sha256
 
 from ..types.errors import HostError
 from ..types.installed import FileMark
+from .clock import now_ns
 from .paths import MOST_FILES
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | os.O_NOFOLLOW
 _READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY | os.O_NOFOLLOW
 _AT_CWD, _EXCHANGE = -100, 2
+_DAY = 86_400 * 10**9
 
 
 def exchange(one: str, other: str) -> bool:
@@ -103,6 +105,33 @@ def names(path: str) -> list[str]:
         return sorted(os.listdir(path))
     except OSError:
         return []
+
+
+def touched(path: str) -> bool:
+    """Whether a file is there; it counts as new from now on."""
+    try:
+        os.utime(path, follow_symlinks=False)
+    except OSError:
+        return os.path.lexists(path)
+    return True
+
+
+def days_old(path: str) -> float:
+    """Since something was made or last changed; 0 where it is not there."""
+    try:
+        return max(0.0, (now_ns() - os.lstat(path).st_mtime_ns) / _DAY)
+    except OSError:
+        return 0.0
+
+
+def size_of_tree(path: str) -> int:
+    """Bytes of all files beneath a folder, links not followed."""
+    total = 0
+    for at, _, files in os.walk(path):
+        for name in files:
+            with contextlib.suppress(OSError):
+                total += os.lstat(f"{at}/{name}").st_size
+    return total
 
 
 def marks(path: str) -> dict[str, FileMark]:

@@ -55,6 +55,11 @@ class Plain:
             yield piece
 
 
+def could_be_tar(start: bytes) -> bool:
+    """Whether a file begins as a tar does: a whole block, with a number where its sum belongs."""
+    return len(start) == _BLOCK and not start[148:156].strip(b"01234567 \0")
+
+
 def members(stream: Plain) -> Iterator[tuple[Member, Iterator[bytes]]]:
     """Each member with its bytes; those not taken are passed over."""
     long_name, size = "", -1

@@ -109,7 +109,10 @@ def _refuse_existing(wish: Wish, names: Sequence[str]) -> None:
     for name in names:
         there = f"{wish.ground.root}/{name}"
         if paths.exists(there) and not wish.force:
-            raise Refused(f"Skill '{name}' already exists at {there}. Use --force to overwrite.", "or choose --name")
+            raise Refused(
+                f"Skill '{name}' already exists at {there}. Use --force to overwrite.",
+                "or name another folder with --name; the skill keeps its own name, and one of each name is used",
+            )
 
 
 def _targets(wish: Wish, fetched: Sequence[Fetched]) -> Iterator[Target]:

@@ -105,6 +105,9 @@ def _no_such_folder(wanted: Reference, every: list[str]) -> BadRequest:
 
 def _from_folder(wanted: Reference, target: str, outfit: Outfit) -> Fetched:
     source = paths.absolute(wanted.url, outfit.cwd, outfit.home)
+    if not paths.is_folder(source):
+        what = "is no folder" if paths.exists(source) else "does not exist"
+        raise BadRequest(f"{source} {what}", "bring it back, or give another source", source)
     with filling(target) as into:
         left = copy_in(source, into, outfit.bounds.entries, outfit.bounds.total)
     notes = tuple((path, Mark("left-out", 0, (path, what))) for path, what in left)

@@ -117,10 +117,8 @@ def powers_of(
     read: Skill | Broken, commands: Sequence[str], scripts: Sequence[str], texts: Mapping[str, str]
 ) -> Powers:
     """The capability summary: from the frontmatter, the commands of the body and the files that can run."""
-    running = [*commands, *(texts.get(name, "") for name in scripts)]
-    hosts = {host.lower() for text in running for host in _URL.findall(text)}
-    ways = {f"uses {one or other}" for text in running for one, other in _GOES_OUT.findall(text)}
-    env = {name for text in running for groups in _ENV.findall(text) for name in groups if name} - _ORDINARY
+    reach = reach_of([*commands, *(texts.get(name, "") for name in scripts)])
+    env = set(reach.env)
     binaries = {word for command in commands for word in [_program(command)] if word}
     tools: set[str] = set()
     recipes: list[str] = []
@@ -136,9 +134,17 @@ def powers_of(
         }
         recipes = [f"{recipe.kind} {recipe.package}".strip() for recipe in read.install]
     return Powers(
-        tuple(commands), tuple(scripts), tuple(sorted(hosts | ways)), tuple(sorted(env)), tuple(sorted(binaries)),
+        tuple(commands), tuple(scripts), reach.network, tuple(sorted(env)), tuple(sorted(binaries)),
         tuple(sorted(tools)), tuple(recipes), words_of(read) if isinstance(read, Skill) else (),
     )  # fmt: skip
+
+
+def reach_of(running: Sequence[str]) -> Powers:
+    """What texts would reach if they were run: hosts, programs that go there, and names of the environment."""
+    hosts = {host.lower() for text in running for host in _URL.findall(text)}
+    ways = {f"uses {one or other}" for text in running for one, other in _GOES_OUT.findall(text)}
+    env = {name for text in running for groups in _ENV.findall(text) for name in groups if name} - _ORDINARY
+    return Powers(network=tuple(sorted(hosts | ways)), env=tuple(sorted(env)))
 
 
 def _program(command: str) -> str:

@@ -105,12 +105,21 @@ def find(lock: Lock, name: str) -> list[str]:
     raise UnknownSkill(name, tuple(get_close_matches(name, known, 3)))
 
 
+def places_of(ground: Ground, name: str) -> list[str]:
+    """The skills of a root that a name means, locked or not, as far as they are there."""
+    return [
+        one.place
+        for one in installed(ground)
+        if not one.missing and name in (one.place, one.place.rpartition("/")[2], one.name, one.folder)
+    ]
+
+
 def freeze(ground: Ground, names: Sequence[str], dialect: Dialect, frozen: bool = True) -> tuple[str, ...]:
     """Lock what is there now: the named skills, or all of the root.  No file of theirs may differ from then on."""
-    there = {one.place: one for one in installed(ground)}
+    there = [one.place for one in installed(ground) if not one.missing]
     keys: list[str] = []
     for name in names or sorted(there):
-        found = [key for key, one in there.items() if name in (key, key.rpartition("/")[2], one.name, one.folder)]
+        found = places_of(ground, name)
         if not found:
             raise UnknownSkill(name, tuple(get_close_matches(name, there, 3)))
         keys += found

@@ -125,6 +125,13 @@ def staging(ground: Ground) -> Iterator[Staging]:
         mine.close()
 
 
+@contextmanager
+def alone(ground: Ground) -> Iterator[None]:
+    """Nobody places or removes anything in a root meanwhile."""
+    with locks.held([_root_lock(ground)]):
+        yield
+
+
 def recover(ground: Ground) -> None:
     """Finish or undo what a killed process left in a root."""
     if paths.exists(ground.work):

@@ -6,9 +6,9 @@ from dataclasses import replace
 from difflib import get_close_matches
 from typing import NamedTuple
 
-from ..host import paths
+from ..host import paths, swap
 from ..types.errors import BadRequest, Refused, UnknownSkill
-from ..types.installed import Rest
+from ..types.installed import Lock, Rest
 from . import place
 from .names import name_fault
 from .place import Change, Ground
@@ -27,6 +27,16 @@ class Installed(NamedTuple):
     commit: str = ""
     approved: bool = True
     frozen: bool = False
+    missing: bool = False
+    """The lock names it, and its folder is gone."""
+
+
+class Gone(NamedTuple):
+    """What was removed."""
+
+    target: str
+    trashed: bool
+    """False where there was nothing but an entry of the lock."""
 
 
 def installed(ground: Ground) -> list[Installed]:
@@ -37,10 +47,10 @@ def installed(ground: Ground) -> list[Installed]:
         entry = lock.skills.get(key)
         if entry is None:
             found.append(Installed(key, key.rpartition("/")[2], key.partition("/")[0]))
-        elif paths.exists(f"{ground.root}/{key}"):
-            source = entry.provenance
-            ok = entry.approval is not None
-            found.append(Installed(key, entry.name, entry.folder, source.source, source.commit, ok, entry.frozen))
+        else:
+            source, ok = entry.provenance, entry.approval is not None
+            gone = not paths.exists(f"{ground.root}/{key}")
+            found.append(Installed(key, entry.name, entry.folder, source.source, source.commit, ok, entry.frozen, gone))
     return found
 
 
@@ -84,15 +94,28 @@ def removable(ground: Ground, name: str) -> str:
     return found[0]
 
 
-def remove(ground: Ground, name: str) -> str:
-    """Put a skill or an installed folder into the trash; what it was called in the root."""
+def remove(ground: Ground, name: str) -> Gone:
+    """Put a skill or an installed folder into the trash; one that is gone already leaves the lock."""
     with place.staging(ground) as staging:
         target = removable(ground, name)
         with place.turn(ground, [target.partition("/")[0]]):
             if not paths.exists(f"{ground.root}/{target}"):
-                raise UnknownSkill(name)
+                _forget(ground, target)
+                return Gone(target, False)
             place.commit(staging, Change("remove", target, {}, _tombstone(ground, target), "trash"))
-        return target
+        return Gone(target, True)
+
+
+def _forget(ground: Ground, target: str) -> None:
+    """Take a folder that is gone out of the lock."""
+    rests = _tombstone(ground, target)
+
+    def change(lock: Lock) -> Lock:
+        skills = {key: one for key, one in lock.skills.items() if not f"{key}/".startswith(f"{target}/")}
+        return Lock(skills, {name: one for name, one in {**lock.folders, **rests}.items() if name != target})
+
+    place.change_lock(ground, change)
+    place.remember(ground, target, "trash")
 
 
 def _tombstone(ground: Ground, target: str) -> dict[str, Rest]:
@@ -111,10 +134,15 @@ def _tombstone(ground: Ground, target: str) -> dict[str, Rest]:
     return {folder: replace(rest, base={**rest.base, **gone})}
 
 
+def in_trash(ground: Ground, name: str) -> list[tuple[str, str]]:
+    """What lies in the trash by that name or id, the latest first: its id and what it was."""
+    return [(one, what) for one, what, _ in place.trash(ground) if name in (one, what, what.rpartition("/")[2])]
+
+
 def restore(ground: Ground, name: str) -> str:
     """Put the latest of that name back from the trash."""
     with place.staging(ground) as staging:
-        found = [(one, what) for one, what, _ in place.trash(ground) if name in (one, what, what.rpartition("/")[2])]
+        found = in_trash(ground, name)
         if not found:
             known = {what for _, what, _ in place.trash(ground)}
             near = get_close_matches(name, known, 1)
@@ -122,6 +150,7 @@ def restore(ground: Ground, name: str) -> str:
             raise BadRequest(f"`{name}` is not in the trash", hint)
         one, what = found[0]
         with place.turn(ground, [what.partition("/")[0]]):
+            swap.remove_empty(ground.root, what)
             if paths.exists(f"{ground.root}/{what}"):
                 raise Refused(f"{ground.root}/{what} is there already", "remove it first, then restore the other")
             place.from_trash(staging, one)

@@ -35,6 +35,8 @@ class Rule(NamedTuple):
     sure: tuple[str, ...] = ()
     """Where it makes an error: `render`, `script`, `` for prose."""
     only: tuple[str, ...] = ("render", "script", "")
+    always: re.Pattern[str] | None = None
+    """What makes an error wherever it stands."""
 
 
 def _re(pattern: str) -> re.Pattern[str]:
@@ -90,6 +92,10 @@ RULES = (
             r"|socat\b[^\n]{0,80}exec:"
         ),
         ("render", "script"),
+        always=_re(  # a shell whose input and output are a connection: no page needs one to be understood
+            r"\b(?:ba|z|da|k)?sh\s+-i\b[^\n]{0,40}/dev/(?:tcp|udp)/"
+            r"|\b(?:nc|ncat|netcat)\b[^\n]{0,60}\s-\w*[ec]\s+\S*\b(?:(?:ba|z|da|k)?sh|cmd(?:\.exe)?|powershell)\b"
+        ),
     ),
     Rule(
         "secret-upload",
@@ -226,7 +232,9 @@ _SENDS = _re(
 def _mark(rule: Rule, line: Line) -> Mark:
     found = rule.search.search(line.text)
     start = max(0, found.start() - 20) if found else 0
-    return Mark(rule.code, line.number, (shortened(line.text[start:].strip(), 120),), line.runs in rule.sure)
+    cut = "…" if line.text[:start].strip() else ""
+    sure = line.runs in rule.sure or (rule.always is not None and rule.always.search(line.text) is not None)
+    return Mark(rule.code, line.number, (cut + shortened(line.text[start:].strip(), 120),), sure)
 
 
 def _unseen(line: Line) -> Iterator[tuple[str, Mark]]:

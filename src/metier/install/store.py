@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from ..host import swap
 from ..host.writing import head_of
 from ..types.installed import Files
@@ -14,7 +16,7 @@ def keep(state: str, folder: str, files: Files) -> None:
     """Keep the texts of a folder."""
     for path, mark in files.items():
         place = _place(state, mark.digest)
-        if not place or swap.inode(place):
+        if not place or swap.touched(place):
             continue
         data = head_of(f"{folder}/{path}", MOST + 1)
         if len(data) <= MOST and is_text(data):
@@ -30,6 +32,13 @@ def kept(state: str, digest: str) -> bytes | None:
         return None
     data = head_of(place, MOST + 1)
     return data if "sha256:" + sha256(data).hexdigest() == digest else None
+
+
+def every(state: str) -> Iterator[tuple[str, str]]:
+    """The digest of each text that is kept, and its file."""
+    for two in swap.names(f"{state}/store"):
+        for rest in swap.names(f"{state}/store/{two}"):
+            yield f"sha256:{two}{rest}", f"{state}/store/{two}/{rest}"
 
 
 def _place(state: str, digest: str) -> str:

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import NamedTuple
 
-from ..host import git, paths, swap
+from ..host import paths, swap
 from ..host.writing import head_of
-from ..types.errors import BadRequest, HostError, MetierError, Refused
+from ..types.errors import BadRequest, Refused
 from ..types.installed import Entry, FileMark, Files, Inspected, Lock, Powers, Provenance, Reference, Rest
 from . import place
-from .adding import Target, Wish, came_from, entries_of, target_of, within
-from .fetch import access_of, fetch, from_git
+from .adding import Target, Wish, entries_of, skill_places, target_of, within
+from .fetch import fetch
 from .keeping import base_of, differences, find, marks_at, upstream
-from .lockfile import tree_digest
 from .merge import diff, merge3, merged_mode, steps
 from .outfit import Fetched, Outfit
 from .place import Change, Ground, Staging
@@ -57,43 +56,14 @@ def folders(lock: Lock, names: Sequence[str]) -> dict[str, Provenance]:
     found = {name: rest.provenance for name, rest in lock.folders.items()}
     for entry in lock.skills.values():
         found.setdefault(entry.folder, entry.provenance)
-    wanted = {lock.skills[key].folder for name in names for key in _found(lock, name)}
+    wanted = {folder for name in names for folder in _meant(lock, name)}
     return {name: one for name, one in sorted(found.items()) if (name in wanted if names else one.kind != "local")}
 
 
-def _found(lock: Lock, name: str) -> list[str]:
-    return [key for key, one in lock.skills.items() if one.folder == name] or find(lock, name)
-
-
-class News(NamedTuple):
-    """What upstream says about an installed folder."""
-
-    folder: str
-    source: str
-    ref: str
-    commit: str
-    latest: str
-    fault: str = ""
-
-    @property
-    def outdated(self) -> bool:
-        return bool(self.latest) and self.latest != self.commit
-
-
-def outdated(lock: Lock, names: Sequence[str], outfit: Outfit) -> Iterator[News]:
-    """Whether upstream has moved on; for what did not come by git only `update` can tell."""
-    for name, source in folders(lock, names).items():
-        if source.kind not in ("github", "git"):
-            yield News(
-                name, source.source, source.ref, source.commit or source.digest, "", "only `metier update` can tell"
-            )
-            continue
-        wanted = reference_of(source)
-        url, access = access_of(wanted, outfit)
-        try:
-            yield News(name, source.source, source.ref, source.commit, git.resolve(url, source.ref, access))
-        except MetierError as error:
-            yield News(name, source.source, source.ref, source.commit, "", error.message)
+def _meant(lock: Lock, name: str) -> set[str]:
+    if name in lock.folders or any(one.folder == name for one in lock.skills.values()):
+        return {name}
+    return {lock.skills[key].folder for key in find(lock, name)}
 
 
 @contextmanager
@@ -103,23 +73,50 @@ def proposed(wish: Wish, folder: str, outfit: Outfit) -> Iterator[tuple[Staging,
     with place.staging(ground) as staging, place.turn(ground, [folder]):
         lock = place.read_lock(ground)
         old = {key: entry for key, entry in lock.skills.items() if entry.folder == folder}
+        refuse_frozen(folder, old)
         source = folders(lock, [folder])[folder]
-        fetched = _again(source, staging, outfit)
+        fetched = again(source, staging, outfit)
         _refuse_rollback(folder, source, fetched.provenance, wish.force)
+        if old and not skill_places(fetched.path):
+            raise _no_skill(folder, source)
         theirs = swap.marks(fetched.path)
-        base = _base(lock, folder)
+        base = fetched_before(lock, folder)
         if theirs == base:
             yield staging, None
             return
         yield staging, _merged(wish, folder, fetched, _Sides(base, _now(ground, folder, base), theirs), old)
 
 
-def _again(source: Provenance, staging: Staging, outfit: Outfit) -> Fetched:
+def refuse_frozen(folder: str, entries: Mapping[str, Entry]) -> None:
+    frozen = [key for key, entry in entries.items() if entry.frozen]
+    if frozen:
+        raise Refused(
+            f"`{frozen[0]}` is frozen, and stays what it is",
+            f"`metier freeze --off {frozen[0]}` lets it change; then update `{folder}`",
+        )
+
+
+def _no_skill(folder: str, source: Provenance) -> Refused:
+    """Upstream without a skill is no update: what is here is all that is left of it."""
+    where = f"{source.source} ({source.path})" if source.path else source.source
+    return Refused(
+        f"there is no SKILL.md in {where} any more",
+        f"nothing was changed; keep `{folder}`, or `metier remove {folder}`",
+    )
+
+
+def again(source: Provenance, staging: Staging, outfit: Outfit) -> Fetched:
+    """What a folder came from, fetched anew."""
     found = fetch(reference_of(source), staging.inner, outfit)
     if source.kind == "index":
         found = tuple(one for one in found if one.provenance.path == source.path)
         if not found:
             raise BadRequest(f"{source.source} no longer offers `{source.path}`", "keep it, or `metier remove` it")
+    if source.path and source.kind in ("folder", "archive"):  # one skill that was chosen out of many
+        path = f"{found[0].path}/{source.path}"
+        if not paths.is_folder(path):
+            raise BadRequest(f"{source.source} no longer has `{source.path}`", "keep it, or `metier remove` it")
+        return found[0]._replace(path=path, provenance=replace(found[0].provenance, path=source.path))
     return found[0]
 
 
@@ -131,7 +128,7 @@ def _refuse_rollback(folder: str, before: Provenance, now: Provenance, force: bo
         )
 
 
-def _base(lock: Lock, folder: str) -> dict[str, FileMark]:
+def fetched_before(lock: Lock, folder: str) -> dict[str, FileMark]:
     """Upstream's files of a whole folder, as they were when it was last fetched."""
     found: dict[str, FileMark] = {}
     rest: Rest | None = lock.folders.get(folder)
@@ -251,7 +248,7 @@ def _text(state: str, there: str, sides: _Sides) -> Iterator[str]:
 
 def accept(wish: Wish, staging: Staging, one: Proposal, approve: bool = True) -> Change:
     """Put an update in place of what was there, which goes to the trash."""
-    now = _now(wish.ground, one.folder, _base(place.read_lock(wish.ground), one.folder))
+    now = _now(wish.ground, one.folder, fetched_before(place.read_lock(wish.ground), one.folder))
     if now != one.before:
         raise Refused(f"`{one.folder}` changed while it was being updated", "nothing was replaced; try again")
     change = entries_of(wish, one.target, approve, one.old)
@@ -270,67 +267,3 @@ def accept(wish: Wish, staging: Staging, one: Proposal, approve: bool = True) ->
 
 def _of_a_skill(path: str, target: Target) -> bool:
     return any(not one.place or path.startswith(one.place + "/") for one in target.skills)
-
-
-def synchronise(wish: Wish, outfit: Outfit, waiting: Callable[[], None] | None = None) -> Iterator[tuple[str, str]]:
-    """Make a root what its lock says: what is missing or differs is fetched again, at the very commit."""
-    ground = wish.ground
-    lock = place.read_lock(ground)
-    for name, source in folders(lock, ()).items():
-        with place.staging(ground) as staging, place.turn(ground, [name], waiting):
-            mine = {key: entry for key, entry in lock.skills.items() if entry.folder == name}
-            if _matches(ground, mine):
-                yield name, "unchanged"
-                continue
-            fetched = _exactly(source, staging, outfit)
-            _rebuild(wish.state, ground, lock, name, fetched.path)
-            _must_match(name, fetched.path, mine, ground.shared)
-            rests = {name: lock.folders[name]} if name in lock.folders else {}
-            place.commit(staging, Change("place", name, mine, rests, "sync", came_from(source)), fetched.path)
-            yield name, "placed"
-
-
-def _matches(ground: Ground, mine: Mapping[str, Entry]) -> bool:
-    return all(
-        not list(differences(entry.files, marks_at(f"{ground.root}/{key}"), ground.shared))
-        for key, entry in mine.items()
-    )
-
-
-def _exactly(source: Provenance, staging: Staging, outfit: Outfit) -> Fetched:
-    if source.kind in ("github", "git"):
-        return from_git(reference_of(source), staging.inner, outfit, source.commit)
-    return _again(source, staging, outfit)
-
-
-def _rebuild(state: str, ground: Ground, lock: Lock, name: str, path: str) -> None:
-    """Edits that the lock knows, put back into upstream's files; from what is there, or from what was kept."""
-    for key, entry in lock.skills.items():
-        if entry.folder != name:
-            continue
-        inside = key[len(name) + 1 :]
-        for inner in entry.base:
-            there = f"{path}/{inside}/{inner}" if inside else f"{path}/{inner}"
-            mark = entry.files.get(inner)
-            if mark is None:
-                swap.remove_tree(there)
-                continue
-            data = kept(state, mark.digest)
-            here = f"{ground.root}/{key}/{inner}"
-            if data is None and paths.exists(here) and marks_at(f"{ground.root}/{key}").get(inner) == mark:
-                data = head_of(here, 1 << 40)
-            if data is None:
-                raise HostError(f"the edited {inner} of `{key}` is lost here", "bring it back from git or a backup")
-            swap.put_bytes(there, data, int(mark.mode, 8))
-
-
-def _must_match(name: str, path: str, mine: Mapping[str, Entry], shared: bool) -> None:
-    for key, entry in mine.items():
-        inside = key[len(name) + 1 :]
-        now = marks_at(f"{path}/{inside}" if inside else path)
-        odd = [one for one, _ in differences(entry.files, now, shared)]
-        if odd:
-            raise Refused(
-                f"what was fetched for `{key}` is not what the lock says: {', '.join(odd[:5])}",
-                f"nothing was placed; the lock wants {tree_digest(entry.files)}",
-            )

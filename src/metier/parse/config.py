@@ -9,16 +9,16 @@ from dataclasses import fields, replace
 from difflib import get_close_matches
 from typing import Any, cast, get_args
 
-from ..types.dialect import Limits, Policy
+from ..types.dialect import Improving, Limits, Policy
 from ..types.problem import Mark
 from ..types.running import Need
 from ..types.settings import ConfiguredRoot, Settings
 
 TOP = (
     "skills", "limits", "catalog", "search", "roots", "plugins", "dialects", "dialect", "agents", "model", "models",
-    "agent", "mcp", "sandbox", "record", "config",
+    "agent", "mcp", "sandbox", "record", "improve", "config",
 )  # fmt: skip
-OWN = ("sandbox", "model", "models", "agent", "mcp", "record")
+OWN = ("sandbox", "model", "models", "agent", "mcp", "record", "improve")
 """What only the user's own file may say: who is asked, what may be done, what is started."""
 AGENT = ("allow", "ask", "deny", "network", "turns", "tokens", "seconds", "cost")
 MODEL = ("provider", "model", "url", "key", "window", "reply", "input_price", "output_price")
@@ -37,9 +37,10 @@ _ENTRY = tuple(_ENTRY_KINDS)
 _ROOT = ("path", "dialect", "label")
 CATALOG = ("policy", "pinned")
 SEARCH = ("dense",)
+IMPROVE = ("mode",)
 RECORD = ("days", "runs")
 _TABLES = ("skills", "limits", "catalog", "search", "sandbox", "agents", "dialects", "config", "models", "agent", "mcp")
-_KINDS = {**dict.fromkeys((*_TABLES, "record"), dict), "dialect": str, "model": str}
+_KINDS = {**dict.fromkeys((*_TABLES, "record", "improve"), dict), "dialect": str, "model": str}
 _at_line = re.compile(r"\(at line (\d+), column \d+\)").search
 
 
@@ -60,6 +61,7 @@ def settings_of(text: str, marks: list[Mark]) -> Settings:
     skills = tree.get("skills", {})
     _check_skills(skills, marks)
     _check_sandbox(tree.get("sandbox", {}), marks)
+    _check_improve(tree.get("improve", {}), marks)
     _check_acting(tree, marks)
     _check_record(tree.get("record", {}), marks)
     return Settings(
@@ -216,6 +218,13 @@ def _check_sandbox(sandbox: dict[str, object], marks: list[Mark]) -> None:
     if sandbox.get("need", "prefer") not in get_args(Need):
         marks.append(Mark("config-type", 0, ("sandbox.need", "one of " + ", ".join(get_args(Need)))))
         del sandbox["need"]
+
+
+def _check_improve(improve: dict[str, object], marks: list[Mark]) -> None:
+    _name_unknown("improve.", improve, IMPROVE, marks)
+    if "mode" in improve and improve["mode"] not in get_args(Improving):
+        marks.append(Mark("config-type", 0, ("improve.mode", "one of " + ", ".join(get_args(Improving)))))
+        del improve["mode"]
 
 
 def _check_record(record: dict[str, object], marks: list[Mark]) -> None:

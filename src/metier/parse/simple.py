@@ -25,7 +25,7 @@ from .fields import (
     line_of,
     spell,
 )
-from .needs import may_require
+from .needs import may_require, requirements_of
 
 _DECIDING = frozenset(
     {"user-invocable", "disable-model-invocation", "argument-hint", "compatibility", "config", "arguments", *SPELLINGS}
@@ -53,9 +53,9 @@ new = tuple.__new__
 
 Rest: TypeAlias = tuple[str, bool, bool, bool, Requirements, Any, Any]
 """The fields of a Skill from its hint to what was noted: all that comes of what follows the description."""
-Field: TypeAlias = tuple[str, Raw, bool]
-"""A key, its value, and whether that decides anything."""
-_NO_FIELD: Field = ("", "", True)
+Field: TypeAlias = tuple[str, Raw, bool, bool, Requirements]
+"""A key, its value, whether that decides anything, whether the dialect knows the key, and what it asks for."""
+_NO_FIELD: Field = ("", "", True, True, NOTHING_REQUIRED)
 """What the plain reader is not sure of by itself, or what is not one field."""
 _REPAIRED = (Mark("yaml-repaired", 3, ("`description`, taken as plain text",)),)
 _NO_REST: Rest = ("", True, True, True, NOTHING_REQUIRED, EMPTY, ())
@@ -77,6 +77,7 @@ class Simple:
         self._rests: dict[bytes, Rest] = {}
         """What comes of all that stands below a description, in the dialect at hand."""
         self._fields: dict[str, Field] = {}
+        """What comes of a line there and those indented below it."""
 
     def read(self, origin: Origin, id: str, path: str, key: StatKey, head: bytes) -> Skill | None:
         """The fields of a Found come one by one: that saves making it."""
@@ -90,7 +91,7 @@ class Simple:
             return _by_lines(Found(origin, id, path, key, head, False))
         begun = f"---\nname: {id}\ndescription: ".encode()
         at = len(begun)
-        stop = head.find(b"\n", at)
+        first = stop = head.find(b"\n", at)
         end = head.find(b"\n---\n", stop)
         if end < 0 or not head.startswith(begun) or head[10] not in _FIRST:
             return _by_lines(Found(origin, id, path, key, head, False))
@@ -102,14 +103,12 @@ class Simple:
         ):
             description = head[at:stop].decode()
             tidy = "  " not in description
-            further = 0
         else:
             other = _other(head, at, stop)
             if other is None:
                 return _by_lines(Found(origin, id, path, key, head, False))
             description, stop, repaired = other
-            tidy = "  " not in description and "\n" not in description and description.isascii()
-            further = head.count(b"\n", at, stop)
+            tidy = description.isascii() and "\n" not in description and "  " not in description
         if end > LONGEST_DESCRIPTION and (len(description) > LONGEST_DESCRIPTION or end > LONGEST):
             return None
         rest = _NO_REST
@@ -120,7 +119,8 @@ class Simple:
                 return None
             rest = learnt
         hint, user, model, enabled, requires, extra, noted = rest
-        if further and noted:
+        if stop > first and noted:
+            further = head.count(b"\n", first, stop)
             noted = tuple([mark._replace(line=mark.line + further) for mark in noted])
         if repaired:
             noted = (*repaired, *noted)
@@ -129,39 +129,49 @@ class Simple:
         )
 
     def _turn_to(self, dialect: Dialect) -> None:
-        """Forget what rests meant: another dialect reads the same text otherwise."""
+        """Forget what lines meant: another dialect reads the same text otherwise."""
         self._dialect = dialect
         self._by_folder = dialect.authoring.name_rule in _BY_FOLDER
-        self._rests = {}
+        self._rests, self._fields = {}, {}
 
     def _learn(self, origin: Origin, below: bytes) -> Rest | None:
         """What follows a description of one line; it begins and ends with a line feed."""
         text = below.decode()
-        source = text.strip("\n")
-        rows = source.split("\n")
-        if "\n " in source:
+        rows = text[1:-1].split("\n")
+        if "\n " in text:
             rows = _with_indented(rows)
         tree: dict[str, Raw] = {}
-        decides = False
+        unknown: list[str] = []
+        decides, requires = False, NOTHING_REQUIRED
         for row in rows:
-            key, value, telling = self._fields.get(row) or self._learn_field(row)
-            decides = decides or telling
+            key, value, telling, known, asks = self._fields.get(row) or self._learn_field(origin, row)
             tree[key] = value
-        if len(tree) < len(rows) or "" in tree:
-            tree, decides = lines.read(source) or {}, True
-        rest = _rest(origin, tree, "\n" + text) if decides else _noted(tree, origin.dialect, "\n" + text)
+            if asks is not NOTHING_REQUIRED:
+                requires = asks
+            if telling:
+                decides = True
+            elif not known:
+                unknown.append(key)
+        if decides or len(tree) < len(rows):
+            if "" in tree or len(tree) < len(rows):
+                tree = lines.read(text[1:-1]) or {}
+            rest = _rest(origin, tree, "\n" + text)
+        else:
+            rest = ("", True, True, True, requires, tree, _noted(unknown, "\n" + text) if unknown else ())
         if rest is not None:
             if len(self._rests) >= _MOST_KNOWN:
                 self._rests.clear()
             self._rests[below] = rest
         return rest
 
-    def _learn_field(self, row: str) -> Field:
+    def _learn_field(self, origin: Origin, row: str) -> Field:
         tree = lines.read(row)
         field: Field = _NO_FIELD
         if tree and len(tree) == 1:
+            authoring = origin.dialect.authoring
+            requires = requirements_of(tree, authoring) if may_require(tree) else NOTHING_REQUIRED
             key, value = tree.popitem()
-            field = (key, value, _decides(key, value))
+            field = (key, value, _decides(key, value), key in authoring.fields, requires)
         if len(self._fields) >= _MOST_KNOWN:
             self._fields.clear()
         self._fields[row] = field
@@ -178,21 +188,24 @@ def _other(head: bytes, at: int, stop: int) -> tuple[str, int, tuple[Mark, ...]]
         return (text, stop, ()) if _stays_plain(text) else None
     stop = matched.end() - 1
     double, single, style, block, plain = matched.groups()
+    if head[stop + 1] == _BLANK:
+        return None
+    if block is not None:
+        return block[2:-1].decode().replace("\n  ", " " if style == b">" else "\n"), stop, ()
     if plain is not None:
-        text = plain[:-1].decode("ascii")
-        if "\n" not in text and ": " in text and " #" not in text and head[stop + 1] != _BLANK:
+        text = plain[:-1].decode()
+        if "\n" in text:
+            text = text.replace("\n  ", " ")
+        elif ": " in text and " #" not in text:
             return text, stop, _REPAIRED
-        if not all(map(_stays_plain, text.split("\n"))):
+        return (text, stop, ()) if _stays_plain(text) else None
+    text = (single if double is None else double).decode()
+    if "\n" in text:
+        if " \n" in text:
             return None
         text = text.replace("\n  ", " ")
-    elif block is not None:
-        text = block[2:-1].decode("ascii").replace("\n  ", " " if style == b">" else "\n")
-    elif double is not None:
-        text = double.decode("ascii").replace("\n  ", " ").replace('\\"', '"')
-    else:
-        text = single.decode("ascii").replace("\n  ", " ").replace("''", "'")
-    blank = not text or text[0] == " " or text[-1] == " " or head[stop + 1] == _BLANK or b" \n" in matched[0]
-    return None if blank else (text, stop, ())
+    text = text.replace("''", "'") if double is None else text.replace('\\"', '"')
+    return None if not text or text[0] == " " or text[-1] == " " else (text, stop, ())
 
 
 def _stays_plain(text: str) -> bool:
@@ -214,19 +227,15 @@ def _with_indented(rows: list[str]) -> list[str]:
 def _decides(key: str, value: Raw) -> bool:
     """Whether a field holds something to look at; most do not."""
     if key == "metadata":
-        return not isinstance(value, dict) or "dialect" in value or may_require({key: value})
+        return not isinstance(value, dict) or "dialect" in value
     if key == "allowed-tools":
         return not isinstance(value, str) or flat_brackets(value) is None
     return key in _DECIDING or key in ("name", "description")
 
 
-def _noted(tree: dict[str, Raw], dialect: Dialect, block: str) -> Rest:
-    """What fields mean that decide nothing: all that may be said is that the dialect does not know them."""
-    unknown = [key for key in tree if key not in dialect.authoring.fields]
-    noted: tuple[Mark, ...] = ()
-    if unknown:
-        noted = (new(Mark, ("unknown-field", line_of(unknown[0], block), (", ".join(unknown),), False)),)
-    return ("", True, True, True, NOTHING_REQUIRED, tree, noted)
+def _noted(unknown: list[str], block: str) -> tuple[Mark, ...]:
+    """All that may be said of fields that decide nothing is that the dialect does not know them."""
+    return (new(Mark, ("unknown-field", line_of(unknown[0], block), (", ".join(unknown),), False)),)
 
 
 def _by_lines(found: Found) -> Skill | None:

@@ -202,8 +202,8 @@ def difference(repository: str, name: str, rev: str, to: str = "") -> str:
     """What changed in a skill from a version to another, or to the newest, as text."""
     one = Repository(repository)
     old, new = _commit(repository, rev), _commit(repository, to) if to else git.head(one)
-    trees = [f"{commit}:{place}" if git.tree(one, commit, place) else git.NOTHING
-             for commit, place in ((old, f"{_place(name)}/files"), (new, f"{_place(name)}/files"))]  # fmt: skip
+    place = f"{_place(name)}/files"
+    trees = [f"{commit}:{place}" if git.tree(one, commit, place) else git.NOTHING for commit in (old, new)]
     return git.difference(one, *trees) + "".join(_remoded(repository, name, old, new))
 
 

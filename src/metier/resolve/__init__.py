@@ -81,7 +81,8 @@ def _one_by_one(skills: Sequence[Skill], facts: Facts, terms: Terms, plain: bool
         elif precedence(skill) < precedence(winner):
             return resolve(sorted(skills, key=precedence), facts, terms)  # they came in another order
         elif not terms.same(winner, skill):
-            shadow = Mark("shadowed", 0, (winner.path, skill.qualified))
+            called = skill.qualified if skill.qualified != winner.qualified else skill.id
+            shadow = Mark("shadowed", 0, (winner.path, called))
             verdicts.append(Verdict(skill, (*marks, shadow), winner))
     return tuple(verdicts)
 

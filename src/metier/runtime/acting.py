@@ -10,6 +10,7 @@ from ..types.agent import AgentFile
 from ..types.errors import BadRequest
 from ..types.event import Ended
 from ..types.model import Request
+from .afterwards import afterwards
 from .agent import Agent
 from .agents import agent_files
 from .offering import offer_of
@@ -21,7 +22,10 @@ if TYPE_CHECKING:
 
 def agent_for(library: Library, model: str = "", name: str | None = None) -> Agent:
     """An agent by its name or its file, or the plain one; the library is already the one that it may use."""
-    return Agent(library, model, _file(library, name), tools_beside=lambda: server_tools(library))
+    return Agent(
+        library, model, _file(library, name), tools_beside=lambda: server_tools(library),
+        after=afterwards(library, model),
+    )  # fmt: skip
 
 
 def _file(library: Library, name: str | None) -> AgentFile:

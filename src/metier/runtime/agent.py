@@ -49,6 +49,12 @@ class Agent:
     """Whether its runs are kept in journals."""
     tools_beside: Callable[[], tuple[Tool, ...]] | None = None
     """More tools, such as those of MCP servers."""
+    private: bool = False
+    """Its working folder was made for it alone: programs may do in it what they like."""
+    hidden: tuple[str, ...] = ()
+    """Paths that neither its tools nor its programs may see."""
+    after: Callable[[str], None] | None = None
+    """Told the name of a run when a turn of it is over and its last event has been read."""
     step: Step | None = None
     """Makes a run durable: each reply and each call of a tool is one step, done once."""
     alone: Alone | None = None

@@ -15,6 +15,10 @@ from .opening import Request, open_at
 
 def do(task: Task, step: Step, stopped: Callable[[], bool]) -> Outcome:
     """Do one call: what a person would be asked is refused, unless it was allowed from the start."""
+    if task.trial:
+        from .trials import do_run
+
+        return do_run(task)
     from .acting import agent_for
     from .agents import rules_of
     from .durable import durable

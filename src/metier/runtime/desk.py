@@ -16,7 +16,7 @@ from ..host.memo import which
 from ..host.sandbox.interpreter import python as own_python
 from ..types.activation import Activation, By, Call, Message
 from ..types.dialect import Shell
-from ..types.errors import BadRequest, Changed, MetierError, NoFile, OutsideSkill, Refused, SkillError
+from ..types.errors import BadRequest, Changed, MetierError, NoFile, OutsideSkill, Refused, SkillError, UnknownSkill
 from ..types.running import Box, Program, Ran
 from ..types.skill import Skill
 from ..types.verdict import Verdict
@@ -74,11 +74,15 @@ class LibraryDesk:
         left = len(names) - _MOST_NAMES
         listed = (", ".join(names[:_MOST_NAMES]) or "none") + (f" and {left} more" if left > 0 else "")
         offer = f"Available: {listed}"
-        known = [one for one in self.library.verdicts if name in (one.skill.name, one.skill.id)]
+        known = [one for one in self.library.verdicts if name in (one.skill.name, one.skill.id, one.skill.qualified)]
         listed_names = self.library.allowed.names
         if not known:
             if listed_names is not None and name in listed_names:
                 return BadRequest(f"Skill '{name}' not found", offer)
+            if self.by == "user" and listed_names is None:
+                from .finding import nearest  # only where somebody slipped
+
+                return UnknownSkill(name, nearest(self.library, name))
             return Refused(f"Skill '{name}' is not enabled for this agent", offer)
         verdict = known[0]
         if any(mark.code == "not-allowed" for mark in verdict.marks):

@@ -99,7 +99,7 @@ def _call(session: Session, called: list[Command], arguments: str, said: tuple[s
         return False
     if len(called) == 1 and forks(first):
         return (yield from _fork(session, first, arguments, text, by))
-    yield Heard(text, by, _beside(session, message))
+    yield Heard(text, by, beside(session, message))
     for one in called:
         assert one.skill is not None
         yield activated(session, one.skill, Call(one.name, arguments, by, session.agent.cwd), message)
@@ -110,7 +110,7 @@ def forks(skill: Skill) -> bool:
     return skill.extra.text("context").strip() == "fork"
 
 
-def _beside(session: Session, message: str) -> tuple[Message, ...]:
+def beside(session: Session, message: str) -> tuple[Message, ...]:
     """What stands beside the instructions as the user's own words, where the delivery does not hold them."""
     if session.library.dialect.serving.delivery in ("skill-context", "tool-call"):
         return (Message("user", message),)

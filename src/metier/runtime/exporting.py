@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from hashlib import sha256
 from json import dumps
@@ -15,7 +15,7 @@ from ..parse.check import check
 from ..parse.fences import cut
 from ..types.dialect import Dialect
 from ..types.errors import BadRequest, Refused
-from ..types.problem import problem
+from ..types.problem import Problem, problem
 from ..types.skill import Broken, Found, Skill
 from .library import Library
 
@@ -132,12 +132,24 @@ def _json(value: object) -> Content:
 
 def _unspecified(library: Library, skills: Sequence[Skill]) -> tuple[tuple[str, str], ...]:
     """What readers of the open standard may stumble over."""
-    found = []
+    return tuple((name, one.message) for name, one in _faults(library, skills))
+
+
+def _faults(library: Library, skills: Sequence[Skill]) -> Iterator[tuple[str, Problem]]:
     for skill in skills:
         data = library.desk(by="user").whole(skill, skill.path.rpartition("/")[2], LARGEST)
-        marks = [mark for mark in check(data, skill.name) if mark.code != "bom-stripped"]
-        found += [(skill.name, problem(mark, skill.path).message) for mark in marks]
-    return tuple(found)
+        for mark in check(data, skill.name):
+            if mark.code != "bom-stripped":
+                yield skill.name, problem(mark, skill.path)
+
+
+def rejected(library: Library, skills: Sequence[Skill]) -> dict[str, str]:
+    """The skills that are not valid by the open standard, each with the first reason."""
+    found: dict[str, str] = {}
+    for name, fault in _faults(library, skills):
+        if fault.severity == "error":
+            found.setdefault(name, fault.message)
+    return found
 
 
 def _as_dialect(library: Library, skills: Sequence[Skill], dialect: Dialect) -> Exported:

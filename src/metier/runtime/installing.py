@@ -116,7 +116,8 @@ async def add(here: Place, spec: str, *, name: str = "", skills: Sequence[str] =
 async def remove(here: Place, name: str) -> str:
     """Put a skill into the trash; waits its turn.  Where it was in the root."""
     ground = ground_of(here, f"{here.state}/skills")
-    return await serialize(Keys.skill_remove(name), lambda: asyncio.to_thread(removing.remove, ground, name))
+    done = await serialize(Keys.skill_remove(name), lambda: asyncio.to_thread(removing.remove, ground, name))
+    return done.target
 
 
 async def install(library: Library, name: str, id: str, seconds: float = SECONDS[1]) -> Done:

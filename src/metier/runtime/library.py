@@ -200,12 +200,13 @@ class Library:
         """Every requirement of a skill, met or not."""
         return checklist(skill, self.facts, self.settings)
 
-    def read(self, skill: Skill) -> Body:
+    def read(self, skill: Skill | str) -> Body:
         """A skill's instructions.  If the file is no longer the one that was judged, that is an error."""
         from hashlib import sha256
 
         from ..parse.body import body_of
 
+        skill = self.find(skill).skill if isinstance(skill, str) else skill
         if locks_of(skill, self.place):
             from .installed import vouch  # only where something was installed
 

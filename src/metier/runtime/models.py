@@ -162,7 +162,7 @@ def _local(name: str, library: Library) -> Model:
 def _view(library: Library) -> View:
     """What the guide of a small model must know of these skills."""
     from ..act.guide import View
-    from ..act.tools.scripts import KINDS
+    from ..types.running import SCRIPTS
 
     desk = library.desk()
 
@@ -175,7 +175,7 @@ def _view(library: Library) -> View:
             found = desk.scripts(library.find(name).skill) or ()
         except MetierError:
             return ()
-        return tuple(one for one in found if one.endswith(KINDS))
+        return tuple(one for one in found if one.endswith(SCRIPTS))
 
     def location(name: str) -> str:
         return library.find(name).skill.path

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
 from functools import lru_cache
@@ -10,6 +12,7 @@ from typing import TYPE_CHECKING
 from ..host import clock, paths, state
 from ..host.place import here
 from ..schedule import skills
+from ..schedule.database import FILE, URL, open_engine
 from ..types.agent import AgentFile, Alone, Bounds
 from ..types.errors import Refused, UnknownSkill
 from ..types.event import Ended
@@ -85,6 +88,7 @@ def fire_with(model: Model | str, schedule: Schedule, run: Run) -> Outcome:
 def agent_of(model: Model | str, schedule: Schedule, run: Run) -> Agent:
     """Who runs a scheduled skill.  Each reply and each call of a tool is a step, done once."""
     from ..act.permission import Rule
+    from .afterwards import afterwards
     from .agent import Agent
     from .agents import bounds_of, permission_of, rules_of
     from .durable import durable
@@ -105,6 +109,7 @@ def agent_of(model: Model | str, schedule: Schedule, run: Run) -> Agent:
         AgentFile("", instructions=f"{PLAIN}\n\n{bot.strip()}".strip()),
         rules,
         bounds,
+        after=afterwards(library, model if isinstance(model, str) else ""),
         step=durable(run.step, hider(library)),
         alone=Alone((run.folder,) if run.folder else (), NETWORK in grants),
     )
@@ -121,6 +126,23 @@ def _asked(schedule: Schedule, run: Run) -> str:
 
 
 # --- Scheduling ---
+
+
+@contextmanager
+def agreeing(place: Place, folder: str) -> Iterator[None]:
+    """Schedules that agree to a skill before something that its owner accepted agree to it afterwards too."""
+    if not _installed() or not (place.env.get(URL) or paths.exists(f"{place.state}/{FILE}")):
+        yield
+        return
+    from ..schedule.arrange import agreed_with, pinned_anew
+
+    engine = open_engine(place)
+    try:
+        before = agreed_with(place, engine, folder)
+        yield
+        pinned_anew(engine, before)
+    finally:
+        engine.dispose()
 
 
 def own_trees(place: Place) -> tuple[str, ...]:
@@ -140,7 +162,6 @@ def tools_of(session: Session) -> tuple[Tool, ...]:
     if not _installed():
         return ()
     from ..schedule import tools
-    from ..schedule.database import open_engine
     from ..schedule.worker import utc_now
 
     place = session.library.place

@@ -80,6 +80,8 @@ class Session:
             finally:
                 if not finished:
                     self._keep(Ending("interrupted").event(NOTHING_USED, 0.0))
+        if self.agent.after is not None and self.journal is not None and not self.depth:
+            self.agent.after(self.run)
 
     def answer(self, id: str, text: str) -> None:
         """Answer what an `Asked` asked; before the next event is read."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from ..act.boxes import Approval, approved, limited, mapped, redacted, stepped, unrepeated
 from ..act.compact import cost_of
-from ..act.permission import Rule, subject
+from ..act.permission import Rule, Spot, path_of, spot_of, subject, takes_path
 from ..act.tools import tools_of
 from ..act.tools.asking import ask_user
 from ..act.tools.commands import run_command, search_files
@@ -67,7 +67,7 @@ def kit_for(session: Session) -> Kit:
     inner = unrepeated(Toolset(shown, call))
     allowed = approved(redacted(inner, session.agent.hide), _approval(session))
     own = _own_rules(session.agent)
-    boxed = mapped(allowed if own is None else limited(allowed, own))
+    boxed = mapped(allowed if own is None else limited(allowed, own, partial(_spot, session)))
     return Kit(boxed, bool(session.library.dialect.serving.tools) and _has_skills(session), cost_of(shown))
 
 
@@ -80,12 +80,10 @@ def _tools(session: Session) -> tuple[Tool, ...]:
     desk = session.desk()
     names = dict.fromkeys((*library.dialect.serving.tools, "skill_search"))
     found: list[Tool] = list(tools_of(desk, tuple(names))) if _has_skills(session) else []
-    state, trees = library.place.state, () if agent.alone else scheduling.own_trees(library.place)
-    hidden = () if paths.is_inside(agent.base, state) else (state,)
-    ground = Ground(agent.base, agent.cwd, hidden, trees)
-    run = partial(_run, session)
+    ground = _ground(session)
+    run = partial(run_for, session)
     found += [make(ground) for make in (read_file, write_file, edit_file, list_files, find_files)]
-    found += [search_files(ground, partial(_run, session, writing=False)), run_command(run)]
+    found += [search_files(ground, partial(run_for, session, writing=False)), run_command(run)]
     if not agent.alone:
         found += [ask_user(session.mailbox.ask), *scheduling.tools_of(session)]
     found += _history(session)
@@ -96,6 +94,18 @@ def _tools(session: Session) -> tuple[Tool, ...]:
     found += agent.more_tools()
     own = _own_rules(agent)
     return tuple(found) if own is None else tuple(one for one in found if _names(own, one.name))
+
+
+def _ground(session: Session) -> Ground:
+    agent, place = session.agent, session.library.place
+    trees = () if agent.alone else scheduling.own_trees(place)
+    hidden = () if paths.is_inside(agent.base, place.state) else (place.state,)
+    return Ground(agent.base, agent.cwd, (*hidden, *agent.hidden), trees, agent.private)
+
+
+def _spot(session: Session, wanted: ToolCall) -> Spot:
+    """Where a call leads in this working folder."""
+    return _ground(session).spot(path_of(wanted)) if takes_path(wanted) else spot_of(wanted)
 
 
 def _history(session: Session) -> list[Tool]:
@@ -123,7 +133,7 @@ def _names(rules: tuple[Rule, ...], name: str) -> bool:
     return any(fnmatchcase(name, rule.tool) for rule in rules)
 
 
-def _run(session: Session, argv: tuple[str, ...], seconds: float, writing: bool = True) -> Ran:
+def run_for(session: Session, argv: tuple[str, ...], seconds: float, writing: bool = True) -> Ran:
     """A program in the working folder, inside a boundary of its own."""
     library = session.library
     program = Program(argv, session.agent.cwd, plain_environment(library), seconds, merged=writing)
@@ -136,11 +146,12 @@ def boundary(session: Session, writing: bool) -> Box:
     need = command_need(library)
     if agent.alone and need != "off":
         need = "require"
+    work = agent.base if agent.private and writing else ""
     read = (agent.base, *(agent.alone.folders if agent.alone else ()))
-    write = tuple(dict.fromkeys((agent.base, *agent.writable))) if writing else ()
-    elsewhere = filter(None, [repository_of(agent.base)])
+    write = tuple(dict.fromkeys((agent.base, *agent.writable))) if writing and not work else ()
+    elsewhere = filter(None, [repository_of(agent.base)] if not agent.private else [])  # it could have written that
     reach = Permissions(network=agent.network and writing, read=(*read, *elsewhere), write=write)
-    return Box(need, permissions=reach, hidden=(library.place.state,))
+    return Box(need, work=work, permissions=reach, hidden=(library.place.state, *agent.hidden))
 
 
 def _called(session: Session, wanted: ToolCall) -> Steps[Answer]:
@@ -194,6 +205,7 @@ def _approval(session: Session) -> Approval:
         session.mailbox,
         lambda: [tool for one in session.conversation.active for tool in one.tools],
         partial(_key, session),
+        partial(_spot, session),
         partial(approvals.remembered, state),
         partial(approvals.remember, state),
     )
@@ -208,4 +220,6 @@ def _key(session: Session, wanted: ToolCall) -> str:
                 from ..sources.bundled import digest
 
                 return f"{wanted.name} {digest(skill.directory)} {wanted.arguments.get('script_name', '')}"
-    return f"{wanted.name} {paths.real_path(session.agent.base)} {subject(wanted)}"
+    about = f"{_spot(session, wanted).real[0]} {wanted.arguments.get('glob', '')}".strip()
+    about = about if takes_path(wanted) else subject(wanted)
+    return f"{wanted.name} {paths.real_path(session.agent.base)} {about}"

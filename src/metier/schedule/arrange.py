@@ -125,7 +125,13 @@ def retimed(schedule: Schedule, text: str, zone: str, now: datetime) -> Schedule
     return replace(schedule, when=moment, once=once, zone=zone)
 
 
-def pinned_anew(place: Place, engine: Engine, skill: str) -> list[Schedule]:
-    """Agree to a skill as it is now in every schedule that has it: an improvement of it was accepted."""
-    mine = [one for one in book.of_skill(engine, skill) if one.home == home_id(place)]
-    return [book.repin(engine, one, skills.pin(one.source)) for one in mine]
+def agreed_with(place: Place, engine: Engine, folder: str) -> list[Schedule]:
+    """The schedules of this home that have agreed to a skill as it is now in its folder."""
+    mine = [one for one in book.schedules(engine) if one.source == folder and one.home == home_id(place)]
+    now = skills.pin(folder).digest if mine else ""
+    return [one for one in mine if one.digest == now]
+
+
+def pinned_anew(engine: Engine, agreed: Iterable[Schedule]) -> list[Schedule]:
+    """Agree to a skill as it is now in schedules that had agreed before: an improvement of it was accepted."""
+    return [book.repin(engine, one, skills.pin(one.source)) for one in agreed]

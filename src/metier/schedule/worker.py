@@ -138,7 +138,6 @@ class Service:
                 self.say,
             )
             self._durable.launch(self._lines())
-            self._firer.clear_all()
 
     def _lines(self) -> list[Line]:
         """Firings; and the calls of this home's batches, where there is somebody to do them."""

@@ -16,7 +16,8 @@ from ..types.tree import EMPTY
 READER = 3
 """Raised whenever parsing changes: what an older reader wrote is then not believed."""
 
-_USER, _MODEL, _ENABLED, _BROKEN, _TIDY = 1, 2, 4, 8, 16
+_USER, _MODEL, _ENABLED, BROKEN, _TIDY = 1, 2, 4, 8, 16
+"""The flags of a row."""
 _ORDINARY = _USER | _MODEL | _ENABLED
 new = tuple.__new__
 
@@ -82,10 +83,6 @@ def recall(database: Database | None, root: Root) -> Mapping[str, Row]:
     return {row[0]: row for row in rows if type(row[6]) is str and row[6].count(_APART) >= 5 and type(row[5]) is int}
 
 
-def is_broken(row: Row) -> bool:
-    return bool(row[5] & _BROKEN)
-
-
 def name_in(row: Row) -> str:
     return row[6].partition(_APART)[0]
 
@@ -105,7 +102,7 @@ def revive(row: Row, origin: Origin, path: str) -> Skill | Broken:
                 flags > _TIDY,
             ),
         )  # fmt: skip
-    if flags & _BROKEN:
+    if flags & BROKEN:
         return Broken(id, path, key, origin, unpack(noted), name)
     return Skill(
         id, name, description, path, key, origin, hint, bool(flags & _USER), bool(flags & _MODEL),
@@ -141,7 +138,7 @@ def remember(database: Database, root: Root, fresh: Iterable[Skill | Broken], go
 def _columns(item: Skill | Broken) -> tuple[int, tuple[str, ...]]:
     noted = pack(item.marks) if item.marks else ""
     if isinstance(item, Broken):
-        return _BROKEN, (item.name, "", "", "", "", noted)
+        return BROKEN, (item.name, "", "", "", "", noted)
     flags = item.user_may_invoke * _USER | item.model_may_invoke * _MODEL | item.enabled * _ENABLED
     flags |= item.tidy * _TIDY
     requires = "" if item.requires is NOTHING_REQUIRED else dumps(vars(item.requires))

@@ -13,7 +13,7 @@ from ..types.place import Root
 from ..types.problem import Mark, Problem, problem
 from ..types.skill import Broken, Origin, Skill, StatKey
 from .directory import Finding, Reader, Visit, find
-from .index import Row, is_broken, name_in, recall, remember, revive
+from .index import BROKEN, Row, name_in, recall, remember, revive
 
 _SETTLED_NS = 50_000_000
 """A file younger than this may change again without its times showing it: it is not remembered yet."""
@@ -147,7 +147,7 @@ def _loaded(root: Root, finding: Finding, broken: list[Broken]) -> list[Skill | 
     for item in finding.items:
         if isinstance(item, Broken):
             broken.append(item)
-        elif isinstance(item, Skill) or not is_broken(item):
+        elif isinstance(item, Skill) or not item[5] & BROKEN:
             mine.append(item)
         else:
             made = revive(item, root.origin, f"{root.origin.path}/{item[0]}/SKILL.md")

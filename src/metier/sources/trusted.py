@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from hashlib import sha256
 from json import dumps, loads
+from typing import NamedTuple
 
 from ..host import files, paths, state
 from ..host.clock import now_ns
@@ -87,10 +88,27 @@ def runs_of(skill: Skill, limit: int) -> frozenset[str]:
     return frozenset(digest for _, digest in _runs(skill, limit))
 
 
-def what_runs(skill: Skill, limit: int) -> tuple[str, ...]:
-    """The same in words, for the person who is asked."""
-    quiet = ("the name ", "the model may", "people may", "no tool is", "the file ")
-    return tuple(sorted({label for label, _ in _runs(skill, limit) if not label.startswith(quiet)}))
+class Running(NamedTuple):
+    """Something that a skill can run or is granted, in words for the person who is asked."""
+
+    label: str
+    new: bool
+    """Whether what was trusted before did not have it, or had it otherwise."""
+
+
+_QUIET = ("the name ", "the model may", "people may", "no tool is", "arguments: ", "argument-hint: ")
+
+
+def what_runs(skill: Skill, limit: int, before: Collection[str] = ()) -> tuple[Running, ...]:
+    """The same in words, held against the digests of what was trusted before."""
+    found = {label: digest for label, digest in _runs(skill, limit) if not label.startswith(_QUIET)}
+    found = {label: one for label, one in found.items() if not label.startswith("the file ") or _news(one, before)}
+    return tuple(Running(label, digest not in before) for label, digest in sorted(found.items()))
+
+
+def _news(digest: str, before: Collection[str]) -> bool:
+    """Files beside what runs are named only where they differ from what was trusted."""
+    return bool(before) and digest not in before
 
 
 def _runs(skill: Skill, limit: int) -> Iterator[tuple[str, str]]:

@@ -19,6 +19,8 @@ class Task:
     dialect: str = ""
     agent: str = ""
     allow: tuple[str, ...] = ()
+    trial: str = ""
+    """The folder of a trial, where this is one of its runs; `text` says which."""
 
 
 @dataclass(frozen=True)

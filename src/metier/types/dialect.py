@@ -15,6 +15,8 @@ CommandForm: TypeAlias = Literal["name", "directory", "underscore", "hyphen"]
 Matching: TypeAlias = Literal["exact", "loose", "tail"]
 Links: TypeAlias = Literal["follow", "contain"]
 Splitting: TypeAlias = Literal["quotes", "blanks", "shell", "none"]
+Improving: TypeAlias = Literal["auto", "review", "off"]
+"""Who decides about an improvement: nobody has to, a person, or none is proposed."""
 Policy: TypeAlias = Literal["ranked", "prefix"]
 """A listing that does not fit: a stable block and one ranked for the request, or the longest run from the front."""
 
@@ -174,6 +176,8 @@ class Serving:
     history: bool = False
     """Whether agents get the tools that look at what skills were, although their files do not name them."""
     plugins: bool = True
+    improving: Improving = "review"
+    """What becomes of skills in its roots that fail, where nobody says otherwise."""
     unlisted_agent: Literal["all", "none"] = "all"
     """What an agent gets that names no skills."""
 

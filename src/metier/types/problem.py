@@ -204,7 +204,7 @@ MEANINGS: dict[Code, Meaning] = {
     "changed-since-approval": Meaning(
         "warning",
         "changed since it was approved: {1}",
-        "see `metier verify {0}`; then `metier approve {0}`, or `metier sync` to have it as it was",
+        "see `metier verify {0}`; then `metier approve {0}`, or `metier sync --force` to have it as it was",
     ),
     "lock-unreadable": Meaning(
         "error", "the lock of its root can't be read: {0}", "mend it or bring back a copy; nothing was reset"

@@ -11,6 +11,9 @@ Tier: TypeAlias = Literal["bubblewrap", "landlock", "none"]
 Need: TypeAlias = Literal["require", "prefer", "off"]
 """`require`: a boundary or a refusal; `prefer`: a boundary where there is one; `off`: none is asked for."""
 
+SCRIPTS = (".py", ".sh", ".bash", ".js")
+"""How the names of scripts end that can be run."""
+
 
 @dataclass(frozen=True)
 class Permissions:

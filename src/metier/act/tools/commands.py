@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Callable
 
 from ...host import workspace
+from ...types.activation import ToolCall
 from ...types.errors import BadRequest
 from ...types.running import Ran
 from ...types.text import seen
 from ...types.tool import Answer, Parameter, Tool
+from ..commandline import text_of_command
+from ..permission import PRIVATE_FILES, PRIVATE_FOLDERS, is_private, path_of
 from .desk import Arguments, guarded, number_of, text_of
 from .scripts import answer
 from .workspace import Ground
@@ -24,8 +26,7 @@ Run = Callable[[tuple[str, ...], float], Ran]
 
 def run_command(run: Run) -> Tool:
     def call(arguments: Arguments) -> Answer:
-        given = arguments.get("command")
-        command = shlex.join(map(str, given)) if isinstance(given, list | tuple) else text_of(arguments, "command")
+        command = text_of_command(arguments.get("command")) or text_of(arguments, "command")
         if not command.strip():
             raise BadRequest("command is empty", "pass the command to run")
         seconds = min(number_of(arguments, "seconds", SECONDS) or SECONDS, LONGEST)
@@ -53,8 +54,13 @@ def search_files(ground: Ground, run: Run) -> Tool:
         pattern, (base, path) = text_of(arguments, "pattern"), ground.at(arguments, ".")
         only = text_of(arguments, "glob", "")
         skipped = [f"--exclude-dir={name}" for name in sorted(workspace.PASSED_OVER)]
+        asked = ToolCall("", "search_files", arguments)
+        if not is_private(ground.spot(path_of(asked)), asked):
+            skipped += [f"--exclude={name}" for name in PRIVATE_FILES]
+            skipped += [f"--exclude-dir={name}" for name in PRIVATE_FOLDERS]
         where = base if path == "." else f"{base}/{path}"
-        words = ("grep", "-rnIE", *skipped, *([f"--include={only}"] if only else []), "-e", pattern, "--", where)
+        included = [f"--include={only}"] if only else []  # first: of two that speak of a file, the last one counts
+        words = ("grep", "-rnIE", *included, *skipped, "-e", pattern, "--", where)
         ran = run(words, 20.0)
         if ran.status == 1:
             return Answer("[nothing]")

@@ -7,13 +7,12 @@ from dataclasses import replace
 
 from ...types.errors import BadRequest, NoFile, Refused
 from ...types.event import Reason
-from ...types.running import Ran
+from ...types.running import SCRIPTS, Ran
 from ...types.skill import Skill
 from ...types.text import seen
 from ...types.tool import Answer, Parameter, Tool
 from .desk import Arguments, Desk, guarded, text_of, words_or_text
 
-KINDS = (".py", ".sh", ".bash", ".js")
 SECONDS = 30
 _MOST_BYTES = 100_000
 """Of all arguments together."""
@@ -50,8 +49,8 @@ def script_of(desk: Desk, skill: Skill, name: str) -> str:
         name = name.removeprefix("scripts/")
     if name not in available:
         raise NoFile(f"Script not found: '{name}'. Available: {', '.join(available) or 'none'}")
-    if not name.endswith(KINDS):
-        raise BadRequest(f"'{name}' is of a type that can't be run. Supported: {', '.join(KINDS)}")
+    if not name.endswith(SCRIPTS):
+        raise BadRequest(f"'{name}' is of a type that can't be run. Supported: {', '.join(SCRIPTS)}")
     return name
 
 

@@ -8,9 +8,11 @@ from fnmatch import translate
 from functools import partial
 
 from ...host import paths, workspace
+from ...host.sandbox.view import PROTECTED
 from ...types.errors import BadRequest, Refused
 from ...types.text import seen
 from ...types.tool import Answer, Parameter, Tool
+from ..permission import Spot
 from .desk import Arguments, guarded, number_of, text_of
 
 PAGE = 64_000
@@ -30,6 +32,8 @@ class Ground:
     """Folders in it that are nobody's business."""
     also: tuple[str, ...] = ()
     """Folders elsewhere that it may touch too."""
+    private: bool = False
+    """Whether it was made for one run: no other program takes orders from what is in it."""
 
     def at(self, arguments: Arguments, default: str | None = None) -> tuple[str, str]:
         """The folder that a path lies in, and the path inside it."""
@@ -38,9 +42,35 @@ class Ground:
             if workspace.leads_into(base, self.cwd, said):
                 return base, workspace.inner(base, self.cwd, said)
         path = workspace.inner(self.base, self.cwd, said)
-        if any(paths.is_inside(f"{self.base}/{path}", one) for one in self.hidden):
+        whole = f"{self.base}/{path}"
+        if any(paths.is_inside(one, way) for one in (whole, paths.real_path(whole)) for way in self._closed()):
             raise Refused(f"Access denied: '{path}' is not for agents")
         return self.base, path
+
+    def _closed(self) -> set[str]:
+        return {*self.hidden, *map(paths.real_path, self.hidden)}
+
+    def spot(self, said: str) -> Spot:
+        """Where a path leads, by every name that a rule may have for it."""
+        if not paths.can_be_path(said) or "\0" in said:
+            return Spot((said,), (said,))
+        whole = paths.absolute(said, self.cwd, "~")
+        real = paths.real_path(whole)
+        bases = {self.base, paths.real_path(self.base)}
+        given = {*self.also, *map(paths.real_path, self.also)}
+        inner = _beneath(real, given) or [*_beneath(real, bases), *_beneath(whole, bases)]
+        told = {step.casefold() for one in inner or [real] for step in one.split("/")}
+        orders = "" if self.private else next((name for name in PROTECTED if name in told), "")
+        return Spot(_called(real, bases, self.cwd), _called(whole, bases, self.cwd), orders)
+
+
+def _called(path: str, bases: set[str], cwd: str) -> tuple[str, ...]:
+    """A path from the base, from the folder that the agent stands in, and from the root."""
+    return tuple(dict.fromkeys([*_beneath(path, bases), *_beneath(path, {cwd}), path]))
+
+
+def _beneath(path: str, folders: set[str]) -> list[str]:
+    return [paths.relative(path, folder) for folder in folders if paths.is_inside(path, folder)]
 
 
 _PATH = Parameter("path", "Path of the file, relative to the working folder.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 import sys
 from dataclasses import replace
 from importlib import import_module
@@ -10,7 +11,7 @@ from typing import Any
 
 import click
 
-from ...types.errors import MissingExtra
+from ...types.errors import BadRequest, MissingExtra
 from .app import Context
 from .printing import warn
 
@@ -30,6 +31,10 @@ def acp(context: Context, model: str) -> None:
         if (error.name or "").partition(".")[0] in ("acp", "pydantic"):
             raise MissingExtra("the agent for editors", "acp") from error
         raise
+    if not all(map(_is_wire, (0, 1))):
+        raise BadRequest(
+            "standard input and output are not those of an editor", "name `metier acp` as an agent in its configuration"
+        )
     if sys.stdin.isatty():
         warn("waiting for an editor on standard input: name `metier acp` as an agent in its configuration")
 
@@ -41,3 +46,12 @@ def acp(context: Context, model: str) -> None:
     serving.serve(opened)
     sys.stderr.flush()
     os._exit(0)  # the editor has hung up: what still runs for it ends with us
+
+
+def _is_wire(number: int) -> bool:
+    """Whether somebody can be at the other end: a pipe, a socket or a terminal."""
+    try:
+        mode = os.fstat(number).st_mode
+    except OSError:
+        return False
+    return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or os.isatty(number)

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import click
 
-from ...install import adding
+from ...host import paths
+from ...install import adding, cleaning
 from ...install.adding import Offer
 from ...install.place import Change
 from ...runtime.installing import nearby, scanner, trust_placed
 from ...types.errors import Refused
 from .app import Context
 from .approval import refuse_dangers, settle, show_target, target_dict, waiting
-from .grounds import field, outfit, where, wish
-from .printing import arrow, clean_path, counted, say, say_json
+from .grounds import Field, field, outfit, where, wish
+from .printing import arrow, clean, clean_path, counted, say, say_json, warn
 from .progress import Bar
 
 
@@ -49,6 +50,7 @@ def add(
     """
     at = field(context, user, in_project, profile)
     known = nearby(at.place)
+    _say_nearer(source, at)
     with Bar(source) as bar:
         asked = wish(source, at, scanner(at.place), skills=tuple(skills), name=name, force=force, nearby=known)
         with adding.offered(asked, outfit(at.place, bar, allow_insecure)) as offer:
@@ -64,10 +66,13 @@ def add(
                 raise
             if as_json:
                 say_json(_document(offer, done, at.ground.root))
+    if done:
+        cleaning.empty_trash(at.ground)
     if done and not unapproved:
         trust_placed(at.place, at.ground, [place for change in done for place in change.skills])
     if not as_json:
         _report(offer, done, dry_run, unapproved)
+        _say_names(offer, [called for called, _ in known])
 
 
 def _placed(offer: Offer, yes: bool, unapproved: bool, quiet: bool) -> tuple[Change, ...]:
@@ -76,6 +81,24 @@ def _placed(offer: Offer, yes: bool, unapproved: bool, quiet: bool) -> tuple[Cha
         refuse_dangers(offer.dangers, what)
         settle(f"Add {what}?", yes, quiet)
     return adding.accept(offer, not unapproved, waiting)
+
+
+def _say_names(offer: Offer, known: list[str]) -> None:
+    """`--name` is the folder's: a skill is called what its file says."""
+    for target in offer.targets if offer.wish.name else ():
+        for skill in target.skills:
+            if not skill.place and skill.name != target.folder:
+                warn(f"note: the folder is `{target.folder}`, the skill is still called `{clean(skill.name)}`")
+                if skill.name in known:
+                    warn(f"note: another skill here has that name, and one is used: `metier why {target.folder}`")
+
+
+def _say_nearer(source: str, at: Field) -> None:
+    """What reads as a repository of GitHub may be a folder that is right here."""
+    asked = adding.referred(source, outfit(at.place))
+    here = paths.absolute(source, at.place.cwd, at.place.home) if paths.can_be_path(source) else ""
+    if asked.kind == "github" and "://" not in source and here and paths.exists(here):
+        warn(f"note: this is {clean(asked.url)}; for the folder that is here write ./{clean_path(source)}")
 
 
 def _document(offer: Offer, done: tuple[Change, ...], root: str) -> dict[str, object]:

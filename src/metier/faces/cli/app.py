@@ -28,18 +28,22 @@ COMMANDS = {
     "script": ("script:script", "Run a script of a skill."),
     "run": ("run:run", "Do a task with a model, or call a skill."),
     "runs": ("runs:runs", "List runs; show one, or replay it."),
+    "eval": ("evals:evaluate", "Try a skill with its evals, with and without it."),
     "stats": ("stats:stats", "Say how often each skill was offered, used and of use."),
     "models": ("models:models", "The models that run here: get, add, list."),
     "chat": ("..tui.command:chat", "Talk to an agent that uses your skills."),
     "why": ("why:why", "Follow one skill from disk to catalog, step by step."),
     "validate": ("validate:validate", "Check skills strictly, as agentskills.io says."),
     "lint": ("lint:lint", "Find slips in skills, and mend what can be mended."),
+    "improve": ("improve:improve", "Put right what a skill did wrong, checked before it lands."),
+    "proposals": ("proposals:proposals", "List proposed changes of skills; show, accept, reject or edit one."),
     "new": ("new:new", "Write a new skill."),
     "add": ("add:add", "Get skills from a repository, an archive, a site or a folder."),
     "update": ("update:update", "Bring installed skills up to date."),
     "outdated": ("update:outdated", "List installed skills that have something newer."),
     "remove": ("remove:remove", "Remove an installed skill, or list what is installed."),
     "restore": ("remove:restore", "Bring a removed skill back."),
+    "clean": ("clean:clean", "Empty the trash, and forget texts that nothing needs."),
     "history": ("history:history", "List the changes of a skill, or of all of them."),
     "diff": ("history:diff", "Show what changed in a skill since a version."),
     "rollback": ("history:rollback", "Make a skill what it was in a version."),
@@ -64,6 +68,17 @@ COMMANDS = {
     "conform": ("conform:conform", "Run conformance cases against this build."),
     "completion": ("completion:completion", "Print the completion script for your shell."),
 }
+SECTIONS = {
+    "Look": "list status show search catalog commands why roots",
+    "Use": "chat run runs render preview read script models",
+    "Write": "new lint validate trust",
+    "Get and keep": "add update outdated remove restore clean verify freeze approve sync install plugins unpack",
+    "Improve": "eval stats improve proposals history diff rollback blame",
+    "On a schedule": "schedule batch daemon",
+    "Elsewhere": "mcp acp export",
+    "metier itself": "doctor init conform completion",
+}
+"""The commands by what they are for, as the help has them."""
 FIRST_USE = ("list", "status", "show", "catalog", "commands", "why")
 """Commands by which a person meets metier."""
 
@@ -114,6 +129,14 @@ def _must_exist(profile: str, roots: list[str]) -> None:
         raise BadRequest(f"no profile is called `{profile}`", hint)
 
 
+_OTHER_WORDS = {
+    "untrust": "trust --remove", "uninstall": "remove", "rm": "remove", "delete": "remove", "undo": "rollback",
+    "lock": "freeze", "unlock": "freeze --off", "upgrade": "update", "log": "history", "ls": "list", "serve": "mcp",
+    "test": "eval", "download": "add", "get": "add", "create": "new", "ask": "run", "tui": "chat",
+}  # fmt: skip
+"""What other tools call a command of ours: spelling alone would lead astray."""
+
+
 class LazyGroup(click.Group):
     def list_commands(self, context: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -131,14 +154,15 @@ class LazyGroup(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         name = args[0] if args else ""
         if name and name not in COMMANDS and not context.resilient_parsing:
-            near = get_close_matches(name, COMMANDS, 1, 0.5)
-            hint = f"did you mean `{near[0]}`?" if near else "run `metier --help` to see the commands"
+            near = _OTHER_WORDS.get(name) or next(iter(get_close_matches(name, COMMANDS, 1, 0.5)), "")
+            hint = f"did you mean `{near}`?" if near else "run `metier --help` to see the commands"
             raise BadRequest(f"`{name}` is not a command", hint)
         return super().resolve_command(context, args)
 
     def format_commands(self, context: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
+        for title, names in SECTIONS.items():
+            with formatter.section(title):
+                formatter.write_dl([(name, COMMANDS[name][1]) for name in names.split()])
 
 
 def dialect_names(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
@@ -229,6 +253,9 @@ def _run(arguments: list[str]) -> int:
         return _complain(error.message, error.hint, error.exit_code, as_json)
     except click.exceptions.Exit as leaving:
         return leaving.exit_code
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.ctx.get_help())
+        return 0
     except click.ClickException as error:
         return _complain(error.format_message(), _usage_hint(error), 2, as_json)
     except (click.Abort, KeyboardInterrupt):

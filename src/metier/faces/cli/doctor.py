@@ -62,6 +62,7 @@ def _findings(library: Library) -> list[Finding]:
         *_sandbox(place),
         _optional("git", git, _either(git, "found on PATH", "missing"), "install git"),
         _configuration(library),
+        _locks(library),
         _optional(
             "skills",
             not library.broken,
@@ -90,6 +91,15 @@ def _configuration(library: Library) -> Finding:
     note = "; ".join(f"{one.place}: {one.message}" if one.place else one.message for one in wrong) or "nothing wrong"
     vital = not wrong or any(one.severity == "error" for one in wrong)
     return Finding("configuration", not wrong, note, "; ".join(dict.fromkeys(one.hint for one in wrong)), vital)
+
+
+def _locks(library: Library) -> Finding:
+    """The locks beside the roots: of a root whose lock can't be read nothing is used."""
+    from ...runtime.installed import grounds, locked
+
+    said = locked(grounds((root.origin.path for root in library.roots), library.place))
+    note = "; ".join(said.unreadable.values()) or "all can be read"
+    return Finding("locks", not said.unreadable, note, "bring back a good copy (from git or a backup)")
 
 
 def _index(library: Library) -> Finding:

@@ -7,7 +7,7 @@ from difflib import get_close_matches
 import click
 
 from ...host import paths
-from ...types.errors import BadRequest
+from ...types.errors import BadRequest, Refused
 from .app import Context, skill_names
 from .printing import clean, clean_path, counted, paint, say, say_json
 
@@ -40,7 +40,7 @@ def export(
     Plugin), or a dialect: then each skill is a folder whose placeholders are written as that product reads them.
     """
     from ...host.pack import write_all
-    from ...runtime.exporting import exported
+    from ...runtime.exporting import exported, rejected
 
     library = context.library()
     forms = [*_PACKINGS, *library.dialects]
@@ -55,16 +55,24 @@ def export(
         if everything
         else [library.find(one).skill for one in dict.fromkeys(names)]
     )
+    left = rejected(library, chosen) if form == "well-known" else {}
+    if left and (names or len(left) == len(chosen)):
+        bad, why = next(iter(left.items()))
+        raise Refused(f"`{bad}` is not valid by the open standard: {why}", f"`metier validate {bad}` says what to mend")
+    chosen = [skill for skill in chosen if skill.name not in left]
     done = exported(library, chosen, form, name)
     folder = paths.absolute(out, paths.cwd(), paths.home())
     write_all(folder, done.files, force)
     written = sorted(done.files)
     if as_json:
         losses = [{"skill": skill, "loss": loss} for skill, loss in done.losses]
-        say_json({"form": form, "folder": folder, "files": written, "losses": losses})
+        out_of_it = [{"skill": skill, "reason": why} for skill, why in left.items()]
+        say_json({"form": form, "folder": folder, "files": written, "losses": losses, "left_out": out_of_it})
         return
     for path in written if len(written) <= 20 else (*written[:19], f"… and {len(written) - 19} more"):
         say(clean_path(f"{folder}/{path}") if path in done.files else path)
     for skill, loss in done.losses:
         say(f"{paint('lost', 'yellow')}  {clean(skill)}: {clean(loss)}")
+    for skill, why in left.items():
+        say(f"{paint('left out', 'yellow')}  {clean(skill)}: {clean(why)}")
     say(f"{counted(len(chosen), 'skill')} written as {form}")

@@ -83,14 +83,30 @@ def _own(name: str, place: Place) -> Field:
     return Field(_ground(place, f"{place.state}/skills"), ALL["standard"], place)
 
 
-def fields(context: Context, user: bool, in_project: bool, profile: str) -> list[Field]:
-    """The roots that are meant: the one that was named, or every one here that has a lock."""
-    if user or in_project or profile or context.root is not None or context.profile or context.dialect:
+def is_named(context: Context, user: bool, in_project: bool, profile: str) -> bool:
+    """Whether somebody said which root is meant."""
+    chosen = context.root is not None or bool(context.profile or context.dialect)
+    return user or in_project or bool(profile) or chosen
+
+
+def fields(context: Context, user: bool, in_project: bool, profile: str, lockless: bool = False) -> list[Field]:
+    """The roots that are meant: the one that was named, or every one here that has a lock, or none is asked for."""
+    if is_named(context, user, in_project, profile):
         return [field(context, user, in_project, profile)]
     mine, theirs = field(context, True, False, ""), field(context, False, True, "")
     plugins = plugins_field(mine.place)
-    others = [one for one in (theirs, plugins) if paths.exists(one.ground.lock)]
+    others = [one for one in (theirs, plugins) if paths.exists(one.ground.root if lockless else one.ground.lock)]
     return [mine, *(one for one in others if one.ground.root != mine.ground.root)]
+
+
+def scoped(command: str, at: Field) -> str:
+    """A command as it must be typed to mean that root."""
+    root, place = at.ground.root, at.place
+    if root == f"{place.state}/skills":
+        return f"metier {command}"
+    if root == f"{place.project}/.metier/skills":
+        return f"metier {command} --project"
+    return f"metier --root {clean(root)} {command}"
 
 
 def outfit(place: Place, bar: Bar | None = None, insecure: bool = False) -> Outfit:

@@ -44,14 +44,17 @@ class Closely(NamedTuple):
 @click.argument("where", metavar="[PATH]...", nargs=-1, type=click.Path())
 @click.option("--fix", is_flag=True, help="Mend what has one clear cure; the rest of each file stays as it is.")
 @click.option("--dialect", metavar="NAME", help="Read as this dialect; otherwise the folder's place decides.")
+@click.option("--overlap", is_flag=True, help="Hold every skill against the others, however many there are.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document.")
 @click.pass_context
-def lint(context: click.Context, where: tuple[str, ...], fix: bool, dialect: str | None, as_json: bool) -> None:
+def lint(
+    context: click.Context, where: tuple[str, ...], fix: bool, dialect: str | None, overlap: bool, as_json: bool
+) -> None:
     """Find slips in skills: what was repaired to load them, misspelled fields, hidden text, hazards, keyword lists.
 
     PATH is a skill's folder, its SKILL.md, or a folder of skills; without PATH, every skill that `metier list`
-    shows.  Up to twenty skills that are named so are also held against the others: which of their trigger prompts
-    would they steal?  Exit code 1 if errors or warnings remain.
+    shows.  Up to twenty skills are also held against the others: which of their trigger prompts would they steal?
+    Exit code 1 if errors or warnings remain.
     """
     settings: Context = context.obj
     library = settings.library() if dialect is None else replace(settings, dialect=None).library()
@@ -64,8 +67,8 @@ def lint(context: click.Context, where: tuple[str, ...], fix: bool, dialect: str
         folders = sorted(skill_folders(library))
     known = skill_folders(library)
     chosen = library.dialects[name] if name else None
-    named = bool(where) and len(folders) <= _BESIDE
-    found = [closely(folder, library, chosen or known.get(folder), fix, named) for folder in folders]
+    beside = overlap or len(folders) <= _BESIDE
+    found = [closely(folder, library, chosen or known.get(folder), fix, beside) for folder in folders]
     if as_json:
         say_json(
             [
@@ -132,7 +135,7 @@ def dialect_of(folder: str, library: Library) -> Dialect:
 
 
 _BESIDE = 20
-"""So many skills, named on the command line, are also held against the others; that takes a moment each."""
+"""So many skills are also held against the others without being asked for; that takes a moment each."""
 
 
 def closely(folder: str, library: Library, dialect: Dialect | None, fix: bool, beside: bool = False) -> Closely:

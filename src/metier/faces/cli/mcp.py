@@ -28,7 +28,14 @@ _CARRIED = ("root", "dialect", "agent", "profile")
 @click.group("mcp", invoke_without_command=True)
 @click.option("--http", is_flag=True, help="Serve over HTTP instead of standard input and output.")
 @click.option("--host", default="127.0.0.1", metavar="HOST", show_default=True, help="Listen on this address.")
-@click.option("--port", default=8765, metavar="PORT", show_default=True, help="Listen on this port; 0 for a free one.")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=8765,
+    metavar="PORT",
+    show_default=True,
+    help="Listen on this port; 0 for a free one.",
+)
 @click.option("--allow-host", multiple=True, metavar="NAME", help="Another name that clients may call the server by.")
 @click.option("--token-file", metavar="FILE", help="Where the token is; by default mcp-token in metier's own folder.")
 @click.option("--write", multiple=True, metavar="DIR", help="A folder that scripts may write in; more than one may.")
@@ -145,24 +152,28 @@ def install(context: click.Context, client: str, remove: bool, scope: str, name:
     path = paths.real_path(clients.file_of(chosen, scope, place.home, place.project, place.platform))
     before = paths.read_text_file(path, 16_777_216) or ""
     try:
-        command = _command(given, place.env.get("PATH", ""))
+        start = ["metier"] if scope == "project" else _started(place.env.get("PATH", ""))
+        command = [*start, *_options(given), "mcp"]
         after = clients.removed(chosen, before, name) if remove else clients.installed(chosen, before, name, command)
     except BadRequest as error:
         raise BadRequest(f"{path}, {error.message}", error.hint, path) from error
     _write(path, before, after, yes, 0o644 if scope == "project" else 0o600)
 
 
-def _command(given: Context, search: str) -> list[str]:
-    """How the client starts the server: by a path, because clients have a PATH of their own."""
+def _started(search: str) -> list[str]:
+    """By a path, because clients have a PATH of their own; a file that a project shares has the bare name."""
     found = which("metier", search)
-    start = [found] if found else [sys.executable, "-m", "metier.faces.cli.door"]
+    return [found] if found else [sys.executable, "-m", "metier.faces.cli.door"]
+
+
+def _options(given: Context) -> list[str]:
     values = {key: getattr(given, key) for key in _CARRIED}
     if values["root"]:
         values["root"] = paths.absolute(values["root"], paths.cwd(), paths.home())
     options = [word for key, value in values.items() if value for word in (f"--{key}", value)]
     if given.project != ".":
         options += ["--project", paths.absolute(given.project, paths.cwd(), paths.home())]
-    return [*start, *options, "mcp"]
+    return options
 
 
 def _write(path: str, before: str, after: str, yes: bool, mode: int) -> None:
@@ -175,7 +186,8 @@ def _write(path: str, before: str, after: str, yes: bool, mode: int) -> None:
     if not yes:
         if not sys.stdin.isatty():
             raise Refused("nothing was written", "add --yes to write it without being asked")
-        click.confirm("Write it?", abort=True)
+        if not click.confirm("Write it?"):
+            raise Refused("nothing was written", "run it again when you have read it")
     folder = path.rpartition("/")[0]
     if not paths.is_folder(folder):
         make_folder(folder)

@@ -2,33 +2,40 @@
 
 from __future__ import annotations
 
+import sys
+
 import click
 
 from ...install import place, removing
 from ...types.errors import UnknownSkill
 from .app import Context
-from .grounds import Field, fields, where
+from .grounds import Field, fields, scoped, where
 from .printing import arrow, clean, clean_path, columns, say, say_json
 
 
 @click.command("remove")
-@click.argument("name", required=False)
+@click.argument("names", metavar="[NAME]...", nargs=-1)
 @click.option("--json", "as_json", is_flag=True, help="One JSON document.")
 @where
 @click.pass_obj
-def remove(context: Context, name: str | None, as_json: bool, user: bool, in_project: bool, profile: str) -> None:
-    """Remove an installed skill, or list what is installed.  It goes to the trash: `metier restore NAME`."""
+def remove(context: Context, names: tuple[str, ...], as_json: bool, user: bool, in_project: bool, profile: str) -> None:
+    """Remove installed skills, or list what is installed.  They go to the trash: `metier restore NAME`."""
     here = fields(context, user, in_project, profile)
-    if name is None:
+    if not names:
         _list(here, as_json)
         return
-    at = _having(here, name)
-    target = removing.remove(at.ground, name)
+    meant = [(_having(here, name), name) for name in dict.fromkeys(names)]  # all of them, before the first goes
+    done = [(at, removing.remove(at.ground, name)) for at, name in meant]
     if as_json:
-        say_json({"removed": target, "root": at.ground.root})
+        found = [{"removed": gone.target, "root": at.ground.root} for at, gone in done]
+        say_json(found[0] if len(found) == 1 else found)
         return
-    say(f"Removed skill '{clean(target)}'")
-    say(arrow(f"bring it back with `metier restore {clean(target)}`"))
+    for at, gone in done:
+        if gone.trashed:
+            say(f"Removed skill '{clean(gone.target)}'")
+            say(arrow(f"bring it back with `{scoped(f'restore {clean(gone.target)}', at)}`"))
+        else:
+            say(f"'{clean(gone.target)}' was gone already; it is out of the lock now")
 
 
 def _having(here: list[Field], name: str) -> Field:
@@ -48,13 +55,13 @@ def _list(here: list[Field], as_json: bool) -> None:
     if as_json:
         say_json([one._asdict() | {"root": at.ground.root} for at, one in found])
         return
-    rows = []
+    rows = [("PLACE", "SKILL", "STATE", "FROM")] if found else []
     for _, one in found:
         state = "" if one.approved else "unapproved"
-        state = "frozen" if one.frozen and not state else state
+        state = "missing" if one.missing else "frozen" if one.frozen and not state else state
         source = f"{one.source}{'@' + one.commit[:12] if one.commit else ''}" if one.source else "yours"
         rows.append((clean_path(one.place), clean(one.name), state, clean_path(source)))
-    for line in columns(rows):
+    for line in columns(rows, last_cut=sys.stdout.isatty()):
         say(line)
     if not rows:
         say("Nothing is installed.")
@@ -66,19 +73,23 @@ def _list(here: list[Field], as_json: bool) -> None:
 @where
 @click.pass_obj
 def restore(context: Context, name: str | None, as_json: bool, user: bool, in_project: bool, profile: str) -> None:
-    """Bring a removed skill back from the trash, or list what is in it."""
+    """Bring a removed skill back from the trash, or list what is in it.
+
+    NAME is what was removed, the latest of that name, or the ID that the list gives it.
+    """
     here = fields(context, user, in_project, profile)
     if name is None:
         found = [(at, *one) for at in here for one in place.trash(at.ground)]
         if as_json:
             say_json([{"id": id, "target": what, "at": when, "root": at.ground.root} for at, id, what, when in found])
             return
-        for line in columns([(clean_path(what), when, id) for _, id, what, when in found]):
+        rows = [(clean_path(what), when, id, clean_path(at.ground.root)) for at, id, what, when in found]
+        for line in columns([("NAME", "REMOVED", "ID", "FROM"), *rows] if rows else [], sys.stdout.isatty()):
             say(line)
         if not found:
             say("The trash is empty.")
         return
-    at = next((at for at in here if any(name in one[:2] for one in place.trash(at.ground))), here[0])
+    at = next((at for at in here if removing.in_trash(at.ground, name)), here[0])
     what = removing.restore(at.ground, name)
     if as_json:
         say_json({"restored": what, "root": at.ground.root})

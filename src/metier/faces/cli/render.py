@@ -11,6 +11,7 @@ import click
 from ...types.activation import Activation, Call, Message
 from ...types.dialect import Delivery
 from ...types.problem import Problem, problem
+from ...types.running import SCRIPTS
 from ...types.skill import Skill
 from ...types.text import seen, tokens_of
 from .app import Context, skill_names
@@ -127,7 +128,7 @@ def preview(context: Context, name: str, arguments: tuple[str, ...], as_json: bo
     activation, messages = _activated(library, name, given(arguments), None, preview=True)
     entry = _entry(library, activation.skill)
     commands = [one.source for one in activation.inserts if one.kind == "command"]
-    scripts = library.desk(by="user").scripts(activation.skill) or ()
+    scripts = [one for one in library.desk(by="user").scripts(activation.skill) or () if one.endswith(SCRIPTS)]
     sent = "\n".join(message.text for message in messages)
     cost = {"listed": tokens_of(entry), "activated": tokens_of(sent)}
     if as_json:

@@ -24,6 +24,9 @@ from .printing import (
     warn,
 )
 
+_FAINT = 0.1
+"""Of the best one's score: what has less is no answer for a person beside it."""
+
 
 @click.command("search")
 @click.argument("query", nargs=-1, required=True)
@@ -42,6 +45,8 @@ def search(context: click.Context, query: tuple[str, ...], limit: int, explain: 
     settings: Context = context.obj
     library: Library = settings.library()
     hits = library.search(request, limit=limit, audience="person")
+    if not as_json:
+        hits = tuple(hit for hit in hits if hit.score >= hits[0].score * _FAINT or hit.clear)
     fault = library.finder.fault
     problems = [*library.problems, *([fault] if fault and fault not in library.problems else [])]
     if as_json:

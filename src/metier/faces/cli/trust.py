@@ -2,29 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from typing import TypeAlias
+
 import click
 
 from ...host import paths
 from ...host.place import here
 from ...runtime import Library
 from ...runtime import open as open_library
-from ...sources.trusted import read_book, record_of, what_runs, write_record
+from ...sources.trusted import Running, read_book, record_of, what_runs, write_record
+from ...types.errors import Refused
 from ...types.skill import Skill
 from .app import Context
-from .printing import clean, clean_path, columns, say, say_json
+from .approval import ask, can_ask
+from .printing import clean, clean_path, paint, say, say_json
 
 
 @click.command("trust")
 @click.argument("directory", required=False, type=click.Path())
 @click.option("--list", "listing", is_flag=True, help="The projects you trust.")
 @click.option("--remove", is_flag=True, help="Take the trust back.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON document; nothing is asked.")
 @click.pass_obj
-def trust(context: Context, directory: str | None, listing: bool, remove: bool, as_json: bool) -> None:
+def trust(context: Context, directory: str | None, listing: bool, remove: bool, yes: bool, as_json: bool) -> None:
     """Trust the skills of a project as they are now.
 
-    The trust is kept outside the project and is bound to its path and to what its skills can run.  Prose may
-    change later; new or changed commands, scripts and grants ask again.
+    What they can run and are granted is shown first, and on a terminal you are asked.  The trust is kept outside the
+    project and is bound to its path and to what its skills can run.  Prose may change later; new or changed commands,
+    scripts and grants ask again.
     """
     directory = directory or context.project
     place = here(directory)
@@ -37,21 +44,64 @@ def trust(context: Context, directory: str | None, listing: bool, remove: bool, 
         write_record(place.state, project, None)
         say(f"{clean_path(project)} is no longer trusted" if known else f"{clean_path(project)} was not trusted")
         return
+    before = read_book(place.state).get(paths.real_path(project))
     library = open_library(directory, profile=context.profile)
-    write_record(place.state, project, _record(library, project))
-    library = open_library(directory, profile=context.profile)  # the configuration counts now, and may add roots
-    write_record(place.state, project, _record(library, project))
-    theirs = _theirs(library)
-    report = [(skill.name, what_runs(skill, library.limits.file_bytes)) for skill in theirs]
     if as_json:
-        say_json({"project": project, "skills": [{"name": name, "runs": list(runs)} for name, runs in report]})
+        library = _trusted(context, library, directory)
+        skills = _report(library, None)
+        say_json({"project": project, "skills": [_as_dict(name, runs) for name, runs in skills]})
         return
+    _agree(_report(library, before), project, yes)
+    again = _trusted(context, library, directory)
+    more = [one for one in _theirs(again) if one.path not in {skill.path for skill in library.skills}]
+    if more:  # the configuration counts now, and adds roots
+        write_record(place.state, project, before)
+        _agree(_report(again, before, more), project, yes)
+        _trusted(context, library, directory)
     say(f"Trusted: {clean_path(project)}")
-    rows = [(clean(name), ", ".join(clean(one) for one in runs) or "nothing in it runs") for name, runs in report]
-    for line in columns(rows, indent=2):
-        say("  " + line)
+
+
+def _trusted(context: Context, library: Library, directory: str) -> Library:
+    """The library with its project trusted as it is, roots that its configuration adds included."""
+    place = library.place
+    write_record(place.state, place.project, _record(library, place.project))
+    library = open_library(directory, profile=context.profile)
+    write_record(place.state, place.project, _record(library, place.project))
+    return library
+
+
+Report: TypeAlias = list[tuple[str, tuple[Running, ...]]]
+
+
+def _report(library: Library, before: Mapping[str, object] | None, among: Sequence[Skill] | None = None) -> Report:
+    """What each skill can run, held against what was trusted before."""
+    said = before.get("skills") if before else None
+    known = said if isinstance(said, dict) else {}
+    found: Report = []
+    for skill in _theirs(library) if among is None else among:
+        digests = known.get(skill.directory.removeprefix(library.place.project + "/"))
+        runs = what_runs(skill, library.limits.file_bytes, digests if isinstance(digests, list) else ())
+        found.append((skill.name, runs if before else tuple(one._replace(new=False) for one in runs)))
+    return found
+
+
+def _agree(report: Report, project: str, yes: bool) -> None:
+    for name, runs in report:
+        say(f"{paint(clean(name), 'bold')}" + ("" if runs else "  nothing in it runs"))
+        for one in runs:
+            first, *rest = one.label.split("\n")
+            mark = paint("new", "yellow") + " " if one.new else ""
+            say(f"  {mark}{clean(first)}")
+            for line in rest:
+                say(f"    {clean(line)}")
     if not report:
-        say("  It has no skills yet; those added later will ask again.")
+        say("It has no skills yet; those added later will ask again.")
+    if not yes and can_ask() and not ask(f"Trust {clean_path(project)} with this?"):
+        raise Refused("nothing was trusted", "run `metier trust` again when you have read it", project)
+
+
+def _as_dict(name: str, runs: Sequence[Running]) -> dict[str, object]:
+    return {"name": name, "runs": [one.label for one in runs]}
 
 
 def _theirs(library: Library) -> list[Skill]:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import sys
+
 import click
 
-from ...install import place, updating
+from ...install import cleaning, news, place, updating
 from ...install.place import Change
 from ...install.updating import Proposal
 from ...runtime.installing import nearby, scanner, trust_placed
-from ...types.errors import BadRequest, MetierError, Refused
+from ...types.errors import BadRequest, HostError, MetierError, Refused, UnknownSkill
 from .app import Context
 from .approval import can_ask, power_lines, refuse_dangers, settle, show_findings, skill_dict
 from .grounds import Field, fields, outfit, where, wish
@@ -43,6 +45,11 @@ def update(
     found: list[dict[str, object]] = []
     failed = 0
     for at, folder in _wanted(context.obj, names, user, in_project, profile):
+        if not names and _is_frozen(at, folder):
+            found.append({"folder": folder, "updated": False, "frozen": True})
+            if not as_json:
+                say(f"{clean(folder)} is frozen, and left as it is")
+            continue
         with Bar(folder) as bar:
             asked = wish(
                 folder, at, scanner(at.place), force=force, nearby=nearby(at.place, f"{at.ground.root}/{folder}")
@@ -58,6 +65,7 @@ def update(
                         done = updating.accept(asked, staging, one)
                 found.append(_document(folder, one, done))
                 if done is not None:
+                    cleaning.empty_trash(at.ground)
                     trust_placed(at.place, at.ground, list(done.skills))
                 if not as_json:
                     _report(folder, one, done)
@@ -80,19 +88,26 @@ def _wanted(
 ) -> list[tuple[Field, str]]:
     """The installed folders that are meant, each with its root."""
     found: list[tuple[Field, str]] = []
-    left = list(names)
+    left = dict.fromkeys(names)
+    near: tuple[str, ...] = ()
     for at in fields(context, user, in_project, profile):
         lock = place.read_lock(at.ground)
         for name in names or ("",):
             try:
                 folders = updating.folders(lock, [name] if name else [])
-            except MetierError:
+            except UnknownSkill as unknown:
+                near += unknown.nearest if name in left else ()
                 continue
             found += [(at, folder) for folder in folders]
-            left = [one for one in left if one != name]
+            left.pop(name, None)
     if left:
-        raise BadRequest(f"`{left[0]}` is not installed from anywhere", "run `metier remove` to see what is")
+        hint = f"did you mean `{near[0]}`?" if near else "run `metier list` to see what there is"
+        raise BadRequest(f"`{next(iter(left))}` is not installed from anywhere", hint)
     return list(dict.fromkeys(found))
+
+
+def _is_frozen(at: Field, folder: str) -> bool:
+    return any(one.frozen for one in place.read_lock(at.ground).skills.values() if one.folder == folder)
 
 
 def _settle(one: Proposal, yes: bool, quiet: bool) -> None:
@@ -159,25 +174,37 @@ def outdated(
     in_project: bool,
     profile: str,
 ) -> None:
-    """List installed skills that have something newer upstream.  Exit code 1 if there are any."""
-    news = []
-    for at in fields(context.obj, user, in_project, profile):
-        lock = place.read_lock(at.ground)
+    """List installed skills that have something else upstream.
+
+    Exit code 1 if there are any, 5 if there are none but some could not be looked up.
+    """
+    found: list[news.News] = []
+    wanted = _wanted(context.obj, names, user, in_project, profile)
+    for at in dict.fromkeys(at for at, _ in wanted):
         with Bar("looking up") as bar:
-            news += list(updating.outdated(lock, names, outfit(at.place, bar, allow_insecure)))
+            mine = [folder for one, folder in wanted if one == at]
+            found += news.outdated(at.ground, mine, outfit(at.place, bar, allow_insecure))
+    faults = sum(bool(one.fault) for one in found)
     if as_json:
-        say_json([one._asdict() | {"outdated": one.outdated} for one in news])
+        say_json([one._asdict() | {"outdated": one.outdated} for one in found])
     else:
-        rows = [
-            (
-                clean(one.folder),
-                one.commit[:12],
-                (one.latest[:12] if one.outdated else one.fault or "current"),
-                one.source,
-            )
-            for one in news
-        ]
-        for line in columns([tuple(map(clean_path, row)) for row in rows]):
-            say(line)
-        say(f"{counted(sum(one.outdated for one in news), 'folder')} outdated, of {len(news)}")
-    context.exit(1 if any(one.outdated for one in news) else 0)
+        _say_news(found)
+        lost = f"; {faults} could not be looked up" if faults else ""
+        say(f"{counted(sum(one.outdated for one in found), 'folder')} outdated, of {len(found)}{lost}")
+    context.exit(1 if any(one.outdated for one in found) else HostError.exit_code if faults else 0)
+
+
+def _say_news(found: list[news.News]) -> None:
+    rows = [("FOLDER", "HERE", "UPSTREAM", "FROM")] if found else []
+    for one in found:
+        latest = "unknown" if one.fault else _short(one.latest) if one.outdated else "current"
+        rows.append((clean(one.folder), _short(one.commit), latest, clean_path(one.source)))
+    for line in columns(rows, last_cut=sys.stdout.isatty()):
+        say(line)
+    for one in found:
+        if one.fault:
+            warn(f"error: {clean(one.folder)}: {clean(one.fault)}")
+
+
+def _short(commit: str) -> str:
+    return commit.removeprefix("sha256:")[:12]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from ...host import paths
-from ...install import adding, keeping, place, updating
+from ...install import adding, keeping, place, removing, syncing
 from ...install.inspect import inspect
 from ...install.lockfile import BadLock, foreign_digest, read_foreign
 from ...install.place import Ground
@@ -15,8 +15,8 @@ from ...types.installed import Lock
 from ...types.problem import Problem
 from .app import Context
 from .approval import ask, can_ask, power_lines, refuse_dangers, settle, show_findings, show_target, waiting
-from .grounds import Field, field, fields, outfit, where, wish
-from .printing import clean, clean_path, counted, paint, say, say_json
+from .grounds import Field, field, fields, is_named, outfit, where, wish
+from .printing import arrow, clean, clean_path, counted, paint, say, say_json
 from .progress import Bar
 
 
@@ -28,10 +28,15 @@ from .progress import Bar
 def verify(
     context: click.Context, names: tuple[str, ...], as_json: bool, user: bool, in_project: bool, profile: str
 ) -> None:
-    """Compare every file of the locked skills with the lock.  Exit code 1 if one differs."""
+    """Compare every file of the locked skills with the lock.
+
+    Exit code 1 if one differs, or if the root that you name (--project, --user) has skills and no lock.
+    """
     found: list[tuple[Ground, keeping.Difference]] = []
     count, unknown = 0, list(names)
-    for at in fields(context.obj, user, in_project, profile):
+    here = fields(context.obj, user, in_project, profile, lockless=True)
+    bare = {} if names else _without_lock(here)
+    for at in here:
         lock = place.read_lock(at.ground)
         mine = [name for name in names if _has(lock, name)]
         unknown = [name for name in unknown if name not in mine]
@@ -41,14 +46,25 @@ def verify(
         found += [(at.ground, one) for one in keeping.verify(at.ground, lock, mine)]
     if unknown:
         raise UnknownSkill(unknown[0])
+    failed = bool(found) or (bool(bare) and is_named(context.obj, user, in_project, profile))
     if as_json:
         rows = [{"root": ground.root, "skill": one.skill, "path": one.path, "how": one.how} for ground, one in found]
-        say_json({"ok": not found, "differences": rows})
+        say_json({"ok": not failed, "differences": rows, "without_lock": list(bare)})
     else:
         for ground, one in found:
             say(f"{clean_path(f'{ground.root}/{one.skill}/{one.path}')}: {paint(one.how, 'red')}")
+        for root, skills in bare.items():
+            say(f"{clean_path(root)}: no lock is there, and {counted(skills, 'skill')} could not be checked")
+            say("  " + arrow("bring the lock back from git or a backup; `metier freeze` locks what is there now"))
         say(f"{counted(count, 'skill')} in the lock, {counted(len(found), 'file')} not as it says")
-    context.exit(1 if found else 0)
+    context.exit(1 if failed else 0)
+
+
+def _without_lock(here: list[Field]) -> dict[str, int]:
+    """Roots that have no lock at all, and how many skills lie in each."""
+    bare = [at.ground for at in here if not paths.exists(at.ground.lock)]
+    counts = {ground.root: len(removing.installed(ground)) for ground in bare}
+    return {root: skills for root, skills in counts.items() if skills}
 
 
 def _has(lock: Lock, name: str) -> bool:
@@ -69,14 +85,21 @@ def freeze(
     context: Context, names: tuple[str, ...], off: bool, as_json: bool, user: bool, in_project: bool, profile: str
 ) -> None:
     """Lock what is there now: a file that differs later is refused, and named, wherever the skill is used."""
-    at = field(context, user, in_project, profile)
-    place.recover(at.ground)
-    done = keeping.freeze(at.ground, names, at.dialect, not off)
-    trust_placed(at.place, at.ground, done)
+    here = fields(context, user, in_project, profile, lockless=True)
+    meant: dict[Field, list[str]] = {}
+    found: list[dict[str, object]] = []
+    for name in names:
+        at = next((one for one in here if keeping.places_of(one.ground, name)), here[0])
+        meant.setdefault(at, []).append(name)
+    for at, wanted in (meant or {here[0]: []}).items():
+        place.recover(at.ground)
+        done = keeping.freeze(at.ground, wanted, at.dialect, not off)
+        trust_placed(at.place, at.ground, done)
+        found.append({"root": at.ground.root, "frozen": not off, "skills": list(done)})
+        if not as_json:
+            say(f"{'No longer frozen' if off else 'Frozen'}: {', '.join(map(clean, done)) or 'nothing is there'}")
     if as_json:
-        say_json({"root": at.ground.root, "frozen": not off, "skills": list(done)})
-        return
-    say(f"{'No longer frozen' if off else 'Frozen'}: {', '.join(map(clean, done)) or 'nothing is there'}")
+        say_json(found[0] if len(found) == 1 else found)
 
 
 @click.command("approve")
@@ -109,8 +132,10 @@ def approve(context: Context, name: str, yes: bool, as_json: bool, user: bool, i
                 say(f"  {line}")
             show_findings(seen.findings)
     if dangers:
-        if not can_ask() or not ask(f"{counted(len(dangers), 'grave finding')}.", name):
+        if not can_ask():
             raise Refused(f"`{name}` has grave findings: {dangers[0].message}", "approve it at a terminal, by its name")
+        if not ask(f"{counted(len(dangers), 'grave finding')}.", name):
+            raise Refused(f"not approved: that was not `{name}`", "nothing was changed; run it again if you mean it")
     else:
         settle(f"Approve {name}?", yes, as_json)
     keeping.approve(at.ground, keys, at.dialect)
@@ -123,6 +148,7 @@ def approve(context: Context, name: str, yes: bool, as_json: bool, user: bool, i
 
 @click.command("sync")
 @click.option("--from", "source", metavar="FILE", help="A lock of `npx skills`, to install what it names.")
+@click.option("--force", is_flag=True, help="Replace what was edited here; it goes to the trash.")
 @click.option("--yes", is_flag=True, help="Approve what --from brings without being asked.")
 @click.option("--allow-insecure", is_flag=True, help="Also http, git and file addresses.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document.")
@@ -131,6 +157,7 @@ def approve(context: Context, name: str, yes: bool, as_json: bool, user: bool, i
 def sync(
     context: Context,
     source: str | None,
+    force: bool,
     yes: bool,
     allow_insecure: bool,
     as_json: bool,
@@ -138,7 +165,10 @@ def sync(
     in_project: bool,
     profile: str,
 ) -> None:
-    """Make skills what the lock says, to the commit and the byte; for teams and for CI."""
+    """Make skills what the lock says, to the commit and the byte; for teams and for CI.
+
+    What you edited here is not replaced unless you say --force.
+    """
     done: list[tuple[str, str, str]] = []
     if source is not None:
         at = field(context, user, in_project, profile)
@@ -146,7 +176,8 @@ def sync(
     else:
         for at in fields(context, user, in_project, profile):
             with Bar("sync") as bar:
-                found = updating.synchronise(wish("", at), outfit(at.place, bar, allow_insecure), waiting)
+                asked = wish("", at, force=force)
+                found = syncing.synchronise(asked, outfit(at.place, bar, allow_insecure), waiting)
                 done += [(at.ground.root, *one) for one in found]
     if as_json:
         say_json([{"root": root, "folder": name, "state": state} for root, name, state in done])

@@ -9,7 +9,7 @@ import click
 
 from ...catalog import compact_path
 from ...runtime import Library
-from ...types.errors import Unloadable
+from ...types.errors import UnknownSkill, Unloadable
 from ...types.problem import Problem
 from ...types.skill import Broken
 from ...types.text import one_line
@@ -38,6 +38,10 @@ def why(context: Context, name: str, as_json: bool) -> None:
         verdict = library.find(name)
     except Unloadable:
         steps = _broken_steps(broken[0])
+    except UnknownSkill:
+        steps = _twin_steps(library, name)
+        if not steps:
+            raise
     else:
         steps = _steps(library, verdict)
     if as_json:
@@ -60,6 +64,19 @@ def _broken_steps(item: Broken) -> list[Step]:
     return [
         _step("found", True, f"{item.path} ({item.origin.root})"),
         _step("parsed", False, f"line {last.line}: {last.message}" if last.line else last.message, last.hint),
+    ]
+
+
+def _twin_steps(library: Library, folder: str) -> list[Step]:
+    """A folder whose skill is the same as another's, byte for byte: only that other is in the library."""
+    skill = next((one for one in library.skills if one.id == folder), None)
+    if skill is None:
+        return []
+    other = library.find(skill.name).skill
+    return [
+        _step("found", True, f"{skill.path} ({skill.origin.root})"),
+        _step("parsed", True, f"its name is `{skill.name}`"),
+        _step("shadowed", True, f"it is the same as {other.path}", "change its `name`, or remove one of the two"),
     ]
 
 

@@ -5,15 +5,18 @@ A request must name this host in `Host`, come from no page of another origin, an
 
 from __future__ import annotations
 
+import asyncio
 import hmac
 from collections.abc import Callable
 from typing import NamedTuple
 
 import anyio
+import h11
 import uvicorn
 from mcp.server.transport_security import TransportSecuritySettings
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from .server import SkillsServer
 from .serving import watching
@@ -47,6 +50,7 @@ class Guard:
         if scope["type"] == "websocket":
             await send({"type": "websocket.close", "code": 1008})
         elif refusal is not None:
+            refusal.headers["Connection"] = "close"  # whatever else it would send
             await refusal(scope, receive, send)
         else:
             await self.app(scope, receive, send)
@@ -78,6 +82,47 @@ def app_for(server: SkillsServer, address: Address, token: str) -> Guard:
     return Guard(server.streamable_http_app(streamable_http_path=PATH, transport_security=security), address, token)
 
 
+class Patient(H11Protocol):
+    """A connection that must say what it wants: soon, and sooner where many others have not said it either."""
+
+    seconds = 10.0
+    most = 128
+    """Connections that have not sent the head of a request."""
+    deadline: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._wait()
+        silent = [one for one in self.connections if isinstance(one, Patient) and one.deadline is not None]
+        if len(silent) > self.most:
+            longest = min(silent, key=_due)
+            longest._waited()  # it is lost a moment later, and others may come before that
+            longest.transport.abort()
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        if self.conn.their_state is not h11.IDLE:
+            self._waited()
+        elif self.deadline is None:
+            self._wait()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._waited()
+        super().connection_lost(exc)
+
+    def _wait(self) -> None:
+        self.deadline = self.loop.call_later(self.seconds, self.transport.abort)
+
+    def _waited(self) -> None:
+        if self.deadline is not None:
+            self.deadline.cancel()
+        self.deadline = None
+
+
+def _due(one: Patient) -> float:
+    return one.deadline.when() if one.deadline is not None else 0.0
+
+
 class _Announcing(uvicorn.Server):
     def __init__(self, config: uvicorn.Config, ready: Callable[[int], None]) -> None:
         super().__init__(config)
@@ -95,6 +140,7 @@ def serve_http(server: SkillsServer, address: Address, token: str, ready: Callab
         app_for(server, address, token),
         host=address.host,
         port=address.port,
+        http=Patient,
         log_level="critical",
         access_log=False,
         server_header=False,

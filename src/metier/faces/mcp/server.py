@@ -64,7 +64,8 @@ AT_ONCE = 8
 """Calls that are worked on at the same time; others wait."""
 MOST_SESSIONS = 1_000
 FRESH_MS = 1_000
-_READ_ONLY = ("skill_use", "run_skill", "skill_read_file", "skill_search", "read")
+_READ_ONLY = ("skill_read_file", "skill_search", "read")
+"""What changes nothing.  To activate a skill may: the commands of its body run."""
 
 Context = ServerRequestContext[Any, Any]
 T = TypeVar("T")

@@ -32,6 +32,8 @@ from ...host.wire import Wire, claim
 LONGEST_LINE = 4_194_304
 MOST_REQUESTS = 1_000
 """Requests under way at the same time."""
+LAST_SECONDS = 5.0
+"""How long answers are waited for once the client says no more."""
 
 
 class Desk:
@@ -51,10 +53,17 @@ class Desk:
                     await self._refuse(None, INVALID_REQUEST, f"a message has at most {LONGEST_LINE:,} bytes")
                     continue
                 if line is None:
+                    await self._answered()
                     return
                 message = await self._message(line) if line.strip() else None
                 if message is not None:
                     await out.send(message)
+
+    async def _answered(self) -> None:
+        """What was asked before the end is answered, if it does not take long."""
+        with anyio.move_on_after(LAST_SECONDS):
+            while self.under_way:
+                await anyio.sleep(0.02)
 
     async def _message(self, line: bytes) -> SessionMessage | None:
         try:

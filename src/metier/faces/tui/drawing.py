@@ -16,6 +16,7 @@ from ...types.event import (
     Nested,
     Offered,
     Restored,
+    Resumed,
     Retried,
     Started,
     Used,
@@ -35,7 +36,9 @@ def lines_of(event: Event) -> list[Line]:
     """The lines of an event; a reply itself is drawn as Markdown and has none here."""
     match event:
         case Started(model=model, skills=skills):
-            return [Line("quiet", f"{model} · {len(skills)} skills")]
+            return [Line("quiet", f"{flat(model)} · {len(skills)} skills"), *small(model)]
+        case Resumed(model=model):
+            return small(model)
         case Heard(text=text):
             return [Line("said", seen(text))]
         case Activated(skill=skill, by=by, tokens=tokens):
@@ -58,6 +61,17 @@ def lines_of(event: Event) -> list[Line]:
             told = f"■ {outcome}" + (f": {seen(text)}" if text else "")
             return [Line("failed", told), *([Line("quiet", f"→ {seen(hint)}")] if hint else [])]
     return []
+
+
+def small(model: str) -> list[Line]:
+    """A word about a model that is worth little, and how to get another."""
+    if not model.startswith("local:"):
+        return []
+    told = "a small model that runs here: it chooses from lists, and its words are worth little"
+    return [
+        Line("warning", told),
+        Line("quiet", "→ /model anthropic:…, openai:…, google:… or ollama:… takes a better one"),
+    ]
 
 
 def changes(added: tuple[str, ...], changed: tuple[str, ...], removed: tuple[str, ...]) -> str:

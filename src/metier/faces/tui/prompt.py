@@ -148,6 +148,6 @@ def _score(typed: str, name: str) -> float:
 
 
 def _told(choice: Choice) -> Content:
-    style = {"skill": "bold", "app": "", "broken": "bold $error", "scheduled": "bold $secondary"}[choice.kind]
+    style = {"skill": "bold", "app": "", "broken": "bold $error", "scheduled": "bold #b98ae8"}[choice.kind]
     hint = f" {choice.hint}" if choice.hint else ""
     return Content.assemble((f"/{choice.name}", style), (hint, "italic"), ("  " + choice.description, "dim"))

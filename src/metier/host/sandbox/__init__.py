@@ -38,7 +38,7 @@ def run(program: Program, box: Box, machine: Machine | None = None, gate: Gate =
     weak = _weak(footing, box)
     if weak and box.need == "require":
         raise Refused(weak, "install bubblewrap, or let it write its work folder only")
-    ran = admitted(gate, lambda: confined(program, box, footing, machine.groups))
+    ran = admitted(gate, lambda: confined(program, box, footing, machine.groups, machine.state))
     forced = footing.reason if machine.only not in ("auto", "bubblewrap") else ""
     return replace(ran, note="; ".join(filter(None, (ran.note, weak, forced))))
 

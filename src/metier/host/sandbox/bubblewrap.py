@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import re
 import resource
 import signal
-import stat
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import NamedTuple
 
-from ...types.errors import HostError
 from ...types.running import Box, Program, Ran
-from ..clock import sleep
 from ..follow import Followed, Spawned, follow
-from . import limits, seccomp
+from . import limits, placeholders, seccomp
 from .view import ETC, LINKS, NETWORK, SYSTEM, Seen, View
 
 PLACES = ("/usr/bin/bwrap", "/usr/local/bin/bwrap", "/bin/bwrap")
@@ -26,8 +22,6 @@ _NOBODY = "65534"
 _CHILD = re.compile(rb'"child-pid": (\d+)')
 _EXIT = re.compile(rb'"exit-code": (\d+)')
 _SHARED = 64 << 20
-_PLACEHOLDER = 0o1555
-"""The mode of an empty folder that we made: nobody makes one like it by chance."""
 _DEADLY = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 24, 25, 31}
 """Signals that end a program and are seen in the wild: bubblewrap reports 128 more than the number."""
 
@@ -42,6 +36,8 @@ class Asked(NamedTuple):
     closes_users: bool
     """Whether it knows `--disable-userns`."""
     groups: bool
+    state: str = ""
+    """metier's folder, where placeholders are noted; empty notes none."""
 
 
 class _Inside:
@@ -114,7 +110,8 @@ def _children(pid: int) -> list[int]:
 def run(asked: Asked) -> Ran:
     """Run a program in namespaces of its own."""
     box, view = asked.box, asked.view
-    with limits.group(box.limits, asked.groups) as held, _placeholders(view):
+    guarded = [one.path for one in view.seen if one.kind == "guard"]
+    with limits.group(box.limits, asked.groups) as held, placeholders.laid(guarded, asked.state):
         inside = _Inside(box, held)
         look = limits.Watch(box.limits, held, view.work, view.writes)
         try:
@@ -178,49 +175,6 @@ def _mount(one: Seen) -> list[str]:
     if one.kind == "link":
         return ["--symlink", os.path.realpath(path), path]
     return ["--size", "4096", "--tmpfs", path]
-
-
-@contextlib.contextmanager
-def _placeholders(view: View) -> Iterator[None]:
-    """What is guarded and not there needs a folder to mount on, for as long as any program runs in that grant.
-
-    Whoever is the last in a grant takes them away: removing one would lift the guard from another's program.
-    """
-    guarded = [one.path for one in view.seen if one.kind == "guard"]
-    with contextlib.ExitStack() as stack:
-        held = {folder: _shared(folder, stack) for folder in {os.path.dirname(path) for path in guarded}}
-        for path in guarded:
-            with contextlib.suppress(OSError):  # it is there, or nobody can make it
-                os.mkdir(path)
-                os.chmod(path, _PLACEHOLDER)
-        try:
-            yield
-        finally:
-            for folder, opened in held.items():
-                with contextlib.suppress(BlockingIOError):
-                    fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    for path in guarded:
-                        if os.path.dirname(path) == folder:
-                            _remove(path)
-
-
-def _shared(folder: str, stack: contextlib.ExitStack) -> int:
-    """A folder held open and locked with all others who have programs in it."""
-    opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    stack.callback(os.close, opened)
-    for _ in range(100):
-        with contextlib.suppress(BlockingIOError):
-            fcntl.flock(opened, fcntl.LOCK_SH | fcntl.LOCK_NB)
-            return opened
-        sleep(0.02)
-    raise HostError(f"{folder} is locked by another program", "try again when that has ended", folder)
-
-
-def _remove(path: str) -> None:
-    """Take a placeholder away, and nothing else."""
-    with contextlib.suppress(OSError):
-        if stat.S_IMODE(os.lstat(path).st_mode) == _PLACEHOLDER:
-            os.rmdir(path)
 
 
 def _spawn(asked: Asked, inside: _Inside, watch: Callable[[], str]) -> Spawned:

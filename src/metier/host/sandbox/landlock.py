@@ -57,7 +57,7 @@ def run(asked: Asked) -> Ran:
         confinement = Confinement(
             limits=limits.rlimits(box.limits, held, processes),
             landlock={"attribute": _attribute(asked.abi, network), "rules": list(_rules(view, asked.abi, network))},
-            seccomp=seccomp.build(network, modes=root, marks=False),
+            seccomp=seccomp.build(network, modes=root, marks=False, others=False),
             uid=_user() if root else 0,
             capabilities=_READ_SEARCH | _OVERRIDE if root else 0,
             tier="landlock",

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import functools
 import itertools
 import os
 import resource
+import signal
 import threading
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -25,6 +27,8 @@ _LEAVING = 2.0
 """Seconds that the end of this process waits for a group that is not empty yet."""
 _BACKSTOP = 2 << 30
 """Bytes above the limit at which the kernel refuses a process more, should the watch be late."""
+_FILES = 256
+"""Open files of a process that no group holds: what lies in its sockets is the kernel's memory, and nobody's."""
 _SPARE = 32
 """More processes than the limit, so that the watch sees one too many before the kernel refuses it."""
 
@@ -60,6 +64,20 @@ class Group(NamedTuple):
             _counted(f"{self.processes}/pids.events", "max"),
         )
 
+    def clear(self) -> None:
+        """End whatever is still in it: a program that ended its launcher is found here, whatever else it did."""
+        until = monotonic() + _LEAVING
+        while (pids := self._members()) and monotonic() < until:
+            for pid in pids:
+                with contextlib.suppress(OSError):
+                    os.kill(pid, signal.SIGKILL)
+            sleep(_SOON)
+
+    def _members(self) -> set[int]:
+        """Those that have a number here; 0 stands for one that has none, and would mean ourselves."""
+        found = {int(word) for path in self.lists for word in _read(path).split()}
+        return {pid for pid in found if pid > 0}
+
     def remove(self, wait: float = 0) -> None:
         """Take it away, waiting for what is still ending inside it: a killed process leaves its group a bit later."""
         until = monotonic() + wait
@@ -89,6 +107,7 @@ def group(limits: Limits, allowed: bool = True) -> Iterator[Group | None]:
     try:
         yield one
     finally:
+        one.clear()
         with _lock:
             _idle.append(one)
 
@@ -179,7 +198,8 @@ def _counted(path: str, word: str) -> int:
 
 def rlimits(limits: Limits, held: Group | None, processes: int) -> tuple[tuple[int, int], ...]:
     """The limits that each process carries.  `processes` is 0 where the kernel would not keep to it."""
-    found = [(resource.RLIMIT_CORE, 0), (resource.RLIMIT_FSIZE, limits.file), (resource.RLIMIT_NOFILE, 1024)]
+    files = 1024 if held else _FILES
+    found = [(resource.RLIMIT_CORE, 0), (resource.RLIMIT_FSIZE, limits.file), (resource.RLIMIT_NOFILE, files)]
     if held is None:
         found.append((resource.RLIMIT_DATA, limits.memory + _BACKSTOP))
         if processes:
@@ -204,7 +224,7 @@ class Watch:
             return ""
         self._due = monotonic() + _OFTEN
         used = self.afterwards() or _use(pid, self._limits)  # a group may fail us, and then it is the machine's end
-        return used or _disk_use(self._disks, self._work, self._limits)
+        return used or _disk_use(self._disks, self._work, self._limits, pid)
 
     def afterwards(self) -> str:
         """Which limit the control group saw passed; that can be asked when all is over."""
@@ -237,7 +257,8 @@ def _use(pid: int, limits: Limits) -> str:
             return _many(limits)
         pages = _read(f"/proc/{one}/statm").split()
         resident += int(pages[1]) * _PAGE if pages else 0
-    if resident > limits.memory and _proportional(pids) > limits.memory:
+    sockets = _sockets(pids) * _socket_size()
+    if resident + sockets > limits.memory and _proportional(pids) + sockets > limits.memory:
         return _oom(limits)
     return ""
 
@@ -252,20 +273,54 @@ def _proportional(pids: list[int]) -> int:
     return total
 
 
-def _disk_use(disks: list[tuple[str, os.statvfs_result]], work: str, limits: Limits) -> str:
+def _sockets(pids: list[int]) -> int:
+    """How many sockets they hold: what waits in one counts as nobody's memory."""
+    found = set()
+    for path in _opened(pids):
+        with contextlib.suppress(OSError):
+            if (name := os.readlink(path)).startswith("socket:"):
+                found.add(name)
+    return len(found)
+
+
+@functools.cache
+def _socket_size() -> int:
+    """The most that waits in a socket: the filter lets nobody make it more."""
+    return int(_read("/proc/sys/net/core/wmem_default") or 1 << 18)
+
+
+def _deleted(pids: list[int], device: int) -> int:
+    """Bytes of files that have no name any more and go on for as long as they are open."""
+    found = {}
+    for path in _opened(pids):
+        with contextlib.suppress(OSError):
+            one = os.stat(path)
+            if not one.st_nlink and one.st_dev == device:
+                found[one.st_ino] = one.st_blocks * 512
+    return sum(found.values())
+
+
+def _opened(pids: list[int]) -> Iterator[str]:
+    for pid in pids:
+        with contextlib.suppress(OSError):
+            yield from [f"/proc/{pid}/fd/{name}" for name in os.listdir(f"/proc/{pid}/fd")]
+
+
+def _disk_use(disks: list[tuple[str, os.statvfs_result]], work: str, limits: Limits, pid: int) -> str:
     for folder, before in disks:
         now = os.statvfs(folder)
         used = (before.f_bfree - now.f_bfree) * now.f_frsize
         if used > _LOW // 8 and now.f_bavail * now.f_frsize < _LOW:
             return f"disk: {folder} is nearly full"
         many = before.f_ffree - now.f_ffree > limits.files or not now.f_files
-        if folder == work and (used > limits.disk or many) and (why := _too_much(work, limits)):
+        if folder == work and (used > limits.disk or many) and (why := _too_much(work, limits, pid)):
             return why
     return ""
 
 
-def _too_much(folder: str, limits: Limits) -> str:
-    size = files = 0
+def _too_much(folder: str, limits: Limits, pid: int) -> str:
+    size = _deleted(list(beneath(pid)), os.stat(folder).st_dev)
+    files = 0
     for at, folders, names in os.walk(folder):
         for name in (*folders, *names):
             files += 1

@@ -36,6 +36,11 @@ _SETTINGS = (
 """What of the kernel's settings decides over namespaces, and changes with each boot."""
 
 
+_WORLD = ("ns/user", "ns/mnt", "ns/pid", "ns/net", "ns/cgroup")
+"""Where this process lives: a container on the same machine may refuse what the machine itself allows."""
+_RIGHTS = ("CapEff", "CapBnd", "NoNewPrivs", "Seccomp", "Seccomp_filters")
+
+
 class Machine(NamedTuple):
     """What of this machine may be used, and where what was found is kept."""
 
@@ -154,7 +159,7 @@ def _tried(footing: Footing, machine: Machine, kept: int) -> Footing:
     return replace(footing, checks=checks)
 
 
-def confined(program: Program, box: Box, footing: Footing, groups: bool) -> Ran:
+def confined(program: Program, box: Box, footing: Footing, groups: bool, state: str = "") -> Ran:
     """Run a program within a footing's tier, whatever the box asks for."""
     with contextlib.ExitStack() as stack:
         work = box.work
@@ -168,7 +173,7 @@ def confined(program: Program, box: Box, footing: Footing, groups: bool) -> Ran:
         if footing.tier == "landlock":
             ran = landlock.run(landlock.Asked(program, box, seen, footing.abi, groups))
         else:
-            asked = bubblewrap.Asked(program, box, seen, footing.bwrap, footing.closes_users, groups)
+            asked = bubblewrap.Asked(program, box, seen, footing.bwrap, footing.closes_users, groups, state)
             ran = bubblewrap.run(asked)
     return replace(ran, note="; ".join(filter(None, (ran.note, seen.note))))
 
@@ -252,6 +257,11 @@ def _key(machine: Machine) -> str:
     for name in _SETTINGS:
         with contextlib.suppress(OSError), open(f"/proc/sys/{name}", encoding="ascii") as file:
             looked.append(file.read())
+    for name in _WORLD:
+        with contextlib.suppress(OSError):
+            looked.append(os.readlink(f"/proc/self/{name}"))
+    with contextlib.suppress(OSError), open("/proc/self/status", encoding="utf-8", errors="replace") as file:
+        looked += [line for line in file if line.startswith(_RIGHTS)]
     return hashlib.sha256(repr(looked).encode()).hexdigest()
 
 

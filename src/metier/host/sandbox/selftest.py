@@ -18,9 +18,13 @@ if TYPE_CHECKING:
 _EPERM, _ENOSYS = 1, 38
 _C = ctypes.CDLL(None, use_errno=True)
 _NUMBERS = {
-    "x86_64": {"ptrace": 101, "keyctl": 250, "bpf": 321, "mount": 165, "unshare": 272, "io_uring_setup": 425},
-    "aarch64": {"ptrace": 117, "keyctl": 219, "bpf": 280, "mount": 40, "unshare": 97, "io_uring_setup": 425},
-}.get(os.uname().machine, {})
+    "x86_64": {
+        "ptrace": 101, "keyctl": 250, "bpf": 321, "mount": 165, "unshare": 272, "io_uring_setup": 425, "shmctl": 31,
+    },
+    "aarch64": {
+        "ptrace": 117, "keyctl": 219, "bpf": 280, "mount": 40, "unshare": 97, "io_uring_setup": 425, "shmctl": 195,
+    },
+}.get(os.uname().machine, {})  # fmt: skip
 
 
 def _call(name: str, *values: object) -> None:
@@ -67,15 +71,33 @@ def _privileges() -> None:
         raise PermissionError(_EPERM, "no new privileges")
 
 
-def _type_ahead() -> None:
-    """Type into a terminal: whatever the descriptor is, the filter must be the one that says no."""
+def _request(path: str, number: int) -> None:
+    """Ask something of an open file: whatever it is, the filter must be the one that says no."""
     import fcntl
 
+    opened = os.open(path, os.O_RDONLY)
     try:
-        fcntl.ioctl(0, 0x5412, b"x")
+        fcntl.ioctl(opened, number, bytes(8))
     except OSError as error:
         if error.errno == _EPERM:
             raise
+    finally:
+        os.close(opened)
+
+
+def _through(path: str, change: Callable[[int], object]) -> None:
+    """Change a file that was opened for reading only."""
+    opened = os.open(path, os.O_RDONLY)
+    try:
+        change(opened)
+    finally:
+        os.close(opened)
+
+
+def _limit(victim: int) -> None:
+    import resource
+
+    resource.prlimit(victim, resource.RLIMIT_CORE)
 
 
 def refusals(outside: str, skill: str, port: int, victim: int, kept: int) -> dict[str, Callable[[], object]]:
@@ -93,6 +115,13 @@ def refusals(outside: str, skill: str, port: int, victim: int, kept: int) -> dic
         "set core_pattern": lambda: _open("/proc/sys/kernel/core_pattern"),
         "read another's environment": lambda: _read_environment(victim),
         "signal another": lambda: os.kill(victim, signal.SIGTERM),
+        "limit another": lambda: _limit(victim),
+        "slow another": lambda: os.setpriority(os.PRIO_PROCESS, victim, 19),
+        "bind another": lambda: os.sched_setaffinity(victim, os.sched_getaffinity(0)),
+        "shared memory": lambda: _call("shmctl", 0, 14, ctypes.create_string_buffer(256)),
+        "change modes through an open file": lambda: _through(f"{skill}/SKILL.md", lambda at: os.fchmod(at, 0o777)),
+        "mark an open file": lambda: _through(f"{skill}/SKILL.md", lambda at: os.setxattr(at, "user.metier", b"1")),
+        "flag an open file": lambda: _request(f"{skill}/SKILL.md", 0x40086602),
         "TCP": lambda: _connect(socket.SOCK_STREAM, socket.AF_INET, ("127.0.0.1", port)),
         "UDP": lambda: _connect(socket.SOCK_DGRAM, socket.AF_INET, ("127.0.0.1", port)),
         "abstract socket": lambda: _connect(socket.SOCK_STREAM, socket.AF_UNIX, f"\0metier-probe-{port}"),
@@ -103,7 +132,7 @@ def refusals(outside: str, skill: str, port: int, victim: int, kept: int) -> dic
         "keyctl": lambda: _call("keyctl", 0, -3, 0),
         "bpf": lambda: _call("bpf", 0, 0, 0),
         "io_uring": lambda: _call("io_uring_setup", 1, ctypes.create_string_buffer(256)),
-        "type ahead": _type_ahead,
+        "type ahead": lambda: _request("/dev/null", 0x5412),
         "capabilities": lambda: _capable(kept),
         "new privileges": _privileges,
     }

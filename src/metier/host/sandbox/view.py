@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import collections
+import contextlib
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -62,19 +64,43 @@ PROTECTED = (
     ".umbra",
     ".openclaw",
     ".super-multica",
+    ".skills",
+    ".claude-plugin",
+    ".cursor",
+    ".codex",
+    ".gemini",
     ".mcp.json",
     ".envrc",
     ".vscode",
     ".idea",
+    ".devcontainer",
     ".husky",
+    ".github/workflows",
+    ".pre-commit-config.yaml",
+    ".npmrc",
+    ".yarnrc.yml",
     ".gitmodules",
     ".gitconfig",
     ".bashrc",
     ".bash_profile",
+    ".bash_login",
+    ".bash_aliases",
     ".profile",
     ".zshrc",
+    ".zshenv",
+    ".zprofile",
+    ".zlogin",
+    "skills",
+    "agents",
+    "workspace/agents",
+    "extensions/skills",
 )
-"""In a folder that may be written: what other programs take orders from stays as it is, there or not."""
+"""In a folder that may be written: what other programs take orders from stays as it is, there or not.
+
+Documents that agents read, `AGENTS.md` and `CLAUDE.md`, can be written: to write them is what some skills are for.
+"""
+_FARTHEST = 2_000
+"""Folders that are looked into for more of them further in, the nearest first."""
 IN_GIT = ("hooks", "config", "config.worktree", "modules", "worktrees")
 """The same, where it is a `.git` itself that may be written."""
 _CLOSED = ("/", "/proc", "/sys", "/dev", "/run", "/boot", "/etc", "/usr", "/var", "/home")
@@ -120,7 +146,7 @@ def view(program: Program, box: Box, work: str, homes: Iterable[str]) -> View:
         given.setdefault(path, "read")
     shut = [os.path.realpath(path) for path in box.hidden]
     hidden = [*shut, *(os.path.realpath(f"{home}/{name}") for home in homes for name in PRIVATE)]
-    laid = {**_inside(given, hidden, "hide"), **_guards(given, work, hidden), **given}
+    laid = {**_guards(given, work, hidden), **_inside(given, hidden, "hide"), **given}
     laid |= {path: "hide" for path in shut if path in given and path != work}  # no grant opens these
     if cwd != "/tmp" and not any(_within(cwd, path) for path in (*given, *links, *SYSTEM)):
         raise Refused(
@@ -181,7 +207,8 @@ def _guards(given: Mapping[str, Kind], work: str, hidden: Iterable[str]) -> dict
         if kind != "write" or folder == work or not os.path.isdir(folder):
             continue
         names = IN_GIT if os.path.basename(folder) == ".git" else PROTECTED
-        inner = [f"{folder}/{name}" for name in names]
+        inner = [path for name in names if (path := _guard(folder, name))]
+        inner += _deeper(folder, (*hidden, *given)) if names is PROTECTED else []
         inner += [path for path in hidden if os.path.dirname(path) == folder and not os.path.lexists(path)]
         for path in inner:
             if path in given:
@@ -194,6 +221,34 @@ def _guards(given: Mapping[str, Kind], work: str, hidden: Iterable[str]) -> dict
                 )
             found[path] = "guard"
     return found
+
+
+def _guard(folder: str, name: str) -> str:
+    """What to keep for a name to stay as it is; a folder that is missing is kept whole if nobody sees it anyway."""
+    outer, _, inner = name.rpartition("/")
+    if not inner or not outer or os.path.isdir(f"{folder}/{outer}"):
+        return f"{folder}/{name}"
+    return f"{folder}/{outer}" if outer.startswith(".") else ""
+
+
+def _deeper(folder: str, known: Iterable[str]) -> list[str]:
+    """The same further in, such as repositories within the repository: those that are there."""
+    names = {name for name in PROTECTED if name.startswith(".")}
+    skipped = {f"{folder}/{name}" for name in PROTECTED} | set(known)
+    found: list[str] = []
+    waiting = collections.deque([folder])
+    for _ in range(_FARTHEST):
+        if not waiting:
+            break
+        with contextlib.suppress(OSError), os.scandir(waiting.popleft()) as entries:
+            for entry in entries:
+                if entry.path in skipped:
+                    continue
+                if entry.name in names:
+                    found.append(entry.path)
+                elif entry.is_dir(follow_symlinks=False):
+                    waiting.append(entry.path)
+    return sorted(found)
 
 
 def _environment(env: Mapping[str, str], work: str, given: Iterable[str]) -> dict[str, str]:

@@ -1,0 +1,68 @@
+"""Takes the pictures of `metier chat`: drives the app with a model that says what it is told, and keeps its screen.
+
+.venv/bin/python scripts/chat_pictures.py
+"""
+
+import asyncio
+import os
+import tempfile
+from pathlib import Path
+
+from metier.faces.tui.app import ChatApp
+from metier.runtime import open as open_library
+from metier.runtime.agent import Agent
+from metier.testing import Script
+from metier.types.activation import ToolCall
+
+IMAGES = Path(__file__).parent.parent / "docs" / "images"
+SKILLS = {
+    "code-review": "description: Reviews a change, file by file\n",
+    "deploy": "description: Deploys the project\nargument-hint: <environment>\n",
+    "release": "",
+    "summarise": "description: Sums up a text\n",
+    "write-readme": "description: Writes the first page of a project\nargument-hint: <folder>\n",
+}
+SCHEDULED = "weekly-report-1a2b3c4d"
+
+
+def furnish(home: Path) -> None:
+    for name, more in SKILLS.items():
+        folder = home / ".metier/skills" / name
+        folder.mkdir(parents=True)
+        (folder / "SKILL.md").write_text(f"---\nname: {name}\n{more}---\n\nDo $ARGUMENTS.\n")
+    folder = home / ".metier/scheduler" / SCHEDULED
+    folder.mkdir(parents=True)
+    (folder / "SKILL.md").write_text(f"---\nname: {SCHEDULED}\ndescription: Sums up the week\n---\nSum up.\n")
+
+
+async def take(name: str, typed: str, lines: list[object], enter: bool) -> None:
+    agent = Agent(open_library("."), Script(lines, "anthropic:a-model"), keep=False)  # type: ignore[arg-type]
+    app = ChatApp(agent, watch=False)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.pause()
+        app.prompt.fill(typed)
+        await pilot.pause(0.3)
+        if enter:
+            await pilot.press("enter")
+            while app.waiting is None:
+                await pilot.pause(0.05)
+        await pilot.pause(0.3)
+        (IMAGES / name).write_text(app.export_screenshot(title="metier chat"), encoding="utf-8")
+        if enter:
+            await pilot.press("escape")
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory() as made:
+        home = Path(made)
+        furnish(home)
+        (home / "project/.git").mkdir(parents=True)
+        os.environ.update(HOME=made, METIER_HOME=f"{made}/.metier")
+        os.chdir(home / "project")
+        asyncio.run(take("picker.svg", "/re", [], enter=False))
+        called = ["I will look.", ToolCall("1", "run_command", {"command": "git log --oneline -5"})]
+        asyncio.run(take("chat.svg", "/deploy staging", [called], enter=True))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,125 @@
+"""metier improve and metier proposals, and what follows a run by itself."""
+
+from __future__ import annotations
+
+import json
+import time
+
+import pytest
+
+pytest.importorskip("pydantic_ai", reason="the extra `agent` is not installed")
+
+from tests.act.wire import Says, speaking
+from tests.cli.desk import Desk
+
+WRONG = "---\nname: look\ndescription: Looks around. # by hand\n---\nUse the Bash tool to run `ls`.\n"
+RIGHT = WRONG.replace("Bash", "run_command")
+
+
+def looked(desk: Desk, more: str = "", dialect: str = "agenvoy", auto: bool = True) -> str:
+    """A run of a skill that names a tool wrongly."""
+    under = desk.home / ".config/agenvoy/skills" if auto else None
+    desk.skill("look", WRONG, under)
+    with speaking([Says(calls=[("Bash", {"command": "ls"})]), Says("Done.")]) as wire:
+        desk.configure(f'model = "mine"\n{more}\n[models.mine]\nmodel = "a-model"\nurl = "{wire.url}/v1"\n')
+        said = desk.say("--dialect", dialect, "run", "--yes", "/look")
+    assert (said.code, said.out) == (0, "Done.\n")
+    return said.err
+
+
+def proposed(desk: Desk, *words: str) -> list[dict[str, object]]:
+    found: list[dict[str, object]] = json.loads(desk.say("proposals", "--all", "--json", *words).out)
+    return found
+
+
+def test_a_run_in_which_a_skill_failed_is_followed_by_its_improvement_without_anybody_waiting(desk):
+    looked(desk)
+    file = desk.home / ".config/agenvoy/skills/look/SKILL.md"
+    until = time.monotonic() + 30
+    while not [one for one in proposed(desk) if one["standing"] == "accepted"] and time.monotonic() < until:
+        time.sleep(0.1)
+
+    assert file.read_text() == RIGHT
+    [one] = proposed(desk)
+    assert (one["standing"], one["how"]) == ("accepted", "fix")
+    assert {gate["says"] for gate in one["checks"]} == {"yes"}  # type: ignore[attr-defined]
+
+
+def test_nothing_follows_a_run_where_the_mode_is_off(desk):
+    looked(desk, '[improve]\nmode = "off"')
+    time.sleep(0.5)
+
+    assert proposed(desk) == []
+
+
+def test_a_proposal_waits_is_shown_and_is_accepted_by_a_person(desk):
+    looked(desk, dialect="standard", auto=False)
+    said = desk.say("improve", "look")
+    assert said.code == 0
+    assert "waiting: improve.mode is review: a person decides" in said.out
+    assert "the tool is called `run_command`, not `Bash`" in said.out
+    assert "-Use the Bash tool to run `ls`." in said.out
+    [one] = proposed(desk)
+    assert desk.say("proposals", "show", "look").out == said.out
+
+    assert desk.say("proposals", "accept", str(one["id"])).code == 0
+    assert (desk.skills / "look" / "SKILL.md").read_text() == RIGHT
+    again = desk.say("proposals", "accept", str(one["id"]))
+    assert (again.code, "is accepted: nobody has to decide" in again.err) == (2, True)
+
+
+def test_a_dry_run_writes_nothing(desk):
+    looked(desk, dialect="standard", auto=False)
+    said = desk.say("improve", "look", "--run", "last", "--dry-run")
+
+    assert "+Use the run_command tool" in said.out
+    assert proposed(desk) == []
+    assert (desk.skills / "look" / "SKILL.md").read_text() == WRONG
+
+
+def test_what_a_person_rejects_stays_as_it_is_and_is_kept_for_reading(desk):
+    looked(desk, dialect="standard", auto=False)
+    desk.say("improve", "look")
+    said = desk.say("proposals", "reject", "look", "--why", "it is for another agent")
+
+    assert (said.code, said.out.endswith("rejected: it is for another agent\n")) == (0, True)
+    assert desk.say("proposals").out == "No proposal waits for you.\n"
+    assert (desk.skills / "look" / "SKILL.md").read_text() == WRONG
+
+
+def test_a_person_edits_a_proposal_and_may_not_break_the_skill_with_it(desk, tmp_path):
+    looked(desk, dialect="standard", auto=False)
+    desk.say("improve", "look")
+    mine, bad = tmp_path / "mine.md", tmp_path / "bad.md"
+    mine.write_text(RIGHT.replace("to run `ls`", "to list what is there"))
+    bad.write_text("No frontmatter.\n")
+
+    refused = desk.say("proposals", "edit", "look", "--from", str(bad))
+    assert (refused.code, "that may not be" in refused.err) == (2, True)
+    assert "edited by a person" in desk.say("proposals", "edit", "look", "--from", str(mine)).out
+    assert desk.say("proposals", "accept", "look").code == 0
+    assert (desk.skills / "look" / "SKILL.md").read_text() == mine.read_text()
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        (["improve"], "no skill is named"),
+        (["improve", "lok"], "no skill is called `lok`"),
+        (["improve", "look", "--run", "2020"], "no run is called `2020`"),
+        (["proposals", "show", "2020"], "no proposal is called `2020`"),
+    ],
+)
+def test_what_is_not_there_is_named(desk, words, complaint):
+    desk.skill("look", WRONG)
+    said = desk.say(*words)
+
+    assert said.code == 2
+    assert complaint in said.err
+
+
+def test_a_skill_that_nothing_is_wrong_with_is_left_alone(desk):
+    desk.skill("look", WRONG)
+    said = desk.say("improve", "look")
+
+    assert (said.code, said.out) == (0, "look: nothing failed that is the skill's own fault, and there is no model\n")
