@@ -13,6 +13,7 @@ from metier.runtime.acting import agent_for
 from metier.runtime.agents import agent_files
 from metier.testing import Script
 from metier.types.agent import Bounds
+from metier.types.errors import BadRequest
 from metier.types.event import Activated, Nested, Used
 
 
@@ -55,6 +56,21 @@ def test_a_projects_agents_are_seen_once_it_is_trusted(world, folder):
 
     assert "helper" not in before
     assert "helper" in agent_files(world.open())
+
+
+@pytest.mark.parametrize("name", ["helper", "another"])
+def test_a_projects_agents_are_unseen_once_they_are_not_what_was_trusted(world, name):
+    agent_file(world.project / ".claude/agents", "helper", "skills: []\n")
+    world.trust()
+    agent_file(world.project / ".claude/agents", name, "skills: [everything]\n")
+    library = world.open()
+
+    assert agent_files(library) == {}
+    assert [one.code for one in library.problems] == ["changed-since-trust"]
+    with pytest.raises(BadRequest, match="not with its agents as they are now"):
+        world.open(agent=name)
+    world.trust()
+    assert name in agent_files(world.open())
 
 
 def test_an_agent_by_name_has_its_own_words_skills_tools_and_limits(world):

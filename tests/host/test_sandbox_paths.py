@@ -175,10 +175,10 @@ def test_a_folder_of_skills_that_is_granted_itself_can_be_written(bubble: Desk):
 
 def test_every_folder_of_a_project_that_skills_and_agents_are_read_from_is_guarded():
     from metier.dialects import ALL
-    from metier.runtime.agents import FOLDERS
+    from metier.sources.trusted import AGENTS
 
     places = [root.path for dialect in ALL.values() for root in dialect.serving.roots] + [
-        f"{{ancestor}}/{folder}" for folder in FOLDERS
+        f"{{ancestor}}/{folder}" for folder in AGENTS
     ]
     inside = [place.removeprefix("{ancestor}/") for place in places if place.startswith("{ancestor}/")]
     assert [one for one in inside if not any(f"{one}/".startswith(f"{name}/") for name in PROTECTED)] == []
@@ -312,6 +312,14 @@ def test_secrets_of_a_home_that_may_be_read_are_hidden(tmp_path: Path):
     seen = view(program("true", cwd=home), Box("require", permissions=Permissions(read=(str(home),))), "", [str(home)])
     kinds = {one.path.removeprefix(f"{home}"): one.kind for one in seen.seen}
     assert kinds == {"": "read", "/.ssh": "hide", "/.aws": "hide", "/.netrc": "hide"}
+
+
+def test_what_is_both_hidden_and_guarded_is_hidden(tmp_path: Path):
+    home = tmp_path / "home"
+    (home / ".metier").mkdir(parents=True)
+    allowed = Permissions(write=(str(home),))
+    seen = view(program("true", cwd=home), Box("require", permissions=allowed), "", [str(home)])
+    assert {one.path: one.kind for one in seen.seen}[f"{home}/.metier"] == "hide"
 
 
 def test_a_link_does_not_lead_past_what_is_hidden_and_is_there_itself(desk: Desk):

@@ -38,8 +38,8 @@ def test_an_update_shows_the_difference_and_takes_it(desk: Desk, repo: Repo, pdf
     listed = desk.say("outdated")
     assert listed.code == 1
     assert commit[:12] in listed.out
-    said = desk.say("update", "--yes")
-    assert said.code == 0, said.err
+    said = desk.answering("update", answer="y\n")
+    assert said.code == 0, said.out
     assert "-line 3" in said.out
     assert "+line three" in said.out
     assert "skills/pdf/logo.png: changed" in said.out
@@ -98,6 +98,8 @@ WIDER = {
         "---\nname: pdf\ndescription: d\ninstall:\n  - kind: uv\n    package: x\n---\nx\n",
     ),
     "network": ("skills/pdf/scripts/fill.py", "import urllib.request as u\nu.urlopen('https://a.example.com')\n"),
+    "changed-script": ("skills/pdf/scripts/fill.py", "print('something else')\n"),
+    "changed-file": ("skills/pdf/reference.md", "a script may run this\n"),
     "new-skill": ("skills/other/SKILL.md", "---\nname: other\ndescription: d\n---\n!`ls`\n"),
 }
 WIDER |= {

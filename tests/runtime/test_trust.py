@@ -197,8 +197,8 @@ def edit_prose(folder: Path) -> None:
     (folder / "SKILL.md").write_text(text.replace("Does it.", "Does it well."))
 
 
-def edit_notes(folder: Path) -> None:
-    (folder / "notes.md").write_text("more notes\n")
+def remove_notes(folder: Path) -> None:
+    (folder / "notes.md").unlink()
 
 
 def remove_script(folder: Path) -> None:
@@ -216,7 +216,7 @@ def write_the_same_again(folder: Path) -> None:
     shutil.rmtree(aside)
 
 
-@pytest.mark.parametrize("change", [edit_prose, edit_notes, remove_script, remove_command, write_the_same_again])
+@pytest.mark.parametrize("change", [edit_prose, remove_notes, remove_script, remove_command, write_the_same_again])
 def test_prose_and_what_is_taken_away_ask_nothing(world: World, theirs: Path, change):
     (theirs / "scripts/link").symlink_to("go.sh")
     world.trust()

@@ -48,11 +48,36 @@ def test_any_file_that_could_run_asks_again(world: World, theirs: Path, path: st
 
 
 @pytest.mark.parametrize("path", ["references/notes.md", "README.md", "picture.png", "data.csv"])
-def test_what_nothing_runs_may_change(world: World, theirs: Path, path: str):
+def test_what_nothing_runs_may_change(world: World, path: str):
+    theirs = world.project / ".agents/skills/deploy"
+    write_skill(theirs, body="Prose.\n")
     put(theirs, path, "before")
     world.trust()
     put(theirs, path, "after")
     assert standing(world) == []
+
+
+@pytest.mark.parametrize("path", ["references/notes.md", "setup.txt", "picture.png"])
+@pytest.mark.parametrize("runs", ["command", "script"])
+def test_where_anything_runs_every_file_counts_for_it_may_be_what_is_run(world: World, path: str, runs: str):
+    theirs = world.project / ".agents/skills/deploy"
+    write_skill(theirs, body="!`sh ${CLAUDE_SKILL_DIR}/" + path + "`\n" if runs == "command" else "Prose.\n")
+    if runs == "script":
+        put(theirs, "scripts/go.sh", f"sh ../{path}\n")
+    put(theirs, path, "echo before")
+    world.trust()
+    assert standing(world) == []
+    put(theirs, path, "echo after")
+    assert standing(world) == ["changed-since-trust"]
+
+
+def test_a_body_that_runs_itself_counts_whole(world: World):
+    theirs = world.project / ".agents/skills/deploy"
+    write_skill(theirs, body="!`sh ${CLAUDE_SKILL_DIR}/SKILL.md`\n")
+    world.trust()
+    assert standing(world) == []
+    write_skill(theirs, body="!`sh ${CLAUDE_SKILL_DIR}/SKILL.md`\ntouch evil\n")
+    assert standing(world) == ["changed-since-trust"]
 
 
 def test_a_large_script_is_seen_to_its_end(world: World, theirs: Path):

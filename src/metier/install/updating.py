@@ -10,7 +10,7 @@ from typing import NamedTuple
 from ..host import paths, swap
 from ..host.writing import head_of
 from ..types.errors import BadRequest, Refused
-from ..types.installed import Entry, FileMark, Files, Lock, Powers, Provenance, Reference, Rest
+from ..types.installed import Entry, FileMark, Files, Inspected, Lock, Powers, Provenance, Reference, Rest
 from . import place
 from .adding import Target, Wish, entries_of, skill_places, target_of, within
 from .fetch import fetch
@@ -179,9 +179,20 @@ def _merged(wish: Wish, folder: str, fetched: Fetched, sides: _Sides, old: Mappi
     for one in target.skills:
         key = f"{folder}/{one.place}" if one.place else folder
         beyond = one.powers.beyond(old[key].powers if key in old else Powers())
+        beyond = replace(beyond, scripts=(*beyond.scripts, *_changed(one, target.files, sides.mine)))
         if not beyond.nothing:
             wider[key] = beyond
     return Proposal(folder, target, sides.theirs, sides.mine, old, text, wider, tuple(stays))
+
+
+def _changed(one: Inspected, files: Files, before: Files) -> Iterator[str]:
+    """Where a skill runs anything, the files that would have other content than what was approved."""
+    inside = f"{one.place}/" if one.place else ""
+    if one.powers.commands or one.powers.scripts:
+        for path, mark in sorted(files.items()):
+            name = path.removeprefix(inside)
+            if path.startswith(inside) and path in before and mark != before[path] and name.lower() != "skill.md":
+                yield f"{name} (changed)"
 
 
 def _take_mine(here: str, there: str, path: str, mark: FileMark | None) -> None:

@@ -28,6 +28,8 @@ class Trusted:
     """By the path of the skill's folder within the project."""
     configuration: str = ""
     """The digest of the project's configuration."""
+    agents: str = ""
+    """The digest of its agent files."""
     whole: bool = True
     """The project was trusted, not only skills of it that the user wrote."""
 

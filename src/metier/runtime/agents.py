@@ -8,27 +8,25 @@ from typing import TYPE_CHECKING
 from ..act.permission import Permission, Rule, rule_of
 from ..host import paths
 from ..parse.agent import agent_of
+from ..sources.trusted import AGENTS
 from ..types.agent import AgentFile, Bounds
 from ..types.settings import Settings
 
 if TYPE_CHECKING:
     from .library import Library
 
-FOLDERS = ("workspace/agents", ".metier/agents", ".claude/agents", "agents")
-"""Where a project keeps its agents."""
 _OWN = (".claude/agents",)
 """Where a person keeps them, in the home; beside metier's own folder."""
 
 
 def agent_files(library: Library) -> Mapping[str, AgentFile]:
-    """Every agent that is described somewhere, by its name; a project's only once the project is trusted."""
-    from .configuring import trusted_record
+    """Every agent that is described somewhere, by its name; a project's only as they were trusted."""
+    from .configuring import agents_trusted, trusted_record
 
     place = library.place
     folders = [f"{place.state}/agents", *(f"{place.home}/{one}" for one in _OWN)]
-    record = trusted_record(place)
-    if record is not None and record.whole:
-        folders = [f"{place.project}/{one}" for one in FOLDERS] + folders
+    if agents_trusted(place, trusted_record(place)):
+        folders = [f"{place.project}/{one}" for one in AGENTS] + folders
     found: dict[str, AgentFile] = {}
     for folder in folders:
         if not paths.is_folder(folder):

@@ -25,6 +25,8 @@ def settings_of_place(place: Place, problems: list[Problem]) -> tuple[Settings, 
     path = f"{place.project}/.metier/{CONFIG}"
     if record is None or not record.whole or path == own:
         return settings, record
+    if not agents_trusted(place, record):
+        problems.append(problem(Mark("changed-since-trust", 0, (place.project, "the project's agents")), place.project))
     text = _text(path, problems)
     if text is None:
         return settings, record
@@ -79,8 +81,16 @@ def trusted_record(place: Place) -> Trusted | None:
             if isinstance(runs, list)
         },
         str(entry.get("configuration", "")),
+        str(entry.get("agents", "")),
         entry.get("whole") is True,
     )
+
+
+def agents_trusted(place: Place, record: Trusted | None) -> bool:
+    """Whether the project's agents are those that were trusted with it."""
+    from ..sources.trusted import agents_digest
+
+    return record is not None and record.whole and record.agents == agents_digest(place.project)
 
 
 def all_dialects(settings: Settings, problems: list[Problem]) -> Mapping[str, Dialect]:

@@ -24,7 +24,15 @@ from ..types.place import Place, Root
 from ..types.problem import Mark, Problem
 from ..types.settings import Settings
 from ..types.skill import Skill
-from .configuring import CONFIG, all_dialects, known_dialects, own_roots, settings_of_place
+from .configuring import (
+    CONFIG,
+    agents_trusted,
+    all_dialects,
+    known_dialects,
+    own_roots,
+    settings_of_place,
+    trusted_record,
+)
 from .library import Library
 
 if TYPE_CHECKING:
@@ -189,7 +197,10 @@ def _allowed(agent: str | Sequence[str] | None, place: Place, wanted: Wanted) ->
     if not isinstance(agent, str):
         return Allowed(tuple(agent))
     agents = wanted.settings.agents
-    names = agents[agent] if agent in agents else _agent_file(agent, place, wanted.project_trusted)
+    if agent in agents:
+        names = agents[agent]
+    else:
+        names = _agent_file(agent, place, agents_trusted(place, trusted_record(place)))
     if names is None and wanted.serving.serving.unlisted_agent == "none":
         return Allowed(())
     return Allowed(names)
@@ -201,8 +212,9 @@ def _agent_file(agent: str, place: Place, trusted: bool) -> tuple[str, ...] | No
     if "/" in agent or agent.endswith(".md"):
         candidates = [paths.absolute(agent, place.cwd, place.home)]
     else:
-        folders = ("workspace/agents", ".metier/agents", ".claude/agents", "agents")
-        theirs = [f"{place.project}/{folder}/{agent}.md" for folder in folders]
+        from ..sources.trusted import AGENTS
+
+        theirs = [f"{place.project}/{folder}/{agent}.md" for folder in AGENTS]
         candidates = [*(theirs if trusted else ()), f"{place.state}/agents/{agent}.md"]
     for path in candidates:
         text = paths.read_text_file(path)
@@ -216,6 +228,7 @@ def _agent_file(agent: str, place: Place, trusted: bool) -> tuple[str, ...] | No
         return names
     if not trusted and any(paths.exists(path) for path in theirs):
         raise BadRequest(
-            f"the agent `{agent}` belongs to a project that is not trusted", f"run `metier trust {place.project}`"
+            f"the agent `{agent}` belongs to a project that is not trusted, or not with its agents as they are now",
+            f"run `metier trust {place.project}`",
         )
     raise BadRequest(f"no agent is called `{agent}`", "give the path of its file, or name it in [agents]")

@@ -15,6 +15,8 @@ from ..types.skill import Skill
 
 BOOK = "trust.json"
 CONFIG = ".metier/config.toml"
+AGENTS = ("workspace/agents", ".metier/agents", ".claude/agents", "agents")
+"""Where a project keeps its agents."""
 _MOST_BYTES = 67_108_864
 """Of one skill's files, read to vouch for them."""
 _INERT = (".md", ".txt", ".rst", ".png", ".jpg", ".jpeg", ".gif", ".svg", ".webp", ".pdf", ".csv", ".bak")
@@ -100,7 +102,13 @@ _QUIET = ("the name ", "the model may", "people may", "no tool is", "arguments: 
 def what_runs(skill: Skill, limit: int, before: Collection[str] = ()) -> tuple[Running, ...]:
     """The same in words, held against the digests of what was trusted before."""
     found = {label: digest for label, digest in _runs(skill, limit) if not label.startswith(_QUIET)}
+    found = {label: one for label, one in found.items() if not label.startswith("the file ") or _news(one, before)}
     return tuple(Running(label, digest not in before) for label, digest in sorted(found.items()))
+
+
+def _news(digest: str, before: Collection[str]) -> bool:
+    """Files beside what runs are named only where they differ from what was trusted."""
+    return bool(before) and digest not in before
 
 
 def _runs(skill: Skill, limit: int) -> Iterator[tuple[str, str]]:
@@ -112,9 +120,12 @@ def _runs(skill: Skill, limit: int) -> Iterator[tuple[str, str]]:
     except (OSError, MetierError):
         yield "SKILL.md, which can't be read", _digest("unseen", str(now_ns()))
         body = ""
-    for command in commands_in(body):
+    commands = tuple(commands_in(body))
+    for command in commands:
         yield f"`{command}`", _digest("command", command)
-    yield from _files(directory)
+    if any("skill.md" in command.lower() for command in commands):
+        yield "the file SKILL.md", _digest("body", body)
+    yield from _files(directory, bool(commands))
     yield from _grants(skill)
 
 
@@ -154,20 +165,29 @@ def _on_line(line: str) -> list[str]:
     return [line[start + 2 :]] if start >= 0 else []
 
 
-def _files(directory: str) -> Iterator[tuple[str, str]]:
+def _files(directory: str, runs: bool) -> Iterator[tuple[str, str]]:
+    """Files that can run and links; where anything runs, all the others too, for it may run those."""
     tree = paths.tree_of(directory, passing_over=frozenset())
     left = _MOST_BYTES
     if len(tree) >= paths.MOST_FILES:  # what was not seen can't be vouched for, today or tomorrow
         yield "more files than can be vouched for", _digest("unseen", str(now_ns()))
+    inert = []
     for path, status in tree:
         if path == "SKILL.md":
             continue
         if status.st_mode & 0o170000 == 0o120000:
             yield path, _link(directory, path)
         elif can_run(path, bool(status.st_mode & 0o111)):
+            runs = True
             left -= status.st_size
             seen = _content(directory, path, status.st_size) if left >= 0 else ""
             yield path, _digest("file", path, str(bool(status.st_mode & 0o111)), seen or str(now_ns()))
+        else:
+            inert.append((path, status))
+    for path, status in inert if runs else ():
+        left -= status.st_size
+        seen = _content(directory, path, status.st_size) if left >= 0 else ""
+        yield f"the file {path}", _digest("beside", path, seen or f"{status.st_size} {status.st_ctime_ns}")
 
 
 def can_run(path: str, executable: bool) -> bool:
@@ -217,8 +237,26 @@ def config_digest(text: str | None) -> str:
     return "" if text is None else sha256(text.encode()).hexdigest()
 
 
+def agents_digest(project: str) -> str:
+    """The digest of a project's agent files; nothing where it has none."""
+    found = []
+    for folder in AGENTS:
+        if paths.is_folder(f"{project}/{folder}"):
+            names = [name for name in paths.list_names(f"{project}/{folder}").files if name.endswith(".md")]
+            found += [(f"{folder}/{name}", _agent_text(f"{project}/{folder}/{name}")) for name in names]
+    return _digest("agents", dumps(found)) if found else ""
+
+
+def _agent_text(path: str) -> str:
+    try:
+        return paths.read_text_file(path) or ""
+    except HostError:  # what can't be read can't be vouched for
+        return str(now_ns())
+
+
 def record_of(project: str, skills: Iterable[Skill], limit: int, whole: bool = False) -> dict[str, object]:
     """What is trusted when a person trusts a project as it is now; `whole` is its configuration and agents too."""
     places = {skill.directory.removeprefix(project + "/"): sorted(runs_of(skill, limit)) for skill in skills}
     configuration = config_digest(paths.read_text_file(f"{project}/{CONFIG}")) if whole else ""
-    return {"skills": places, "configuration": configuration, "whole": whole}
+    agents = agents_digest(project) if whole else ""
+    return {"skills": places, "configuration": configuration, "agents": agents, "whole": whole}

@@ -21,7 +21,9 @@ from .progress import Bar
 @click.command("update")
 @click.argument("names", metavar="[NAME]...", nargs=-1)
 @click.option("--force", is_flag=True, help="Take upstream's where both changed a line; go back where it did.")
-@click.option("--yes", is_flag=True, help="Approve without being asked; a skill that could do more is refused.")
+@click.option(
+    "--yes", is_flag=True, help="Approve without being asked; what could do more or runs other code is refused."
+)
 @click.option("--dry-run", is_flag=True, help="Show what would change, and change nothing.")
 @click.option("--allow-insecure", is_flag=True, help="Also http, git and file addresses.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document.")

@@ -146,7 +146,7 @@ def view(program: Program, box: Box, work: str, homes: Iterable[str]) -> View:
         given.setdefault(path, "read")
     shut = [os.path.realpath(path) for path in box.hidden]
     hidden = [*shut, *(os.path.realpath(f"{home}/{name}") for home in homes for name in PRIVATE)]
-    laid = {**_inside(given, hidden, "hide"), **_guards(given, work, hidden), **given}
+    laid = {**_guards(given, work, hidden), **_inside(given, hidden, "hide"), **given}
     laid |= {path: "hide" for path in shut if path in given and path != work}  # no grant opens these
     if cwd != "/tmp" and not any(_within(cwd, path) for path in (*given, *links, *SYSTEM)):
         raise Refused(
