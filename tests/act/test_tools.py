@@ -104,7 +104,10 @@ def test_the_instructions_follow_as_a_message_with_the_files_and_the_tools_for_t
     assert "Lint src main." in message.text
     assert f"Skill directory: {tools.root}/lint\n" in message.text
     assert "Available scripts: quiet.py, say.sh\nUse skill_run_script to execute them." in message.text
-    assert "Available references: references/rules.md, scripts/notes.txt\nUse skill_read_file to read them." in message.text
+    assert (
+        "Available references: references/rules.md, scripts/notes.txt\nUse skill_read_file to read them."
+        in message.text
+    )
 
 
 def test_run_skill_answers_with_the_instructions_themselves(tools: Tools):
