@@ -318,6 +318,12 @@ def found(text, dialect="standard"):
     return [(mark.code, mark.line, mark.details[0] if mark.details else "") for mark in lint(text, ALL[dialect])]
 
 
+def test_a_misspelled_permission_is_named_for_it_asks_for_nothing():
+    text = "---\nname: x\ndescription: d\nmetadata:\n  metier:\n    permissions:\n      netwrok: true\n      read: [a]\n---\n"
+
+    assert lint(text, STANDARD) == [Mark("field-typo", 7, ("metadata.metier.permissions.netwrok", "network"))]
+
+
 def test_misspelled_fields_are_named_with_what_was_meant():
     assert found("---\nname: s\nuser-invokable: no\nlicenze: MIT\nzebra: 1\n---\n") == [
         ("field-typo", 3, "user-invokable"),

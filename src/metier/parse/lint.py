@@ -7,6 +7,7 @@ from difflib import get_close_matches
 
 from ..types.dialect import Dialect
 from ..types.problem import Mark
+from ..types.running import PERMISSIONS
 from ..types.text import hidden_in, hides_nothing
 from . import events, lines
 from .events import BadYaml
@@ -28,7 +29,7 @@ def lint(text: str, dialect: Dialect) -> list[Mark]:
     block, body, _, _ = cut(text, dialect.authoring.indented)
     reading = _reading(block, dialect)
     if reading is not None:
-        marks += _typos(reading, dialect)
+        marks += [*_typos(reading, dialect), *_permissions(reading, block or "")]
     before = text.count("\n") - body.count("\n")
     marks += foreign(body, dialect, _names(reading), before)
     return marks + _hazards(body, dialect, before)
@@ -74,6 +75,21 @@ def _typos(reading: events.Reading, dialect: Dialect) -> list[Mark]:
         meant = TYPOS.get(key) or next(iter(get_close_matches(key, fields, 1, 0.85)), None)
         if meant and meant not in reading.tree:
             marks.append(Mark("field-typo", line + 2, (key, meant)))
+    return marks
+
+
+def _permissions(reading: events.Reading, block: str) -> list[Mark]:
+    """What is asked for by a name that asks for nothing."""
+    asked: object = reading.tree
+    for key in ("metadata", "metier", "permissions"):
+        asked = asked.get(key) if isinstance(asked, dict) else None
+    unknown = [key for key in asked if key not in PERMISSIONS] if isinstance(asked, dict) else []
+    rows = block.split("\n")
+    marks = []
+    for key in unknown[:_MOST_KEYS]:
+        meant = next(iter(get_close_matches(key[:_LONGEST_KEY], PERMISSIONS, 1, 0.6)), "`, `".join(PERMISSIONS))
+        line = next((number for number, row in enumerate(rows, 2) if f"{key}:" in row), 0)
+        marks.append(Mark("field-typo", line, (f"metadata.metier.permissions.{key[:_LONGEST_KEY]}", meant)))
     return marks
 
 

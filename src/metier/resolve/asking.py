@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from ..types.running import PERMISSIONS
 from ..types.skill import Skill
-
-KEYS = ("network", "hosts", "read", "write", "env")
-"""All that `metadata.metier.permissions` may hold."""
 
 
 class Asked(NamedTuple):
@@ -25,7 +23,7 @@ def asked_of(skill: Skill) -> Asked:
     """What it asks for."""
     tree = skill.extra.branch("metadata", "metier", "permissions")
     network = tree.text("network").strip().lower() in ("true", "yes", "on", "1")
-    return Asked(network, *(tree.words(key) for key in KEYS[1:]))
+    return Asked(network, *(tree.words(key) for key in PERMISSIONS[1:]))
 
 
 def words_of(skill: Skill) -> tuple[str, ...]:
