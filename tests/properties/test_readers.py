@@ -31,7 +31,7 @@ KEY = (1, 0, 0, 0)
 
 def bounded(examples):
     return settings(
-        max_examples=examples * 100 if SOAK else examples,
+        max_examples=examples * 100 if SOAK else examples // 2,
         derandomize=not SOAK,
         deadline=None,
         database=None,
