@@ -296,4 +296,4 @@ def test_a_group_without_a_command_says_what_there_is(desk):
 def test_a_skill_that_a_person_names_wrongly_is_unknown(desk):
     desk.skill("greet")
     said = desk.say("script", "gret", "x.sh")
-    assert (said.code, "no skill is called `gret`" in said.err, "greet" in said.err) == (3, True, True)
+    assert (said.code, "no skill is called `gret`" in said.err, "greet" in said.err) == (2, True, True)

@@ -76,7 +76,8 @@ def _is_private(library: Library, real: str) -> bool:
 def _may_schedule(library: Library, skill: Skill, real: str) -> bool:
     """The skill that ships with metier and makes scheduled tasks writes where they lie."""
     place = paths.real_path(f"{library.place.state}/scheduler")
-    return real == place and skill.origin.source == "bundled" and not from_elsewhere(library, skill)
+    ships = skill.origin.source == "bundled" or skill.path in library.bundled
+    return real == place and ships and not from_elsewhere(library, skill)
 
 
 def _list(value: Setting | object) -> tuple[object, ...]:
