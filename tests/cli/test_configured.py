@@ -28,8 +28,7 @@ def test_the_page_of_agentmd_works_from_file_to_prompt(desk):
         "Use the `skill_use` tool to load a skill's full instructions when needed.\n"
     )
     agent.write_text("---\nname: my-agent\n---\n\nNo skills are named.\n")
-    assert "metier trust" in desk.say("--dialect", "agentmd", "--agent", "my-agent", "catalog").err
-    desk.say("trust")
+    desk.say("trust")  # its agents are not what they were
     assert names(desk, "--dialect", "agentmd", "--agent", "my-agent") == []
     agent.write_text("---\nname: my-agent\nskills: []\n---\n")
     desk.say("trust")

@@ -48,7 +48,9 @@ def _places(library: Library, skill: Skill, key: str, wanted: Mapping[str, objec
     for one in map(str, _list(wanted[key])):
         path = paths.absolute(one.replace("$METIER_HOME", library.place.state), skill.directory, library.place.home)
         real = paths.real_path(path)
-        if _is_ours(library, real) and not _may_schedule(library, skill, real):
+        if _may_schedule(library, skill, real):
+            yield path
+        elif _is_ours(library, real):
             notes.append(f"{one} is not opened to it: it is metier's own")
         elif _is_private(library, real) and not own:
             notes.append(
@@ -76,8 +78,7 @@ def _is_private(library: Library, real: str) -> bool:
 def _may_schedule(library: Library, skill: Skill, real: str) -> bool:
     """The skill that ships with metier and makes scheduled tasks writes where they lie."""
     place = paths.real_path(f"{library.place.state}/scheduler")
-    ships = skill.origin.source == "bundled" or skill.path in library.bundled
-    return real == place and ships and not from_elsewhere(library, skill)
+    return real == place and skill.path in library.bundled and not from_elsewhere(library, skill)
 
 
 def _list(value: Setting | object) -> tuple[object, ...]:

@@ -157,10 +157,10 @@ def _still_trusted(library: Library, skill: Skill) -> None:
 
 
 def _within_approval(skill: Skill, ground: Ground, entry: Entry) -> bool:
-    """Whether all that can run in it was approved; in a project the trust book says that."""
+    """Whether all that can run in it was approved, whatever the words beside; in a project the trust book says it."""
     if ground.shared:
         return True
-    return entry.approval is not None and runs_of(skill, _LIMIT) <= frozenset(entry.approval.runs)
+    return entry.approval is not None and runs_of(skill, _LIMIT, beside=False) <= frozenset(entry.approval.runs)
 
 
 def from_elsewhere(library: Library, skill: Skill) -> bool:

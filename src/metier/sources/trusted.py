@@ -83,9 +83,12 @@ def _rewrite(folder: str, project: str, change: Callable[[Mapping[str, object]],
         state.write_text(f"{folder}/{BOOK}", dumps({"version": 1, "projects": book}, indent=1, sort_keys=True) + "\n")
 
 
-def runs_of(skill: Skill, limit: int) -> frozenset[str]:
-    """A digest for each command in a skill's body, each file of it that can run, and each thing it is granted."""
-    return frozenset(digest for _, digest in _runs(skill, limit))
+def runs_of(skill: Skill, limit: int, beside: bool = True) -> frozenset[str]:
+    """A digest for each command in a skill's body, each file of it that can run, and each thing it is granted.
+
+    `beside` those, where anything runs, each other file: it may be what is run.
+    """
+    return frozenset(one for label, one in _runs(skill, limit) if beside or not label.startswith("the file "))
 
 
 class Running(NamedTuple):
