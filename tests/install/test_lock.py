@@ -121,12 +121,11 @@ def test_a_skill_whose_programs_changed_is_not_used_before_it_is_approved_again(
         assert desk.say("verify").code == 0
 
 
-def test_instructions_of_ones_own_may_change_without_asking_and_what_a_script_might_read_may_not(desk: Desk, pdf: Path):
+def test_words_of_ones_own_may_change_without_asking(desk: Desk, pdf: Path):
+    (pdf / "reference.md").write_text("Better words.\n")
     file = pdf / "SKILL.md"
     file.write_text(file.read_text() + "\nAnd mind the margins.\n")
     assert states(desk) == {"pdf": "ready"}
-    (pdf / "reference.md").write_text("Other words.\n")
-    assert states(desk) == {"pdf": "unapproved"}
 
 
 def test_approving_reverting_and_bringing_back_asks_each_time(desk: Desk, pdf: Path):
