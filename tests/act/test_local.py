@@ -21,7 +21,7 @@ VIEW = View(
     fitting=lambda task: [("report", "Makes reports."), ("greet", "Greets.")] if "report" in task else [],
     scripts=lambda name: ("report.py",) if name == "report" else (),
     location=lambda name: f"/skills/{name}/SKILL.md",
-    files=lambda word: f"/work/{word}" if word == "sales.csv" else "",
+    files=lambda word: f"/data/{word}" if word == "sales.csv" else "",
 )
 
 
@@ -55,7 +55,7 @@ def test_it_can_only_choose_from_what_there_is():
 
     assert skill.choices == {"skill": ("report", "greet", "none")}
     assert script.choices["script"] == ("report.py", "none")
-    assert script.choices["arguments"] == ("/work/sales.csv 'the boss' 3", "/work/sales.csv", "'the boss'", "3")
+    assert script.choices["arguments"] == ("/data/sales.csv 'the boss' 3", "/data/sales.csv", "'the boss'", "3")
     assert skill.schema is not None
     assert skill.schema["properties"] == {"skill": {"enum": ["report", "greet", "none"]}}
 

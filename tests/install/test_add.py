@@ -188,7 +188,7 @@ def test_an_archive_that_is_refused_leaves_nothing(desk: Desk):
         info.size = 4
         out.addfile(info, io.BytesIO(b"text"))
         link = tarfile.TarInfo("pdf/key")
-        link.type, link.linkname = tarfile.SYMTYPE, "/root/.ssh/id_rsa"
+        link.type, link.linkname = tarfile.SYMTYPE, "/etc/hostname"
         out.addfile(link)
     said = desk.say("add", "bad.tar.gz", "--yes")
     assert said.code == 4
@@ -316,8 +316,8 @@ def test_where_it_goes_is_chosen_by_option(desk: Desk, repo: Repo):
     assert desk.say("add", str(repo.path), *pick, "--project").code == 0
     assert (desk.project / ".metier/skills/pdf/SKILL.md").exists()
     assert (desk.project / ".metier/skills-lock.json").exists()
-    assert desk.say("add", str(repo.path), *pick, "--profile", "work").code == 0
-    profile = desk.home / ".super-multica/agent-profiles/work/skills"
+    assert desk.say("add", str(repo.path), *pick, "--profile", "office").code == 0
+    profile = desk.home / ".super-multica/agent-profiles/office/skills"
     assert (profile / "pdf/SKILL.md").exists()
     assert desk.say("--dialect", "multica", "add", str(repo.path), "--yes").code == 0
     assert placed(desk, desk.home / ".super-multica/skills") == WHOLE

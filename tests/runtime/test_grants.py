@@ -31,7 +31,7 @@ def given(library: Library) -> Granted:
     return granted(library, skill)
 
 
-PRIVATE = ["~/.ssh", "~/.ssh/id_rsa", "~/.netrc", "~/work/../.aws", "~/.config/gh"]
+PRIVATE = ["~/.ssh", "~/.ssh/id_rsa", "~/.netrc", "~/office/../.aws", "~/.config/gh"]
 
 
 @pytest.mark.parametrize("path", PRIVATE)
