@@ -177,6 +177,8 @@ def test_signals_other_than_those_that_end_it_do_no_harm(house):
 
 
 RUNS = 10_000 if os.environ.get("METIER_SOAK") else 60
+CONNECTIONS = 15
+"""Files that a busier moment may open and the pool then keeps; one lost with each run would be forty."""
 
 
 def test_however_many_runs_files_threads_and_memory_stay_as_they_are(house):
@@ -196,7 +198,7 @@ def test_however_many_runs_files_threads_and_memory_stay_as_they_are(house):
 
     first = drain(RUNS // 3)
     last = drain(RUNS - RUNS // 3)
-    assert last[0] <= first[0] + 5
+    assert last[0] <= first[0] + CONNECTIONS
     assert last[1] <= first[1] + 8
     assert last[2] <= first[2] * (1.05 if RUNS > 1_000 else 1.5)
 

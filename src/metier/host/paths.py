@@ -28,19 +28,14 @@ class Listed(NamedTuple):
 
 
 def list_names(folder: int | str) -> Listed:
-    folders, links, files = [], [], []
-    with os.scandir(folder) as entries:
-        for entry in entries:
-            if entry.is_dir(follow_symlinks=False):
-                folders.append(entry.name)
-            elif entry.is_symlink():
-                links.append(entry.name)
-            else:
-                files.append(entry.name)
-    folders.sort()
-    links.sort()
-    files.sort()
-    return Listed(folders, links, files)
+    with os.scandir(folder) as found:
+        entries = list(found)
+    folders = sorted([entry.name for entry in entries if entry.is_dir(follow_symlinks=False)])
+    if len(folders) == len(entries):
+        return Listed(folders, [], [])  # a root of skills: nothing else is looked for a second time
+    others = [entry for entry in entries if not entry.is_dir(follow_symlinks=False)]
+    links = sorted([entry.name for entry in others if entry.is_symlink()])
+    return Listed(folders, links, sorted([entry.name for entry in others if not entry.is_symlink()]))
 
 
 def real_path(path: str) -> str:
