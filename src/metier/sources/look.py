@@ -143,7 +143,7 @@ def _loaded(root: Root, finding: Finding, broken: list[Broken]) -> list[Skill | 
     if kinds <= {Skill, Broken}:
         broken += [item for item in finding.items if type(item) is Broken]
         return [item for item in finding.items if type(item) is Skill]
-    if kinds == {tuple} and not any([row[5] & BROKEN for row in finding.items]):  # type: ignore[operator, index]
+    if kinds == {tuple} and not any(row[5] & BROKEN for row in finding.items):  # type: ignore[operator, index]
         return finding.items  # type: ignore[return-value]
     mine: list[Skill | Row] = []
     for item in finding.items:
