@@ -50,3 +50,19 @@ assert run(["mcp", "install", "cursor", "--yes"]) == 0
     names = loaded(code, make_world(tmp_path))
 
     assert [name for name in names if name.partition(".")[0] in FRAMEWORKS] == []
+
+
+def test_whoever_has_installed_skills_lists_them_without_what_installs(tmp_path):
+    world = make_world(tmp_path)
+    write_skill(world.state / "skills" / "greet")
+    code = """
+from metier.faces.cli.app import run
+assert run(["freeze", "greet"]) == 0
+"""
+    assert "metier.install.adding" in loaded(code, world)
+
+    names = loaded("from metier.faces.cli.app import run\nassert run(['status']) == 0", world)
+
+    assert "metier.install.compare" in names
+    heavy = {"metier.install.adding", "metier.install.inspect", "metier.record", "http.client", "ssl"}
+    assert heavy & set(names) == set()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
 import shutil
@@ -125,3 +126,58 @@ def test_a_person_picks_completes_allows_stops_and_comes_back(desk: Desk):
         at.type("/quit", "Enter")
         at.gone()
     assert wire.faults == []
+
+
+def test_the_creator_asks_for_the_time_makes_the_skill_and_its_schedule_and_the_skill_runs_by_hand(desk: Desk):
+    pytest.importorskip("sqlalchemy", reason="the extra `schedule` is not installed")
+    assert desk.say("init").code == 0
+
+    def answers() -> list[str]:
+        return [one["content"] for one in wire.requests[-1]["messages"] if one["role"] == "tool"]
+
+    def path() -> str:
+        told = next((text for text in answers() if "[OK] created" in text), str(answers()))
+        return told.partition("created   : ")[2].splitlines()[0].strip()
+
+    def edits() -> Says:
+        steps = "TODO the steps, complete in themselves: nobody can be asked while this runs."
+        return Says(calls=[("edit_file", {"path": path(), "old": steps, "new": "Say: water."})])
+
+    def binds() -> Says:
+        name = path().split("/")[-2]
+        return Says(calls=[("add_schedule", {"target": "cron", "time": "0 9 * * *", "skill_name": name})])
+
+    creator = {"skill_name": "scheduler-skill-creator", "script_name": "init_scheduler_skill.py"}
+    with speaking([]) as wire, terminal(desk) as at:
+        wire.lines += [
+            Says(calls=[("ask_user", {"question": "At which time?"})]),
+            Says(calls=[("skill_run_script", {**creator, "script_args": "water"})]),
+            edits,
+            binds,
+            Says("Every day at nine."),
+            Says("I watered."),
+        ]
+        desk.configure(f'model = "mine"\n[models.mine]\nmodel = "a-model"\nurl = "{wire.url}/v1"\n')
+        at.start()
+        at.until("type / for skills")
+        at.type("/scheduler-skill-creator water the flowers", "Enter")
+        at.until("At which time?")
+        at.type("every day at nine", "Enter")
+        at.until("edit_file")
+        at.type("y", "Enter")
+        at.until("add_schedule")
+        at.type("y", "Enter")
+        at.until("Every day at nine.")
+        assert "every day at nine" in str(wire.requests[1]["messages"])
+
+        name = path().split("/")[-2]
+        at.type("/sched-wat", "Tab")
+        at.until(f"/sched-{name}")
+        at.type("", "Enter")
+        at.until("I watered.")
+        assert "Say: water." in str(wire.requests[-1]["messages"])
+        at.type("/quit", "Enter")
+        at.gone()
+    assert wire.faults == []
+    [made] = json.loads(desk.say("schedule", "list", "--json").out)
+    assert (made["skill"], made["when"]) == (name, "0 9 * * *")

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
-from typing import Literal, NamedTuple, TypeAlias
+from typing import NamedTuple
 
-from ..host import paths, swap
 from ..host.clock import today
 from ..sources.trusted import runs_of
 from ..types.dialect import Dialect
@@ -15,15 +14,13 @@ from ..types.errors import HostError, UnknownSkill
 from ..types.installed import Approval, Entry, FileMark, Files, Lock, Provenance, Rest
 from . import place
 from .adding import folder_at, read_skill
+from .compare import How, differences, marks_at
 from .inspect import inspect
 from .lockfile import tree_digest
 from .place import Ground
 from .removing import installed
 
-How: TypeAlias = Literal["changed", "added", "removed", "re-moded"]
 _LIMIT = 256_000
-_PLAIN = ("600", "640", "644", "660", "664")
-_ABLE = ("700", "750", "755", "770", "775")
 
 
 class Difference(NamedTuple):
@@ -33,33 +30,6 @@ class Difference(NamedTuple):
     """Its place in the root, or the folder's name for a file of no skill."""
     path: str
     how: How
-
-
-def differences(locked: Files, now: Files, shared: bool) -> Iterator[tuple[str, How]]:
-    """Every file that differs.  In a project the modes that a umask explains are the same."""
-    for path in sorted({*locked, *now}):
-        before, after = locked.get(path), now.get(path)
-        if before is None:
-            yield path, "added"
-        elif after is None:
-            yield path, "removed"
-        elif before.digest != after.digest:
-            yield path, "changed"
-        elif not _same_mode(before.mode, after.mode, shared):
-            yield path, "re-moded"
-
-
-def _same_mode(one: str, other: str, shared: bool) -> bool:
-    if one == other or not shared:
-        return one == other
-    return any(one in modes and other in modes for modes in (_PLAIN, _ABLE))
-
-
-def marks_at(path: str) -> Files:
-    """Every file of a folder now; nothing when it is gone.  A link in its place is one file that nobody locked."""
-    if swap.is_link(path):
-        return {".": FileMark("link", "link")}
-    return swap.marks(path) if paths.is_folder(path) else {}
 
 
 def verify(ground: Ground, lock: Lock, names: Sequence[str] = ()) -> tuple[Difference, ...]:

@@ -12,7 +12,6 @@ from typing import Any, Literal
 
 from ..host import locks, paths, state, swap
 from ..host.clock import stamp
-from ..record import history
 from ..types.errors import BadRequest, HostError, MetierError
 from ..types.installed import Entry, Lock, Rest
 from . import lockfile
@@ -259,6 +258,8 @@ def remember(
 
 def keep(ground: Ground, target: str, act: str, evidence: str = "", run: str = "", besides: Iterable[str] = ()) -> None:
     """The same, where nothing may go wrong."""
+    from ..record import history  # whoever only reads a lock does without
+
     lock = read_lock(ground)
     known = history.names(ground.history)
     keys = sorted({key for key in (*lock.skills, *besides, *known) if _within(key, target)}) or [target]

@@ -12,8 +12,8 @@ from ..types.errors import HostError, MetierError, Refused
 from ..types.installed import Entry, Lock, Provenance
 from . import place
 from .adding import Wish, came_from
+from .compare import differences, marks_at
 from .fetch import from_git
-from .keeping import differences, marks_at
 from .lockfile import read_skill, tree_digest
 from .outfit import Fetched, Outfit
 from .place import Change, Ground, Staging

@@ -13,8 +13,9 @@ from ..types.errors import BadRequest, Refused
 from ..types.installed import Entry, FileMark, Files, Inspected, Lock, Powers, Provenance, Reference, Rest
 from . import place
 from .adding import Target, Wish, entries_of, skill_places, target_of, within
+from .compare import differences, marks_at
 from .fetch import fetch
-from .keeping import base_of, differences, find, marks_at, upstream
+from .keeping import base_of, find, upstream
 from .merge import diff, merge3, merged_mode, steps
 from .outfit import Fetched, Outfit
 from .place import Change, Ground, Staging

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ..host import paths, swap
 from ..host.repository import is_made
-from ..install import keeping, lockfile, place, removing
+from ..install import compare, lockfile, place, removing
 from ..install.lockfile import tree_digest
 from ..install.place import Change, Ground, Staging
 from ..record import history
@@ -82,7 +82,7 @@ def managed(library: Library, skill: Skill) -> Managed:
 
 def digest_of(folder: str) -> str:
     """A folder as it is now: every path, mode and content."""
-    return tree_digest(keeping.marks_at(folder))
+    return tree_digest(compare.marks_at(folder))
 
 
 def put(one: Managed, edit: Edit) -> Version | None:
@@ -98,7 +98,7 @@ def _put(one: Managed, edit: Edit, relocked: Callable[[Entry | None], Entry | No
     _may_change(one)
     with place.staging(ground) as staging, place.turn(ground, [one.key.partition("/")[0]]):
         place.look(ground, [one.key])
-        before = keeping.marks_at(one.folder)
+        before = compare.marks_at(one.folder)
         if edit.base and tree_digest(before) != edit.base:
             raise Refused(f"`{one.key}` changed meanwhile", "nothing was replaced; begin again from what is there")
         new = _filled(staging, one.folder, edit.files)
@@ -106,7 +106,7 @@ def _put(one: Managed, edit: Edit, relocked: Callable[[Entry | None], Entry | No
         entry = relocked(known)
         if swap.marks(new) == before and entry == known:
             return None
-        if keeping.marks_at(one.folder) != before:
+        if compare.marks_at(one.folder) != before:
             raise Refused(f"`{one.key}` is being edited", "nothing was replaced; try again")
         change = Change("place", one.key, {one.key: entry} if entry else {}, {}, edit.act, edit.evidence, edit.run)
         _forget(place.commit(staging, change, new))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ..host import paths, swap
 from ..host.clock import now_ns
 from ..host.database import Database
-from ..install import keeping, place
+from ..install import compare, place
 from ..install.lockfile import tree_digest
 from ..install.place import Ground
 from ..sources.look import is_settled
@@ -104,7 +104,7 @@ def _judged(
         stamp = f"{seen} {tree_digest(entry.files)}"
         if notes.get(key) == stamp:
             return None
-        odd = list(keeping.differences(entry.files, keeping.marks_at(skill.directory), ground.shared))
+        odd = list(compare.differences(entry.files, compare.marks_at(skill.directory), ground.shared))
     except (OSError, HostError) as error:
         return Mark("changed-since-approval", 0, (name, f"it can't be read: {error}"))
     if not odd:
@@ -133,7 +133,7 @@ def vouch(library: Library, skill: Skill, running: bool = False) -> None:
         _, entry = said.entries.get(skill.directory, (ground, None))
         if entry is None or not (entry.frozen or running):
             continue
-        odd = list(keeping.differences(entry.files, keeping.marks_at(skill.directory), ground.shared))
+        odd = list(compare.differences(entry.files, compare.marks_at(skill.directory), ground.shared))
         if odd and (entry.frozen or not _within_approval(skill, ground, entry)):
             path, how = odd[0]
             raise Changed(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from ...host import paths
-from ...install import adding, keeping, place, removing, syncing
+from ...install import adding, compare, keeping, place, removing, syncing
 from ...install.inspect import inspect
 from ...install.lockfile import BadLock, foreign_digest, read_foreign
 from ...install.place import Ground
@@ -121,12 +121,12 @@ def approve(context: Context, name: str, yes: bool, as_json: bool, user: bool, i
     for key in keys:
         old = lock.skills[key]
         path = f"{at.ground.root}/{key}"
-        now = keeping.marks_at(path)
+        now = compare.marks_at(path)
         seen = inspect(adding.folder_at(path, "", key.rpartition("/")[2], now), at.dialect, ())
         dangers += seen.dangers
         if not as_json:
             say(paint(clean(key), "bold"))
-            for one, how in keeping.differences(old.files, now, at.ground.shared):
+            for one, how in compare.differences(old.files, now, at.ground.shared):
                 say(f"  {clean_path(one)}: {how}")
             for line in power_lines(seen.powers):
                 say(f"  {line}")

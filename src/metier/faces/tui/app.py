@@ -82,6 +82,10 @@ class Frame(App[int]):
         self.library = words.with_standings(library, self.standings)
         if self.talk is not None:
             self.talk.update(self.library)
+        self.offer()
+
+    def offer(self) -> None:
+        """What the picker and the top line say, anew: a turn may have made a scheduler skill, which nobody watches."""
         self.prompt.choices = choices_of(self.library, words.OWN)
         self.head()
 
@@ -170,7 +174,7 @@ class ChatApp(Frame):
                 else:
                     self.call_from_thread(draw, event)  # type: ignore[arg-type]  # a coroutine of nothing
                 if isinstance(event, Ended):
-                    self.call_from_thread(self.head)
+                    self.call_from_thread(self.offer)
         except MetierError as error:
             self.call_from_thread(self.log_.fail, error.message, error.hint)
 
