@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
+import os
 import platform
 import sys
 from dataclasses import asdict
@@ -17,6 +19,7 @@ from report import table
 def main() -> int:
     """Read the command line, run the parts, print the table."""
     options = _options()
+    _settle()
     plan, parts = _plan(options)
     rows = [row for part in parts for row in PARTS[part](plan)]
     print(table(rows))
@@ -32,6 +35,14 @@ def main() -> int:
     unknown = sum(row.met is None and bool(row.target) for row in rows)
     print(f"\n{missed} of {sum(bool(row.target) for row in rows)} targets missed, {unknown} not measured")
     return 1 if missed else 0
+
+
+def _settle() -> None:
+    """Keep to one core, before the other work of the machine where that is allowed: all contenders alike."""
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
+    with contextlib.suppress(PermissionError):
+        os.setpriority(os.PRIO_PROCESS, 0, -10)
 
 
 def _plan(options: argparse.Namespace) -> tuple[Plan, list[str]]:
