@@ -135,6 +135,26 @@ def test_completion_looks_where_the_line_says(desk):
     assert completed(desk, f"metier --project {desk.home}/other show ") == ["elsewhere"]
 
 
+def test_completion_knows_what_else_a_command_takes(desk):
+    desk.skill("deploy")
+    desk.skill("older")
+    assert desk.say("freeze", "deploy", "older").code == 0
+    assert desk.say("remove", "older").code == 0
+    for line, offered in {
+        "metier remove d": ["deploy"],
+        "metier update d": ["deploy"],
+        "metier approve d": ["deploy"],
+        "metier freeze d": ["deploy"],
+        "metier restore ": ["older"],
+        "metier mcp install claude": ["claude-code", "claude-desktop"],
+        "metier runs show ": ["last"],
+        "metier proposals show ": [],
+        "metier models get ": ["smollm2-135m"],
+        "metier schedule show ": [],
+    }.items():
+        assert completed(desk, line) == offered, line
+
+
 @pytest.mark.parametrize(
     ("shell", "words"),
     [("bash", "complete -o nosort -F"), ("zsh", "#compdef metier"), ("fish", "complete --no-files --command metier")],

@@ -17,6 +17,7 @@ from ...host.state import make_folder, write_text
 from ...runtime.library import Library
 from ...types.errors import BadRequest, HostError, MissingExtra, Refused
 from ...types.text import one_line
+from . import naming
 from .app import Context
 from .printing import clean_path, paint, say, warn
 
@@ -126,7 +127,7 @@ def _token(file: str | None) -> tuple[str, str]:
 
 
 @mcp.command("install")
-@click.argument("client")
+@click.argument("client", shell_complete=naming.clients)
 @click.option("--remove", is_flag=True, help="Take it out again.")
 @click.option("--scope", type=click.Choice(["user", "project"]), default="user", show_default=True,
               help="Whose configuration: yours, or that of this project.")  # fmt: skip

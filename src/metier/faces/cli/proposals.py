@@ -12,6 +12,7 @@ from ...improve import store
 from ...improve.texts import patch_of
 from ...types.errors import BadRequest
 from ...types.proposal import KINDS, Proposal
+from . import naming
 from .app import Context
 from .printing import clean, clean_path, columns, paint, say, say_json
 
@@ -81,7 +82,7 @@ def lines_of(one: Proposal) -> Iterator[str]:
 
 
 @proposals.command("show")
-@click.argument("id")
+@click.argument("id", shell_complete=naming.proposals)
 @click.option("--json", "as_json", is_flag=True, help="One JSON document.")
 @click.pass_obj
 def show(context: Context, id: str, as_json: bool) -> None:
@@ -95,7 +96,7 @@ def show(context: Context, id: str, as_json: bool) -> None:
 
 
 @proposals.command("accept")
-@click.argument("id")
+@click.argument("id", shell_complete=naming.proposals)
 @click.pass_obj
 def accept(context: Context, id: str) -> int:
     """Put a proposal in place.  It is a version in the history, and is watched for its next runs."""
@@ -105,7 +106,7 @@ def accept(context: Context, id: str) -> int:
 
 
 @proposals.command("reject")
-@click.argument("id")
+@click.argument("id", shell_complete=naming.proposals)
 @click.option("--why", metavar="TEXT", default="", help="What was wrong with it; kept with it.")
 @click.pass_obj
 def reject(context: Context, id: str, why: str) -> int:
@@ -121,7 +122,7 @@ def _told(done: Proposal, wanted: str) -> int:
 
 
 @proposals.command("edit")
-@click.argument("id")
+@click.argument("id", shell_complete=naming.proposals)
 @click.option("--path", metavar="PATH", default="", help="Which of its files; the only one where it is left out.")
 @click.option("--from", "source", metavar="FILE", default="", help="Take the text from a file, `-` is standard input.")
 @click.pass_obj

@@ -8,13 +8,14 @@ import click
 
 from ...install import place, removing
 from ...types.errors import UnknownSkill
-from .app import Context
+from . import naming
+from .app import Context, skill_names
 from .grounds import Field, fields, scoped, where
 from .printing import arrow, clean, clean_path, columns, say, say_json
 
 
 @click.command("remove")
-@click.argument("names", metavar="[NAME]...", nargs=-1)
+@click.argument("names", metavar="[NAME]...", nargs=-1, shell_complete=skill_names)
 @click.option("--json", "as_json", is_flag=True, help="One JSON document.")
 @where
 @click.pass_obj
@@ -68,7 +69,7 @@ def _list(here: list[Field], as_json: bool) -> None:
 
 
 @click.command("restore")
-@click.argument("name", required=False)
+@click.argument("name", required=False, shell_complete=naming.trash)
 @click.option("--json", "as_json", is_flag=True, help="One JSON document.")
 @where
 @click.pass_obj

@@ -9,6 +9,7 @@ import click
 
 from ...types.event import Heard, Replied, Started
 from ...types.text import shortened
+from . import naming
 from .app import Context
 from .drawing import Drawing, Lines, lines_of
 from .printing import clean, paint, say, say_json
@@ -80,7 +81,7 @@ def summary(trace: Any) -> dict[str, object]:
 
 
 @runs.command("show")
-@click.argument("id")
+@click.argument("id", shell_complete=naming.runs)
 @click.option("--json", "as_json", is_flag=True, help="The summary and every event, as one JSON document.")
 @click.pass_obj
 def show(context: Context, id: str, as_json: bool) -> None:
@@ -117,7 +118,7 @@ def show(context: Context, id: str, as_json: bool) -> None:
 
 
 @runs.command("replay")
-@click.argument("id")
+@click.argument("id", shell_complete=naming.runs)
 @click.option("--json", "as_json", is_flag=True, help="Every event as one line of JSON.")
 @click.pass_obj
 def replay(context: Context, id: str, as_json: bool) -> None:

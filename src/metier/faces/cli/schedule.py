@@ -15,7 +15,8 @@ from ...host.place import here
 from ...types.errors import BadRequest
 from ...types.place import Place
 from ...types.schedule import AfterCrash, CatchUp, OnChange, Overlap, Rules, Schedule, Terms
-from .app import Context
+from . import naming
+from .app import Context, skill_names
 from .printing import arrow, clean, clean_path, columns, paint, say, say_json
 from .schedule_text import firing_dict, firing_row, rules_line, schedule_dict, shown
 
@@ -86,7 +87,7 @@ def _terms(old: Terms, given: dict[str, Any]) -> Terms:
 
 
 @schedule.command("add")
-@click.argument("skill")
+@click.argument("skill", shell_complete=skill_names)
 @click.argument("time", nargs=-1, required=True)
 @click.option("--tz", "zone", metavar="ZONE", help="The zone of the time; this machine's otherwise.")
 @click.option("--id", "name", default="", metavar="ID", help="What to call the schedule.")
@@ -158,7 +159,7 @@ def list_schedules(context: Context, as_json: bool) -> None:
 
 
 @schedule.command("show")
-@click.argument("name")
+@click.argument("name", shell_complete=naming.schedules)
 @_json
 @click.pass_obj
 def show(context: Context, name: str, as_json: bool) -> None:
@@ -235,7 +236,7 @@ def _instant(text: str, zone: Any) -> datetime:
 
 
 @schedule.command("pause")
-@click.argument("name")
+@click.argument("name", shell_complete=naming.schedules)
 @click.pass_obj
 def pause(context: Context, name: str) -> None:
     """Let a schedule rest; what waits is cancelled."""
@@ -248,7 +249,7 @@ def pause(context: Context, name: str) -> None:
 
 
 @schedule.command("resume")
-@click.argument("name")
+@click.argument("name", shell_complete=naming.schedules)
 @click.pass_obj
 def resume(context: Context, name: str) -> None:
     """Go on from now, with the skill as it is now."""
@@ -268,7 +269,7 @@ def resume(context: Context, name: str) -> None:
 
 
 @schedule.command("run")
-@click.argument("name")
+@click.argument("name", shell_complete=naming.schedules)
 @click.option("--wait", type=float, default=0, metavar="SECONDS", help="Wait so long for it to end.")
 @_json
 @click.pass_context
@@ -298,7 +299,7 @@ def run(context: click.Context, name: str, wait: float, as_json: bool) -> None:
 
 
 @schedule.command("patch")
-@click.argument("name")
+@click.argument("name", shell_complete=naming.schedules)
 @click.option("--time", metavar="TIME", help="Another time.")
 @click.option("--tz", "zone", metavar="ZONE", help="Another zone.")
 @_terms_options
@@ -330,7 +331,7 @@ def patch(context: Context, /, name: str, time: str | None, zone: str | None, as
 
 
 @schedule.command("remove")
-@click.argument("name")
+@click.argument("name", shell_complete=naming.schedules)
 @click.option("--keep-skill", is_flag=True, help="Leave the scheduler skill where it is.")
 @click.pass_obj
 def remove(context: Context, name: str, keep_skill: bool) -> None:
@@ -349,7 +350,7 @@ def remove(context: Context, name: str, keep_skill: bool) -> None:
 
 
 @schedule.command("history")
-@click.argument("name", required=False)
+@click.argument("name", required=False, shell_complete=naming.schedules)
 @click.option("--count", type=click.IntRange(1, 100_000), default=20, show_default=True, help="So many firings.")
 @_json
 @click.pass_obj

@@ -11,7 +11,7 @@ from ...install.place import Change
 from ...install.updating import Proposal
 from ...runtime.installing import nearby, scanner, trust_placed
 from ...types.errors import BadRequest, HostError, MetierError, Refused, UnknownSkill
-from .app import Context
+from .app import Context, skill_names
 from .approval import can_ask, power_lines, refuse_dangers, settle, show_findings, skill_dict
 from .grounds import Field, fields, outfit, where, wish
 from .printing import clean, clean_path, columns, counted, paint, say, say_json, warn
@@ -19,7 +19,7 @@ from .progress import Bar
 
 
 @click.command("update")
-@click.argument("names", metavar="[NAME]...", nargs=-1)
+@click.argument("names", metavar="[NAME]...", nargs=-1, shell_complete=skill_names)
 @click.option("--force", is_flag=True, help="Take upstream's where both changed a line; go back where it did.")
 @click.option(
     "--yes", is_flag=True, help="Approve without being asked; what could do more or runs other code is refused."
@@ -160,7 +160,7 @@ def _document(folder: str, one: Proposal | None, done: Change | None) -> dict[st
 
 
 @click.command("outdated")
-@click.argument("names", metavar="[NAME]...", nargs=-1)
+@click.argument("names", metavar="[NAME]...", nargs=-1, shell_complete=skill_names)
 @click.option("--allow-insecure", is_flag=True, help="Also http, git and file addresses.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document.")
 @where

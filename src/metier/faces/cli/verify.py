@@ -13,7 +13,7 @@ from ...runtime.installing import nearby, scanner, trust_placed
 from ...types.errors import BadRequest, MetierError, Refused, UnknownSkill
 from ...types.installed import Lock
 from ...types.problem import Problem
-from .app import Context
+from .app import Context, skill_names
 from .approval import ask, can_ask, power_lines, refuse_dangers, settle, show_findings, show_target, waiting
 from .grounds import Field, field, fields, is_named, outfit, where, wish
 from .printing import arrow, clean, clean_path, counted, paint, say, say_json
@@ -21,7 +21,7 @@ from .progress import Bar
 
 
 @click.command("verify")
-@click.argument("names", metavar="[NAME]...", nargs=-1)
+@click.argument("names", metavar="[NAME]...", nargs=-1, shell_complete=skill_names)
 @click.option("--json", "as_json", is_flag=True, help="One JSON document.")
 @where
 @click.pass_context
@@ -76,7 +76,7 @@ def _has(lock: Lock, name: str) -> bool:
 
 
 @click.command("freeze")
-@click.argument("names", metavar="[NAME]...", nargs=-1)
+@click.argument("names", metavar="[NAME]...", nargs=-1, shell_complete=skill_names)
 @click.option("--off", is_flag=True, help="Let them change again.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document.")
 @where
@@ -103,7 +103,7 @@ def freeze(
 
 
 @click.command("approve")
-@click.argument("name")
+@click.argument("name", shell_complete=skill_names)
 @click.option("--yes", is_flag=True, help="Approve without being asked; grave findings still ask.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document.")
 @where

@@ -1,0 +1,72 @@
+"""What the shell offers for a word of the command line, beside the names of skills."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from importlib import import_module
+from typing import TypeAlias
+
+import click
+
+from ...types.errors import MetierError
+
+Complete: TypeAlias = Callable[[click.Context, click.Parameter, str], list[str]]
+
+
+def _offering(found: Callable[[str, str], Iterable[str]]) -> Complete:
+    """Those of the names that begin so; nothing where they can't be had."""
+
+    def complete(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+        from ...host.place import here
+        from .printing import clean
+
+        place = here(str(context.find_root().params.get("project") or "."))
+        try:
+            names = list(found(place.state, place.project))
+        except (MetierError, OSError):
+            return []
+        return [name for name in names if name.startswith(incomplete) and clean(name) == name]
+
+    return complete
+
+
+def _runs(state: str, project: str) -> Iterable[str]:
+    from ...record.journal import ids
+
+    return ["last", *reversed(ids(state))]
+
+
+def _proposals(state: str, project: str) -> Iterable[str]:
+    from ...improve.store import proposals
+
+    return [one.id for one in proposals(state)]
+
+
+def _trash(state: str, project: str) -> Iterable[str]:
+    from ...install.place import Ground, trash
+
+    roots = (f"{state}/skills", f"{project}/.metier/skills")
+    return list(dict.fromkeys(what for root in roots for _, what, _ in trash(Ground(root))))
+
+
+def _schedules(state: str, project: str) -> Iterable[str]:
+    from ...host.place import here
+    from ...schedule import book
+    from ...schedule.database import open_engine
+
+    return [one.id for one in book.schedules(open_engine(here(project)))]
+
+
+def _clients(state: str, project: str) -> Iterable[str]:
+    return list(import_module("metier.faces.mcp.clients").CLIENTS)
+
+
+def _models(state: str, project: str) -> Iterable[str]:
+    from ...runtime.keeping import KNOWN
+
+    return list(KNOWN)
+
+
+runs, proposals, trash, schedules, clients, models = map(
+    _offering, (_runs, _proposals, _trash, _schedules, _clients, _models)
+)
