@@ -15,6 +15,7 @@ from textual.suggester import Suggester
 from textual.widgets import Input, OptionList
 from textual.widgets.option_list import Option
 
+from ...host.clock import monotonic
 from .picker import Choice, filtered, hint_for, typed_command
 
 ASK = "Ask for something, or type / for skills"
@@ -34,6 +35,19 @@ class Hints(Suggester):
 
 class Typing(Input):
     """A hint is shown, never typed: the arrow that would take it only moves."""
+
+    keys = ""
+    """Each of them, pressed in an empty line, answers what is asked."""
+    since = 0.0
+    grace = 0.4
+    """Seconds after a question in which a key is still meant for the line: somebody was typing when it came."""
+
+    def on_key(self, event: events.Key) -> None:
+        if self.value or event.key not in self.keys or monotonic() < self.since + self.grace:
+            return
+        event.stop()
+        event.prevent_default()
+        self.post_message(self.Submitted(self, event.key))
 
     def action_cursor_right(self, select: bool = False) -> None:
         if self.cursor_position < len(self.value):
@@ -55,6 +69,8 @@ class Prompt(Vertical):
         self.offered: list[Choice] = []
         self.plain = False
         """An answer is wanted, and no command."""
+        self.draft = ""
+        """What was being typed when it came to that."""
         self.history: list[str] = []
         self.recalled = 0
 
@@ -71,14 +87,23 @@ class Prompt(Vertical):
         return self.query_one("#picker", OptionList)
 
     @property
-    def line(self) -> Input:
-        return self.query_one("#line", Input)
+    def line(self) -> Typing:
+        return self.query_one("#line", Typing)
 
-    def wants(self, placeholder: str = "") -> None:
-        """Ask for an answer; without words, take requests and commands again."""
-        self.plain = bool(placeholder)
-        self.line.placeholder = placeholder or ASK
+    def wants(self, placeholder: str, keys: str = "") -> None:
+        """Ask for an answer, which some keys give by themselves; what was being typed is kept for later."""
+        if not self.plain:
+            self.draft, self.line.since = self.line.value, monotonic()
+        self.plain, self.line.keys = True, keys
+        self.line.placeholder = placeholder
         self.fill("")
+
+    def takes(self) -> None:
+        """Take requests and commands again."""
+        self.plain, self.line.keys = False, ""
+        self.line.placeholder = ASK
+        self.fill(self.draft)
+        self.draft = ""
 
     def fill(self, text: str) -> None:
         self.line.value = text
