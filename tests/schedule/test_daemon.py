@@ -52,8 +52,8 @@ def test_a_worker_that_left_is_no_crash_to_the_next_one_and_one_that_was_killed_
     assert "took over" not in house.said("second")
 
 
-def working(house: House, name: str, **pace: float) -> subprocess.Popen[bytes]:
-    begun = house.start(name, **pace)
+def working(house: House, name: str, lease: float = 5.0) -> subprocess.Popen[bytes]:
+    begun = house.start(name, lease=lease)
     house.until(lambda: "works as" in house.said(name))
     return begun
 

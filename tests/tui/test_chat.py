@@ -374,6 +374,9 @@ def test_a_scheduler_skill_is_at_the_end_of_the_picker_and_runs_by_hand(world: W
         begun = app.talk.conversation.messages[0].text
         assert begun.startswith(f"[Running the existing scheduler skill: {name}")
         assert "Tidied." in shown(app)
+        await entered(app, pilot, "/sched-tidy again")
+        await idle(app, pilot)
+        assert f"did you mean `sched-{name}`" in shown(app)
 
     drive(world, act, ["Tidied."])
 

@@ -202,6 +202,43 @@ def test_ctrl_c_stops_a_turn_first_and_then_leaves_and_the_half_answer_is_kept(w
     drive(world, again, [], resume="last")
 
 
+def more(app: ChatApp) -> str:
+    return str(app.prompt.more.content) if app.prompt.more.display else ""
+
+
+def test_the_picker_says_what_it_has_no_room_for_and_when_there_is_nothing(world: World):
+    for number in range(20):
+        skill(world.state, f"filler-{number}", "Fills")
+
+    async def act(app: ChatApp, pilot: Pilot[int]) -> None:
+        await type_(pilot, "/filler")
+        assert more(app).startswith("10 more")
+        await type_(pilot, "-19")
+        assert more(app) == ""
+        await type_(pilot, "x")
+        assert more(app) == "nothing here is called so"
+        await pilot.resize_terminal(40, 12)
+        app.prompt.fill("/")
+        await pilot.pause()
+        assert app.prompt.line.region.bottom == 12
+        assert app.prompt.picker.region.height == 6
+
+    drive(world, act)
+
+
+def test_conversations_are_listed_with_when_and_how_they_ended_the_newest_last(world: World):
+    async def act(app: ChatApp, pilot: Pilot[int]) -> None:
+        for line in ("the first", "/clear", "the second"):
+            await entered(app, pilot, line)
+            await idle(app, pilot)
+        await entered(app, pilot, "/resume")
+        told = shown(app).rpartition("/resume\n")[2]
+        assert told.index("the first") < told.index("the second")
+        assert told.count("finished, 1 turn") == 2
+
+    drive(world, act, ["One.", "Two."])
+
+
 def test_a_line_that_calls_nothing_is_shown_with_what_is_wrong_with_it(world: World):
     async def act(app: ChatApp, pilot: Pilot[int]) -> None:
         await entered(app, pilot, "/nosuchthing at all")

@@ -58,7 +58,7 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
     click.option(
         "--on-change", type=click.Choice(get_args(OnChange)), help="When the skill is not what was agreed to."
     ),
-    click.option("--model", metavar="NAME", help="The model that runs it."),
+    click.option("--model", shell_complete=naming.asked, metavar="NAME", help="The model that runs it."),
     click.option(
         "--permission", "permissions", multiple=True, metavar="GRANT", help="More than the default; repeat it."
     ),

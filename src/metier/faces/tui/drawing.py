@@ -38,7 +38,7 @@ def lines_of(event: Event) -> list[Line]:
     """The lines of an event; a reply itself is drawn as Markdown and has none here."""
     match event:
         case Started(model=model, skills=skills):
-            return [Line("quiet", f"{flat(model)} · {len(skills)} skills"), *small(model)]
+            return [Line("quiet", f"{flat(model)} · {len(skills)} skills listed"), *small(model)]
         case Resumed(model=model):
             return small(model)
         case Heard(text=text):

@@ -12,12 +12,13 @@ from textual.content import Content
 from textual.fuzzy import Matcher
 from textual.message import Message
 from textual.suggester import Suggester
-from textual.widgets import Input, OptionList
+from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
 from ...host.clock import monotonic
 from .picker import Choice, filtered, hint_for, typed_command
 
+_ROWS = 10
 ASK = "Ask for something, or type / for skills"
 
 
@@ -76,15 +77,20 @@ class Prompt(Vertical):
 
     def compose(self) -> ComposeResult:
         yield OptionList(id="picker", markup=False)
+        yield Static(id="more", markup=False)
         yield Typing(id="line", placeholder=ASK, select_on_focus=False, suggester=Hints(self))
 
     def on_mount(self) -> None:
-        self.picker.display = False
+        self.picker.display = self.more.display = False
         self.line.focus()
 
     @property
     def picker(self) -> OptionList:
         return self.query_one("#picker", OptionList)
+
+    @property
+    def more(self) -> Static:
+        return self.query_one("#more", Static)
 
     @property
     def line(self) -> Typing:
@@ -118,11 +124,21 @@ class Prompt(Vertical):
         self.picker.display = bool(self.offered)
         if self.offered:
             self.picker.highlighted = 0
+        self.tell_more(typed)
+
+    def tell_more(self, typed: str | None) -> None:
+        """What the list has no room for, or that there is nothing to list; it never takes the room of the line."""
+        room = max(1, min(_ROWS, self.app.size.height - 6))
+        self.picker.styles.max_height = room
+        left = len(self.offered) - room
+        told = f"{left} more: Down, or type on" if left > 0 else "" if self.offered else "nothing here is called so"
+        self.more.display = typed is not None and bool(told)
+        self.more.update(Content(told))
 
     def close(self) -> bool:
         """Close the picker; False when it was not open."""
         open_ = bool(self.picker.display)
-        self.picker.display = False
+        self.picker.display = self.more.display = False
         return open_
 
     def on_key(self, event: events.Key) -> None:

@@ -8,6 +8,8 @@ from dataclasses import replace
 from typing import Literal, NamedTuple, TypeAlias, get_args
 
 from ...act.conversation import Conversation, tokens_in
+from ...host.clock import day_and_time
+from ...record import trace_of
 from ...record.journal import ids, journal_of
 from ...runtime.agents import agent_files
 from ...runtime.library import Library
@@ -15,7 +17,7 @@ from ...runtime.session import Session
 from ...types.activation import Message
 from ...types.catalog import Catalog
 from ...types.errors import MetierError
-from ...types.event import Activated, Heard
+from ...types.event import Activated
 from ...types.skill import Skill
 from ...types.text import flat, shortened, tokens_of
 from .drawing import within
@@ -191,12 +193,14 @@ def agents_text(library: Library) -> str:
 
 
 def runs_text(state: str, most: int = 20) -> str:
+    """The conversations there were, the newest last, where it is seen."""
     lines = []
-    for run in ids(state)[-most:][::-1]:
-        said = next((one.event.text for one in journal_of(state, run).read() if isinstance(one.event, Heard)), "")
-        if said:
-            lines.append(f"{run}  {shortened(flat(said), 90)}")
-    return "\n".join(lines) or "There are no conversations yet."
+    for run in ids(state)[-most:]:
+        trace = trace_of(journal_of(state, run))
+        if trace.task and not trace.started.parent:
+            when, turns = day_and_time(trace.at), counted(trace.turns, "turn")
+            lines.append(f"{run}  {when}  {trace.outcome}, {turns}  {shortened(flat(trace.task), 60)}")
+    return "\n".join([*lines, "→ /resume ID goes on with one"]) if lines else "There are no conversations yet."
 
 
 def uses(state: str, most: int = 50) -> Iterator[str]:
