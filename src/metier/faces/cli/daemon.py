@@ -130,7 +130,7 @@ def unit(context: Context, write: bool) -> None:
     """Print a systemd unit for this daemon, or write it."""
     place = here(context.project)
     text = UNIT.format(
-        command=_quoted(f"{sys.executable}") + " -m metier.faces.cli.door daemon",
+        command=_quoted(f"{sys.executable}") + " -P -m metier.faces.cli.door daemon",
         state=_quoted(place.state),
         keys=_keys_path(place).replace("%", "%%"),
     )
