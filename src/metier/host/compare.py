@@ -14,7 +14,7 @@ def all_unchanged(folder: int, names: Sequence[str], keys: Sequence[Sequence[int
     lstat = os.lstat
     modes: set[int] = set()
     devices: set[int] = set()
-    add_mode, add_device = modes.add, devices.add
+    mode = device = -1
     try:
         for name, inode, modified, changed, size in zip(names, *keys, strict=True):
             now = lstat(name + "/SKILL.md", dir_fd=folder)
@@ -25,8 +25,12 @@ def all_unchanged(folder: int, names: Sequence[str], keys: Sequence[Sequence[int
                 or now.st_size != size
             ):  # fmt: skip
                 return None
-            add_mode(now.st_mode)
-            add_device(now.st_dev)
+            if now.st_mode != mode:  # nearly always the same: looked at once, not a thousand times
+                mode = now.st_mode
+                modes.add(mode)
+            if now.st_dev != device:
+                device = now.st_dev
+                devices.add(device)
     except OSError:
         return None
     if max(keys[3], default=0) > limit or any(mode & _TYPE != _REGULAR for mode in modes):
