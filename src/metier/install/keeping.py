@@ -15,6 +15,7 @@ from ..types.installed import Approval, Entry, FileMark, Files, Lock, Provenance
 from . import place
 from .adding import folder_at, read_skill
 from .compare import How, differences, marks_at
+from .edits import edits_of
 from .inspect import inspect
 from .lockfile import tree_digest
 from .place import Ground
@@ -147,7 +148,7 @@ def _relocked(ground: Ground, key: str, files: Files, old: Entry | None, dialect
     base = rebased(old.files, old.base, files)
     return replace(
         old, name=seen.name, files=files, base=base, powers=seen.powers, findings=codes, approval=approval,
-        previous=tree_digest(old.files),
+        previous=tree_digest(old.files), edits=edits_of(path, files, base),
     )  # fmt: skip
 
 
