@@ -95,10 +95,16 @@ def freeze(
     for at, wanted in (meant or {here[0]: []}).items():
         place.recover(at.ground)
         done = keeping.freeze(at.ground, wanted, at.dialect, not off)
-        trust_placed(at.place, at.ground, done)
-        found.append({"root": at.ground.root, "frozen": not off, "skills": list(done)})
+        odd = [one for one in keeping.verify(at.ground, place.read_lock(at.ground)) if one.skill in done]
+        trust_placed(at.place, at.ground, [key for key in done if key not in {one.skill for one in odd}])
+        changed = [{"skill": one.skill, "path": one.path, "how": one.how} for one in odd]
+        found.append({"root": at.ground.root, "frozen": not off, "skills": list(done), "changed": changed})
         if not as_json:
             say(f"{'No longer frozen' if off else 'Frozen'}: {', '.join(map(clean, done)) or 'nothing is there'}")
+            for one in odd:
+                say(f"  {clean_path(f'{one.skill}/{one.path}')}: {paint(one.how, 'red')} while it was frozen")
+            for key in dict.fromkeys(one.skill for one in odd):
+                say("  " + arrow(f"nobody has agreed to that: `metier approve {clean(key)}` does"))
     if as_json:
         say_json(found[0] if len(found) == 1 else found)
 
