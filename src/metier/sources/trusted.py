@@ -99,7 +99,7 @@ class Running(NamedTuple):
     """Whether what was trusted before did not have it, or had it otherwise."""
 
 
-_QUIET = ("the name ", "the model may", "people may", "no tool is", "arguments: ", "argument-hint: ")
+_QUIET = ("the name ", "the model may", "people may", "no tool is", "arguments:", "argument-hint:")
 
 
 def what_runs(skill: Skill, limit: int, before: Collection[str] = ()) -> tuple[Running, ...]:
@@ -217,9 +217,30 @@ def _grants(skill: Skill) -> Iterator[tuple[str, str]]:
             value = {inner: one for inner, one in value.items() if inner not in _PROSE}
         if key not in _PROSE and value:
             text = value if isinstance(value, str) else dumps(value, sort_keys=True)
-            yield f"{key}: {text}", _digest("grant", key, text)
+            yield _told(key, value), _digest("grant", key, text)
     if "disallowed-tools" not in skill.extra:
         yield "no tool is disallowed", _digest("undenied")
+
+
+def _told(key: str, value: object) -> str:
+    """A part of the frontmatter for a person to read: what is nested has a line for each leaf."""
+    lines = list(_leaves("", value))
+    if len(lines) == 1 and not lines[0][0]:
+        return f"{key}: {lines[0][1]}"
+    return "\n".join((f"{key}:", *(f"{where}: {text}" for where, text in lines)))
+
+
+def _leaves(where: str, value: object) -> Iterator[tuple[str, str]]:
+    if isinstance(value, dict) and value:
+        for key, one in value.items():
+            yield from _leaves(f"{where}.{key}" if where else str(key), one)
+    elif isinstance(value, list) and any(isinstance(one, dict | list) for one in value):
+        for number, one in enumerate(value, 1):
+            yield from _leaves(f"{where} {number}".strip(), one)
+    elif isinstance(value, list):
+        yield where, ", ".join(text for one in value for _, text in _leaves("", one))
+    else:
+        yield where, value if isinstance(value, str) else dumps(value, ensure_ascii=False)
 
 
 def _content(directory: str, path: str, size: int) -> str:
