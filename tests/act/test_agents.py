@@ -14,7 +14,7 @@ from metier.runtime.agents import agent_files
 from metier.testing import Script
 from metier.types.agent import Bounds
 from metier.types.errors import BadRequest
-from metier.types.event import Activated, Nested, Used
+from metier.types.event import Activated, Nested, Replied, Used
 
 
 def agent_file(folder, name: str, more: str = "", body: str = "You are careful.") -> None:
@@ -123,6 +123,9 @@ def test_a_fork_called_by_a_person_answers_them_itself_and_is_a_run_of_its_own(w
     kept = {trace.run: trace for trace in runs(str(world.state))}
 
     assert events[-1].text == "The child found it."
+    assert [one.text for one in events if isinstance(one, Replied)] == ["The child found it."]
+    assert [one.text for one in talk.conversation.messages if one.role == "assistant"] == ["The child found it."]
+    assert kept[talk.run].usage == events[-1].usage
     assert [trace.started.parent for trace in kept.values() if trace.run != talk.run] == [talk.run]
     assert spoken(talk, "and then?")[-1].outcome == "finished"
 

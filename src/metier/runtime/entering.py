@@ -14,7 +14,7 @@ from ..schedule import skills
 from ..types.activation import Activation, By, Call, Message
 from ..types.catalog import Command
 from ..types.errors import Changed, Refused, UnknownSkill
-from ..types.event import EXIT_CODES, Activated, Ended, Heard, Steps, Suggested, Used
+from ..types.event import EXIT_CODES, Activated, Ended, Heard, Replied, Steps, Suggested, Used
 from ..types.skill import Skill
 
 if TYPE_CHECKING:
@@ -151,7 +151,9 @@ def _fork(session: Session, skill: Skill, arguments: str, text: str, by: By) -> 
 
     yield Heard(text, by, (Message("user", text),))
     ended = yield from fork(session, skill, arguments, by)
-    reply = Message("assistant", ended.text or f"[{skill.name} ended: {ended.outcome}]")
-    code = ended.code or EXIT_CODES[ended.outcome]
-    yield replace(ended, code=code, messages=(reply,))
+    reply: tuple[Message, ...] = (Message("assistant", ended.text or f"[{skill.name} ended: {ended.outcome}]"),)
+    if ended.outcome == "finished":  # its answer is the reply of this run too, and is shown, kept and paid for here
+        yield Replied(ended.text, usage=ended.usage, messages=reply)
+        reply = ()
+    yield replace(ended, code=ended.code or EXIT_CODES[ended.outcome], messages=reply)
     return False

@@ -46,6 +46,7 @@ class Drawing:
     def __init__(self, asks: bool = False, replay: bool = False) -> None:
         self.asks, self.replay = asks, replay
         self.writing = False
+        self.replied = ""
 
     def draw(self, event: Event) -> tuple[str, str] | None:
         """Show an event; an answer where it was a question and somebody gave one."""
@@ -55,6 +56,9 @@ class Drawing:
             return None
         if isinstance(event, Replied) and event.text and not self.writing:
             self._write(event.text)
+        if isinstance(event, Ended) and event.outcome == "finished" and event.text != self.replied:
+            self._write(event.text)  # the answer of a tool that was called straight away
+        self.replied = event.text if isinstance(event, Replied) else self.replied
         self._end_line()
         for line in lines_of(event):
             warn(line)
@@ -113,6 +117,8 @@ def lines_of(event: Event) -> Iterator[str]:
             yield paint(f"cut short: about {before} tokens, now {after}", "dim")
         case Retried(reason=reason, seconds=seconds):
             yield paint(f"{clean(reason)}: asking again in {seconds:g} s", "yellow")
+        case Nested(event=Ended(outcome="finished")):
+            return  # whoever delegated it says what came of it
         case Nested(name=name, event=inner):
             yield from (f"  {clean(name)} │ {line}" for line in lines_of(inner))
         case Ended():
