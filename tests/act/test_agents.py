@@ -164,7 +164,7 @@ def test_handing_on_a_task_does_not_reach_skills_that_the_caller_may_not_use(wor
     use = call("skill_use", skill_name="other")
     model = Script([call("delegate", agent="wide", task="Use it."), use, "inner", "outer"])
     agent = agent_for(world.open(agent="narrow"), model, "narrow")  # type: ignore[arg-type]
-    events = spoken(agent.start(), "go")
+    events = spoken(replace(agent, after=None).start(), "go")
     [refused] = [one.event for one in events if isinstance(one, Nested) and isinstance(one.event, Used)]
 
     assert "'other' is not enabled for this agent" in refused.text

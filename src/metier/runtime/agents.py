@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from difflib import get_close_matches
+from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
-from ..act.permission import Permission, Rule, rule_of
+from ..act.permission import KNOWN, Permission, Rule, rule_of
+from ..act.rules import ALIASES
 from ..host import paths
 from ..parse.agent import agent_of
 from ..sources.trusted import AGENTS
@@ -25,9 +28,19 @@ def agent_files(library: Library) -> Mapping[str, AgentFile]:
 
     place = library.place
     folders = [f"{place.state}/agents", *(f"{place.home}/{one}" for one in _OWN)]
-    if agents_trusted(place, trusted_record(place)):
-        folders = [f"{place.project}/{one}" for one in AGENTS] + folders
+    theirs = project_agents(place.project) if agents_trusted(place, trusted_record(place)) else ()
     found: dict[str, AgentFile] = {}
+    for one in (*theirs, *_in(folders)):
+        found.setdefault(one.name, one)
+    return found
+
+
+def project_agents(project: str) -> tuple[AgentFile, ...]:
+    """The agents that a project brings, trusted or not."""
+    return tuple(_in([f"{project}/{one}" for one in AGENTS]))
+
+
+def _in(folders: Sequence[str]) -> Iterator[AgentFile]:
     for folder in folders:
         if not paths.is_folder(folder):
             continue
@@ -36,8 +49,30 @@ def agent_files(library: Library) -> Mapping[str, AgentFile]:
                 text = paths.read_text_file(f"{folder}/{name}")
                 made = agent_of(text or "", f"{folder}/{name}")
                 if made is not None:
-                    found.setdefault(made.name, made)
-    return found
+                    yield made
+
+
+def faults_of(library: Library, file: AgentFile) -> tuple[str, ...]:
+    """What an agent's file says that means nothing here: limits, tools and skills that there are not."""
+    found = list(file.faults)
+    for rule in rules_of(file.tools or ()):
+        found += [f"`tools` names `{rule.tool}`: {no_tool(rule.tool)}"] if no_tool(rule.tool) else []
+    there = {name for skill in library.skills for name in (skill.name, skill.id)}
+    for name in file.skills or ():
+        if name not in there:
+            near = get_close_matches(name, there, 1)
+            offer = f"; did you mean `{near[0]}`?" if near else ""
+            found.append(f"`skills` names `{name}`, which is not here{offer}")
+    return tuple(f"{file.path}: {one}" for one in found)
+
+
+def no_tool(name: str, more: Iterable[str] = ()) -> str:
+    """What to say of a rule's tool that there is not; nothing where there is one, or where a server may bring it."""
+    known = {*KNOWN, *more}
+    if name in known or "mcp" in name or any(fnmatchcase(one, name) for one in known):
+        return ""
+    near = get_close_matches(name, [*known, *ALIASES], 1)
+    return f"there is no such tool; did you mean `{near[0]}`?" if near else "there is no such tool"
 
 
 def permission_of(settings: Settings) -> Permission:

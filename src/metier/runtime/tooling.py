@@ -12,6 +12,7 @@ from ..act.compact import cost_of
 from ..act.permission import Rule, Spot, path_of, spot_of, subject, takes_path
 from ..act.tools import tools_of
 from ..act.tools.asking import ask_user
+from ..act.tools.change import change_of
 from ..act.tools.commands import run_command, search_files
 from ..act.tools.history import git_log, git_rollback
 from ..act.tools.workspace import Ground, edit_file, find_files, list_files, read_file, write_file
@@ -212,6 +213,7 @@ def _approval(session: Session) -> Approval:
         lambda: [tool for one in session.conversation.active for tool in one.tools],
         partial(_key, session),
         partial(_spot, session),
+        lambda call: session.agent.hide(change_of(_ground(session), call)),
         partial(approvals.remembered, state),
         partial(approvals.remember, state),
     )

@@ -11,7 +11,9 @@ from ...host import paths
 from ...host.place import here
 from ...runtime import Library
 from ...runtime import open as open_library
+from ...runtime.agents import project_agents
 from ...sources.trusted import Running, read_book, record_of, what_runs, write_record
+from ...types.agent import AgentFile
 from ...types.errors import Refused
 from ...types.skill import Skill
 from .app import Context
@@ -49,9 +51,10 @@ def trust(context: Context, directory: str | None, listing: bool, remove: bool, 
     if as_json:
         library = _trusted(context, library, directory)
         skills = _report(library, None)
-        say_json({"project": project, "skills": [_as_dict(name, runs) for name, runs in skills]})
+        say_json({"project": project, "skills": [_as_dict(name, runs) for name, runs in skills],
+                  "agents": [_agent_dict(one) for one in project_agents(project)]})  # fmt: skip
         return
-    _agree(_report(library, before), project, yes)
+    _agree(_report(library, before), project, yes, project_agents(project))
     again = _trusted(context, library, directory)
     more = [one for one in _theirs(again) if one.path not in {skill.path for skill in library.skills}]
     if more:  # the configuration counts now, and adds roots
@@ -85,7 +88,7 @@ def _report(library: Library, before: Mapping[str, object] | None, among: Sequen
     return found
 
 
-def _agree(report: Report, project: str, yes: bool) -> None:
+def _agree(report: Report, project: str, yes: bool, agents: Sequence[AgentFile] = ()) -> None:
     for name, runs in report:
         say(f"{paint(clean(name), 'bold')}" + ("" if runs else "  nothing in it runs"))
         for one in runs:
@@ -94,6 +97,12 @@ def _agree(report: Report, project: str, yes: bool) -> None:
             say(f"  {mark}{clean(first)}")
             for line in rest:
                 say(f"    {clean(line)}")
+    for agent in agents:
+        may = f"tools: {', '.join(agent.tools)}" if agent.tools is not None else "all tools"
+        told = filter(None, (may, f"model: {agent.model}" if agent.model else ""))
+        say(f"{paint(clean(agent.name), 'bold')}  an agent; {clean('; '.join(told))}")
+        for fault in agent.faults:
+            say(f"  {paint('warning', 'yellow')} {clean(fault)}")
     if not report:
         say("It has no skills yet; those added later will ask again.")
     if not yes and can_ask() and not ask(f"Trust {clean_path(project)} with this?"):
@@ -102,6 +111,10 @@ def _agree(report: Report, project: str, yes: bool) -> None:
 
 def _as_dict(name: str, runs: Sequence[Running]) -> dict[str, object]:
     return {"name": name, "runs": [one.label for one in runs]}
+
+
+def _agent_dict(agent: AgentFile) -> dict[str, object]:
+    return {"name": agent.name, "path": agent.path, "tools": agent.tools, "skills": agent.skills, "model": agent.model}
 
 
 def _theirs(library: Library) -> list[Skill]:
