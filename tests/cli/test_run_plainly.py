@@ -1,4 +1,4 @@
-"""What `metier run`, `metier runs` and `metier trust` tell a person: the reason and the cure, and no riddles."""
+"""What `metier run` and `metier runs` tell a person: the reason and the cure, and no riddles."""
 
 from __future__ import annotations
 
@@ -141,17 +141,6 @@ def test_an_agent_that_is_not_there_is_guessed_and_what_it_may_not_call_is_said(
 
     assert "write_file is not among the `tools` of this agent" in narrow.err
     assert "did you mean `reviewer`?" in slip.err
-
-
-def test_trust_lists_the_agents_it_covers(desk):
-    folder = desk.project / ".metier/agents"
-    folder.mkdir(parents=True)
-    (folder / "reviewer.md").write_text("---\nname: reviewer\ntools: Bash(git:*)\n---\nx\n")
-    said = desk.say("trust", "--yes")
-    listed = json.loads(desk.say("trust", "--json").out)
-
-    assert "reviewer  an agent; tools: Bash(git:*)" in said.out
-    assert [one["name"] for one in listed["agents"]] == ["reviewer"]
 
 
 def test_runs_have_headings_their_task_and_the_reason_and_fit_the_terminal(desk):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
@@ -28,19 +28,9 @@ def agent_files(library: Library) -> Mapping[str, AgentFile]:
 
     place = library.place
     folders = [f"{place.state}/agents", *(f"{place.home}/{one}" for one in _OWN)]
-    theirs = project_agents(place.project) if agents_trusted(place, trusted_record(place)) else ()
+    if agents_trusted(place, trusted_record(place)):
+        folders = [f"{place.project}/{one}" for one in AGENTS] + folders
     found: dict[str, AgentFile] = {}
-    for one in (*theirs, *_in(folders)):
-        found.setdefault(one.name, one)
-    return found
-
-
-def project_agents(project: str) -> tuple[AgentFile, ...]:
-    """The agents that a project brings, trusted or not."""
-    return tuple(_in([f"{project}/{one}" for one in AGENTS]))
-
-
-def _in(folders: Sequence[str]) -> Iterator[AgentFile]:
     for folder in folders:
         if not paths.is_folder(folder):
             continue
@@ -49,7 +39,8 @@ def _in(folders: Sequence[str]) -> Iterator[AgentFile]:
                 text = paths.read_text_file(f"{folder}/{name}")
                 made = agent_of(text or "", f"{folder}/{name}")
                 if made is not None:
-                    yield made
+                    found.setdefault(made.name, made)
+    return found
 
 
 def faults_of(library: Library, file: AgentFile) -> tuple[str, ...]:
