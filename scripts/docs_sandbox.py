@@ -4,6 +4,7 @@ from dataclasses import fields
 
 from scripts.docs_text import code, table
 
+from metier.act.committing import WRITES
 from metier.host.sandbox import selftest
 from metier.host.sandbox.view import ETC, NETWORK, PRIVATE, PROTECTED, SYSTEM
 from metier.types.running import Limits
@@ -20,9 +21,15 @@ _LIMITS = {
 
 def sandbox(subject: str) -> str:
     """One table of the page: `sandbox checks` and so on."""
-    return {"checks": _checks, "seen": _seen, "private": _private, "protected": _protected, "limits": _limits}[
-        subject
-    ]()
+    made = {
+        "checks": _checks,
+        "seen": _seen,
+        "private": _private,
+        "protected": _protected,
+        "limits": _limits,
+        "commits": _commits,
+    }
+    return made[subject]()
 
 
 def _checks() -> str:
@@ -49,6 +56,10 @@ def _private() -> str:
 
 def _protected() -> str:
     return f"{_codes(PROTECTED)}.\n"
+
+
+def _commits() -> str:
+    return f"{_codes(tuple(f'git {one}' for one in WRITES))}.\n"
 
 
 def _limits() -> str:

@@ -14,7 +14,7 @@ from metier.runtime.agents import agent_files
 from metier.testing import Script
 from metier.types.agent import Bounds
 from metier.types.errors import BadRequest
-from metier.types.event import Activated, Nested, Used
+from metier.types.event import Activated, Nested, Replied, Used
 
 
 def agent_file(folder, name: str, more: str = "", body: str = "You are careful.") -> None:
@@ -123,6 +123,9 @@ def test_a_fork_called_by_a_person_answers_them_itself_and_is_a_run_of_its_own(w
     kept = {trace.run: trace for trace in runs(str(world.state))}
 
     assert events[-1].text == "The child found it."
+    assert [one.text for one in events if isinstance(one, Replied)] == ["The child found it."]
+    assert [one.text for one in talk.conversation.messages if one.role == "assistant"] == ["The child found it."]
+    assert kept[talk.run].usage == events[-1].usage
     assert [trace.started.parent for trace in kept.values() if trace.run != talk.run] == [talk.run]
     assert spoken(talk, "and then?")[-1].outcome == "finished"
 
@@ -161,7 +164,7 @@ def test_handing_on_a_task_does_not_reach_skills_that_the_caller_may_not_use(wor
     use = call("skill_use", skill_name="other")
     model = Script([call("delegate", agent="wide", task="Use it."), use, "inner", "outer"])
     agent = agent_for(world.open(agent="narrow"), model, "narrow")  # type: ignore[arg-type]
-    events = spoken(agent.start(), "go")
+    events = spoken(replace(agent, after=None).start(), "go")
     [refused] = [one.event for one in events if isinstance(one, Nested) and isinstance(one.event, Used)]
 
     assert "'other' is not enabled for this agent" in refused.text

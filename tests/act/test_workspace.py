@@ -43,7 +43,7 @@ def test_metiers_own_folder_is_not_for_agents(world, use):
 
 
 def test_a_file_is_written_with_its_folders_and_keeps_its_mode(world, use):
-    assert use("write_file", path="a/b/c.sh", content="echo 1\n").text == "Wrote a/b/c.sh: 2 lines."
+    assert use("write_file", path="a/b/c.sh", content="echo 1\n").text == "Wrote a/b/c.sh: 1 line."
     (world.project / "a/b/c.sh").chmod(0o755)
     use("edit_file", path="a/b/c.sh", old="1", new="2")
 

@@ -113,6 +113,7 @@ def test_doctor_says_what_stands_and_what_does_not(furnished, desk):
         "git",
         "configuration",
         "locks",
+        "agents",
         "skills",
     ]
     assert "`limitz` is not a setting" in said.out

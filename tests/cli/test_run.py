@@ -37,6 +37,31 @@ def test_the_answer_goes_to_standard_output_and_all_else_beside_it(desk):
     assert "skill greet" in said.err
 
 
+def test_the_answer_of_a_skill_that_forks_is_shown_and_kept(desk):
+    desk.skill("forky", "context: fork\n", description="Forks.")
+    with model(desk, [Says("The child found it.")]):
+        said = desk.say("run", "/forky stuff")
+
+    assert (said.code, said.out) == (0, "The child found it.\n")
+    assert said.err.count("tokens sent") == 1
+    shown = desk.say("runs", "show", "last").out
+    assert "The child found it." in shown
+
+
+def test_what_a_tool_says_that_a_skill_calls_straight_away_is_the_answer(desk):
+    desk.skill(
+        "look",
+        "command-dispatch: tool\ncommand-tool: list_files\n",
+        desk.home / ".openclaw/skills",
+        description="Looks.",
+    )
+    (desk.project / "a.txt").write_text("a")
+    with model(desk, []):
+        said = desk.say("--dialect", "openclaw", "run", "/look")
+
+    assert (said.code, "a.txt" in said.out) == (0, True)
+
+
 def test_every_event_is_a_line_of_json_that_ends_with_the_outcome(desk):
     with model(desk, [Says("Hello.")]):
         said = desk.say("run", "--json", "hello")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
@@ -15,9 +16,11 @@ from ..types.event import Answered, Asked, Decision, Event, Steps, T
 from ..types.model import Model, Reply, Request, Stop
 from ..types.tool import Answer
 from ..types.usage import NOTHING_USED, Usage
-from .permission import Permission, Rule, Spot, aim_of, allowing, spot_of, subject, written
+from .permission import KNOWN, Permission, Rule, Spot, aim_of, allowing, narrowest, spot_of, subject, written
 from .rules import ALIASES, PARAMETERS
 from .toolset import Ending, Toolset
+
+_RAISE = "raise --max-{0}, or `{0}` under [agent] or in the agent's own `limits`"
 
 
 @dataclass
@@ -65,6 +68,9 @@ def limited(inner: Toolset, rules: Sequence[Rule], spot: Callable[[ToolCall], Sp
     names = frozenset(tool.name for tool in inner.tools)
 
     def call(wanted: ToolCall) -> Steps[Answer]:
+        if wanted.name not in names and wanted.name in KNOWN:
+            told = f"Not allowed: {wanted.name} is not among the `tools` of this agent."
+            return Answer(told, error=True, reason="refused")
         if wanted.name in names and allowing(rules, aim_of(wanted, spot(wanted))) is None:
             only = ", ".join(written(rule) for rule in rules if fnmatchcase(wanted.name, rule.tool))
             return Answer(f"Not allowed: this agent may call {only} and nothing else of {wanted.name}.", True)
@@ -85,6 +91,8 @@ class Approval:
     """What a decision is remembered by: for a skill's program, the digest of the skill."""
     spot: Callable[[ToolCall], Spot] = spot_of
     """Where a call leads."""
+    change: Callable[[ToolCall], str] = lambda call: ""
+    """What a call would make of a file, for a person to read."""
     remembered: Callable[[str], bool] = lambda key: False
     remember: Callable[[str], None] = lambda key: None
 
@@ -117,10 +125,13 @@ def approved(inner: Toolset, approval: Approval) -> Toolset:
 def _decision(approval: Approval, wanted: ToolCall, why: str) -> Steps[Decision]:
     skill = str(wanted.arguments.get("skill_name", "")) if wanted.name == "skill_run_script" else ""
     text = f"{wanted.name}: {subject(wanted)}"
-    asked = Asked(wanted.id, "approval", wanted.name, text, wanted.arguments, ("once", "always", "no"), skill, why)
+    asked = Asked(
+        wanted.id, "approval", wanted.name, text, wanted.arguments, ("once", "always", "no"), skill, why,
+        approval.change(wanted),
+    )  # fmt: skip
     answer = yield from approval.mailbox.ask(asked)
     if answer is None:
-        hint = f"allow it with --allow '{wanted.name}', or under [agent] in the configuration"
+        hint = f"allow it with --allow {shlex.quote(narrowest(wanted))}, or under [agent] in the configuration"
         raise Ending("refused", f"{text} needs a yes, and nobody is there to give it", "refused-approval", hint)
     return "once" if answer == "once" else "always" if answer == "always" else "no"
 
@@ -183,15 +194,19 @@ class Budgeted:
             raise Ending(
                 "out-of-turns",
                 f"the model was asked {spent.requests} times, and may be no more",
-                hint="raise --max-turns",
+                hint=_RAISE.format("turns"),
             )
         if bounds.tokens is not None and spent.tokens >= bounds.tokens:
             raise Ending(
-                "out-of-tokens", f"{spent.tokens} tokens are used, of {bounds.tokens}", hint="raise --max-tokens"
+                "out-of-tokens",
+                f"{spent.tokens} tokens are used, of {bounds.tokens}",
+                hint=_RAISE.format("tokens"),
             )
         if bounds.cost is not None and (spent.cost or 0.0) >= bounds.cost:
             raise Ending(
-                "over-cost", f"${spent.cost or 0.0:.4f} is spent, of ${bounds.cost:g}", hint="raise --max-cost"
+                "over-cost",
+                f"${spent.cost or 0.0:.4f} is spent, of ${bounds.cost:g}",
+                hint=_RAISE.format("cost"),
             )
         if bounds.seconds is not None and self.clock() - self.began >= bounds.seconds:
             raise Ending("out-of-time", f"{bounds.seconds:g} seconds are over", hint="raise --seconds")

@@ -186,10 +186,10 @@ def _trouble(error: BaseException, address: Address) -> ModelError:
     """What went wrong, in words and as a reason."""
     from pydantic_ai import exceptions as theirs
 
-    told = " ".join(str(getattr(error, "message", "") or error).split())[:300] or type(error).__name__
+    told = " ".join(_said(error).split())[:300] or type(error).__name__
     where = f"{address.name} at {address.url}" if address.url else address.name
     kinds: list[tuple[type[BaseException], str, str, str]] = [
-        (theirs.ModelAuthenticationError, "bad-key", "does not take the key", "check the key"),
+        (theirs.ModelAuthenticationError, "bad-key", "does not take the key", _key_hint(address)),
         (theirs.ModelQuotaExceededError, "out-of-credit", "has no credit left", "top it up, or use another model"),
         (theirs.ModelRateLimitError, "rate-limited", "is asked too often", "wait a little, then try again"),
         (theirs.ModelOverloadedError, "overloaded", "has too much to do", "try again later"),
@@ -208,6 +208,19 @@ def _trouble(error: BaseException, address: Address) -> ModelError:
     if isinstance(error, OSError):
         return _failure(f"{where} can't be reached: {told}", "check the network and the address", "connection", error)
     return _failure(f"{where} sent something that can't be read: {told}", "try again", "bad-reply", error)
+
+
+def _said(error: BaseException) -> str:
+    """What the service itself said, where it said something."""
+    body = getattr(error, "body", None)
+    for _ in range(2):
+        if isinstance(body, dict):
+            body = body.get("error") or body.get("message")
+    return body if isinstance(body, str) and body else str(getattr(error, "message", "") or error)
+
+
+def _key_hint(address: Address) -> str:
+    return f"check the key in {address.variable}" if address.variable else "check the key"
 
 
 def _failure(message: str, hint: str, reason: str, error: BaseException) -> ModelError:

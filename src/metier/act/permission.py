@@ -23,6 +23,8 @@ HARMLESS = frozenset(
     }
 )  # fmt: skip
 """What is allowed where nobody said otherwise: it reads, it asks, or it runs inside the skill's own boundary."""
+KNOWN = HARMLESS | {"write_file", "edit_file", "run_command", "git_rollback", "add_schedule", "remove_schedule"}
+"""The tools that there are, where an agent has them; servers bring more."""
 _private = re.compile(
     r"(?:^|/)(?:\.env(?:\..*)?|id_(?:rsa|dsa|ecdsa|ed25519)|[^/]*\.(?:pem|key|p12)|\.netrc|\.npmrc|\.pypirc)$"
     r"|(?:^|/)\.(?:ssh|aws|gnupg|kube|docker)/",
@@ -117,6 +119,13 @@ _SAYS: Mapping[str, Say] = {"deny": "deny", "ask": "ask", "allow": "allow"}
 
 def written(rule: Rule) -> str:
     return f"{rule.tool}({rule.about})" if rule.about else rule.tool
+
+
+def narrowest(call: ToolCall) -> str:
+    """The rule that allows this call and as little else as can be."""
+    about = subject(call)
+    fits = call.name == "run_command" or takes_path(call)
+    return f"{call.name}({about})" if fits and about.isprintable() and len(about) <= 200 else call.name
 
 
 def aim_of(call: ToolCall, spot: Spot | None = None) -> Aim:

@@ -16,12 +16,11 @@ from typing import NamedTuple
 from ..act.permission import subject
 from ..act.rules import ALIASES
 from ..record import Trace
+from ..types.agent import IMPROVER as IMPROVER
 from ..types.event import Activated, Event, Reason, Used
 from ..types.proposal import Fault, FaultKind
 from .mentions import names_path, names_tool, slips
 
-IMPROVER = "improver"
-"""The agent that improves.  What goes wrong in its own runs is no skill's fault: improving never leads to improving."""
 _ELSEWHERE = frozenset({"refused", "timeout", "machine", "unfinished", "failed"})
 """The user's no, a machine or a service that failed, another agent."""
 _MACHINE = frozenset({69, 71, 74, 75, 77, 78, 124, 126, 127, 130, 137, 143})

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import fields
+
 from ..types.agent import AgentFile, Bounds
 from ..types.dialect import Authoring
 from ..types.text import flat
@@ -30,7 +33,23 @@ def agent_of(text: str, path: str) -> AgentFile | None:
         bounds=_bounds(tree),
         instructions=head.body.strip(),
         path=path,
+        faults=tuple(_faults(tree)),
     )
+
+
+def _faults(tree: Tree) -> Iterator[str]:
+    """Limits that limit nothing."""
+    usual = {one.name for one in fields(Bounds)}
+    said = tree.plain().get("limits")
+    if said is not None and not isinstance(said, dict):
+        yield f"`limits` is not a table of {', '.join(sorted(usual))}, and limits nothing"
+        return
+    for key, value in (said or {}).items():
+        number = str(value).strip().replace(".", "", 1)
+        if key not in usual:
+            yield f"`limits` has no `{key}`: there are {', '.join(sorted(usual))}"
+        elif not number.isdecimal():
+            yield f"`limits.{key}` is not a number, and limits nothing"
 
 
 def _bounds(tree: Tree) -> Bounds:

@@ -8,7 +8,7 @@ from json import dumps
 from typing import Any, get_args
 
 from ..types.activation import Message, ToolCall
-from ..types.event import Event
+from ..types.event import Ended, Event, Nested
 from ..types.usage import Usage
 
 KINDS: dict[str, type[Any]] = {kind.__name__.lower(): kind for kind in get_args(Event)}
@@ -17,8 +17,13 @@ _INNER: dict[str, type[Any]] = {"messages": Message, "calls": ToolCall, "call": 
 
 
 def encode(event: Event) -> dict[str, object]:
-    """An event as plain values."""
-    return {"event": type(event).__name__.lower(), **plain(event)}
+    """An event as plain values: `event` is always its kind, and what happened in a delegated run is `inner`."""
+    found = plain(event)
+    if isinstance(event, Nested):
+        found["inner"] = found.pop("event")
+    if isinstance(event, Ended):
+        found.setdefault("code", 0)  # a program should not have to know what is usual
+    return {"event": type(event).__name__.lower(), **found}
 
 
 def line_of(event: Event, at: float = 0.0) -> str:
@@ -57,6 +62,8 @@ def _value(held: Any) -> Any:
 def decode(written: Mapping[str, Any]) -> Event | None:
     """The event that was written; None for one of a kind that this version does not know."""
     kind = KINDS.get(str(written.get("event")))
+    if kind is Nested:
+        written = {**written, "event": written.get("inner")}
     try:
         event: Event | None = read(kind, written) if kind is not None else None
     except (TypeError, ValueError, KeyError):

@@ -11,8 +11,9 @@ from typing import NamedTuple
 
 from ..host import lines
 from ..host.clock import local_stamp, now_ns, random_word
+from ..types.agent import IMPROVER
 from ..types.errors import BadRequest
-from ..types.event import Event, Wrote
+from ..types.event import Event, Started, Wrote
 from .encode import decode, line_of
 
 _id = re.compile(r"[0-9]{8}-[0-9]{6}-[0-9a-f]{6}").fullmatch
@@ -66,10 +67,11 @@ class Journal:
 
 
 def journal_of(state: str, run: str, hide: Callable[[str], str] = str) -> Journal:
-    """The journal of a run that is there; the beginning of its name will do, and `last` is the newest."""
+    """The journal of a run that is there; the beginning of its name will do, and `last` is the newest of a person's."""
     names = ids(state)
     if run == "last" and names:
-        return Journal(f"{folder_of(state)}/{names[-1]}.jsonl", hide)
+        kept = [Journal(f"{folder_of(state)}/{name}.jsonl", hide) for name in reversed(names)]
+        return next(filter(_is_own, kept), kept[0])
     found = [name for name in names if name.startswith(run)] if run else []
     if run in found:
         found = [run]
@@ -77,6 +79,12 @@ def journal_of(state: str, run: str, hide: Callable[[str], str] = str) -> Journa
         what = f"no run is called `{run}`" if not found else f"{len(found)} runs begin with `{run}`"
         raise BadRequest(what, "run `metier runs` to see what there is")
     return Journal(f"{folder_of(state)}/{found[0]}.jsonl", hide)
+
+
+def _is_own(journal: Journal) -> bool:
+    """Whether a run was begun by somebody, and not by another run or by what improves skills afterwards."""
+    begun = next((one.event for one in journal.read()), None)
+    return isinstance(begun, Started) and not begun.parent and begun.agent != IMPROVER
 
 
 def forget(state: str, days: int, most: int) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -16,7 +16,7 @@ from ..record.journal import folder_of, forget, journal_of
 from ..types.activation import By
 from ..types.agent import AgentFile, Alone, Bounds
 from ..types.errors import BadRequest
-from ..types.event import Ended, Started
+from ..types.event import Ended, Event, Resumed, Started
 from ..types.settings import Settings
 from ..types.tool import Tool
 from .agents import agent_files, bounds_of, permission_of
@@ -157,7 +157,7 @@ class Agent:
         library = with_habits(self.library, begun.run, begun.used)
         return Session(
             self, self.opened_model(), library, begun.run, journal if self.keep else None, begun.parent,
-            conversation=conversation_of(events), resumed=True,
+            conversation=conversation_of(events), resumed=True, before=_last_folder(events),
         )  # fmt: skip
 
     def run(self, text: str, by: By = "user") -> Ended:
@@ -172,6 +172,12 @@ class Agent:
         if not self.keep:
             return None
         return Journal(f"{folder_of(self.library.place.state)}/{run}.jsonl", self.hide)
+
+
+def _last_folder(events: Iterable[Event]) -> str:
+    """Where a conversation worked when it was left."""
+    found = [one.cwd for one in events if isinstance(one, Started | Resumed) and one.cwd]
+    return found[-1] if found else ""
 
 
 def _kept(settings: Settings) -> tuple[int, int]:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
+from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
-from ..act.permission import Permission, Rule, rule_of
+from ..act.permission import KNOWN, Permission, Rule, rule_of
+from ..act.rules import ALIASES
 from ..host import paths
 from ..parse.agent import agent_of
 from ..sources.trusted import AGENTS
@@ -38,6 +41,29 @@ def agent_files(library: Library) -> Mapping[str, AgentFile]:
                 if made is not None:
                     found.setdefault(made.name, made)
     return found
+
+
+def faults_of(library: Library, file: AgentFile) -> tuple[str, ...]:
+    """What an agent's file says that means nothing here: limits, tools and skills that there are not."""
+    found = list(file.faults)
+    for rule in rules_of(file.tools or ()):
+        found += [f"`tools` names `{rule.tool}`: {no_tool(rule.tool)}"] if no_tool(rule.tool) else []
+    there = {name for skill in library.skills for name in (skill.name, skill.id)}
+    for name in file.skills or ():
+        if name not in there:
+            near = get_close_matches(name, there, 1)
+            offer = f"; did you mean `{near[0]}`?" if near else ""
+            found.append(f"`skills` names `{name}`, which is not here{offer}")
+    return tuple(f"{file.path}: {one}" for one in found)
+
+
+def no_tool(name: str, more: Iterable[str] = ()) -> str:
+    """What to say of a rule's tool that there is not; nothing where there is one, or where a server may bring it."""
+    known = {*KNOWN, *more}
+    if name in known or "mcp" in name or any(fnmatchcase(one, name) for one in known):
+        return ""
+    near = get_close_matches(name, [*known, *ALIASES], 1)
+    return f"there is no such tool; did you mean `{near[0]}`?" if near else "there is no such tool"
 
 
 def permission_of(settings: Settings) -> Permission:

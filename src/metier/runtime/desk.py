@@ -17,9 +17,9 @@ from ..host.sandbox.interpreter import python as own_python
 from ..types.activation import Activation, By, Call, Message
 from ..types.dialect import Shell
 from ..types.errors import BadRequest, Changed, MetierError, NoFile, OutsideSkill, Refused, SkillError, UnknownSkill
+from ..types.problem import problem
 from ..types.running import Box, Program, Ran
 from ..types.skill import Skill
-from ..types.verdict import Verdict
 from .granting import granted
 from .installed import vouch
 from .running import box, environment, run_program, shell_program
@@ -90,7 +90,10 @@ class LibraryDesk:
         if verdict.usable:
             who = "the model" if self.by != "user" else "people"
             return Refused(f"Skill '{name}' is not enabled for {who}", offer)
-        return Refused(f"Skill '{name}' can't be used here: {_why(verdict)}", offer)
+        why = [problem(mark, verdict.skill.path) for mark in verdict.marks]
+        told = "; ".join(dict.fromkeys(one.message for one in why)) or "it is not usable"
+        cures = "; ".join(dict.fromkeys(one.hint for one in why if one.hint))
+        return Refused(f"Skill '{name}' can't be used here: {told}", cures if self.by == "user" and cures else offer)
 
     def activate(self, skill: Skill, arguments: str | tuple[str, ...]) -> tuple[Activation, tuple[Message, ...]]:
         activation = self.render(skill, Call(skill.name, arguments, self.by, self.cwd))
@@ -224,10 +227,6 @@ def _refusals(skill: Skill, path: str) -> Iterator[None]:
         raise BadRequest(f"Too large: '{path}' has {error.key[3]:,} bytes") from error
     except PermissionError as error:
         raise SkillError(f"Can't be read: '{path}' (permission denied)") from error
-
-
-def _why(verdict: Verdict) -> str:
-    return next((one.message for one in verdict.problems if one.severity == "error"), "it is not usable")
 
 
 def _page(path: str, offset: int, size: int, data: bytes) -> Page:

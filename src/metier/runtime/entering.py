@@ -13,11 +13,12 @@ from ..activate import deliver, dispatch
 from ..schedule import skills
 from ..types.activation import Activation, By, Call, Message
 from ..types.catalog import Command
-from ..types.errors import Changed, Refused, UnknownSkill
-from ..types.event import EXIT_CODES, Activated, Ended, Heard, Steps, Suggested, Used
+from ..types.errors import Changed, MetierError, Refused, UnknownSkill
+from ..types.event import EXIT_CODES, Activated, Ended, Heard, Replied, Steps, Suggested, Used
 from ..types.skill import Skill
 
 if TYPE_CHECKING:
+    from .library import Library
     from .session import Session
 
 _command = re.compile(r"\s*/([A-Za-z0-9][\w.:@-]*)(?=\s|$)").match
@@ -27,7 +28,10 @@ def enter(session: Session, text: str, by: By) -> Steps[bool]:
     """Begin a turn.  False where nothing is left to ask the model."""
     found = session.library.match(text)
     if found.at is None:
-        _known_or_no_command(session, text)
+        slip = slip_of(session.library, text)
+        if slip is not None:
+            yield Heard(text, by)
+            raise slip
         yield Heard(text, by, (Message("user", text),))
         yield from _suggested(session, text)
         return True
@@ -54,21 +58,22 @@ def _suggested(session: Session, text: str) -> Steps[None]:
         yield Suggested(shown, would, (Message("user", found.ranked, tag="suggested"),))
 
 
-def _known_or_no_command(session: Session, text: str) -> None:
+def slip_of(library: Library, text: str) -> MetierError | None:
     """`/word` that is no command is a slip, or a skill that may not be called."""
     found = _command(text)
-    if found is None:
-        return
+    if found is None or library.match(text).at is not None:
+        return None
     name = found[1]
     try:
-        verdict = session.library.find(name)
+        library.desk(by="user").skill(library.find(name).skill.name)  # says why not
     except UnknownSkill as error:
-        names = [one.name for one in session.library.commands()]
+        names = [one.name for one in library.commands()]
         near = [one for one in names if one.startswith(f"{name}-")][:3]  # a scheduler skill without its hash
         near = near or [one for one in error.nearest if one in names]
-        raise UnknownSkill(name, tuple(near) or error.nearest) from error
-    session.library.desk(by="user").skill(verdict.skill.name)  # says why not
-    raise Refused(f"Skill '{name}' can't be called as /{name}", "run `metier commands` to see what can be")
+        return UnknownSkill(name, tuple(near) or error.nearest)
+    except MetierError as error:
+        return error
+    return Refused(f"Skill '{name}' can't be called as /{name}", "run `metier commands` to see what can be")
 
 
 def _stacked(
@@ -153,7 +158,9 @@ def _fork(session: Session, skill: Skill, arguments: str, text: str, by: By) -> 
 
     yield Heard(text, by, (Message("user", text),))
     ended = yield from fork(session, skill, arguments, by)
-    reply = Message("assistant", ended.text or f"[{skill.name} ended: {ended.outcome}]")
-    code = ended.code or EXIT_CODES[ended.outcome]
-    yield replace(ended, code=code, messages=(reply,))
+    reply: tuple[Message, ...] = (Message("assistant", ended.text or f"[{skill.name} ended: {ended.outcome}]"),)
+    if ended.outcome == "finished":  # its answer is the reply of this run too, and is shown, kept and paid for here
+        yield Replied(ended.text, usage=ended.usage, messages=reply)
+        reply = ()
+    yield replace(ended, code=ended.code or EXIT_CODES[ended.outcome], messages=reply)
     return False

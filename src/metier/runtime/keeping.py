@@ -66,6 +66,8 @@ def get_model(library: Library, name: str, file: str | None) -> dict[str, Any]:
 def add_model(library: Library, file: str, name: str) -> dict[str, Any]:
     """Keep a link to a GGUF file."""
     path = paths.absolute(file, library.place.cwd, library.place.home)
+    if not paths.is_file(path):
+        raise BadRequest(f"{path} is not there", "give the file of a model", path)
     if not wheels.begins_with(path, b"GGUF"):
         raise BadRequest(f"{path} is not a GGUF file", "give the file of a model in that format", path)
     called = name or path.rpartition("/")[2].removesuffix(".gguf")

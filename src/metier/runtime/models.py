@@ -107,7 +107,8 @@ def address_of(name: str, library: Library, keyless: bool = False) -> Address:
         raise _unknown(f"`{name}` is not a model", hint)
     if service.name == "compatible":
         raise _unknown(f"`{name}` needs an address", f"configure it: [models.{model}] provider, model and url")
-    return Address(service, model, service.url, find(service, service.keys, library))
+    key = find(service, service.keys, library)
+    return Address(service, model, service.url, key, variable=_variable(service.keys, library))
 
 
 def _unknown(message: str, hint: str) -> BadRequest:
@@ -140,7 +141,13 @@ def _configured(name: str, table: Mapping[str, object], library: Library, find: 
         window if isinstance(window, int) else 0,
         (float(sent), float(received)) if priced else None,  # type: ignore[arg-type]  # both are numbers
         most if isinstance(most, int) else None,
+        label=name,
+        variable=_variable(keys, library),
     )
+
+
+def _variable(names: tuple[str, ...], library: Library) -> str:
+    return next((name for name in names if library.place.env.get(name)), "")
 
 
 def _key(service: Service, names: tuple[str, ...], library: Library) -> str:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from ..act.restore import Offer
 from ..act.rules import rules
 from ..catalog import layout
-from ..types.event import Started
+from ..types.activation import Message
+from ..types.event import Resumed, Started
 
 if TYPE_CHECKING:
     from .library import Library
@@ -49,3 +50,12 @@ def started(session: Session) -> Started:
 def _here(session: Session) -> str:
     """What differs from place to place comes last: all before it is the same bytes everywhere."""
     return f"## Here\n\nThe working folder is {session.agent.cwd}"
+
+
+def resumed(session: Session) -> Resumed:
+    """A conversation goes on; where it works elsewhere now, the model hears of it, as its system prompt stays."""
+    here, before = session.agent.cwd, session.before
+    if before in ("", here):
+        return Resumed(session.model.name, session.run, here)
+    told = f"[The working folder is {here} now, and no longer {before}. Paths and commands start from there.]"
+    return Resumed(session.model.name, session.run, here, before, (Message("user", told, tag="place"),))

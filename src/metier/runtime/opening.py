@@ -208,12 +208,12 @@ def _allowed(agent: str | Sequence[str] | None, place: Place, wanted: Wanted) ->
 
 def _agent_file(agent: str, place: Place, trusted: bool) -> tuple[str, ...] | None:
     """The `skills:` of an agent's own file; the project's agents are looked at only once it is trusted."""
+    from ..sources.trusted import AGENTS
+
     theirs: list[str] = []
     if "/" in agent or agent.endswith(".md"):
         candidates = [paths.absolute(agent, place.cwd, place.home)]
     else:
-        from ..sources.trusted import AGENTS
-
         theirs = [f"{place.project}/{folder}/{agent}.md" for folder in AGENTS]
         candidates = [*(theirs if trusted else ()), f"{place.state}/agents/{agent}.md"]
     for path in candidates:
@@ -231,4 +231,8 @@ def _agent_file(agent: str, place: Place, trusted: bool) -> tuple[str, ...] | No
             f"the agent `{agent}` belongs to a project that is not trusted, or not with its agents as they are now",
             f"run `metier trust {place.project}`",
         )
-    raise BadRequest(f"no agent is called `{agent}`", "give the path of its file, or name it in [agents]")
+    folders = [*(f"{place.project}/{one}" for one in AGENTS if trusted), f"{place.state}/agents"]
+    there = [one for folder in folders if paths.is_folder(folder) for one in paths.list_names(folder).files]
+    near = get_close_matches(agent, [one.removesuffix(".md") for one in there if one.endswith(".md")], 1)
+    hint = "give the path of its file, put it into .metier/agents, or name it in [agents]"
+    raise BadRequest(f"no agent is called `{agent}`", f"did you mean `{near[0]}`?" if near else hint)

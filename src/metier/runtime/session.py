@@ -17,12 +17,12 @@ from ..host.clock import monotonic
 from ..record import Journal
 from ..types.activation import By, Message
 from ..types.errors import MetierError
-from ..types.event import Ended, Event, Replied, Restored, Resumed, Retried, Steps, Used, Wrote
+from ..types.event import Ended, Event, Replied, Restored, Retried, Steps, Used, Wrote
 from ..types.model import Model
 from ..types.text import tokens_of
 from ..types.usage import NOTHING_USED
 from .entering import enter
-from .offering import offer_of, started
+from .offering import offer_of, resumed, started
 from .tooling import Kit, kit_for
 
 if TYPE_CHECKING:
@@ -51,6 +51,8 @@ class Session:
     mailbox: Mailbox = field(default_factory=Mailbox)
     stopping: Flag = field(default_factory=Flag)
     resumed: bool = False
+    before: str = ""
+    """The folder it worked in when it was left."""
     stale: bool = False
     """Something may have changed the skills since they were looked at."""
     by_hand: bool = False
@@ -171,7 +173,7 @@ class Session:
                 yield started(self)
             elif self.resumed:
                 self.resumed = False
-                yield Resumed(self.model.name)
+                yield resumed(self)
             goes_on = yield from begin or enter(self, text, by)
             if goes_on:
                 yield from turn(self._ports())

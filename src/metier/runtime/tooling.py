@@ -12,6 +12,7 @@ from ..act.compact import cost_of
 from ..act.permission import Rule, Spot, path_of, spot_of, subject, takes_path
 from ..act.tools import tools_of
 from ..act.tools.asking import ask_user
+from ..act.tools.change import change_of
 from ..act.tools.commands import run_command, search_files
 from ..act.tools.history import git_log, git_rollback
 from ..act.tools.workspace import Ground, edit_file, find_files, list_files, read_file, write_file
@@ -81,9 +82,9 @@ def _tools(session: Session) -> tuple[Tool, ...]:
     names = dict.fromkeys((*library.dialect.serving.tools, "skill_search"))
     found: list[Tool] = list(tools_of(desk, tuple(names))) if _has_skills(session) else []
     ground = _ground(session)
-    run = partial(run_for, session)
     found += [make(ground) for make in (read_file, write_file, edit_file, list_files, find_files)]
-    found += [search_files(ground, partial(run_for, session, writing=False)), run_command(run)]
+    found += [search_files(ground, partial(run_for, session, writing=False))]
+    found.append(run_command(partial(_run_allowed, session)))
     if not agent.alone:
         found += [ask_user(session.mailbox.ask), *scheduling.tools_of(session)]
     found += _history(session)
@@ -131,6 +132,12 @@ def _own_rules(agent: Agent) -> tuple[Rule, ...] | None:
 
 def _names(rules: tuple[Rule, ...], name: str) -> bool:
     return any(fnmatchcase(name, rule.tool) for rule in rules)
+
+
+def _run_allowed(session: Session, argv: tuple[str, ...], seconds: float) -> Ran:
+    from .committing import run_allowed  # most runs run no command
+
+    return run_allowed(session, argv, seconds)
 
 
 def run_for(session: Session, argv: tuple[str, ...], seconds: float, writing: bool = True) -> Ran:
@@ -206,6 +213,7 @@ def _approval(session: Session) -> Approval:
         lambda: [tool for one in session.conversation.active for tool in one.tools],
         partial(_key, session),
         partial(_spot, session),
+        lambda call: session.agent.hide(change_of(_ground(session), call)),
         partial(approvals.remembered, state),
         partial(approvals.remember, state),
     )

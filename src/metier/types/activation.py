@@ -12,7 +12,7 @@ from .text import tokens_of
 
 By: TypeAlias = Literal["user", "model", "schedule"]
 InsertKind: TypeAlias = Literal["argument", "variable", "path", "command", "escape", "appended", "removed"]
-Tag: TypeAlias = Literal["", "change", "restored", "suggested", "summary"]
+Tag: TypeAlias = Literal["", "change", "place", "restored", "suggested", "summary"]
 
 
 @dataclass(frozen=True)

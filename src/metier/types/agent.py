@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+IMPROVER = "improver"
+"""The agent that improves.  What goes wrong in its own runs is no skill's fault: improving never leads to improving."""
+
 
 @dataclass(frozen=True)
 class Bounds:
@@ -43,3 +46,5 @@ class AgentFile:
     bounds: Bounds = field(default_factory=Bounds)
     instructions: str = ""
     path: str = ""
+    faults: tuple[str, ...] = ()
+    """What it says that means nothing, a sentence each."""

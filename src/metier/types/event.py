@@ -66,6 +66,12 @@ class Resumed:
     """A conversation goes on that was left."""
 
     model: str = ""
+    run: str = ""
+    cwd: str = ""
+    """Where it works now."""
+    before: str = ""
+    """Where it worked until now, if that was elsewhere; then the model is told."""
+    messages: tuple[Message, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -159,6 +165,8 @@ class Asked:
     """The skill whose program it is about."""
     why: str = ""
     """What made it a question."""
+    change: str = ""
+    """What would become of a file, as a diff, where that is what is asked."""
 
 
 @dataclass(frozen=True)

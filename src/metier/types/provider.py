@@ -54,7 +54,11 @@ class Address:
     patience: float = 1.0
     """How long it is waited before the first of the retries, in seconds; then twice as long each time."""
     retries: int = 3
+    label: str = ""
+    """What the user calls it."""
+    variable: str = ""
+    """The variable that holds the key."""
 
     @property
     def name(self) -> str:
-        return f"{self.service.name}:{self.model}"
+        return self.label or f"{self.service.name}:{self.model}"

@@ -71,6 +71,8 @@ class Box:
     limits: Limits = field(default_factory=Limits)
     hidden: tuple[str, ...] = ()
     """Paths that stay out of sight although a folder around them may be read."""
+    kept: tuple[str, ...] = ()
+    """Paths that stay as they are although a folder around them may be written."""
 
 
 @dataclass(frozen=True)

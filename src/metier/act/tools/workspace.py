@@ -109,7 +109,8 @@ def write_file(ground: Ground) -> Tool:
     def call(arguments: Arguments) -> Answer:
         (base, path), text = ground.at(arguments), text_of(arguments, "content")
         there = workspace.write(base, path, text)
-        return Answer(f"{'Replaced' if there else 'Wrote'} {path}: {text.count(chr(10)) + bool(text)} lines.")
+        lines = len(text.splitlines())
+        return Answer(f"{'Replaced' if there else 'Wrote'} {path}: {lines} {'line' if lines == 1 else 'lines'}.")
 
     return Tool(
         "write_file",

@@ -63,6 +63,7 @@ def _findings(library: Library) -> list[Finding]:
         _optional("git", git, _either(git, "found on PATH", "missing"), "install git"),
         _configuration(library),
         _locks(library),
+        _agents(library),
         _optional(
             "skills",
             not library.broken,
@@ -91,6 +92,16 @@ def _configuration(library: Library) -> Finding:
     note = "; ".join(f"{one.place}: {one.message}" if one.place else one.message for one in wrong) or "nothing wrong"
     vital = not wrong or any(one.severity == "error" for one in wrong)
     return Finding("configuration", not wrong, note, "; ".join(dict.fromkeys(one.hint for one in wrong)), vital)
+
+
+def _agents(library: Library) -> Finding:
+    """What agents' files say that means nothing."""
+    from ...runtime.agents import agent_files, faults_of
+
+    found = agent_files(library)
+    wrong = [fault for one in found.values() for fault in faults_of(library, one)]
+    note = "; ".join(wrong) or f"{len(found)} described"
+    return _optional("agents", not wrong, note, "mend their files")
 
 
 def _locks(library: Library) -> Finding:

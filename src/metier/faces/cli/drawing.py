@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 
 from ...types.event import (
     Activated,
@@ -27,6 +28,10 @@ from ...types.text import seen, shortened
 from .printing import clean, paint, warn
 
 _LONGEST = 120
+_MOST_CHANGES = 40
+_DECISIONS = {
+    "y": "once", "yes": "once", "o": "once", "once": "once", "a": "always", "always": "always", "n": "no", "no": "no",
+}  # fmt: skip
 
 
 class Lines:
@@ -43,9 +48,10 @@ class Lines:
 class Drawing:
     """Events for a person to read; `asks` where somebody is there to answer."""
 
-    def __init__(self, asks: bool = False, replay: bool = False) -> None:
-        self.asks, self.replay = asks, replay
+    def __init__(self, asks: bool = False, kept: bool = True) -> None:
+        self.asks, self.kept = asks, kept
         self.writing = False
+        self.replied = ""
 
     def draw(self, event: Event) -> tuple[str, str] | None:
         """Show an event; an answer where it was a question and somebody gave one."""
@@ -55,7 +61,12 @@ class Drawing:
             return None
         if isinstance(event, Replied) and event.text and not self.writing:
             self._write(event.text)
+        if isinstance(event, Ended) and event.outcome == "finished" and event.text != self.replied:
+            self._write(event.text)  # the answer of a tool that was called straight away
+        self.replied = event.text if isinstance(event, Replied) else self.replied
         self._end_line()
+        if isinstance(event, Started) and not self.kept:
+            event = replace(event, run="")  # an id that nobody can look up
         for line in lines_of(event):
             warn(line)
         asked = innermost(event)
@@ -74,33 +85,41 @@ class Drawing:
         self.writing = False
 
     def _ask(self, asked: Asked) -> tuple[str, str] | None:
-        offer = " / ".join(asked.choices)
-        sys.stderr.write(f"{clean(offer)}> " if offer else "> ")
-        sys.stderr.flush()
-        line = sys.stdin.readline()
-        if not line:
-            return None
-        said = line.strip()
-        if asked.kind == "approval":
-            said = {"y": "once", "yes": "once", "o": "once", "a": "always", "n": "no"}.get(said.lower(), said.lower())
-        return asked.id, said
+        approval = asked.kind == "approval"
+        offer = "y: this once / a: always / n: no" if approval else " / ".join(asked.choices)
+        while True:
+            sys.stderr.write(f"{clean(offer)}> " if offer else "> ")
+            sys.stderr.flush()
+            line = sys.stdin.readline()
+            if not line:
+                return None
+            said = _DECISIONS.get(line.strip().lower(), "") if approval else line.strip()
+            if said or not approval:  # a slip is neither a yes nor a no
+                return asked.id, said
 
 
 def lines_of(event: Event) -> Iterator[str]:
     """What a person is told of an event, beside the reply itself."""
     match event:
         case Started(model=model, run=run):
-            yield paint(f"{clean(model)} · run {run}", "dim")
+            yield paint(f"{clean(model)} · {f'run {run}' if run else 'no journal'}", "dim")
             yield from _small(model)
-        case Resumed(model=model):
-            yield paint(f"going on with {clean(model)}", "dim")
+        case Resumed(model=model, run=run, cwd=cwd, before=before):
+            yield paint(f"{clean(model)} · going on with run {run}", "dim")
+            if before:
+                moved = f"it worked in {clean(before)} until now, and works in {clean(cwd)} from here on"
+                yield f"{paint('note', 'yellow')} {moved}"
             yield from _small(model)
         case Activated(skill=skill, arguments=arguments, tokens=tokens):
             yield f"{paint('skill', 'cyan')} {clean(skill)} {_short(arguments)}".rstrip() + f"  (about {tokens} tokens)"
         case Used():
             yield from _used(event)
-        case Asked(text=text, why=why):
+        case Asked(text=text, why=why, change=change):
             yield f"{paint('asks', 'yellow')} {_short(text)}" + (f"  ({clean(why)})" if why else "")
+            lines = change.splitlines()
+            yield from (f"  {_whole(line)}" for line in lines[:_MOST_CHANGES])
+            if len(lines) > _MOST_CHANGES:
+                yield paint(f"  … {len(lines) - _MOST_CHANGES} more lines", "dim")
         case Answered(answer=answer, by=by):
             yield paint(f"answered: {_short(answer)}" if by != "nobody" else "nobody is there to answer", "dim")
         case Offered(added=added, changed=changed, removed=removed):
@@ -113,6 +132,8 @@ def lines_of(event: Event) -> Iterator[str]:
             yield paint(f"cut short: about {before} tokens, now {after}", "dim")
         case Retried(reason=reason, seconds=seconds):
             yield paint(f"{clean(reason)}: asking again in {seconds:g} s", "yellow")
+        case Nested(event=Ended(outcome="finished")):
+            return  # whoever delegated it says what came of it
         case Nested(name=name, event=inner):
             yield from (f"  {clean(name)} │ {line}" for line in lines_of(inner))
         case Ended():
@@ -148,9 +169,16 @@ def _ended(event: Ended) -> Iterator[str]:
                 "dim",
             )
         return
-    yield f"{paint(event.outcome, 'red')}: {clean(event.text or event.reason)}"
+    why = event.text or event.reason
+    yield paint(event.outcome, "red") + (f": {clean(why)}" if why and why != event.outcome else "")
     if event.hint:
         yield f"hint: {clean(event.hint)}"
+
+
+def _whole(line: str) -> str:
+    """A line with the space it begins with, cut where it is too long."""
+    text = seen(line)
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
 
 
 def _short(value: object, most: int = _LONGEST) -> str:

@@ -9,14 +9,22 @@ from typing import Any
 import click
 
 from ...types.agent import Bounds
-from ...types.errors import BadRequest, MetierError
+from ...types.errors import BadRequest, MetierError, NoModel
 from ...types.event import Ended
 from . import naming
 from .app import Context
 from .drawing import Drawing, Lines
-from .printing import warn
+from .printing import clean, paint, problem_lines, warn
 
 _WORDS = {"ignore_unknown_options": True}
+
+
+class _Number(click.FloatRange):
+    name = "number"
+
+
+class _Whole(click.IntRange):
+    name = "whole number"
 
 
 @click.command("run", context_settings=_WORDS)
@@ -34,10 +42,10 @@ _WORDS = {"ignore_unknown_options": True}
 @click.option("--allow", multiple=True, metavar="RULE", help="Allow calls, such as 'run_command(git status*)'.")
 @click.option("--deny", multiple=True, metavar="RULE", help="Forbid calls.")
 @click.option("--yes", is_flag=True, help="Allow whatever is asked; what is forbidden stays so.")
-@click.option("--max-turns", type=click.IntRange(0), help="Requests to the model.")
-@click.option("--max-tokens", type=click.IntRange(0), help="Tokens, sent and received.")
-@click.option("--max-cost", type=click.FloatRange(0), help="US dollars, where the price is known.")
-@click.option("--seconds", type=click.FloatRange(0), help="How long it may take.")
+@click.option("--max-turns", type=_Whole(0), help="Requests to the model.")
+@click.option("--max-tokens", type=_Whole(0), help="Tokens, sent and received.")
+@click.option("--max-cost", type=_Number(0), help="US dollars, where the price is known.")
+@click.option("--seconds", type=_Number(0), help="How long it may take.")
 @click.option("--no-journal", is_flag=True, help="Keep no journal of it.")
 @click.pass_obj
 def run(context: Context, /, task: tuple[str, ...], **given: Any) -> int:
@@ -51,9 +59,10 @@ def run(context: Context, /, task: tuple[str, ...], **given: Any) -> int:
         raise BadRequest("there is nothing to do", 'say what: metier run "…"')
     try:
         agent = _agent(context, given)
+        _mention(agent, given)
         if given["dry_run"]:
             return _dry(agent, text, given["model"])
-        session = agent.resume(given["resume"]) if given["resume"] else agent.start()
+        session = _begun(agent, text, given["resume"])
     except MetierError as error:
         if not given["as_json"]:
             raise
@@ -91,6 +100,31 @@ def _agent(context: Context, given: dict[str, Any]) -> Any:
     return replace(agent, rules=permission, limits=bounds, keep=not given["no_journal"])
 
 
+def _begun(agent: Any, text: str, resumed: str) -> Any:
+    try:
+        return agent.resume(resumed) if resumed else agent.start()
+    except NoModel as error:
+        from ...runtime.entering import slip_of
+
+        raise slip_of(agent.library, text) or error from None  # a slip of the pen needs no model
+
+
+def _mention(agent: Any, given: dict[str, Any]) -> None:
+    """What is wrong with the configuration, the agent's file and the rules, and does not keep it from running."""
+    from ...runtime.agents import faults_of, no_tool, rules_of
+
+    for one in agent.library.problems:
+        if one.code.startswith("config") and one.severity != "info":
+            for line in problem_lines(one):
+                warn(line)
+    for fault in faults_of(agent.library, agent.file):
+        warn(f"{paint('warning', 'yellow')} {clean(fault)}")
+    more = {tool.name for tool in agent.more_tools()} if given["allow"] or given["deny"] else set()
+    for text in (*given["allow"], *given["deny"]):
+        if told := no_tool(rules_of((text,))[0].tool, more):
+            warn(f"{paint('warning', 'yellow')} the rule `{clean(text)}` speaks of nothing: {clean(told)}")
+
+
 def _dry(agent: Any, text: str, model: str) -> int:
     from ...runtime.acting import request_of
     from ...runtime.models import unasked
@@ -104,7 +138,7 @@ def _dry(agent: Any, text: str, model: str) -> int:
 
 
 def _draw(session: Any, text: str, given: dict[str, Any]) -> int:
-    drawing = Lines() if given["as_json"] else Drawing(asks=_can_ask())
+    drawing = Lines() if given["as_json"] else Drawing(asks=_can_ask(), kept=session.journal is not None)
     code = 0
     try:
         for event in session.say(text):

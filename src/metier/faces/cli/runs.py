@@ -8,11 +8,13 @@ from typing import Any
 import click
 
 from ...types.event import Heard, Replied, Started
-from ...types.text import shortened
 from . import naming
 from .app import Context
 from .drawing import Drawing, Lines, lines_of
-from .printing import clean, paint, say, say_json
+from .printing import clean, columns, paint, say, say_json, width
+
+_WIDE = 100
+"""Columns of a terminal that has room for the model too."""
 
 
 @click.group("runs", invoke_without_command=True)
@@ -41,21 +43,30 @@ def runs(context: click.Context, as_json: bool, limit: int, skill: str | None, f
         return
     if not found:
         say("No such run." if skill or failed else 'No runs yet. `metier run "…"` makes one.')
-    for trace in found:
-        from ...host.clock import day_and_time
+    if found:
+        _table(found)
 
-        task = shortened(clean(trace.task), 60)
-        say(f"{trace.run}  {day_and_time(trace.at)}  {_outcome(trace.outcome)}  {task}")
+
+def _table(found: list[Any]) -> None:
+    """One line for each, as wide as the terminal; the task is what is cut."""
+    from ...host.clock import day_and_time
+
+    models = width() >= _WIDE
+    rows = [["RUN", "BEGAN", "ENDED", *(["MODEL"] if models else []), "TASK"]]
+    for trace in found:
+        ended = trace.ended.reason if trace.ended and trace.ended.reason else trace.outcome
+        model = [clean(trace.started.model)] if models else []
+        rows.append([trace.run, day_and_time(trace.at), clean(ended), *model, clean(trace.task)])
+    head, *lines = columns(rows)
+    say(paint(head, "dim"))
+    for line, row in zip(lines, rows[1:], strict=True):
+        say(line.replace(row[2], paint(row[2], "green" if row[2] == "finished" else "yellow"), 1))
 
 
 def state_of(context: Context) -> str:
     from ...host.place import here
 
     return here(context.project).state
-
-
-def _outcome(outcome: str) -> str:
-    return paint(f"{outcome:13}", "green" if outcome == "finished" else "yellow")
 
 
 def summary(trace: Any) -> dict[str, object]:
@@ -81,6 +92,21 @@ def summary(trace: Any) -> dict[str, object]:
     }
 
 
+def _told(trace: Any) -> dict[str, str]:
+    """The same for a person."""
+    said, usage = summary(trace), trace.usage
+    told = {key: str(value) for key, value in said.items() if value not in ("", [], {}, None, 0) and key != "at"}
+    told["skills"] = ", ".join(trace.skills)
+    told["tools"] = ", ".join(f"{name} {count}×" for name, count in trace.tools.items())
+    told["tokens"] = f"{usage.input} sent ({usage.cached} cached), {usage.output} received" if usage.tokens else ""
+    told["seconds"] = f"{trace.seconds:g}"
+    if told.get("reason") == told["outcome"]:
+        told["reason"] = ""
+    if trace.ended and trace.outcome != "finished":
+        told["reason"] = trace.ended.text or told.get("reason", "")
+    return told
+
+
 @runs.command("show")
 @click.argument("id", shell_complete=naming.runs)
 @click.option("--json", "as_json", is_flag=True, help="The summary and every event, as one JSON document.")
@@ -103,9 +129,9 @@ def show(context: Context, id: str, as_json: bool) -> None:
             "events": [{"at": one.at, **encode(one.event)} for one in trace.recorded],
         })  # fmt: skip
         return
-    for key, value in summary(trace).items():
-        if value not in ("", [], {}, None) and key != "at":
-            say(f"{paint(key + ':', 'dim')} {clean(str(value))}")
+    for key, value in _told(trace).items():
+        if value:
+            say(f"{paint(key + ':', 'dim')} {clean(value)}")
     say()
     for event in trace.events:
         if isinstance(event, Heard):
@@ -127,7 +153,7 @@ def replay(context: Context, id: str, as_json: bool) -> None:
     from ...record import trace_of
     from ...record.journal import journal_of
 
-    drawing = Lines() if as_json else Drawing(replay=True)
+    drawing = Lines() if as_json else Drawing()
     for event in trace_of(journal_of(state_of(context), id)).events:
         if isinstance(event, Heard) and not as_json:
             sys.stdout.write(f"> {clean(event.text)}\n")

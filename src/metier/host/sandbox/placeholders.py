@@ -25,7 +25,7 @@ def laid(guarded: Sequence[str], state: str) -> Iterator[None]:
     """
     with contextlib.ExitStack() as stack:
         if state and guarded:
-            stack.enter_context(_noted([path for path in guarded if not os.path.lexists(path) or _is_one(path)], state))
+            stack.enter_context(_noted([path for path in guarded if not os.path.lexists(path) or is_one(path)], state))
         held = {folder: _shared(folder, stack) for folder in {os.path.dirname(path) for path in guarded}}
         for path in guarded:
             with contextlib.suppress(OSError):  # it is there, or nobody can make it
@@ -44,7 +44,10 @@ def laid(guarded: Sequence[str], state: str) -> Iterator[None]:
 
 def _shared(folder: str, stack: contextlib.ExitStack) -> int:
     """A folder held open and locked with all others who have programs in it."""
-    opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError as error:
+        raise HostError(f"{folder} can't be guarded: {error.strerror}", "try again", folder) from error
     stack.callback(os.close, opened)
     for _ in range(100):
         with contextlib.suppress(BlockingIOError):
@@ -57,11 +60,12 @@ def _shared(folder: str, stack: contextlib.ExitStack) -> int:
 def _remove(path: str) -> None:
     """Take a placeholder away, and nothing else."""
     with contextlib.suppress(OSError):
-        if _is_one(path):
+        if is_one(path):
             os.rmdir(path)
 
 
-def _is_one(path: str) -> bool:
+def is_one(path: str) -> bool:
+    """Whether something that is there stands for what is not."""
     try:
         return stat.S_IMODE(os.lstat(path).st_mode) == _PLACEHOLDER
     except OSError:
@@ -75,7 +79,7 @@ def _noted(paths: Sequence[str], state: str) -> Iterator[None]:
     opened = -1
     with contextlib.suppress(OSError, HostError):  # a note saves tidying and nothing else
         make_folder(folder)
-        _sweep(folder)
+        sweep(state)
         if paths:
             opened, note = tempfile.mkstemp(dir=folder)
             fcntl.flock(opened, fcntl.LOCK_EX)
@@ -89,9 +93,10 @@ def _noted(paths: Sequence[str], state: str) -> Iterator[None]:
             os.close(opened)
 
 
-def _sweep(folder: str) -> None:
+def sweep(state: str) -> None:
     """Take away what runs that were killed left behind."""
-    for name in os.listdir(folder):
+    folder = f"{state}/placeholders"
+    for name in os.listdir(folder) if os.path.isdir(folder) else ():
         with contextlib.suppress(OSError), open(f"{folder}/{name}", "rb") as file:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             left = [os.fsdecode(path) for path in file.read().split(b"\0") if path]

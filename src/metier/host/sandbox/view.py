@@ -5,13 +5,13 @@ from __future__ import annotations
 import collections
 import contextlib
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 from ...types.errors import BadRequest, Refused
 from ...types.running import Box, Program
-from . import interpreter
+from . import interpreter, placeholders
 
 Kind: TypeAlias = Literal["hide", "guard", "read", "write", "link"]
 
@@ -97,12 +97,16 @@ PROTECTED = (
 )
 """In a folder that may be written: what other programs take orders from stays as it is, there or not.
 
+The last few have no dot and are kept only where they are there: a new skill or agent is trusted by nobody yet,
+and an empty folder in everybody's sight would mislead.
 Documents that agents read, `AGENTS.md` and `CLAUDE.md`, can be written: to write them is what some skills are for.
 """
 _FARTHEST = 2_000
 """Folders that are looked into for more of them further in, the nearest first."""
-IN_GIT = ("hooks", "config", "config.worktree", "modules", "worktrees")
-"""The same, where it is a `.git` itself that may be written."""
+IN_GIT = ("hooks", "config", "config.worktree", "modules", "worktrees", "info", "remotes", "branches")
+"""The same, where it is a `.git` itself that may be written, or a part of one."""
+_IN_GIT_IF_THERE = ("commondir", "gitdir", "rebase-merge", "rebase-apply")
+"""And these, which nothing empty can stand for."""
 _CLOSED = ("/", "/proc", "/sys", "/dev", "/run", "/boot", "/etc", "/usr", "/var", "/home")
 
 
@@ -146,7 +150,8 @@ def view(program: Program, box: Box, work: str, homes: Iterable[str]) -> View:
         given.setdefault(path, "read")
     shut = [os.path.realpath(path) for path in box.hidden]
     hidden = [*shut, *(os.path.realpath(f"{home}/{name}") for home in homes for name in PRIVATE)]
-    laid = {**_guards(given, work, hidden), **_inside(given, hidden, "hide"), **given}
+    kept = [os.path.realpath(path) for path in box.kept]
+    laid = {**_guards(given, work, hidden, kept), **_inside(given, hidden, "hide"), **given}
     laid |= {path: "hide" for path in shut if path in given and path != work}  # no grant opens these
     if cwd != "/tmp" and not any(_within(cwd, path) for path in (*given, *links, *SYSTEM)):
         raise Refused(
@@ -200,14 +205,22 @@ def _opened(path: str, given: Iterable[str]) -> bool:
     return any(_within(path, folder) for folder in given)
 
 
-def _guards(given: Mapping[str, Kind], work: str, hidden: Iterable[str]) -> dict[str, Kind]:
+def _kept(path: str, folder: str) -> bool:
+    """Whether something named is kept inside a folder: it is there, or the folder around it is."""
+    return path != folder and _within(path, folder) and os.path.isdir(os.path.dirname(path))
+
+
+def _guards(given: Mapping[str, Kind], work: str, hidden: Sequence[str], kept: Sequence[str] = ()) -> dict[str, Kind]:
     """What stays as it is inside the folders that may be written; the work folder is private and holds no orders."""
     found: dict[str, Kind] = {}
     for folder, kind in given.items():
         if kind != "write" or folder == work or not os.path.isdir(folder):
             continue
-        names = IN_GIT if os.path.basename(folder) == ".git" else PROTECTED
+        names = IN_GIT if ".git" in folder.split("/") else PROTECTED
         inner = [path for name in names if (path := _guard(folder, name))]
+        if names is IN_GIT:
+            inner += [path for name in _IN_GIT_IF_THERE if os.path.lexists(path := f"{folder}/{name}")]
+        inner += [path for path in kept if _kept(path, folder)]
         inner += _deeper(folder, (*hidden, *given)) if names is PROTECTED else []
         inner += [path for path in hidden if os.path.dirname(path) == folder and not os.path.lexists(path)]
         for path in inner:
@@ -224,11 +237,15 @@ def _guards(given: Mapping[str, Kind], work: str, hidden: Iterable[str]) -> dict
 
 
 def _guard(folder: str, name: str) -> str:
-    """What to keep for a name to stay as it is; a folder that is missing is kept whole if nobody sees it anyway."""
-    outer, _, inner = name.rpartition("/")
-    if not inner or not outer or os.path.isdir(f"{folder}/{outer}"):
-        return f"{folder}/{name}"
-    return f"{folder}/{outer}" if outer.startswith(".") else ""
+    """What to keep for a name to stay as it is; a folder that is missing is kept whole if nobody sees it anyway.
+
+    What stands for something that is missing, here or since a run was killed, is missing.
+    """
+    path = f"{folder}/{name}"
+    if name in PROTECTED and not name.startswith("."):
+        return path if os.path.lexists(path) and not placeholders.is_one(path) else ""
+    around = f"{folder}/{outer}" if (outer := os.path.dirname(name)) else folder
+    return path if os.path.isdir(around) and not placeholders.is_one(around) else around
 
 
 def _deeper(folder: str, known: Iterable[str]) -> list[str]:
