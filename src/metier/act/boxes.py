@@ -120,9 +120,18 @@ def _decision(approval: Approval, wanted: ToolCall, why: str) -> Steps[Decision]
     asked = Asked(wanted.id, "approval", wanted.name, text, wanted.arguments, ("once", "always", "no"), skill, why)
     answer = yield from approval.mailbox.ask(asked)
     if answer is None:
-        hint = f"allow it with --allow '{wanted.name}', or under [agent] in the configuration"
+        hint = f"allow it with --allow '{_rule_for(approval, wanted)}', or under [agent] in the configuration"
         raise Ending("refused", f"{text} needs a yes, and nobody is there to give it", "refused-approval", hint)
     return "once" if answer == "once" else "always" if answer == "always" else "no"
+
+
+def _rule_for(approval: Approval, wanted: ToolCall) -> str:
+    """The rule that would have allowed a call: a file that others take orders from must be named in it."""
+    spot = approval.spot(wanted)
+    if not spot.orders:
+        return wanted.name
+    before, _, after = spot.real[-1].partition(f"/{spot.orders}")
+    return f"{wanted.name}({before}/{spot.orders}{'/*' if after else ''})"
 
 
 def redacted(inner: Toolset, hide: Callable[[str], str]) -> Toolset:
