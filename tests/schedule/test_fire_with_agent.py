@@ -208,3 +208,26 @@ def test_a_project_whose_trust_was_taken_back_pauses_its_schedules(run: Now, tmp
     write_record(place.state, str(project), None)
     with pytest.raises(Paused, match="may not run here"):
         fire(kept, datetime(2026, 1, 1, tzinfo=UTC), run)
+
+
+def test_a_run_does_not_write_what_the_next_one_is_told(run: Now):
+    bot = Path(run.session) / "bot.md"
+    bot.write_text("# Tidy\n")
+    commands = "echo evil >> bot.md; rm -f bot.md; echo evil > x; mv -f x bot.md; ln -sfn . d; echo evil > d/bot.md"
+    model = Script(
+        [
+            [ToolCall("1", "write_file", {"path": "bot.md", "content": "evil"})],
+            [ToolCall("2", "edit_file", {"path": "./bot.md", "old": "Tidy", "new": "evil"})],
+            [ToolCall("3", "run_command", {"command": commands})],
+            [ToolCall("4", "write_file", {"path": "d/bot.md", "content": "evil"})],
+            "Done.",
+        ]
+    )
+    fire_with(model, SCHEDULE, run)
+    after = Script(["Done."])
+    fire_with(after, replace(SCHEDULE, id="s2", terms=Terms(permissions=("network",))), run)
+
+    assert model.requests[1].messages[-1].text.startswith("Access denied")
+    assert bot.read_text() == "# Tidy\n"
+    assert "# Tidy" in after.requests[0].system
+    assert "evil" not in after.requests[0].system

@@ -108,13 +108,15 @@ def agent_of(model: Model | str, schedule: Schedule, run: Run) -> Agent:
     grants = schedule.terms.permissions
     usual = permission_of(library.settings)
     rules = replace(usual, allow=(*usual.allow, *map(Rule, WORKING), *rules_of(grants)))
-    bot = paths.read_text_file(f"{run.session}/bot.md") or ""
+    told = f"{run.session}/bot.md"
+    bot = paths.read_text_file(told) or ""
     return Agent(
         library,
         model,
         AgentFile("", instructions=f"{PLAIN}\n\n{bot.strip()}".strip()),
         rules,
         bounds,
+        hidden=(told,),  # what the next run is told, of whichever schedule, is not for this one to write
         after=afterwards(library, model if isinstance(model, str) else ""),
         step=durable(run.step, hider(library)),
         alone=Alone((run.folder,) if run.folder else (), NETWORK in grants),
