@@ -59,7 +59,8 @@ def test_the_creator_makes_a_scheduler_skill_writes_it_and_binds_its_time(desk):
             ),
             Says("Every day at nine."),
         ]
-        said = desk.say("run", "--allow", "edit_file", "--allow", "add_schedule", "every day at 9: water the flowers")
+        allowed = ("--allow", f"edit_file({desk.state}/scheduler/*)", "--allow", "add_schedule")
+        said = desk.say("run", *allowed, "every day at 9: water the flowers")
 
         assert (said.code, said.out) == (0, "Every day at nine.\n"), said.err
         assert answers(wire)[-1].startswith("cron scheduled: 0 9 * * * for water-")

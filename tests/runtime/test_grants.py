@@ -100,6 +100,33 @@ def test_the_words_reach_whoever_runs_a_script(world: World):
     assert "~/.ssh is not opened to it" in desk.run(desk.skill("s"), "go.sh", ()).note
 
 
+TREE = ".config/agenvoy/skills/scheduler"
+
+
+@pytest.mark.parametrize("who", ["skill", "user"])
+@pytest.mark.parametrize("path", [f"~/{TREE}", f"~/{TREE}/daily-0a1b2c3d"])
+def test_nobody_opens_what_schedules_run_although_it_lies_elsewhere(world: World, path: str, who: str):
+    asked, config = (f"{{write: [{path}]}}", "") if who == "skill" else ("{}", f"write = ['{path}']\n")
+    found = given(library_with(world, asked, config and "[skills.entries.s.permissions]\n" + config))
+
+    assert found.permissions.write == ()
+    assert found.notes == (f"{path} is not opened to it: it is metier's own",)
+
+
+def test_a_grant_of_a_folder_around_them_leaves_scheduler_skills_as_they_are(world: World):
+    daily = write_skill(world.home / TREE / "daily-0a1b2c3d")
+    before = daily.read_text()
+    folder = world.project / ".metier/skills/s/scripts"
+    folder.mkdir(parents=True)
+    (folder / "go.sh").write_text(f"echo ok > {world.home}/.config/mine; echo evil > {daily}; echo done\n")
+    library = library_with(world, "{write: [~/.config]}")
+    desk = library.desk(by="user")
+    desk.run(desk.skill("s"), "go.sh", ())
+
+    assert (world.home / ".config/mine").read_text() == "ok\n"
+    assert daily.read_text() == before
+
+
 def test_a_projects_configuration_opens_and_hands_nothing_to_a_skill_of_the_users_own(world: World):
     write_skill(world.home / ".metier/skills/mine", more="metadata:\n  openclaw:\n    primaryEnv: MY_KEY\n")
     theirs = (

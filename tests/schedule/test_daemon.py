@@ -369,3 +369,12 @@ def test_a_unit_is_printed_and_written_on_request(desk):
     assert f"EnvironmentFile=-{desk.state}/daemon.env" in said.out
     assert f"{desk.state}/daemon.env" in desk.say("daemon", "unit", "--write").out
     assert (desk.home / ".config/systemd/user/metier.service").read_text().startswith("[Unit]")
+
+
+@pytest.mark.parametrize("more", ["\nExecStartPre=/bin/touch pwned", "\x1b[2J"])
+def test_a_home_whose_name_would_be_a_line_of_its_own_is_in_no_unit(desk: Desk, more: str):
+    said = desk.say("daemon", "unit", "--write", METIER_HOME=f"{desk.home}/x{more}")
+
+    assert said.code == 2
+    assert "control character" in said.err
+    assert not (desk.home / ".config/systemd/user/metier.service").exists()

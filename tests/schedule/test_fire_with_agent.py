@@ -11,10 +11,15 @@ import pytest
 
 from metier.host.place import here
 from metier.record import runs
-from metier.runtime.scheduling import agent_of, fire, fire_with
+from metier.runtime.opening import Request, open_at
+from metier.runtime.scheduling import agent_of, fire, fire_with, folder_of
 from metier.runtime.tooling import boundary
+from metier.schedule import book
+from metier.schedule.arrange import Wish, arrange
+from metier.schedule.database import open_engine
 from metier.schedule.fire import Paused
 from metier.schedule.worker import home_id
+from metier.sources.trusted import record_of, write_record
 from metier.testing import Script
 from metier.types.activation import ToolCall
 from metier.types.errors import NoModel
@@ -179,3 +184,62 @@ def test_a_skill_that_may_not_be_used_any_more_pauses_its_schedule(run: Now, tmp
 
     with pytest.raises(Paused, match="may not run here"):
         fire(theirs, datetime(2026, 1, 1, tzinfo=UTC), run)
+
+
+def test_a_skill_that_nobody_finds_any_more_pauses_its_schedule(run: Now, tmp_path: Path):
+    folder = tmp_path / "elsewhere/tidy"
+    folder.mkdir(parents=True)
+    (folder / "SKILL.md").write_text("---\nname: tidy\ndescription: Tidies.\n---\nTidy.\n")
+    theirs = replace(SCHEDULE, skill="tidy", source=str(folder), home=home_id(here(run.session)), own=False)
+
+    with pytest.raises(Paused, match="may not run here"):
+        fire(theirs, datetime(2026, 1, 1, tzinfo=UTC), run)
+
+
+@pytest.mark.parametrize("inside", ["p/.git", "p"])
+def test_a_project_whose_trust_was_taken_back_pauses_its_schedules(run: Now, tmp_path: Path, inside: str):
+    (tmp_path / inside).mkdir(parents=True)
+    project = tmp_path / "p"
+    folder = project / ".claude/skills/tidy"
+    folder.mkdir(parents=True)
+    (folder / "SKILL.md").write_text("---\nname: tidy\ndescription: Tidies.\n---\nTidy.\n")
+    place = here(str(project))
+    trusted = record_of(str(project), open_at(place, Request()).skills, 1_000_000, whole=True)
+    write_record(place.state, str(project), trusted)
+    engine = open_engine(place)
+    try:
+        name, source, own = folder_of(place, "tidy")
+        made = arrange(place, engine, Wish(name, source, "0 9 * * *", "UTC", own), datetime.now(UTC))
+        [kept] = book.schedules(engine)
+    finally:
+        engine.dispose()
+
+    assert (made.project, kept.project, own) == (str(project), str(project), False)
+    with pytest.raises(NoModel):  # so it would have run
+        fire(kept, datetime(2026, 1, 1, tzinfo=UTC), run)
+    write_record(place.state, str(project), None)
+    with pytest.raises(Paused, match="may not run here"):
+        fire(kept, datetime(2026, 1, 1, tzinfo=UTC), run)
+
+
+def test_a_run_does_not_write_what_the_next_one_is_told(run: Now):
+    bot = Path(run.session) / "bot.md"
+    bot.write_text("# Tidy\n")
+    commands = "echo evil >> bot.md; rm -f bot.md; echo evil > x; mv -f x bot.md; ln -sfn . d; echo evil > d/bot.md"
+    model = Script(
+        [
+            [ToolCall("1", "write_file", {"path": "bot.md", "content": "evil"})],
+            [ToolCall("2", "edit_file", {"path": "./bot.md", "old": "Tidy", "new": "evil"})],
+            [ToolCall("3", "run_command", {"command": commands})],
+            [ToolCall("4", "write_file", {"path": "d/bot.md", "content": "evil"})],
+            "Done.",
+        ]
+    )
+    fire_with(model, SCHEDULE, run)
+    after = Script(["Done."])
+    fire_with(after, replace(SCHEDULE, id="s2", terms=Terms(permissions=("network",))), run)
+
+    assert model.requests[1].messages[-1].text.startswith("Access denied")
+    assert bot.read_text() == "# Tidy\n"
+    assert "# Tidy" in after.requests[0].system
+    assert "evil" not in after.requests[0].system

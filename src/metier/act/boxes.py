@@ -16,7 +16,7 @@ from ..types.event import Answered, Asked, Decision, Event, Steps, T
 from ..types.model import Model, Reply, Request, Stop
 from ..types.tool import Answer
 from ..types.usage import NOTHING_USED, Usage
-from .permission import KNOWN, Permission, Rule, Spot, aim_of, allowing, narrowest, spot_of, subject, written
+from .permission import KNOWN, Permission, Rule, Spot, aim_of, allowing, spot_of, subject, written
 from .rules import ALIASES, PARAMETERS
 from .toolset import Ending, Toolset
 
@@ -131,9 +131,20 @@ def _decision(approval: Approval, wanted: ToolCall, why: str) -> Steps[Decision]
     )  # fmt: skip
     answer = yield from approval.mailbox.ask(asked)
     if answer is None:
-        hint = f"allow it with --allow {shlex.quote(narrowest(wanted))}, or under [agent] in the configuration"
+        hint = (
+            f"allow it with --allow {shlex.quote(_rule_for(approval, wanted))}, or under [agent] in the configuration"
+        )
         raise Ending("refused", f"{text} needs a yes, and nobody is there to give it", "refused-approval", hint)
     return "once" if answer == "once" else "always" if answer == "always" else "no"
+
+
+def _rule_for(approval: Approval, wanted: ToolCall) -> str:
+    """The rule that would have allowed a call: a file that others take orders from must be named in it."""
+    spot = approval.spot(wanted)
+    if not spot.orders:
+        return narrowest(wanted)
+    before, _, after = spot.real[-1].partition(f"/{spot.orders}")
+    return f"{wanted.name}({before}/{spot.orders}{'/*' if after else ''})"
 
 
 def redacted(inner: Toolset, hide: Callable[[str], str]) -> Toolset:

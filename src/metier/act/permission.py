@@ -25,6 +25,8 @@ HARMLESS = frozenset(
 """What is allowed where nobody said otherwise: it reads, it asks, or it runs inside the skill's own boundary."""
 KNOWN = HARMLESS | {"write_file", "edit_file", "run_command", "git_rollback", "add_schedule", "remove_schedule"}
 """The tools that there are, where an agent has them; servers bring more."""
+UNGRANTED = frozenset({"add_schedule", "patch_schedule", "remove_schedule", "git_rollback"})
+"""What no skill is granted, whatever it says: it lasts beyond the conversation, and runs when nobody watches."""
 _private = re.compile(
     r"(?:^|/)(?:\.env(?:\..*)?|id_(?:rsa|dsa|ecdsa|ed25519)|[^/]*\.(?:pem|key|p12)|\.netrc|\.npmrc|\.pypirc)$"
     r"|(?:^|/)\.(?:ssh|aws|gnupg|kube|docker)/",
@@ -39,6 +41,8 @@ PRIVATE_FOLDERS = (".ssh", ".aws", ".gnupg", ".kube", ".docker")
 _FOLDERS = frozenset({"list_files", "find_files", "search_files"})
 _FILES = frozenset({"read_file", "write_file", "edit_file"}) | _FOLDERS
 _WRITES = frozenset({"write_file", "edit_file"})
+_grantable = re.compile(r"[^*?\[]+(?:__\*)?").fullmatch
+"""A tool by its name, or all of one server: `*` and the like would be everything there ever is."""
 _pattern = re.compile(r"([^\s()]+)(?:\((.*)\))?", re.DOTALL).fullmatch
 
 
@@ -108,7 +112,7 @@ class Permission:
             return "allow", f"your rule `{written(own)}`"
         if call.name in ("read_file", "search_files") and is_private(aim.spot, call):
             return "ask", "it is a private file"
-        grant = allowing([one for text in granted if (one := rule_of(text)) is not None], aim)
+        grant = allowing(_grants(granted), aim) if call.name not in UNGRANTED else None
         if grant is not None:
             return "allow", f"granted to an active skill: `{written(grant)}`"
         return ("allow", "harmless") if call.name in HARMLESS else (self.otherwise, "nobody has allowed it")
@@ -182,6 +186,10 @@ def allowing(rules: Sequence[Rule], aim: Aim) -> Rule | None:
         return None
     found = [next((rule for rule in about if covered(rule.about, part)), None) for part in aim.line.parts]
     return found[0] if all(found) else None
+
+
+def _grants(texts: Sequence[str]) -> list[Rule]:
+    return [one for text in texts if (one := rule_of(text)) is not None and _grantable(one.tool)]
 
 
 def _may_name(rule: Rule, aim: Aim) -> bool:

@@ -13,6 +13,7 @@ from ..types.proposal import Fault, Gate
 from ..types.text import hidden_in
 from .mentions import names_path, names_tool, slips
 from .notice import Around, Known
+from .steps import new_steps
 from .texts import PROSE, SKILL, body_of, differing, parted
 
 LARGEST = 15_000
@@ -21,13 +22,15 @@ GROWTH, GROWTH_BYTES = 0.2, 1_000
 """What it may grow by: a share of what it is, or so many bytes where that is more."""
 PLACES, LINES = 8, 40
 """How many places and lines a model may change at once; a small text may change by half, and never as a whole."""
-_SHINGLE, _WIDE_SHINGLE = 6, 14
+_SHINGLE, _WORD, _LETTER = 42, 7, 3
+"""Six words in a row, or fourteen letters of a writing without blanks, are somebody's own."""
 _word = re.compile(r"[\u2e80-\u9fff\uac00-\ud7af]|\w+").findall
 _code = re.compile(r"`[^`\n]*`|https?://\S+")
 _RISKY = re.compile(
     r"\b(?:sudo|doas|eval|base64|crontab|chmod|chown|nc|ncat|socat|ssh|scp|ftp|telnet)\b"
     r"|\brm\s+-\w*[rf]|\|\s*(?:ba|z|da)?sh\b|\b(?:pip3?|npm|uv|cargo|gem|go|brew|apt(?:-get)?)\s+(?:install|add|get)\b"
-    r"|--(?:no-verify|force|insecure|dangerously[\w-]*|allow[\w-]*|privileged)\b"
+    r"|--(?:no-verify|force|insecure|dangerously[\w-]*|allow[\w-]*|privileged)\b",
+    re.ASCII,  # or a word among Chinese ones has no edges
 )
 """Words that do more than the skill did, wherever in its text they stand."""
 
@@ -69,6 +72,7 @@ def static(draft: Draft, before: Look, after: Look, faults: Sequence[Fault]) -> 
     yield _bounds(draft)
     yield _capabilities(draft, before, after)
     yield _runs(draft, before, after)
+    yield _steps(draft)
     yield _own_words(draft, faults)
     yield _language(draft)
 
@@ -160,22 +164,41 @@ def _runs(draft: Draft, before: Look, after: Look) -> Gate:
     return Gate("what runs", "yes", "untouched")
 
 
+def _steps(draft: Draft) -> Gate:
+    """A model may say what there is in other words; what it has an agent do anew, a person must have seen."""
+    found = new_steps(draft.before, draft.after) if draft.modelled else []
+    if found:
+        return Gate("new steps", "person", f"new in its text: {', '.join(f'`{one}`' for one in found)}")
+    return Gate("new steps", "yes", "nothing new to run, read or ask for")
+
+
 def _own_words(draft: Draft, faults: Sequence[Fault]) -> Gate:
-    """Nothing of what a tool answered becomes part of the instructions: it may be somebody's order."""
+    """Nothing of what a tool answered becomes part of the instructions: it may be somebody's order.
+
+    The whole text is looked at, not line by line: an order may be spread over several.
+    """
     said = set().union(*(_shingles(fault.text) for fault in faults)) if faults else set()
     said -= {one for text in draft.before.values() for one in _shingles(text)}
     for path in draft.changed:
-        for line in differing(draft.before.get(path, ""), draft.after[path]).added:
-            found = sorted(_shingles(line) & said)
-            if found:
-                return Gate("own words", "no", f"it repeats what a tool answered: “{' '.join(found[0])}”")
+        found = sorted(_shingles(draft.after[path]) & said)
+        if found:
+            return Gate("own words", "no", f"it repeats what a tool answered: “{' '.join(found[0])}”")
     return Gate("own words", "yes")
 
 
 def _shingles(text: str) -> set[tuple[str, ...]]:
-    words = _word(text.casefold())
-    size = _WIDE_SHINGLE if sum(len(word) == 1 and word > "\u2e7f" for word in words) * 2 > len(words) else _SHINGLE
-    return {tuple(words[at : at + size]) for at in range(len(words) - size + 1)}
+    """Every few words in a row; numbers, which lists have, are none."""
+    plain = (one.strip("_") for one in _word(unicodedata.normalize("NFKC", text).casefold()))
+    words = [one for one in plain if one and not one.isdecimal()]
+    found = set()
+    for at in range(len(words)):
+        weight, end = 0, at
+        while weight < _SHINGLE and end < len(words):
+            weight += _LETTER if len(words[end]) == 1 and words[end] > "\u2e7f" else _WORD
+            end += 1
+        if weight >= _SHINGLE:
+            found.add(tuple(words[at:end]))
+    return found
 
 
 def _language(draft: Draft) -> Gate:

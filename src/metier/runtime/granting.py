@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from ..host import paths
 from ..host.sandbox.view import PRIVATE
 from ..resolve.asking import asked_of
+from ..types.place import Place
 from ..types.running import Permissions
 from ..types.settings import Setting, Settings
 from ..types.skill import Skill
@@ -74,7 +75,15 @@ def _is_own(settings: Settings, skill: Skill, key: str) -> bool:
 
 
 def _is_ours(library: Library, real: str) -> bool:
-    return paths.is_inside(real, paths.real_path(library.place.state))
+    return any(paths.is_inside(real, paths.real_path(one)) for one in closed(library.place))
+
+
+def closed(place: Place) -> tuple[str, ...]:
+    """What no program sees: metier's own folder, and what schedules run though it lies elsewhere."""
+    from ..schedule.skills import trees  # most commands run nothing
+
+    elsewhere = (tree.path for tree in trees(place) if not paths.is_inside(tree.path, place.state))
+    return (place.state, *elsewhere)
 
 
 def _is_private(library: Library, real: str) -> bool:

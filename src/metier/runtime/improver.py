@@ -27,11 +27,14 @@ from ..types.agent import Bounds
 from ..types.errors import HostError, MetierError
 from ..types.event import Activated, Ended
 from ..types.model import Model
+from ..types.place import Place
 from ..types.proposal import Fault, Gate
 from ..types.running import Box, Permissions, Program, Ran
 from ..types.skill import Skill
 from ..types.tool import Tool
 from .examining import Contents, contents
+from .installed import from_elsewhere
+from .opening import Request, open_at
 from .running import plain_environment, run_program
 from .secrets import hider
 
@@ -56,12 +59,22 @@ class Written(NamedTuple):
 
 
 def instructions(library: Library) -> str:
-    """The bundled skill that says how to improve one; the user's copy of it, where there is one."""
-    for folder in (f"{library.place.state}/skills/{NAME}", f"{bundle()}/{NAME}"):
+    """The bundled skill that says how to improve one; the user's copy of it, where there is one that may be used."""
+    own = f"{library.place.state}/skills/{NAME}"
+    for folder in (*([own] if _is_bundled(library.place, own) else []), f"{bundle()}/{NAME}"):
         text = paths.read_text_file(f"{folder}/{SKILL}")
         if text:
             return parted(text)[1].strip()
     raise HostError(f"the bundled skill `{NAME}` is missing", "install metier again")
+
+
+def _is_bundled(place: Place, folder: str) -> bool:
+    """Whether it came with metier, edited or not: another skill of the same name is not what the improver works by."""
+    if not paths.exists(folder):
+        return False
+    library = open_at(place, Request("standard"))  # whoever else's skills are served, this one lies in metier's root
+    usable = (one.skill for one in library.verdicts if one.usable and one.skill.directory == folder)
+    return any(one.path in library.bundled and not from_elsewhere(library, one) for one in usable)
 
 
 def written(library: Library, model: Model, skill: Skill, faults: tuple[Fault, ...], terms: Terms) -> Written:

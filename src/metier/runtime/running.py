@@ -14,7 +14,7 @@ from ..types.errors import Refused
 from ..types.running import Box, Need, Program, Ran
 from ..types.skill import Skill
 from ..types.tree import Tree
-from .granting import granted
+from .granting import closed, granted
 from .installed import from_elsewhere
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ def box(library: Library, skill: Skill, cwd: str, write: tuple[str, ...], schedu
     return Box(
         need_of(library, skill, scheduled),
         skill.directory,
-        hidden=(library.place.state,),
+        hidden=closed(library.place),
         permissions=replace(given, read=tuple(dict.fromkeys((*outer, *given.read))), write=(*given.write, *write)),
     )
 

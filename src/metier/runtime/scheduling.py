@@ -99,10 +99,16 @@ def _check(schedule: Schedule, run: Run) -> None:
 
     if schedule.own or schedule.home != home_id(here(run.session)) or not paths.exists(schedule.source):
         return
-    library = open_at(here(schedule.source), Request())
-    verdict = next((one for one in library.verdicts if one.skill.directory == schedule.source), None)
-    if verdict is not None and not verdict.usable:
+    if not any(_usable(at, schedule.source) for at in dict.fromkeys((schedule.project, schedule.source))):
         raise Paused(f"its skill may not run here; `metier why {schedule.skill}` says why")
+
+
+def _usable(at: str, folder: str) -> bool:
+    """Whether a skill may be used, looked at from a place; from where nobody finds it, it may not."""
+    if not at or not paths.exists(at):
+        return False
+    library = open_at(here(at), Request())
+    return any(one.usable for one in library.verdicts if one.skill.directory == folder)
 
 
 def fire_with(model: Model | str, schedule: Schedule, run: Run) -> Outcome:
@@ -147,13 +153,15 @@ def agent_of(model: Model | str, schedule: Schedule, run: Run) -> Agent:
     grants = schedule.terms.permissions
     usual = permission_of(library.settings)
     rules = replace(usual, allow=(*usual.allow, *map(Rule, WORKING), *rules_of(grants)))
-    bot = paths.read_text_file(f"{run.session}/bot.md") or ""
+    told = f"{run.session}/bot.md"
+    bot = paths.read_text_file(told) or ""
     return Agent(
         library,
         model,
         AgentFile("", instructions=f"{PLAIN}\n\n{bot.strip()}".strip()),
         rules,
         bounds,
+        hidden=(told,),  # what the next run is told, of whichever schedule, is not for this one to write
         after=afterwards(library, model if isinstance(model, str) else ""),
         step=durable(run.step, hider(library)),
         alone=Alone((run.folder,) if run.folder else (), NETWORK in grants, schedule.id),

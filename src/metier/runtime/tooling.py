@@ -28,6 +28,7 @@ from ..types.skill import Skill
 from ..types.tool import Answer, Tool
 from . import approvals, scheduling
 from .agents import rules_of
+from .granting import closed
 from .running import command_need, plain_environment, run_program
 
 if TYPE_CHECKING:
@@ -158,7 +159,7 @@ def boundary(session: Session, writing: bool) -> Box:
     write = tuple(dict.fromkeys((agent.base, *agent.writable))) if writing and not work else ()
     elsewhere = filter(None, [repository_of(agent.base)] if not agent.private else [])  # it could have written that
     reach = Permissions(network=agent.network and writing, read=(*read, *elsewhere), write=write)
-    return Box(need, work=work, permissions=reach, hidden=(library.place.state, *agent.hidden))
+    return Box(need, work=work, permissions=reach, hidden=(*closed(library.place), *agent.hidden))
 
 
 def _called(session: Session, wanted: ToolCall) -> Steps[Answer]:

@@ -62,6 +62,7 @@ def arrange(place: Place, engine: Engine, wish: Wish, now: datetime) -> Schedule
         wish.session,
         wish.rules,
         wish.terms,
+        "" if wish.own else place.project,
     )
     if wish.id and book.get(engine, wish.id) is not None:
         raise BadRequest(f"there is a schedule `{wish.id}` already", "choose another id, or `metier schedule patch` it")

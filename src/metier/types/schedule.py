@@ -67,6 +67,8 @@ class Schedule:
     session: str = ""
     rules: Rules = field(default_factory=Rules)
     terms: Terms = field(default_factory=Terms)
+    project: str = ""
+    """Where it was agreed to: whether a skill that is not the user's own may still be used is judged from there."""
     created: datetime | None = None
     # What changes while it lives:
     next: datetime | None = None

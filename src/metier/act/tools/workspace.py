@@ -31,7 +31,7 @@ class Ground:
     hidden: tuple[str, ...] = ()
     """Folders in it that are nobody's business."""
     also: tuple[str, ...] = ()
-    """Folders elsewhere that it may touch too."""
+    """Folders elsewhere that it may touch too: what lies there runs when nobody watches, so a write is asked for."""
     private: bool = False
     """Whether it was made for one run: no other program takes orders from what is in it."""
 
@@ -61,6 +61,8 @@ class Ground:
         inner = _beneath(real, given) or [*_beneath(real, bases), *_beneath(whole, bases)]
         told = {step.casefold() for one in inner or [real] for step in one.split("/")}
         orders = "" if self.private else next((name for name in PROTECTED if name in told), "")
+        ruled = next((one for one in self.also if paths.is_inside(real, paths.real_path(one))), "")
+        orders = ruled.rpartition("/")[2] or orders
         return Spot(_called(real, bases, self.cwd), _called(whole, bases, self.cwd), orders)
 
 

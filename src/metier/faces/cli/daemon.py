@@ -157,5 +157,10 @@ def _unit_path(place: Place) -> str:
 
 def _quoted(text: str) -> str:
     """A path as a unit file has it: `%` and blanks would mean something."""
+    if any(one < " " or one == "\x7f" for one in text):
+        raise BadRequest(
+            f"{clean_path(text)} has a line break or another control character, which no unit file can name",
+            "set METIER_HOME to a path without one",
+        )
     escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%")
     return f'"{escaped}"' if escaped != text or " " in text else text
