@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 
 from .known import check_known, check_name
 from .lexicon import HOLE, SETTING, UNKNOWN, Read, Simple, Unreadable, Word
+from .options import check_options
 from .places import check_places
 from .programs import (
     NEVER,
@@ -22,7 +23,6 @@ from .programs import (
     effective,
     git_command,
     name_of,
-    runs_option,
     stands_alone,
     starts,
 )
@@ -33,8 +33,6 @@ _NAMES = frozenset(
 """Builtins that take the name of a variable, and run what stands between its brackets."""
 _DECLARES = frozenset({"declare", "typeset", "local", "export", "readonly"})
 _TESTS = frozenset({"[", "test"})
-_NO_OPTIONS = frozenset({"[", "[[", "test", "echo", ":", "true", "false", "for", "select", "case", "set", "printf"})
-"""What has no options that matter, or is looked at by itself."""
 _ORDERS = frozenset({"-eq", "-ne", "-lt", "-le", "-gt", "-ge", "-v", "-R"})
 _BETWEEN = frozenset({"=", "==", "!=", "-nt", "-ot", "-ef", "-a", "-o"}) | _ORDERS - {"-v", "-R"}
 _CODE_FIRST = frozenset({"awk", "gawk", "mawk", "nawk", "sed", "gsed"})
@@ -70,7 +68,7 @@ def check(found: Read, by_user: bool) -> None:
         if not words:
             continue
         _check_program(words, found, moved)
-        _check_options(words, found, by_user)
+        check_options(words, found, by_user)
         moved = moved or (name_of(words[0]) in ("cd", "pushd") and any(word.tainted for word in words))
         for place in starts(words):
             _check_words(words[place:], command, found)
@@ -137,27 +135,6 @@ def _check_program(words: Sequence[Word], found: Read, moved: bool) -> None:
         raise Unreadable(f"`{name}` reads what it is given as commands")
     if first.text in found.written or (moved and "/" in first.text and not first.text.startswith("/")):
         raise Unreadable("an argument may be in the program to run")
-
-
-def _check_options(words: Sequence[Word], found: Read, by_user: bool) -> None:
-    """A value that begins with `-` is an option; only a person may have typed one, or the author wrote `--`."""
-    name = name_of(words[0])
-    program = f"git {git_command(words)}" if name == "git" else name
-    for place, word in enumerate(words[1:], 1):
-        if word.text == "--" and name != "env":
-            return
-        if not word.tainted:
-            continue
-        if runs_option(words[place - 1].text, program) or (not word.leads and runs_option(word.text, program)):
-            raise Unreadable(f"`{program} {words[place - 1].text.lstrip(HOLE)}` would run an argument")
-        if not word.leads or name in _NO_OPTIONS:
-            continue
-        values = found.taken if UNKNOWN in word.text or not word.holes else word.holes
-        options = [one for value in values for one in (value.whole, *value.words) if one.startswith("-")]
-        if any(runs_option(option, program) for option in options) or (options and name in ("make", "gmake")):
-            raise Unreadable(f"an argument is an option that makes `{program}` run something")
-        if options and not by_user:
-            raise Unreadable("an argument begins with `-` and would be an option; write `--` before it")
 
 
 def _check_words(words: Sequence[Word], command: Simple, found: Read) -> None:

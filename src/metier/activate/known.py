@@ -122,7 +122,7 @@ def check_known(words: Sequence[Word], functions: Sequence[str]) -> None:
         check_known(inner, functions)
 
 
-def executed(words: Sequence[Word]) -> Iterator[Sequence[Word]]:
+def executed(words: Sequence[Word], file: str = UNKNOWN) -> Iterator[Sequence[Word]]:
     """The commands that `find` and its like run for each file."""
     if name_of(words[0]) not in FINDS:
         return
@@ -133,7 +133,7 @@ def executed(words: Sequence[Word]) -> Iterator[Sequence[Word]]:
         for follows in words[place + 1 :]:
             if follows.text in (";", "+"):
                 break
-            inner.append(follows._replace(text=follows.text.replace("{}", UNKNOWN)))
+            inner.append(follows._replace(text=follows.text.replace("{}", file)))
         found = effective(inner)
         if not found or found[0].tainted:
             raise Unreadable(f"`{word.text}` would run an argument")
@@ -149,6 +149,8 @@ def _unknown(name: str) -> Unreadable:
 
 def _check_make(words: Sequence[Word]) -> None:
     for before, word in pairwise(words):
+        if UNKNOWN in word.text:
+            raise Unreadable("`make` may run what the shell works out; give it an argument as it came, or write it out")
         option = before.text.startswith("-") and before.text != "--"
         if word.tainted and (option or word.text.startswith("-")):
             raise Unreadable("an argument would choose what `make` reads; only a target may be one")
