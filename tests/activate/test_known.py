@@ -119,6 +119,65 @@ def test_what_authors_write_is_taken(command: str):
     assert refusal(command, ("docs/x-1.md", "two")) == ""
 
 
+TYPED = [
+    ("git log --oneline -$1", "5"), ("git diff $1...HEAD", "main"), ("gh pr view $1 --json title,body", "12"), ("gh pr diff $1", "12"),
+    ("git show $1 --stat", "main"), ("ls $1", "src"), ("cat $1", "a.md"), ('head -50 "$1"', "a.md"), ('grep -rn "$1" src', "x|y"),
+    ('find . -name "$1"', "*.py"), ("npm test -- $1", "x"), ("python scripts/x.py $1", "x"), ("docker logs $1", "web"),
+    ("kubectl get pods -n $1", "prod"), ("curl -s https://api.example.com/$1", "x?y=1&z"), ("jq .$1 file.json", "name"),
+    ('date -d "$1"', "next monday"), ("make $1", "test"), ("cargo test $1", "x"), ("ruff check $1", "src"), ('rg "$1"', "a.*b"),
+    ("wc -l $1", "a.md"), ("git checkout -b $1", "feature/x"), ("sed -n '$1p' file", "5"), ('awk "NR==$1" file', "5"),
+    ("cat $1 2>/dev/null || echo MISSING", "a.md"), ("git blame $1 2>/dev/null | head -30 || echo none", "a.md"),
+    ("git log $1~2..$1 --oneline --graph", "main"), ("gh pr checks $1 || true", "12"), ("ls -lh \"$1\" | awk '{print NF}'", "a.md"),
+    ('find . -name "*test*" | grep -E "$(basename $1)"', "x.py"), ("python3 scripts/mode.py --mode \"$1\" && echo \"now $1\"", "x"),
+    ('bash "${CLAUDE_PLUGIN_ROOT}/scripts/x.sh" "$1"', "on"), ("ls work/$1 && cat work/$1/notes.md | head -80", "x"),
+    ("docker compose logs $1", "web"), ("systemctl status $1", "ssh"), ("journalctl -u $1 -n 50", "ssh"), ("cargo run -- $1", "x"),
+    ("go run . $1", "x"),
+]  # fmt: skip
+"""What a person may type, and a model may too."""
+
+PERSONS = [
+    ("pytest $1 -q", "tests/x.py"), ("pytest $ARGUMENTS", "tests/x.py -x"), ("python -m pytest $1", "tests"), ("uv run pytest $1", "tests"),
+    ("eslint $1", "src/x.js"), ("npx eslint $1", "src"), ("tsc --noEmit $1", "src/x.ts"), ("go test ./$1/...", "pkg"), ("npx jest $1", "x"),
+    ("go vet ./$1", "pkg"), ("mypy $1", "src"), ("npm run $1", "lint"), ("bundle exec rspec $1", "spec"), ("deno test $1", "x.ts"),
+    ("radon cc $1 -s", "src"), ('coverage report --include="$1"', "src/*"), ("python -m unittest $1", "tests.x"), ("npx prettier --check $1", "src"),
+]  # fmt: skip
+"""What runs the project's code: a person chooses which, a model does not."""
+
+NOBODYS = [
+    "npm install $1", "pip install $1", "yarn add $1", "git -C $1 status", "python $1", "bash $1", "node --test $1", "$1 --help",
+    "ssh $1 uptime", "sqlite3 $1 .schema", 'psql -c "select $1"', "go test -exec $1 ./...", "go test -toolexec=$1 ./...",
+    "jest --config $1", "npm --prefix $1 run x", 'pytest "$(cat $1)"', "ls $1 | xargs eslint", "find . -name $1 -exec eslint {} +",
+    "python -c 'import $1'", "go run $1", "cd $1 && pytest", "echo $1 > conftest.py; pytest $1", "bundle exec $1", "docker exec $1 ls",
+]  # fmt: skip
+"""What is refused whoever typed it."""
+
+
+@pytest.mark.parametrize(("command", "value"), TYPED)
+def test_what_developers_write_runs(command: str, value: str):
+    assert refusal(command, (value,)) == ""
+    assert refusal(command, (value,), by="model") == ""
+
+
+@pytest.mark.parametrize(("command", "value"), PERSONS)
+def test_a_person_may_choose_which_code_of_the_project_runs_and_a_model_may_not(command: str, value: str):
+    assert refusal(command, tuple(value.split())) == ""
+    assert refusal(command, tuple(value.split()), by="model")
+    assert refusal(command, tuple(value.split()), by="schedule")
+
+
+@pytest.mark.parametrize("command", NOBODYS)
+def test_what_leads_to_code_from_elsewhere_is_refused_whoever_typed_it(command: str):
+    assert refusal(command, ("main",))
+    assert refusal(command, ("main",), by="model")
+
+
+def test_only_a_number_is_put_into_code_for_sed_and_awk():
+    for command in ("sed -n '$1p' file", 'awk "NR==$1" file'):
+        assert refusal(command, ("5",), by="model") == ""
+        for value in ("5p;e", "5 ", "", "٥", "-1", "x"):
+            assert refusal(command, (value,)), value
+
+
 @pytest.mark.parametrize("program", PIPES)
 def test_nothing_reads_an_argument_from_a_pipe_as_code(program: str):
     command = f"printf '%s\\n' \"$1\" | {program}"
@@ -169,7 +228,8 @@ def test_a_program_that_is_not_known_gets_no_argument(command: str):
 def test_a_refusal_says_what_to_write_instead():
     said = refusal("prlimit --nofile=10 $1", ("main",))
     assert "`prlimit` is not known" in said
-    assert '`bash scripts/run.sh "$1"`' in said
+    assert '`bash "${SKILL_DIR}/scripts/run.sh" "$1"`' in said
+    assert refusal('bash "${SKILL_DIR}/scripts/run.sh" "$1"', ("main",), by="model") == ""
 
 
 def test_what_a_folder_of_the_arguments_would_run_does_not_run(tmp_path: Path):

@@ -50,6 +50,7 @@ _LONG_CODE = (
 )
 _ORDERS_OF = {"deno": ("run", "eval"), "bun": ("run", "x")}
 """Words before the program, in a few of them."""
+_number = re.compile("[0-9]{1,9}")
 _unary = re.compile(r"-[a-zA-Z]")
 _plain = re.compile(r"[\w. ,:/@+-]*")
 _input = re.compile(r"-|(?:.*/)?/*(?:dev|proc)/.*")
@@ -64,7 +65,7 @@ def check(found: Read, by_user: bool) -> None:
     moved = tests = False
     for command in found.commands:
         check_settings(command.words)
-        words = effective(command.words)
+        words = _with_numbers(effective(command.words))
         if not words:
             continue
         _check_program(words, found, moved)
@@ -75,8 +76,20 @@ def check(found: Read, by_user: bool) -> None:
         check_name(words[0])
         begun, tests = tests, (tests or words[0].text == "[[") and words[-1].text != "]]"
         if not begun and (any(word.tainted for word in words) or (found.pours and not command.fed)):
-            check_known(words, found.functions)
+            check_known(words, found.functions, by_user)
     check_places(found)
+
+
+def _with_numbers(words: Sequence[Word]) -> Sequence[Word]:
+    """The words of a command; in the author's code for sed and awk, an argument that is a number is one."""
+    if not words or base_of(name_of(words[0])) not in _CODE_FIRST:
+        return words
+    return [
+        Word(word.text.replace(HOLE, "1"))
+        if word.text.strip(HOLE) and word.holes and all(map(_number.fullmatch, (hole.whole for hole in word.holes)))
+        else word
+        for word in words
+    ]
 
 
 def names_of(found: Sequence[Simple]) -> Iterator[tuple[str, ...]]:

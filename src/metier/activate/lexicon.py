@@ -40,6 +40,9 @@ SETTING = re.compile(
 )
 """Variables that decide what runs, or how."""
 
+HINT = 'as in `bash "${SKILL_DIR}/scripts/run.sh" "$1"`'
+"""What to write instead: by its whole path, since a command may run in the project's folder."""
+
 
 class Unreadable(Exception):
     """A command that takes arguments and can't be given them safely; says why."""

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from fnmatch import fnmatchcase
 
 from .known import BUILDS, DATA, FINDS, GIT_WRITES, is_script
-from .lexicon import ENVIRON, HOLE, UNKNOWN, Read, Simple, Unreadable, Word
+from .lexicon import ENVIRON, HINT, HOLE, UNKNOWN, Read, Simple, Unreadable, Word
 from .programs import READERS, SHELLS, base_of, effective, git_command, name_of
 
 _MOVES = frozenset({"cp", "mv", "ln", "dd", "install", "rsync", "scp", "tar", "unzip", "split", "wget"})
@@ -16,11 +16,12 @@ _UNPACKS = frozenset({"gzip", "gunzip", "bzip2", "bunzip2", "xz", "unxz", "zstd"
 _OUTPUTS = frozenset({"sort", "gsort", "shuf", "iconv", "zstd", "tree", "yq", "xq", "dasel", "base64", "numfmt"})
 _outputs = re.compile(r"-[a-zA-Z0-9]*[oi]|--(?:o|in)")
 """Options that name a file to write, or change files where they are."""
+_relative = re.compile(r"[\w.+@-]+(?:/[\w.+@-]+)*")
 _NOWHERE = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr", "/dev/tty", "-"})
 _PLAIN_ENDS = (".txt", ".md", ".log", ".csv", ".tsv", ".diff", ".patch", ".out", ".html", ".xml", ".svg")
 _RULES = frozenset({"CMakeLists.txt", "requirements.txt", "package.json", "deno.json", "tsconfig.json"})
 _STREAMS = frozenset({"sed", "gsed", "awk", "gawk", "mawk", "nawk"})
-_WHAT_NEXT = '; let a script of the skill do both, as in `bash scripts/run.sh "$1"`'
+_WHAT_NEXT = f"; let a script of the skill do both, {HINT}"
 
 
 def check_places(found: Read) -> None:
@@ -38,6 +39,27 @@ def check_places(found: Read) -> None:
         moved = any(not (git and name_of(one[0]) == "git") for one in moves)
         if moved or any(not _is_apart(target, words) for target in targets):
             raise Unreadable(f"an argument may be in a file that `{name_of(words[0])}` reads or runs" + _WHAT_NEXT)
+
+
+def scripts_of(found: Read) -> Iterator[str]:
+    """The scripts that a command runs by a path that depends on its folder; none where it changes that."""
+    named = [words for one in found.commands if (words := _effective(one.words))]
+    if any(name_of(words[0]) in ("cd", "pushd") for words in named):
+        return
+    for words in named:
+        first = words[0]
+        if base_of(name_of(first)) in SHELLS | READERS or name_of(first) in ("source", "."):
+            first = next((word for word in words[1:] if not word.text.startswith("-")), first)
+        path = first.text.removeprefix("./")
+        if _relative.fullmatch(path) and is_script(Word(path)) and not path.startswith("/"):
+            yield path
+
+
+def _effective(words: Sequence[Word]) -> Sequence[Word]:
+    try:
+        return effective(words)
+    except Unreadable:
+        return ()
 
 
 def _is_touched(command: Simple, words: Sequence[Word], found: Read) -> bool:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
-from .lexicon import SETTING, UNKNOWN, Unreadable, Word, is_assignment
+from .lexicon import HINT, SETTING, UNKNOWN, Unreadable, Word, is_assignment
 
 SHELLS = frozenset({"sh", "bash", "zsh", "dash", "ksh", "mksh", "ash", "fish", "csh", "tcsh", "rbash", "nu", "xonsh"})
 READERS = frozenset(
@@ -47,8 +47,8 @@ _WRAPPERS = {
 }  # fmt: skip
 """Programs that run another, and their short options that take a word of their own."""
 _STARTERS = frozenset({"npx", "bunx", "uvx"})
-_PROJECTS = frozenset({"pipx", "uv", "poetry", "pipenv", "pdm", "rye", "hatch"})
-"""Programs that run another by its name; these do so when they are told to `run`."""
+_PROJECTS = dict.fromkeys(("pipx", "uv", "poetry", "pipenv", "pdm", "rye", "hatch"), "run") | {"bundle": "exec"}
+"""Programs that run another by its name; these do so when they are told to."""
 _START_FLAGS = frozenset({"--", "-y", "--yes", "-q", "--quiet", "--frozen", "--locked", "--no-sync"}) | {
     "--no-project", "--isolated", "--offline", "--no-install", "--script", "--prefer-offline",
 }  # fmt: skip
@@ -106,7 +106,7 @@ def effective(words: Sequence[Word]) -> Sequence[Word]:
         elif name == "command" and len(words) > place + 1 and words[place + 1].text in ("-v", "-V"):
             break
         elif name in _STARTERS or (
-            name in _PROJECTS and words[place + 1 : place + 2] and words[place + 1].text == "run"
+            name in _PROJECTS and words[place + 1 : place + 2] and words[place + 1].text == _PROJECTS[name]
         ):
             words, place = words[_after_flags(words, place + 1 + (name in _PROJECTS), name) :], 0
         elif name in _WRAPPERS:
@@ -191,7 +191,10 @@ def git_command(words: Sequence[Word]) -> str:
     for word in words[1:]:
         if option or (word.text.startswith("-") and not word.leads):
             if word.tainted:
-                raise Unreadable("an argument would choose the folder or the settings of `git`, which may run programs")
+                raise Unreadable(
+                    "an argument would choose the folder or the settings of `git`, which may run programs there; "
+                    f"let a script of the skill do it, {HINT}"
+                )
             option = word.text if not option and word.text in _GIT_TAKES else ""
             continue
         if word.tainted:
