@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import py_compile
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -261,3 +262,16 @@ def test_a_script_that_the_skill_has_is_never_taken_from_the_project(world: Worl
         assert "`${SKILL_DIR}/scripts/run.sh`" in refused
     assert third == "the skill"
     assert fourth == "the project alone"
+
+
+def test_what_is_compiled_beside_a_script_does_not_run_in_its_place(world: World):
+    library = library_with(world)
+    scripts = world.home / "skills/s/scripts"
+    (scripts / "env.py").write_text("import helper\nprint(f'WHO={helper.who}')\n")
+    helper = scripts / "helper.py"
+    helper.write_text("who = 'hidden'\n")
+    py_compile.compile(str(helper), invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH)
+    helper.write_text("who = 'seen'\n")
+    desk = LibraryDesk(library, library.place.cwd, "model", runner=plainly)
+
+    assert desk.run(desk.skill("s"), "env.py", ()).stdout == "WHO=seen\n"
