@@ -123,3 +123,22 @@ def test_trigger_prompts_need_no_model(desk):
     assert "\x1b" not in said.out
     assert "No verdict: only 2 that should trigger and 1 that should not trigger" in said.out
     assert json.loads(desk.say("eval", "charts", "--triggers", "--json").out)["summary"]["total"] == 3
+
+
+def test_what_could_not_be_decided_is_named_with_the_reason(desk):
+    tried(desk, [{"contains": "Pear"}], assertions=["It is ripe."])
+    with model(desk, [Says("Pear."), Says("no judgement"), Says("still none"), Says("none")]):
+        said = desk.say("eval", "fruit", "--runs", "1", "--jobs", "1")
+
+    assert "1 check could not be decided, and counted for nothing:" in said.out
+    assert "undecided 1x  0: It is ripe." in said.out
+
+
+def test_a_skill_that_may_not_be_tried_is_refused_with_the_reason(desk):
+    folder = desk.skill("fruit", under=desk.project / ".agents/skills").parent
+    (folder / "evals").mkdir()
+    said = desk.say("eval", "fruit")
+
+    assert said.code == 4
+    assert "can't be tried: " in said.err
+    assert "metier trust" in said.err

@@ -118,8 +118,68 @@ def test_what_is_not_there_is_named(desk, words, complaint):
     assert complaint in said.err
 
 
-def test_a_skill_that_nothing_is_wrong_with_is_left_alone(desk):
+def test_a_skill_that_nothing_is_wrong_with_is_left_alone_and_no_model_is_asked(desk):
     desk.skill("look", WRONG)
+    desk.configure('model = "mine"\n[models.mine]\nmodel = "a-model"\nurl = "http://127.0.0.1:9/v1"\n')
+    for words in ([], ["--dry-run"]):
+        said = desk.say("improve", "look", *words)
+        assert (said.code, said.err) == (0, "")
+        assert said.out.startswith("look: nothing failed that is the skill's own fault; --wish says")
+    assert proposed(desk) == []
+    assert json.loads(desk.say("runs", "--json").out) == []
+
+
+def test_a_model_that_cannot_be_reached_is_said_and_nothing_is_proposed(desk):
+    desk.skill("look", WRONG)
+    desk.configure('model = "mine"\n[models.mine]\nmodel = "a-model"\nurl = "http://127.0.0.1:9/v1"\nattempts = 1\n')
+    said = desk.say("improve", "look", "--wish", "be kinder")
+
+    assert said.code == 5
+    assert "error: " in said.err
+    assert proposed(desk) == []
+
+
+def test_a_dry_run_that_asks_a_model_leaves_no_run_behind(desk):
+    desk.skill("look", WRONG)
+    with speaking([Says("I would not change it.")]) as wire:
+        desk.configure(f'model = "mine"\n[models.mine]\nmodel = "a-model"\nurl = "{wire.url}/v1"\n')
+        said = desk.say("improve", "look", "--wish", "be kinder", "--dry-run")
+
+    assert "it changed nothing" in said.out
+    assert json.loads(desk.say("runs", "--json").out) == []
+
+
+def test_what_a_person_rejected_is_not_proposed_again_unless_they_wish_something(desk):
+    looked(desk, dialect="standard", auto=False)
+    desk.say("improve", "look")
+    waits = desk.say("improve", "look")
+    assert "the same was proposed before" in waits.out
+    assert "(waiting)" in waits.out
+    desk.say("proposals", "reject", "look", "--why", "no")
+    again = desk.say("improve", "look")
+
+    assert again.code == 0
+    assert "(rejected); --wish says what should be different" in again.out
+    assert [one["standing"] for one in proposed(desk)] == ["rejected"]
+
+
+def test_in_review_a_name_that_was_understood_is_no_failure_and_waits_for_nobody(desk):
+    looked(desk, dialect="standard", auto=False)
+    assert not list((desk.state / "proposals").glob("*"))
     said = desk.say("improve", "look")
 
-    assert (said.code, said.out) == (0, "look: nothing failed that is the skill's own fault, and there is no model\n")
+    assert "because: it gives a tool another agent's name, which was understood: Bash" in said.out
+
+
+def test_in_review_what_failed_and_has_a_rule_waits_after_the_run(desk):
+    desk.skill("look", WRONG.replace("Bash", "run_comand"))
+    with speaking([Says(calls=[("run_comand", {"command": "ls"})]), Says("Done.")]) as wire:
+        desk.configure(f'model = "mine"\n[models.mine]\nmodel = "a-model"\nurl = "{wire.url}/v1"\n')
+        assert desk.say("run", "--yes", "/look").code == 0
+        until = time.monotonic() + 30
+        while not proposed(desk) and time.monotonic() < until:
+            time.sleep(0.1)
+
+    [one] = proposed(desk)
+    assert (one["standing"], one["how"]) == ("waiting", "fix")
+    assert one["because"][0]["meaning"] == "it names a tool that is not there"  # type: ignore[index]

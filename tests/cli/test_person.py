@@ -249,6 +249,13 @@ def test_trust_is_given_listed_and_taken_back(desk):
     assert "2 untrusted" in desk.say("list").out
 
 
+def test_trust_shows_nested_frontmatter_a_line_for_each_leaf(desk):
+    text = '---\nname: sun\ndescription: d\nmetadata: {openclaw: {emoji: "\u26c5", requires: {bins: [curl, jq]}}}\n---\n.\n'
+    desk.skill("sun", text, under=desk.project / ".agents/skills")
+    said = desk.say("trust").out
+    assert "  metadata:\n    openclaw.emoji: \u26c5\n    openclaw.requires.bins: curl, jq\n" in said
+
+
 def test_trust_shows_everything_that_runs_whole_and_what_is_new_of_it(desk):
     theirs = desk.project / ".agents/skills"
     text = "---\nname: runs\ndescription: d\n---\n!`date`\n"

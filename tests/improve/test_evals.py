@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from metier.improve.evals import suite_of
+from metier.improve.evals import suite_of, triggers_of
 from metier.types.errors import MetierError
 from metier.types.evals import Check, Trigger
 
@@ -142,9 +142,9 @@ def test_evals_behind_a_link_that_leaves_the_skill_are_refused(tmp_path):
 
 def test_trigger_prompts_are_read_with_what_should_happen(tmp_path):
     rows = [{"query": "make a chart", "should_trigger": True}, {"query": "say hello", "should_trigger": False}]
-    suite = suite_of(written(tmp_path, rows, "triggers.json"))
+    found = triggers_of(written(tmp_path, rows, "triggers.json"))
 
-    assert suite.triggers == (Trigger("make a chart", True), Trigger("say hello", False))
+    assert found == (Trigger("make a chart", True), Trigger("say hello", False))
 
 
 @pytest.mark.parametrize(
@@ -158,4 +158,8 @@ def test_trigger_prompts_are_read_with_what_should_happen(tmp_path):
 )
 def test_a_bad_trigger_set_is_said_with_its_place(tmp_path, document, said):
     with pytest.raises(MetierError, match=said):
-        suite_of(written(tmp_path, document, "triggers.json"))
+        triggers_of(written(tmp_path, document, "triggers.json"))
+
+
+def test_a_broken_trigger_set_is_no_matter_of_the_cases(tmp_path):
+    assert suite_of(written(tmp_path, {"a": 1}, "triggers.json")).cases == ()

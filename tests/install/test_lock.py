@@ -162,6 +162,8 @@ def test_a_frozen_skill_of_ones_own_is_held_too_and_thaws(desk: Desk):
     assert desk.say("freeze", "--off", "mine").code == 0
     assert desk.say("show", "mine").code == 0
     assert states(desk) == {"mine": "ready"}
+    assert list(json.loads(lock_path(desk).read_text())["skills"]) == ["mine"]  # what it was when it was frozen
+    assert desk.say("approve", "mine", "--yes").code == 0
     assert json.loads(lock_path(desk).read_text())["skills"] == {}
 
 

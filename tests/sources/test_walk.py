@@ -8,6 +8,10 @@ from pathlib import Path
 import pytest
 from tests.world import World, codes, ids, write_skill
 
+from metier.parse import Simple
+from metier.sources import Reader, look
+from metier.types.skill import Broken, Found, Skill
+
 
 def problem_of(library, code):
     [found] = [problem for problem in library.problems if problem.code == code]
@@ -259,3 +263,20 @@ def test_a_description_is_taken_from_a_body_that_begins_beyond_the_first_kilobyt
     [skill] = world.open(dialect="umbra").skills
 
     assert skill.description == "Says what it does."
+
+
+def test_a_file_that_the_reader_itself_fails_at_takes_no_other_skill_with_it(world: World):
+    write_skill(world.state / "skills" / "well")
+    write_skill(world.state / "skills" / "cursed", more="metadata: {a: [1, 2]}\n")
+    library = world.open(index=False)
+    plain = Simple().read
+
+    def failing(found: Found) -> Skill | Broken:
+        raise RecursionError("deeper than deep")
+
+    reader = Reader(lambda *given: None if "cursed" in given[1] else plain(*given), failing)
+    seen = look(library.roots, library.limits, None, reader)
+
+    assert [skill.id for skill in seen.skills] == ["well"]
+    [broken] = seen.broken
+    assert (broken.id, broken.marks[0].code, broken.marks[0].details) == ("cursed", "reader-fault", ("RecursionError",))

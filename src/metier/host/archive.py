@@ -215,7 +215,7 @@ def _check_end(file: BinaryIO, size: int) -> None:
     tail = file.read(65_557)
     at = tail.rfind(b"PK\x05\x06")
     if at < 0 or len(tail) - at < 22:
-        raise Refused("the zip has no end record", "nothing was written; fetch it anew")
+        raise Refused("it is a broken zip: its end is missing", "nothing was written; fetch it anew")
     disk, first, here, count, length, offset, comment = struct.unpack("<4H2LH", tail[at + 4 : at + 22])
     if at + 22 + comment != len(tail):
         raise Refused("something follows the end of the archive", "nothing was written; tell whoever made it")

@@ -37,17 +37,22 @@ def clustered(faults: Sequence[Fault]) -> bool:
     return sum(fault.times for fault in faults) >= CLUSTER and len({fault.run for fault in faults}) >= SESSIONS
 
 
-def worn_out(past: Iterable[Proposal], skill: str, base: str, faults: Sequence[Fault], day: str) -> str:
-    """Why nothing more is proposed for a skill now; empty where something may be."""
-    own = [one for one in past if one.skill == skill]
-    if sum(one.at.startswith(day) for one in own) >= A_DAY:
+def worn_out(past: Sequence[Proposal], base: str, faults: Sequence[Fault], day: str) -> str:
+    """Why nothing more is proposed for a skill now, after what was proposed for it; empty where something may be."""
+    if sum(one.at.startswith(day) for one in past) >= A_DAY:
         return f"{A_DAY} proposals were made for it today"
+    same = same_before(past, base, faults)
+    return f"the same was proposed before: {same.id} ({same.standing})" if same else ""
+
+
+def same_before(past: Iterable[Proposal], base: str, faults: Sequence[Fault]) -> Proposal | None:
+    """What was proposed for the same faults of the same text, and was not taken."""
     keys = {fault.key for fault in faults}
-    for one in own:
+    for one in past:
         same = one.base == base and keys <= {fault.key for fault in one.because}
         if same and one.standing in ("waiting", "refused", "rejected", "rolled-back"):
-            return f"the same was proposed before: {one.id} ({one.standing})"
-    return ""
+            return one
+    return None
 
 
 class Ridden(NamedTuple):

@@ -26,7 +26,7 @@ _unfit = re.compile(r"[^a-z0-9]+")
 
 
 def suite_of(folder: str, name: str = "") -> Suite:
-    """What the folder of a skill holds to try it with.  Whatever is wrong in it is said at once."""
+    """The cases that the folder of a skill holds to try it with.  Whatever is wrong in it is said at once."""
     found = _document(folder, EVALS)
     faults = _Faults(EVALS)
     rows = found.get("evals") if isinstance(found, Mapping) else found
@@ -38,7 +38,7 @@ def suite_of(folder: str, name: str = "") -> Suite:
     spelled: Spelling = "assertions"
     if any(isinstance(row, Mapping) and "expectations" in row for row in rows or ()):
         spelled = "expectations"
-    return Suite(said if isinstance(said, str) and said else name, _with_slugs(cases), triggers_of(folder), spelled)
+    return Suite(said if isinstance(said, str) and said else name, _with_slugs(cases), spelled)
 
 
 def triggers_of(folder: str) -> tuple[Trigger, ...]:

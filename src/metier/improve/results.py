@@ -68,6 +68,9 @@ def said(found: Benchmark) -> str:
         case "same":
             return f"The skill makes no difference to {against}."
     more = f" About {one.needed} cases like these would." if one.needed else ""
+    every = len(found.suite.cases)
+    if one.cases < every:
+        return f"No verdict: {one.cases} of {every} cases could be compared, and they do not tell.{more}"
     return f"No verdict: {one.cases} {'case does' if one.cases == 1 else 'cases do'} not tell.{more}"
 
 

@@ -15,6 +15,7 @@ from .outfit import Fetched, Outfit, opened
 from .reference import Local, is_commit
 from .wellknown import from_index
 
+INSECURE = ("http://", "git://", "file://")
 _KINDS = {"120000": "a link", "160000": "another repository (a submodule)"}
 
 
@@ -43,6 +44,11 @@ def access_of(wanted: Reference, outfit: Outfit) -> tuple[str, git.Access]:
     """The address for git, and how it may go there."""
     url = wanted.url
     protocols: tuple[str, ...] = ("https", "ssh", "http", "git", "file") if outfit.insecure else ("https", "ssh")
+    if wanted.kind == "git" and url.startswith(INSECURE) and not outfit.insecure:
+        raise BadRequest(
+            f"`{url.partition(':')[0]}` does not protect what is fetched: it was added with --allow-insecure",
+            "say --allow-insecure if you mean it",
+        )
     if wanted.kind == "git" and url.startswith(("/", ".", "~")):
         url, protocols = paths.absolute(url, outfit.cwd, outfit.home), ("file",)
     return url, git.Access(outfit.env, protocols, url, wanted.secret, outfit.seconds)
@@ -122,5 +128,8 @@ def _from_archive(wanted: Reference, room: Callable[[], str], outfit: Outfit) ->
         digest = http.download(wanted.url, file, reach, outfit.progress).digest
     else:
         file = source = paths.absolute(wanted.url, outfit.cwd, outfit.home)
-    path, name = opened(file, room(), wanted.repo, outfit)
+    try:
+        path, name = opened(file, room(), wanted.repo, outfit)
+    except (BadRequest, Refused) as error:
+        raise type(error)(f"{source}: {error.message}", error.hint, source) from error
     return Fetched(path, name, Provenance("archive", source, digest=digest))

@@ -10,11 +10,12 @@ from typing import NamedTuple
 from ..host.clock import today
 from ..sources.trusted import runs_of
 from ..types.dialect import Dialect
-from ..types.errors import HostError, UnknownSkill
+from ..types.errors import HostError, Refused, UnknownSkill
 from ..types.installed import Approval, Entry, FileMark, Files, Lock, Provenance, Rest
 from . import place
 from .adding import folder_at, read_skill
 from .compare import How, differences, marks_at
+from .edits import edits_of
 from .inspect import inspect
 from .lockfile import tree_digest
 from .place import Ground
@@ -85,7 +86,10 @@ def places_of(ground: Ground, name: str) -> list[str]:
 
 
 def freeze(ground: Ground, names: Sequence[str], dialect: Dialect, frozen: bool = True) -> tuple[str, ...]:
-    """Lock what is there now: the named skills, or all of the root.  No file of theirs may differ from then on."""
+    """Lock what is there now: the named skills, or all of the root.  No file of theirs may differ from then on.
+
+    Neither freezing again nor thawing says yes to what was changed while frozen.
+    """
     there = [one.place for one in installed(ground) if not one.missing]
     keys: list[str] = []
     for name in names or sorted(there):
@@ -95,6 +99,8 @@ def freeze(ground: Ground, names: Sequence[str], dialect: Dialect, frozen: bool 
         keys += found
     with place.turn(ground, {key.partition("/")[0] for key in keys}):
         now = {key: marks_at(f"{ground.root}/{key}") for key in keys}
+        if frozen:
+            _refuse_changed(ground, now)
         for key in keys:
             place.remember(ground, key, "edit")
 
@@ -102,16 +108,31 @@ def freeze(ground: Ground, names: Sequence[str], dialect: Dialect, frozen: bool 
             skills = dict(lock.skills)
             for key, files in now.items():
                 old = skills.get(key)
-                if not frozen and (old is None or old.provenance.kind == "local"):
+                if not frozen and old is not None and list(differences(old.files, files, ground.shared)):
+                    skills[key] = replace(old, frozen=False)
+                elif not frozen and (old is None or old.provenance.kind == "local"):
                     skills.pop(key, None)  # the user's own again
-                    continue
-                skills[key] = replace(_relocked(ground, key, files, skills.get(key), dialect), frozen=frozen)
+                else:
+                    skills[key] = replace(_relocked(ground, key, files, old, dialect), frozen=frozen)
             return Lock(skills, lock.folders)
 
         place.change_lock(ground, change)
         for key in keys:
             place.remember(ground, key, "freeze" if frozen else "thaw")
     return tuple(keys)
+
+
+def _refuse_changed(ground: Ground, now: Mapping[str, Files]) -> None:
+    lock = place.read_lock(ground)
+    for key, files in now.items():
+        old = lock.skills.get(key)
+        odd = list(differences(old.files, files, ground.shared)) if old is not None and old.frozen else []
+        if odd:
+            raise Refused(
+                f"`{key}` is frozen, and since then {odd[0][0]} was {odd[0][1]}",
+                f"look at it: `metier approve {key}` agrees to it, `metier rollback {key}` takes it back",
+                f"{ground.root}/{key}/{odd[0][0]}",
+            )
 
 
 def approve(ground: Ground, keys: Iterable[str], dialect: Dialect) -> None:
@@ -124,7 +145,9 @@ def approve(ground: Ground, keys: Iterable[str], dialect: Dialect) -> None:
 
         def change(lock: Lock) -> Lock:
             fresh = {key: _relocked(ground, key, files, lock.skills.get(key), dialect) for key, files in now.items()}
-            return Lock({**lock.skills, **fresh}, lock.folders)
+            every = {**lock.skills, **fresh}
+            own = {key for key in fresh if every[key].provenance.kind == "local" and not every[key].frozen}
+            return Lock({key: one for key, one in every.items() if key not in own}, lock.folders)
 
         place.change_lock(ground, change)
         for key in keys:
@@ -147,7 +170,7 @@ def _relocked(ground: Ground, key: str, files: Files, old: Entry | None, dialect
     base = rebased(old.files, old.base, files)
     return replace(
         old, name=seen.name, files=files, base=base, powers=seen.powers, findings=codes, approval=approval,
-        previous=tree_digest(old.files),
+        previous=tree_digest(old.files), edits=edits_of(path, files, base),
     )  # fmt: skip
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import fields
 from hashlib import sha256
@@ -11,6 +12,7 @@ from typing import Any, NamedTuple
 from ..types.installed import Approval, Entry, FileMark, Files, Lock, Powers, Provenance, Rest
 
 VERSION = 1
+_octal = re.compile("[0-7]{1,4}").fullmatch
 
 
 class BadLock(ValueError):
@@ -48,8 +50,7 @@ def skill_tree(entry: Entry) -> dict[str, Any]:
         "findings": list(entry.findings),
         "approved": None,
     }
-    if entry.base:
-        tree["base"] = _files_tree(entry.base)
+    tree |= _local_tree(entry)
     if entry.approval is not None:
         one = entry.approval
         tree["approved"] = {"by": one.by, "at": one.at, "digest": one.digest, "runs": list(one.runs)}
@@ -62,8 +63,16 @@ def skill_tree(entry: Entry) -> dict[str, Any]:
 
 def rest_tree(rest: Rest) -> dict[str, Any]:
     tree: dict[str, Any] = {"source": _source_tree(rest.provenance), "files": _files_tree(rest.files)}
-    if rest.base:
-        tree["base"] = _files_tree(rest.base)
+    return tree | _local_tree(rest)
+
+
+def _local_tree(entry: Entry | Rest) -> dict[str, Any]:
+    """What is not as upstream has it: upstream's mark of each file, and our own text line by line."""
+    tree: dict[str, Any] = {}
+    if entry.base:
+        tree["base"] = _files_tree(entry.base)
+    if entry.edits:
+        tree["edits"] = {path: text.splitlines(keepends=True) for path, text in sorted(entry.edits.items())}
     return tree
 
 
@@ -83,8 +92,8 @@ def read(text: str) -> Lock:
         raise BadLock(f"its version is {what!r}; this metier reads {VERSION}")
     try:
         return Lock(
-            {str(place): read_skill(one) for place, one in tree["skills"].items()},
-            {str(name): read_rest(one) for name, one in tree.get("folders", {}).items()},
+            {_inside(place): read_skill(one) for place, one in tree["skills"].items()},
+            {_inside(name): read_rest(one) for name, one in tree.get("folders", {}).items()},
         )
     except (KeyError, TypeError, AttributeError, ValueError) as error:
         raise BadLock(f"it lacks something: {error}") from error
@@ -118,14 +127,18 @@ def read_skill(tree: Mapping[str, Any]) -> Entry:
     if tree["digest"] != tree_digest(files):
         raise BadLock(f"the digest of `{tree['name']}` is not that of its files")
     return Entry(
-        str(tree["name"]), str(tree["folder"]), _read_source(tree["source"]), files, _read_base(tree.get("base", {})),
+        str(tree["name"]), _inside(tree["folder"]), _read_source(tree["source"]),
+        files, _read_base(tree.get("base", {})),
         Powers(**{key: tuple(map(str, tree["capabilities"].get(key, ()))) for key in Powers().named()}),
         tuple(map(str, tree.get("findings", ()))), approval, tree.get("frozen") is True, str(tree.get("previous", "")),
+        _read_edits(tree.get("edits", {}), files),
     )  # fmt: skip
 
 
 def read_rest(tree: Mapping[str, Any]) -> Rest:
-    return Rest(_read_source(tree["source"]), _read_files(tree["files"]), _read_base(tree.get("base", {})))
+    files = _read_files(tree["files"])
+    edits = _read_edits(tree.get("edits", {}), files)
+    return Rest(_read_source(tree["source"]), files, _read_base(tree.get("base", {})), edits)
 
 
 def _read_source(tree: Mapping[str, Any]) -> Provenance:
@@ -137,16 +150,31 @@ def _read_source(tree: Mapping[str, Any]) -> Provenance:
 
 
 def _read_files(tree: Mapping[str, Any]) -> dict[str, FileMark]:
-    found = {}
-    for path, (digest, mode) in tree.items():
-        if path.startswith("/") or ".." in path.split("/"):
-            raise ValueError(f"`{path[:80]}` is no path inside a folder")
-        found[str(path)] = FileMark(str(digest), str(mode))
-    return found
+    return {_inside(path): _read_mark(one) for path, one in tree.items()}
 
 
 def _read_base(tree: Mapping[str, Any]) -> dict[str, FileMark | None]:
-    return {path: None if one is None else FileMark(*map(str, one)) for path, one in tree.items()}
+    return {_inside(path): None if one is None else _read_mark(one) for path, one in tree.items()}
+
+
+def _read_mark(one: Any) -> FileMark:
+    digest, mode = map(str, one)
+    if mode not in ("link", "special") and not _octal(mode):
+        raise ValueError(f"`{mode[:80]}` is no mode")
+    return FileMark(digest, mode)
+
+
+def _inside(path: Any) -> str:
+    """A path that leads nowhere else: a lock may come from somebody else, and what it names is written and removed."""
+    if not isinstance(path, str) or path.startswith("/") or not {"", ".."}.isdisjoint(path.split("/")):
+        raise ValueError(f"`{str(path)[:80]}` is no path inside a folder")
+    return path
+
+
+def _read_edits(tree: Mapping[str, Any], files: Files) -> dict[str, str]:
+    if not set(tree) <= set(files):
+        raise ValueError("`edits` names a file that `files` does not")
+    return {path: "".join(lines) for path, lines in tree.items()}
 
 
 class Foreign(NamedTuple):

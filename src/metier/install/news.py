@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from ..host import git, swap
-from ..types.errors import MetierError
+from ..types.errors import BadRequest, MetierError
 from ..types.installed import Lock, Provenance
 from . import place
 from .fetch import access_of
@@ -35,7 +35,7 @@ class News(NamedTuple):
 
 
 def outdated(ground: Ground, names: Sequence[str], outfit: Outfit) -> Iterator[News]:
-    """Whether upstream has moved on: git is asked for its commit, everything else is fetched to one side."""
+    """Whether upstream has moved on: git is asked for its commit; what has another, or none, is fetched to one side."""
     lock = place.read_lock(ground)
     for name, source in folders(lock, names).items():
         commit = source.commit or tree_digest(fetched_before(lock, name))
@@ -49,6 +49,16 @@ def outdated(ground: Ground, names: Sequence[str], outfit: Outfit) -> Iterator[N
 def _latest(ground: Ground, lock: Lock, name: str, source: Provenance, outfit: Outfit) -> str:
     if source.kind in ("github", "git"):
         url, access = access_of(reference_of(source), outfit)
-        return git.resolve(url, source.ref, access)
+        latest = git.resolve(url, source.ref, access)
+        return source.commit if latest == source.commit or _same(ground, lock, name, source, outfit) else latest
     with place.staging(ground) as staging:
         return tree_digest(swap.marks(again(source, staging, outfit).path))
+
+
+def _same(ground: Ground, lock: Lock, name: str, source: Provenance, outfit: Outfit) -> bool:
+    """Whether a repository moved on and left this folder as it was."""
+    with place.staging(ground) as staging:
+        try:
+            return swap.marks(again(source, staging, outfit).path) == fetched_before(lock, name)
+        except BadRequest:  # the folder is not there any more: that is news, and `metier update` says what
+            return False

@@ -104,6 +104,8 @@ def reference(spec: str, local: Local = "", before_at: Local = "", insecure: boo
             return _url(text, insecure)
         if _scp(text) and not _forbidden(text):
             return _git(text, text, "", "")
+        if "/" not in text and text.lower().endswith(ARCHIVES):
+            raise BadRequest(f"{text[:200]} does not exist", "give an archive that is here, or its URL", text) from None
         if local:
             raise BadRequest(f"{refusal.message}", f"a {local} of that name is here: write ./{text}") from None
         raise

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from hashlib import sha256
+from typing import NamedTuple
 
 from ..host import paths, swap
 from ..host.writing import head_of
 from ..record import history
-from ..types.errors import HostError, MetierError, Refused
-from ..types.installed import Entry, Lock, Provenance
+from ..types.errors import MetierError, Refused
+from ..types.installed import Entry, FileMark, Files, Lock, Provenance, Rest
 from . import place
 from .adding import Wish, came_from
 from .compare import differences, marks_at
+from .edits import edited
 from .fetch import from_git
 from .lockfile import read_skill, tree_digest
 from .outfit import Fetched, Outfit
@@ -21,24 +25,57 @@ from .store import kept
 from .updating import again, folders, reference_of
 
 
-def synchronise(wish: Wish, outfit: Outfit, waiting: Callable[[], None] | None = None) -> Iterator[tuple[str, str]]:
-    """Make a root what its lock says: what is missing or differs is fetched again, at the very commit."""
-    ground = wish.ground
-    lock = place.read_lock(ground)
+class Synced(NamedTuple):
+    """What became of one folder."""
+
+    folder: str
+    state: str
+    """`unchanged`, `placed`, or `failed`."""
+    fault: MetierError | None = None
+    without: tuple[str, ...] = ()
+    """Edited files that were nowhere to be found, and are upstream's now."""
+
+
+def synchronise(wish: Wish, outfit: Outfit, waiting: Callable[[], None] | None = None) -> Iterator[Synced]:
+    """Make a root what its lock says: what is missing or differs is fetched again, at the very commit.
+
+    A folder that can't be had stops none of the others.
+    """
+    lock = place.read_lock(wish.ground)
     for name, source in folders(lock, ()).items():
-        with place.staging(ground) as staging, place.turn(ground, [name], waiting):
-            mine = {key: entry for key, entry in lock.skills.items() if entry.folder == name}
-            if _matches(ground, mine):
-                yield name, "unchanged"
-                continue
-            if not wish.force:
-                _refuse_edits(ground, mine)
-            fetched = _exactly(source, staging, outfit)
-            _rebuild(wish.state, ground, lock, name, fetched.path)
-            _must_match(name, fetched.path, mine, ground.shared)
-            rests = {name: lock.folders[name]} if name in lock.folders else {}
-            place.commit(staging, Change("place", name, mine, rests, "sync", came_from(source)), fetched.path)
-            yield name, "placed"
+        try:
+            with place.staging(wish.ground) as staging, place.turn(wish.ground, [name], waiting):
+                done = _synchronised(wish, lock, name, source, (staging, outfit))
+        except MetierError as error:
+            done = Synced(name, "failed", error)
+        yield done
+
+
+def _synchronised(wish: Wish, lock: Lock, name: str, source: Provenance, kit: tuple[Staging, Outfit]) -> Synced:
+    ground, (staging, outfit) = wish.ground, kit
+    mine = {key: entry for key, entry in lock.skills.items() if entry.folder == name}
+    rests = {name: lock.folders[name]} if name in lock.folders else {}
+    if _matches(ground, mine):
+        return Synced(name, "unchanged")
+    if not wish.force:
+        _refuse_edits(ground, mine)
+    fetched = _exactly(source, staging, outfit)
+    lost: list[str] = []
+    every: dict[str, Entry | Rest] = {**mine, **rests}
+    for key, entry in every.items():
+        gone = _rebuild(wish.state, ground, key, entry, f"{fetched.path}/{key[len(name) + 1 :]}".rstrip("/"))
+        if gone and not wish.force:
+            raise _lost(key, gone)
+        lost += gone
+        if gone and isinstance(entry, Rest):
+            files, base = _given_up(entry, gone)
+            rests[key] = replace(entry, files=files, base=base)
+        elif gone and isinstance(entry, Entry):
+            files, base = _given_up(entry, gone)
+            mine[key] = replace(entry, files=files, base=base, approval=None)  # nobody has said yes to upstream's
+    _must_match(name, fetched.path, mine, ground.shared)
+    place.commit(staging, Change("place", name, mine, rests, "sync", came_from(source)), fetched.path)
+    return Synced(name, "placed", None, tuple(lost))
 
 
 def _refuse_edits(ground: Ground, mine: Mapping[str, Entry]) -> None:
@@ -84,25 +121,56 @@ def _exactly(source: Provenance, staging: Staging, outfit: Outfit) -> Fetched:
     return again(source, staging, outfit)
 
 
-def _rebuild(state: str, ground: Ground, lock: Lock, name: str, path: str) -> None:
-    """Edits that the lock knows, put back into upstream's files; from what is there, or from what was kept."""
-    for key, entry in lock.skills.items():
-        if entry.folder != name:
+def _rebuild(state: str, ground: Ground, key: str, entry: Entry | Rest, path: str) -> list[str]:
+    """Edits that the lock knows, put back into upstream's files.  Those that are nowhere to be found."""
+    lost = []
+    for inner in entry.base:
+        mark = entry.files.get(inner)
+        if mark is None:
+            swap.remove_tree(f"{path}/{inner}")
+            swap.remove_empty(path, inner.rpartition("/")[0])
             continue
-        inside = key[len(name) + 1 :]
-        for inner in entry.base:
-            there = f"{path}/{inside}/{inner}" if inside else f"{path}/{inner}"
-            mark = entry.files.get(inner)
-            if mark is None:
-                swap.remove_tree(there)
-                continue
-            data = kept(state, mark.digest)
-            here = f"{ground.root}/{key}/{inner}"
-            if data is None and paths.exists(here) and marks_at(f"{ground.root}/{key}").get(inner) == mark:
-                data = head_of(here, 1 << 40)
-            if data is None:
-                raise HostError(f"the edited {inner} of `{key}` is lost here", "bring it back from git or a backup")
-            swap.put_bytes(there, data, int(mark.mode, 8))
+        data = _edited(state, ground, key, entry, inner)
+        if data is None:
+            lost.append(inner)
+        else:
+            swap.put_bytes(f"{path}/{inner}", data, int(mark.mode, 8) & 0o777)
+    return lost
+
+
+def _given_up(entry: Entry | Rest, lost: list[str]) -> tuple[Files, Mapping[str, FileMark | None]]:
+    """An entry's files with upstream's in place of those that are lost, and the base that is left."""
+    marks = {**entry.files, **{path: entry.base[path] for path in lost}}
+    files = {path: mark for path, mark in marks.items() if mark is not None}
+    return files, {path: mark for path, mark in entry.base.items() if path not in lost}
+
+
+def _edited(state: str, ground: Ground, key: str, entry: Entry | Rest, inner: str) -> bytes | None:
+    """An edited file: from the lock, from what was kept, from what is there, from what was there."""
+    mark = entry.files[inner]
+    if mark.mode in ("link", "special"):
+        return None
+    data = edited(entry, inner)
+    data = kept(state, mark.digest) if data is None else data
+    if data is None and _is_here(f"{ground.root}/{key}", inner, mark):
+        data = head_of(f"{ground.root}/{key}/{inner}", 1 << 40)
+    for version in history.versions(ground.history, key) if data is None and ground.history else ():
+        _, was = history.files(ground.history, key, version.rev).get(inner, (0, b""))
+        if "sha256:" + sha256(was).hexdigest() == mark.digest:
+            return was
+    return data
+
+
+def _is_here(folder: str, inner: str, mark: FileMark) -> bool:
+    return paths.exists(f"{folder}/{inner}") and marks_at(folder).get(inner) == mark
+
+
+def _lost(key: str, paths: list[str]) -> MetierError:
+    return MetierError(
+        f"{', '.join(paths[:5])} of `{key}` was edited by whoever made the lock, and that text is not here",
+        f"`metier approve {key}` where it still is enters it in the lock, or commit the file itself;"
+        " --force takes upstream's",
+    )
 
 
 def _must_match(name: str, path: str, mine: Mapping[str, Entry], shared: bool) -> None:

@@ -14,6 +14,7 @@ from ..types.installed import Entry, FileMark, Files, Inspected, Lock, Powers, P
 from . import place
 from .adding import Target, Wish, entries_of, skill_places, target_of, within
 from .compare import differences, marks_at
+from .edits import edits_of
 from .fetch import fetch
 from .keeping import base_of, find, upstream
 from .merge import diff, merge3, merged_mode, steps
@@ -256,11 +257,14 @@ def accept(wish: Wish, staging: Staging, one: Proposal, approve: bool = True) ->
     skills = {}
     for key, entry in change.skills.items():
         inside = key[len(one.folder) + 1 :]
-        skills[key] = replace(entry, base=base_of(within(one.theirs, inside), entry.files))
+        base = base_of(within(one.theirs, inside), entry.files)
+        there = f"{one.target.path}/{inside}" if inside else one.target.path
+        skills[key] = replace(entry, base=base, edits=edits_of(there, entry.files, base))
     rests = {}
     for name, rest in change.folders.items():
         mine = {path: mark for path, mark in one.theirs.items() if not _of_a_skill(path, one.target)}
-        rests[name] = replace(rest, base=base_of(mine, rest.files))
+        base = base_of(mine, rest.files)
+        rests[name] = replace(rest, base=base, edits=edits_of(one.target.path, rest.files, base))
     change = replace(change, skills=skills, folders=rests, act="update")
     place.commit(staging, change, one.target.path)
     return change

@@ -28,12 +28,14 @@ class Turn(NamedTuple):
     used: bool = False
     """Whether anything was done with it; if not, it was abandoned."""
     outcome: str = ""
+    listed: bool = False
+    """Whether the catalog listed anything."""
 
 
 class Funnel(NamedTuple):
     turns: int
     shown: int
-    """Turns in which something was shown."""
+    """Turns in which something was shown: in the catalog, or suggested for the request."""
     activated: int
     by: Mapping[str, int]
     ranks: Mapping[int, int]
@@ -52,7 +54,7 @@ def funnel(turns: Iterable[Turn]) -> Funnel:
     used = [turn for turn in chosen if turn.used]
     return Funnel(
         turns=len(every),
-        shown=sum(bool(turn.shown) for turn in every),
+        shown=sum(bool(turn.shown) or turn.listed for turn in every),
         activated=len(chosen),
         by=Counter(turn.by for turn in chosen),
         ranks=Counter(turn.shown.get(turn.activated, -1) for turn in chosen),
@@ -90,13 +92,13 @@ class _Going:
         ranks = {path: at for at, path in enumerate(self.suggested.shown, 1)}
         would = self.suggested.would
         if not self.chosen:
-            return [Turn(ranks, would, outcome=self.outcome)]
+            return [Turn(ranks, would, outcome=self.outcome, listed=bool(self.listed))]
         if self.outcome == "finished":
             self.used[-1] = True
         return [
             Turn(
                 ranks if one.path in ranks or one.skill not in self.listed else {**ranks, one.path: 0},
-                would, one.path, one.by, used, self.outcome,
+                would, one.path, one.by, used, self.outcome, bool(self.listed),
             )
             for one, used in zip(self.chosen, self.used, strict=True)
         ]  # fmt: skip

@@ -52,8 +52,9 @@ def needs_looking(library: Library, trace: Trace) -> bool:
             skill = library.find(name).skill
         except MetierError:
             continue
-        if mode_of(library, skill) != "off":
+        mode = mode_of(library, skill)
+        if mode != "off":
             known = known_of(library, skill, contents(skill.directory).texts)
-            if notice(trace, {skill.name: known}, beside):
+            if any(mode == "auto" or not fault.bridged for fault in notice(trace, {skill.name: known}, beside)):
                 return True
     return delegated

@@ -142,6 +142,13 @@ def _filled(staging: Staging, old: str, files: Contents) -> str:
     return new
 
 
+def written(here: Place, root: str, keys: Iterable[str], act: str, evidence: str, note: Callable[[str], None]) -> None:
+    """What metier itself wrote into a root is kept before anybody edits it."""
+    ground = ground_of(here, root, note=note)
+    for key in keys:
+        place.remember(ground, key, act, evidence)
+
+
 # --- Looking back ---
 
 
@@ -209,7 +216,7 @@ def rollback(one: Managed, rev: str) -> Version | None:
         )
     said = history.lock(one.repository, one.key, was.rev)
     entry = lockfile.read_skill(loads(said)) if said else None
-    return _put(one, Edit(files, "rollback", f"to {was.rev} ({was.subject})"), lambda known: entry)
+    return _put(one, Edit(files, "rollback", f"to {was.rev[:12]} ({was.subject})"), lambda known: entry)
 
 
 def log(library: Library, limit: int) -> list[str]:

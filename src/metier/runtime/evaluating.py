@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from ..host import paths, scratch, state, swap
 from ..host.clock import today
 from ..improve import results, triggers
-from ..improve.evals import suite_of
+from ..improve.evals import suite_of, triggers_of
 from ..improve.report import page
 from ..improve.results import Benchmark
 from ..improve.trial import Progress, inner_event, tasks, tried
@@ -31,7 +31,10 @@ def skill_to_try(library: Library, name: str) -> Skill:
     verdict = library.find(name)
     skill = verdict.skill
     if not verdict.usable or not skill.origin.trusted:
-        raise Refused(f"`{name}` may not run here, so it can't be tried", f"`metier why {name}` says why", skill.path)
+        found = [one for one in verdict.problems if one.severity == "error"] or list(verdict.problems)
+        why = found[0].message if found else "it is not trusted"
+        hint = (found[0].hint if found else "") or f"`metier why {name}` says more"
+        raise Refused(f"`{name}` may not run here, so it can't be tried: {why}", hint, skill.path)
     library.read(skill)  # what was installed must still be what was approved
     return skill
 
@@ -80,7 +83,7 @@ def as_it_was(library: Library, skill: Skill, rev: str) -> Contents:
 
 def triggered(library: Library, skill: Skill, queue: Queue, model: Model | str | None, runs: int) -> Triggering:
     """Which of a skill's trigger prompts it is chosen for: by the local ranker, or by a model that has all skills."""
-    found = suite_of(skill.directory, skill.name).triggers
+    found = triggers_of(skill.directory)
     if not found:
         how = 'write some in evals/triggers.json: [{"query": "…", "should_trigger": true}]'
         raise BadRequest(f"`{skill.name}` has no trigger prompts", how, f"{skill.directory}/evals")

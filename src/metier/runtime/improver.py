@@ -36,6 +36,7 @@ from .running import plain_environment, run_program
 from .secrets import hider
 
 if TYPE_CHECKING:
+    from .judging import Terms
     from .library import Library
 
 NAME = "improve-skill"
@@ -63,9 +64,9 @@ def instructions(library: Library) -> str:
     raise HostError(f"the bundled skill `{NAME}` is missing", "install metier again")
 
 
-def written(library: Library, model: Model, skill: Skill, faults: tuple[Fault, ...], wish: str = "") -> Written:
-    """Let the improver work on a copy.  The skill itself is out of its reach."""
-    run = new_id()
+def written(library: Library, model: Model, skill: Skill, faults: tuple[Fault, ...], terms: Terms) -> Written:
+    """Let the improver work on a copy.  The skill itself is out of its reach; a dry run leaves no journal."""
+    run = "" if terms.dry else new_id()
     with scratch.folder() as outer:
         folder = f"{outer}/{skill.id}"
         there = contents(skill.directory)
@@ -75,7 +76,7 @@ def written(library: Library, model: Model, skill: Skill, faults: tuple[Fault, .
             if there.marks[path].mode.isdecimal() and int(there.marks[path].mode, 8) & 0o100:
                 scratch.make_executable(f"{folder}/{path}")
         before = contents(folder)
-        task = propose.task(skill.name, faults, wish, f"evidence-{random_word(8)}")
+        task = propose.task(skill.name, faults, terms.wish, f"evidence-{random_word(8)}")
         ended = _work(library, model, Job(instructions(library), task, folder), run)
         return Written(before, contents(folder), ended, run)
 
@@ -83,10 +84,10 @@ def written(library: Library, model: Model, skill: Skill, faults: tuple[Fault, .
 def _work(library: Library, model: Model, job: Job, run: str) -> Ended:
     hide = hider(library)
     tools = toolset(improver_tools(library, job.folder))
-    journal = Journal(f"{folder_of(library.place.state)}/{run}.jsonl", hide)
+    keep = Journal(f"{folder_of(library.place.state)}/{run}.jsonl", hide).keep if run else lambda event: None
     begin = opening(run, job.instructions, hide(job.task), model, IMPROVER, job.folder)
     bounds = Bounds(turns=propose.TURNS, seconds=propose.SECONDS)
-    return talk(model, begin, mapped(redacted(unrepeated(tools), hide)), bounds, journal.keep)
+    return talk(model, begin, mapped(redacted(unrepeated(tools), hide)), bounds, keep)
 
 
 def improver_tools(library: Library, folder: str) -> tuple[Tool, ...]:

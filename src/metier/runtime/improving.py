@@ -15,7 +15,7 @@ from ..improve.notice import IMPROVER, notice
 from ..record import Trace, runs, trace_of
 from ..record.journal import journal_of
 from ..types.dialect import Improving
-from ..types.errors import BadRequest, MetierError, Refused
+from ..types.errors import BadRequest, MetierError, ModelError, Refused
 from ..types.proposal import Fault, Proposal
 from ..types.skill import Skill
 from . import improver
@@ -103,7 +103,7 @@ def improve_skill(library: Library, skill: Skill, traces: Sequence[Trace], terms
         traces = _since_it_changed(library, skill)
         every = _faults(library, skill, files, traces)
     faults = _each_once(every)
-    tired = "" if terms.asked else _tired(library, skill, files, faults)
+    tired = "" if terms.wish else _tired(library, skill, files, faults, terms.asked)
     if tired:
         return Improved(skill.name, words=tired)
     made: list[Proposal] = []
@@ -117,14 +117,19 @@ def improve_skill(library: Library, skill: Skill, traces: Sequence[Trace], terms
         skill = library.find(skill.name).skill
     left = tuple(fault for fault in fixed.left if not fault.bridged)
     words = _not_yet(mode, left, every, terms) if not fixed.what or left else ""
-    if not words and (left or (terms.asked and not fixed.what)):
+    if not words and (left or (terms.wish and not fixed.what)):
         made.append(_by_model(library, skill, left, traces, terms))
     return Improved(skill.name, tuple(made), "" if made else words)
 
 
-def _tired(library: Library, skill: Skill, files: Contents, faults: Sequence[Fault]) -> str:
-    past = store.proposals(library.place.state)
-    return accept.worn_out(past, skill.name, files.digest, faults, today()[:10])
+def _tired(library: Library, skill: Skill, files: Contents, faults: Sequence[Fault], asked: bool) -> str:
+    past = [one for one in store.proposals(library.place.state) if one.skill == skill.name]
+    if not asked:
+        return accept.worn_out(past, files.digest, faults, today()[:10])
+    same = accept.same_before(past, files.digest, faults) if faults else None
+    if same is None:
+        return ""
+    return f"the same was proposed before: {same.id} ({same.standing}); --wish says what should be different"
 
 
 def _faults(library: Library, skill: Skill, files: Contents, traces: Sequence[Trace]) -> list[Fault]:
@@ -142,13 +147,12 @@ def _each_once(every: Sequence[Fault]) -> tuple[Fault, ...]:
 
 def _not_yet(mode: Improving, left: Sequence[Fault], every: Sequence[Fault], terms: Terms) -> str:
     """Why no model is asked; empty where one is."""
+    if not left and not terms.wish:
+        return "nothing failed that is the skill's own fault; --wish says what else should be better"
     if terms.model is None:
-        left_over = "what is left needs a model" if left else "nothing failed that is the skill's own fault"
-        return f"{left_over}, and there is no model"
+        return f"{'what is left' if left else 'a wish'} needs a model, and there is no model"
     if terms.asked:
         return ""
-    if not left:
-        return "nothing is left to put right"
     failed = [fault for fault in every if not fault.bridged]
     if mode == "auto" or accept.clustered(failed):
         return ""
@@ -161,7 +165,9 @@ def _by_model(
     assert terms.model is not None
     faults = left or (Fault("asked", skill.name, terms.wish or "look it over", ""),)
     files = contents(skill.directory)  # as it is before: what somebody edits meanwhile is not replaced
-    made = improver.written(library, terms.model, skill, faults, terms.wish)
+    made = improver.written(library, terms.model, skill, faults, terms)
+    if terms.asked and made.ended.outcome == "failed":  # whoever asked is told; there is nothing to read later
+        raise ModelError(made.ended.text, made.ended.hint, made.ended.reason)
     draft = Draft(made.before.texts, made.after.texts, tuple(odd(made.before, made.after)))
     words = (made.ended.text.strip() or "the improver said nothing",)
     ended = "" if made.ended.outcome == "finished" else f"{made.ended.outcome}: {made.ended.text}"

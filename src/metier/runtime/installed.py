@@ -138,7 +138,7 @@ def vouch(library: Library, skill: Skill, running: bool = False) -> None:
             path, how = odd[0]
             raise Changed(
                 f"`{skill.name}` is {'frozen' if entry.frozen else 'approved as it was'}, and {path} was {how}",
-                "`metier sync --force` brings it back as it was; `metier freeze` or `metier approve` takes it as it is",
+                "`metier sync --force` or `metier rollback` brings it back; `metier approve` takes it as it is",
                 f"{skill.directory}/{path}",
             )
 

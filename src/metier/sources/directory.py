@@ -30,7 +30,11 @@ class Reader(NamedTuple):
     long: Callable[[Found], Skill | Broken]
 
     def __call__(self, found: Found) -> Skill | Broken:
-        return (None if found.marks else self.short(*found[:5])) or self.long(found)
+        try:
+            return (None if found.marks else self.short(*found[:5])) or self.long(found)
+        except Exception as error:  # noqa: BLE001  # bulkhead: what the reader fails at takes no other skill with it
+            mark = Mark("reader-fault", 0, (type(error).__name__,), fatal=True)
+            return Broken(found.id, found.path, found.key, found.origin, (mark,), found.id)
 
 
 class Finding(NamedTuple):
@@ -284,7 +288,7 @@ class _Walk:
 def _at_length(walk: _Walk, relative: str, found: Found) -> Skill | Broken:
     """A skill whose first bytes were not plain; where they were not enough, the file is read again."""
     if found.whole or not files.wanted_beyond(found.head):
-        return walk.read.long(found)
+        return walk.read(found)
     try:
         contained = walk.root.links == "contain"
         key, head, whole, _ = files.read_more(walk.folder, relative + _TAIL, walk.limit, contained)

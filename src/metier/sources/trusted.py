@@ -222,9 +222,35 @@ def _grants(skill: Skill) -> Iterator[tuple[Kind, str, str]]:
             value = {inner: one for inner, one in value.items() if inner not in _PROSE}
         if key not in _PROSE and value:
             text = value if isinstance(value, str) else dumps(value, sort_keys=True)
-            yield "quiet" if key in _QUIET else "runs", f"{key}: {text}", _digest("grant", key, text)
+            yield "quiet" if key in _QUIET else "runs", _told(key, value), _digest("grant", key, text)
     if "disallowed-tools" not in skill.extra:
         yield "quiet", "no tool is disallowed", _digest("undenied")
+
+
+def _told(key: str, value: object) -> str:
+    """A part of the frontmatter for a person to read: what is nested has a line for each leaf."""
+    lines = list(_leaves("", value))
+    if len(lines) == 1 and not lines[0][0]:
+        return f"{key}: {value if isinstance(value, str) else lines[0][1]}"
+    return "\n".join((f"{key}:", *(f"{where}: {text}" for where, text in lines)))
+
+
+def _leaves(where: str, value: object) -> Iterator[tuple[str, str]]:
+    if isinstance(value, dict) and value:
+        for key, one in value.items():
+            yield from _leaves(f"{where}.{_plain(key)}" if where else _plain(key), one)
+    elif isinstance(value, list) and any(isinstance(one, dict | list) for one in value):
+        for number, one in enumerate(value, 1):
+            yield from _leaves(f"{where} {number}".strip(), one)
+    elif isinstance(value, list):
+        yield where, ", ".join(text for one in value for _, text in _leaves("", one))
+    else:
+        yield where, _plain(value)
+
+
+def _plain(value: object) -> str:
+    """One line, whatever somebody wrote: a line of their own may not look like one of ours."""
+    return value if isinstance(value, str) and value.isprintable() else dumps(value, ensure_ascii=False)
 
 
 def _content(directory: str, path: str, size: int) -> str:

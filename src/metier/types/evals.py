@@ -53,11 +53,10 @@ class Trigger(NamedTuple):
 
 @dataclass(frozen=True)
 class Suite:
-    """All that a skill is tried with."""
+    """The cases that a skill is tried with."""
 
     skill: str
     cases: tuple[Case, ...] = ()
-    triggers: tuple[Trigger, ...] = ()
     spelling: Spelling = "assertions"
 
 

@@ -118,6 +118,8 @@ class Entry:
     frozen: bool = False
     previous: str = ""
     """The digest before the last update."""
+    edits: Mapping[str, str] = field(default_factory=dict)
+    """The texts of `files` that upstream does not have, where they are small enough for a lock."""
 
 
 @dataclass(frozen=True)
@@ -127,6 +129,7 @@ class Rest:
     provenance: Provenance
     files: Files
     base: Mapping[str, FileMark | None] = field(default_factory=dict)
+    edits: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

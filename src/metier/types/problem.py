@@ -15,7 +15,7 @@ ParseCode: TypeAlias = Literal[
     "missing-description", "description-from-body", "description-too-long", "compatibility-empty",
     "compatibility-too-long", "unknown-field",
 ]  # fmt: skip
-FileCode: TypeAlias = Literal["file-case", "not-a-file", "unreadable", "link-outside", "link-broken"]
+FileCode: TypeAlias = Literal["file-case", "not-a-file", "unreadable", "link-outside", "link-broken", "reader-fault"]
 LintCode: TypeAlias = Literal[
     "hidden-text", "placeholder-hazard", "foreign-construct", "field-typo", "tools-invalid", "stuffed-description",
     "trigger-interference",
@@ -132,6 +132,9 @@ MEANINGS: dict[Code, Meaning] = {
     "file-case": Meaning("warning", "the file is called `{0}`", "rename it to `SKILL.md`"),
     "not-a-file": Meaning("error", "`{0}` is {1}, not a regular file", "replace it by a regular file"),
     "unreadable": Meaning("error", "`{0}` can't be read: {1}", "check its permissions"),
+    "reader-fault": Meaning(
+        "error", "metier failed at reading it ({0})", "this is a fault of metier's: report it with the file"
+    ),
     "link-outside": Meaning(
         "error",
         "`{0}` is a link that leads outside `{1}`",

@@ -47,6 +47,10 @@ class Fault(NamedTuple):
     """Nothing failed: metier knew what was meant."""
 
     @property
+    def meaning(self) -> str:
+        return "it gives a tool another agent's name, which was understood" if self.bridged else KINDS[self.kind]
+
+    @property
     def key(self) -> tuple[str, str, str]:
         """What makes two of them the same."""
         return self.skill, self.kind, self.about

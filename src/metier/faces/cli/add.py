@@ -91,6 +91,10 @@ def _say_names(offer: Offer, known: list[str]) -> None:
                 warn(f"note: the folder is `{target.folder}`, the skill is still called `{clean(skill.name)}`")
                 if skill.name in known:
                     warn(f"note: another skill here has that name, and one is used: `metier why {target.folder}`")
+    twice = [one.name for target in offer.targets for one in target.skills if one.place and one.name in known]
+    if twice and not offer.wish.force:
+        names = ", ".join(f"`{clean(name)}`" for name in twice[:10])
+        warn(f"note: other skills here are called {names} too, and one of each is used: `metier why {clean(twice[0])}`")
 
 
 def _say_nearer(source: str, at: Field, insecure: bool) -> None:

@@ -219,12 +219,14 @@ def _first_time() -> None:
         return
     from ...host.place import here
     from ...sources.bundled import copy_bundled, was_copied
+    from .init import remember
     from .printing import clean, counted, paint, warn
 
     place = here(".")
     if was_copied(place.state):
         return
     done = copy_bundled(place.state)
+    remember(place, done)
     if done.added:
         warn(
             paint(

@@ -100,27 +100,28 @@ def _lines(found: Any) -> Iterator[str]:
         yield f"  {'difference':15} {points(one.delta):>6}  between {points(one.low)} and {points(one.high)} points"
     tone = {"better": "green", "worse": "red", "underpowered": "yellow"}.get(one.verdict if one else "", "bold")
     yield paint(said(found), tone)
-    yield from _failures(found)
+    yield from _checks(found.of("with_skill"), False, "failed")
     if found.undecided:
-        yield paint(f"{counted(found.undecided, 'check')} could not be decided.", "yellow")
+        yield paint(f"{counted(found.undecided, 'check')} could not be decided, and counted for nothing:", "yellow")
+        yield from _checks(found.samples, None, "undecided")
     unused = sum(not one.made.activated for one in found.of("with_skill"))
     if unused:
         yield paint(f"{counted(unused, 'run')} with the skill did not use it.", "yellow")
     yield f"Report: {clean(found.folder)}/report.html"
 
 
-def _failures(found: Any) -> Iterator[str]:
-    """The checks that the skill failed, each once, with how often."""
-    failed: dict[tuple[str, str], list[str]] = {}
-    for sample in found.of("with_skill"):
+def _checks(samples: Any, passed: bool | None, word: str) -> Iterator[str]:
+    """The checks that came out so, each once, with how often and why."""
+    kind: dict[tuple[str, str], list[str]] = {}
+    for sample in samples:
         for one in sample.graded:
-            if one.passed is False:
-                failed.setdefault((sample.case, one.text), []).append(one.evidence)
-    for (case, text), evidence in list(failed.items())[:_SHOWN]:
-        yield f"  {paint('failed', 'red')} {len(evidence)}x  {clean(case)}: {clean(text)}"
+            if one.passed is passed:
+                kind.setdefault((sample.case, one.text), []).append(one.evidence)
+    for (case, text), evidence in list(kind.items())[:_SHOWN]:
+        yield f"  {paint(word, 'red')} {len(evidence)}x  {clean(case)}: {clean(text)}"
         yield paint(f"         {clean(evidence[0])}", "dim")
-    if len(failed) > _SHOWN:
-        yield f"  and {len(failed) - _SHOWN} more"
+    if len(kind) > _SHOWN:
+        yield f"  and {len(kind) - _SHOWN} more"
 
 
 def _triggers(context: Context, name: str, as_json: bool, given: dict[str, Any]) -> int:

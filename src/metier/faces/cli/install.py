@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from difflib import get_close_matches
-from typing import NoReturn
 
 import click
 
@@ -49,17 +48,16 @@ def install(
         raise BadRequest(f"Skill '{skill.name}' has no install specifications", "its author named none")
     means = means_of(library)
     found = recipes.options(skill.install, means, skill.settings_key)
-    if as_json and dry_run:
-        say_json(_document(skill, found, means, _pick(skill, found, id, strict=False)))
+    if dry_run:
+        _dry(skill, found, means, _pick(skill, found, id, strict=False), as_json)
         return
     chosen = _pick(skill, found, id)
     if chosen is None or chosen.plan is None:
         _list(skill, found, means, as_json)
+        raise BadRequest("there are several ways to install it", f"choose one: metier install {skill.name} ID")
     plan = chosen.plan
     if not as_json:
         _show(plan)
-    if dry_run:
-        return
     if state_of(verdict) in ("untrusted", "unapproved"):
         raise Refused(
             f"`{skill.name}` is {state_of(verdict)}: nothing is installed for it", "trust or approve it first"
@@ -105,20 +103,29 @@ def _pick(skill: Skill, found: Sequence[Option], id: str | None, strict: bool = 
     return usable[0] if len(usable) == 1 else None
 
 
-def _list(skill: Skill, found: Sequence[Option], means: recipes.Means, as_json: bool) -> NoReturn:
+def _dry(skill: Skill, found: Sequence[Option], means: recipes.Means, chosen: Option | None, as_json: bool) -> None:
+    """What would be done: the plan, or every option where none is chosen or can be carried out here."""
+    if as_json:
+        say_json(_document(skill, found, means, chosen))
+    elif chosen is not None and chosen.plan is not None:
+        _show(chosen.plan)
+    else:
+        _list(skill, [chosen] if chosen is not None else found, means, as_json)
+
+
+def _list(skill: Skill, found: Sequence[Option], means: recipes.Means, as_json: bool) -> None:
     """The options, one of which has to be chosen."""
     if as_json:
         say_json(_document(skill, found, means, None))
-    else:
-        best = recipes.preferred(found, means)
-        rows = []
-        for option in found:
-            what = " ".join(option.plan.argv) or option.plan.url if option.plan else option.refusal
-            mark = "recommended" if option is best else "" if option.plan else "not here"
-            rows.append((clean(option.recipe.id), mark, clean(what)))
-        for line in columns(rows, last_cut=False):
-            say(line)
-    raise BadRequest("there are several ways to install it", f"choose one: metier install {skill.name} ID")
+        return
+    best = recipes.preferred(found, means)
+    rows = []
+    for option in found:
+        what = " ".join(option.plan.argv) or option.plan.url if option.plan else option.refusal
+        mark = "recommended" if option is best else "" if option.plan else "not here"
+        rows.append((clean(option.recipe.id), mark, clean(what)))
+    for line in columns(rows, last_cut=False):
+        say(line)
 
 
 def _show(plan: Plan) -> None:

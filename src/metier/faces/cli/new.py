@@ -11,11 +11,12 @@ from ...host.place import here
 from ...parse.check import check, name_fault
 from ...parse.mend import quoted
 from ...runtime import open as open_library
+from ...runtime.changing import written
 from ...sources.trusted import add_skills, record_of
 from ...types.errors import BadRequest
 from ...types.place import Place
 from .app import Context
-from .printing import clean, say, say_json
+from .printing import clean, say, say_json, warn
 
 _BODY = """# {title}
 
@@ -68,6 +69,7 @@ def new(
     path = f"{root}/{name}/SKILL.md"
     _write(place, root, f"{name}/SKILL.md", text)
     _keep_trusted(place, path)
+    written(place, root, [name], "add", "by `metier new`", lambda text: warn(f"note: {clean(text)}"))
     if as_json:
         say_json({"path": path})
         return

@@ -11,7 +11,7 @@ import click
 from ...improve import store
 from ...improve.texts import patch_of
 from ...types.errors import BadRequest
-from ...types.proposal import KINDS, Proposal
+from ...types.proposal import Proposal
 from . import naming
 from .app import Context
 from .printing import clean, clean_path, columns, paint, say, say_json
@@ -55,7 +55,7 @@ def as_dict(one: Proposal) -> dict[str, object]:
         "at": one.at,
         "how": one.how,
         "what": list(one.what),
-        "because": [{**fault._asdict(), "meaning": KINDS[fault.kind]} for fault in one.because],
+        "because": [{**fault._asdict(), "meaning": fault.meaning} for fault in one.because],
         "checks": [gate._asdict() for gate in one.gates],
         "patch": patch_of(one.before, one.after),
         "rev": one.rev,
@@ -72,7 +72,7 @@ def lines_of(one: Proposal) -> Iterator[str]:
         yield f"  {clean(what)}"
     for fault in one.because:
         where = f" (run {clean(fault.run)}, {fault.times}×)" if fault.run else ""
-        yield f"  because: {KINDS[fault.kind]}: {clean(fault.about)}{where}"
+        yield f"  because: {fault.meaning}: {clean(fault.about)}{where}"
     for gate in one.gates:
         yield f"  {paint(f'{gate.says:6}', _SAYS[gate.says])} {gate.name}" + (
             f": {clean(gate.words)}" if gate.words else ""

@@ -67,8 +67,8 @@ def _funnel(found: Funnel, as_json: bool) -> None:
         say_json({**found._asdict(), "recall": {engine: dict(one) for engine, one in found.recall.items()}})
         return
     by = ", ".join(f"{who} {count}" for who, count in sorted(found.by.items()))
-    say(f"{counted(found.turns, 'turn')}")
-    say(f"  {found.shown} with skills shown")
+    say(f"{counted(found.turns, 'turn')}, one with several skills counted once for each")
+    say(f"  {found.shown} with skills shown, in the catalog or suggested for the request")
     say(f"  {found.activated} with one activated" + (f" ({by})" if by else ""))
     say(f"    {found.used} used, {found.abandoned} abandoned, {found.finished} used and finished")
     for rank, count in sorted(found.ranks.items()):

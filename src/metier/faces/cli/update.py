@@ -7,6 +7,7 @@ import sys
 import click
 
 from ...install import cleaning, news, place, updating
+from ...install.edits import left_out
 from ...install.place import Change
 from ...install.updating import Proposal
 from ...runtime.installing import nearby, scanner, trust_placed
@@ -14,7 +15,7 @@ from ...types.errors import BadRequest, HostError, MetierError, Refused, Unknown
 from .app import Context, skill_names
 from .approval import can_ask, power_lines, refuse_dangers, settle, show_findings, skill_dict
 from .grounds import Field, fields, outfit, where, wish
-from .printing import clean, clean_path, columns, counted, paint, say, say_json, warn
+from .printing import arrow, clean, clean_path, columns, counted, paint, say, say_json, warn
 from .progress import Bar
 
 
@@ -143,6 +144,11 @@ def _report(folder: str, one: Proposal | None, done: Change | None) -> None:
     elif done is not None:
         commit = one.target.provenance.commit
         say(f"Updated {clean(folder)}" + (f" to {commit[:12]}" if commit else ""))
+        alone = [path for skill in done.skills.values() for path in left_out(skill)]
+        alone += [path for rest in done.folders.values() for path in left_out(rest)]
+        if alone:
+            files = ", ".join(map(clean_path, alone[:5]))
+            say("  " + arrow(f"the lock can't hold your {files}: whoever shares the lock has to share that file too"))
 
 
 def _document(folder: str, one: Proposal | None, done: Change | None) -> dict[str, object]:

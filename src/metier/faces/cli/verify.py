@@ -9,6 +9,7 @@ from ...install import adding, compare, keeping, place, removing, syncing
 from ...install.inspect import inspect
 from ...install.lockfile import BadLock, foreign_digest, read_foreign
 from ...install.place import Ground
+from ...install.syncing import Synced
 from ...runtime.installing import nearby, scanner, trust_placed
 from ...types.errors import BadRequest, MetierError, Refused, UnknownSkill
 from ...types.installed import Lock
@@ -16,7 +17,7 @@ from ...types.problem import Problem
 from .app import Context, skill_names
 from .approval import ask, can_ask, power_lines, refuse_dangers, settle, show_findings, show_target, waiting
 from .grounds import Field, field, fields, is_named, outfit, where, wish
-from .printing import arrow, clean, clean_path, counted, paint, say, say_json
+from .printing import arrow, clean, clean_path, counted, paint, say, say_json, warn
 from .progress import Bar
 
 
@@ -94,10 +95,16 @@ def freeze(
     for at, wanted in (meant or {here[0]: []}).items():
         place.recover(at.ground)
         done = keeping.freeze(at.ground, wanted, at.dialect, not off)
-        trust_placed(at.place, at.ground, done)
-        found.append({"root": at.ground.root, "frozen": not off, "skills": list(done)})
+        odd = [one for one in keeping.verify(at.ground, place.read_lock(at.ground)) if one.skill in done]
+        trust_placed(at.place, at.ground, [key for key in done if key not in {one.skill for one in odd}])
+        changed = [{"skill": one.skill, "path": one.path, "how": one.how} for one in odd]
+        found.append({"root": at.ground.root, "frozen": not off, "skills": list(done), "changed": changed})
         if not as_json:
             say(f"{'No longer frozen' if off else 'Frozen'}: {', '.join(map(clean, done)) or 'nothing is there'}")
+            for one in odd:
+                say(f"  {clean_path(f'{one.skill}/{one.path}')}: {paint(one.how, 'red')} while it was frozen")
+            for key in dict.fromkeys(one.skill for one in odd):
+                say("  " + arrow(f"nobody has agreed to that: `metier approve {clean(key)}` does"))
     if as_json:
         say_json(found[0] if len(found) == 1 else found)
 
@@ -153,9 +160,9 @@ def approve(context: Context, name: str, yes: bool, as_json: bool, user: bool, i
 @click.option("--allow-insecure", is_flag=True, help="Also http, git and file addresses.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document.")
 @where
-@click.pass_obj
+@click.pass_context
 def sync(
-    context: Context,
+    context: click.Context,
     source: str | None,
     force: bool,
     yes: bool,
@@ -167,28 +174,48 @@ def sync(
 ) -> None:
     """Make skills what the lock says, to the commit and the byte; for teams and for CI.
 
-    What you edited here is not replaced unless you say --force.
+    What you edited here is not replaced unless you say --force.  A skill that can't be had stops none of the others.
     """
-    done: list[tuple[str, str, str]] = []
+    done: list[tuple[str, Synced]] = []
     if source is not None:
-        at = field(context, user, in_project, profile)
-        done = [(at.ground.root, *one) for one in _foreign(at, source, yes, allow_insecure, as_json)]
+        at = field(context.obj, user, in_project, profile)
+        done = [(at.ground.root, one) for one in _foreign(at, source, yes, allow_insecure, as_json)]
     else:
-        for at in fields(context, user, in_project, profile):
+        for at in fields(context.obj, user, in_project, profile):
             with Bar("sync") as bar:
                 asked = wish("", at, force=force)
                 found = syncing.synchronise(asked, outfit(at.place, bar, allow_insecure), waiting)
-                done += [(at.ground.root, *one) for one in found]
+                done += [(at.ground.root, one) for one in found]
     if as_json:
-        say_json([{"root": root, "folder": name, "state": state} for root, name, state in done])
+        say_json([{"root": root} | _synced_dict(one) for root, one in done])
+    else:
+        for _, one in done:
+            _say_synced(one)
+        if not done:
+            say("The lock names nothing that came from elsewhere.")
+    context.exit(next((one.fault.exit_code for _, one in done if one.fault), 0))
+
+
+def _synced_dict(one: Synced) -> dict[str, object]:
+    found: dict[str, object] = {"folder": one.folder, "state": one.state}
+    if one.fault:
+        found |= {"error": one.fault.message, "hint": one.fault.hint}
+    return found | ({"without": list(one.without)} if one.without else {})
+
+
+def _say_synced(one: Synced) -> None:
+    if one.fault:
+        warn(f"error: {clean(one.folder)}: {clean(one.fault.message)}")
+        if one.fault.hint:
+            warn(f"hint: {clean(one.fault.hint)}")
         return
-    for _, name, state in done:
-        say(f"{clean(name)}: {state}")
-    if not done:
-        say("The lock names nothing that came from elsewhere.")
+    say(f"{clean(one.folder)}: {one.state}")
+    if one.without:
+        files = ", ".join(map(clean_path, one.without[:5]))
+        say("  " + arrow(f"{files} is upstream's: the edited text is not here; the lock says so now"))
 
 
-def _foreign(at: Field, source: str, yes: bool, insecure: bool, quiet: bool) -> list[tuple[str, str]]:
+def _foreign(at: Field, source: str, yes: bool, insecure: bool, quiet: bool) -> list[Synced]:
     """Install what another program's lock names, and check its hash where it gives one."""
     file = paths.absolute(source, at.place.cwd, at.place.home)
     text = paths.read_text_file(file, 16_777_216)
@@ -202,7 +229,7 @@ def _foreign(at: Field, source: str, yes: bool, insecure: bool, quiet: bool) -> 
     done = []
     for one in named:
         if paths.exists(f"{at.ground.root}/{one.name}"):
-            done.append((one.name, "unchanged"))
+            done.append(Synced(one.name, "unchanged"))
             continue
         base = outfit(at.place, None, insecure)
         asked = wish(one.spec, at, scanner(at.place), skills=(one.name,), nearby=known)
@@ -218,7 +245,7 @@ def _foreign(at: Field, source: str, yes: bool, insecure: bool, quiet: bool) -> 
         except MetierError as error:
             raise type(error)(f"{one.name}: {error.message}", error.hint) from error
         trust_placed(at.place, at.ground, [key for change in changes for key in change.skills])
-        done.append((one.name, "placed"))
+        done.append(Synced(one.name, "placed"))
     return done
 
 
