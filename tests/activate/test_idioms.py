@@ -201,7 +201,7 @@ MODEL = [
     ("git log x$1", False), ("x=$1; git log $x", True), ('x=$1; git log -- "$x"', False), ("echo $1", False),
     ("for f in $ARGUMENTS; do git log $f; done", True), ("for f in $ARGUMENTS; do git log -- $f; done", False),
     ('[ -n "$1" ] && echo yes', False), ("case $1 in -x) echo x;; esac", False), ("X=$1 printenv X", False),
-    ("echo $1 | xargs git log", True), ("echo $1 | xargs git log --", False), ("git log --grep=$1", False),
+    ("echo $1 | xargs git log --", False), ("git log --grep=$1", False), ('x="$1"; git log ${x}', True),
     ("python3 x.py $1", True), ("python3 x.py -- $1", False),
 ]  # fmt: skip
 
@@ -212,6 +212,65 @@ def test_an_option_from_a_model_or_a_schedule_needs_the_authors_two_dashes(comma
     assert bool(refusal(command, ("--output=x",), by="model")) is refused
     assert bool(refusal(command, ("--output=x",), by="schedule")) is refused
     assert refusal(command, ("plain",), by="model") == ""
+
+
+DERIVED = [
+    ("BRANCH=\"$1\"; git fetch . \"${BRANCH#origin/}\"", "origin/--upload-pack=touch pwned;"),
+    ("git fetch . \"$(basename \"$1\")\"", "x/--upload-pack=touch pwned;"),
+    ('x=$1; git fetch . "${x##*/}"', "a/b/--upload-pack=pwn"), ('x=$1; git fetch . "${x#*/}"', "a/--upload-pack=./pwn/x"),
+    ('x=$1; git fetch . "${x%b}"', "--upload-pack=./pwnb"), ('x=$1; git fetch . "${x#??}"', "ab--upload-pack=./pwn"),
+    ('x=$1; git fetch . "${x#a*}"', "ab--upload-pack=./pwn"), ('x=$1; git fetch . "${x:2}"', "ab--upload-pack=./pwn"),
+    ("x=$1; git fetch . ${x#a}", "ab --upload-pack=./pwn"),
+    ("printf '%s\\n' \"$1\" | while read -r l; do git fetch . \"$l\"; done", "\n--upload-pack=touch pwned;"),
+    ("for f in $1; do git fetch . $f; done", "a\n--upload-pack=./pwn"),
+    ("IFS=,; for f in $1; do git fetch . $f; done", "a,--upload-pack=./pwn"),
+    ("x=\"$1\"; git fetch . $x", "main --upload-pack=./pwn"), ("x=\"$1\"; git fetch . $x", "*"),
+    ("x=$1; x=$(cat list); git fetch . \"$x\"", "main"), ("x=$1; read -r x < list; git fetch . \"$x\"", "main"),
+    ("x=$1; . ./lib.sh; git fetch . \"$x\"", "main"), ("x=$1; : ${x:=--all}; git fetch . \"${x/a/b}\"", "main"),
+    ("git grep hi $(echo \"$1\" | tr , ' ')", "x,-O./pwn"), ("echo \"$1\" | xargs git grep hi", "\"-O./pwn\""),
+    ("find $(echo \"$1\" | tr , ' ')", ".,-exec,touch,pwned,;"), ("echo \"$1\" | xargs find", ". \"-exec\" touch pwned \";\""),
+    ("echo \"$1\" | xargs find --", ". \\-exec touch pwned \\;"), ("find -- $1 -name x", "-delete"),
+    ("find . -maxdepth 0 -exec git fetch . $1 \\;", "--upload-pack=touch pwned;"), ("install $1 a b", "--strip-prog=./pwn"),
+    ("cat $1 | xargs tar cf o.tar", "list"), ("sort \"$(cat $1)\"", "list"), ("make \"$(cat $1)\"", "list"),
+    ("make -- \"$(cat $1)\"", "list"), ("make T=$(cat $1)", "list"), ("x=$(cat $1); npm test \"$x\"", "list"),
+    ("man $1", "--config=x"), ("curl $1 https://example.com", "--engine=./x.so"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("command", "value"), DERIVED)
+def test_what_the_shell_makes_of_an_argument_is_no_option_that_runs_something(command: str, value: str, tmp_path: Path):
+    assert refusal(command, (value,), by="model")
+    assert refusal(command, (value,))
+    ran(command, (value,), Runner(tmp_path, "bash"))
+    assert not (tmp_path / "pwned").exists()
+
+
+SURE = [
+    "x=\"$1\"; git fetch . $x", "x=$1; git log \"${x}\"..HEAD", "FILE=$1; echo \"FILE: $FILE\"; git log \"$FILE\"",
+    "for f in $ARGUMENTS; do git blame \"$f\"; done", "git fetch . -- \"$(basename \"$1\")\"",
+    "git diff $(git merge-base main $1) --stat", "git log -\"$(git ls-files $1 | wc -l)\"", "git log $(git rev-parse --verify $1)",
+    "git ls-files $1 | xargs wc -l", "rg -l $1 | xargs cat", "git diff --name-only $1 | xargs -I{} git log -1 --format=%s -- {}",
+    "x=$(basename \"$1\"); grep -rn \"$x\" src", "find src -name $1 -exec git log -1 {} \\;", "ls $1 | xargs awk '{ print }'",
+    'BRANCH="$1"; git fetch . "${BRANCH#origin/}"', 'x="$1"; git log "${x##*/}" -1', 'x="$1"; git log "${x%.md}"',
+    "name=$(basename $1); cat \"docs/$name\"", "x=$1; git log \"${x:-main}\" -- a || git log \"$x\"",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("command", SURE)
+def test_what_is_known_to_be_no_option_is_taken_from_anyone(command: str):
+    assert refusal(command, ("main",), by="model") == ""
+    assert refusal(command, ("docs/x-1.md",)) == ""
+
+
+def test_a_person_may_give_a_program_that_runs_nothing_what_the_shell_works_out():
+    for command in (
+        'git log "$(cat $1)"',
+        'x=$(cat $1); ./scripts/x.sh "$x"',
+        "cat $1 | xargs rm",
+        "echo $1 | xargs git log",
+    ):
+        assert refusal(command, ("list",)) == ""
+        assert "write `--` before it" in refusal(command, ("list",), by="model")
 
 
 def test_a_second_word_behind_an_option_may_be_a_name():

@@ -189,3 +189,31 @@ def test_a_folder_that_a_shell_would_misread_is_passed_like_an_argument():
     run = Runner()
     activated(block("ls ${CLAUDE_SKILL_DIR}/x"), "", "claude", run, variables={"CLAUDE_SKILL_DIR": "/a b/$(c)"})
     assert run.runs == [('ls "${METIER_ARG_1}"/x\n', {"METIER_ARG_1": "/a b/$(c)"})]
+
+
+OWN = [
+    "bash scripts/x.sh $1",
+    "sh -e ./scripts/x.sh",
+    "./scripts/x.sh $1",
+    "timeout 5 python3 -u scripts/x.sh",
+    ". scripts/x.sh; echo $1",
+]
+
+
+@pytest.mark.parametrize("command", OWN)
+def test_a_script_of_the_skills_is_written_with_the_skills_folder(command: str):
+    def text(dialect: str, cwd: str, has: str = "scripts/x.sh") -> str:
+        made = skill("s", at=origin(dialect))
+        runner = Runner()
+        render(
+            made,
+            f"!`{command}`",
+            Call("s", "main", "user", cwd or made.directory),
+            Terms(runner, has=lambda path: path == has),
+        )
+        return "".join(source for source, _ in runner.runs)
+
+    assert text("umbra", "/work") == ""
+    assert text("umbra", "/work", "scripts/y.sh") != ""
+    assert text("umbra", "") != ""
+    assert text("agentmd", "/work") != ""

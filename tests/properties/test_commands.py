@@ -64,6 +64,9 @@ class Bench:
         shutil.rmtree(self.work, ignore_errors=True)
         self.work.mkdir()
         (self.work / "file").write_text("one\ntwo\n")
+        for part in ("objects", "refs"):
+            (self.work / ".git" / part).mkdir(parents=True)
+        (self.work / ".git" / "HEAD").write_text("ref: refs/heads/main\n")
 
     def with_(self, shell: str, kept: list[Ran] | None = None) -> Run:
         """Runs commands with that shell, and keeps how they ended."""
@@ -114,7 +117,8 @@ NAMES = st.sampled_from(
      "file", "--", "-", "-c", "-e", "-f", "-s", "in", "for i in", "do", "done", "if", "then", "else", "fi", "case",
      "esac", "a)", "*)", "{", "}", "!", "EOF", "mapfile", "source", ".", "/dev/stdin", "printf -v", "cd",
      "tee x", "cp", "mv x", "ln -s", "./x", "bash x", "make", "make -f", "$SHELL", "/bin/?h", "{sh,}", "sed s/a/b/e", "sed 1e", "nice",
-     "awk '{print|\"sh\"}'", "awk '{system($0)}'", "read -r PATH", "for PATH in", "printf -v PATH", "PATH=", "find . -exec", "git -C"],
+     "awk '{print|\"sh\"}'", "awk '{system($0)}'", "read -r PATH", "for PATH in", "printf -v PATH", "PATH=", "find . -exec", "git -C", "git fetch .", "git grep x",
+     "xargs git fetch .", "xargs find", "basename", "sort -o x", "uniq - x", "bash < x", "y=$x", "IFS=,", "--", "> x.txt", "bash < x.txt"],
 )  # fmt: skip
 GLUE = st.sampled_from(
     [" ", " ", " ", " ", " ", "\n", ";", "; ", " | ", " && ", " || ", " & ", "|&", "(", ")", "$(", ")", '"', "'", "`", "\\",
@@ -144,7 +148,8 @@ HOSTILE = st.sampled_from(
      "{pwn,}", "*", "?", "~", "-", "--", "", " ", "x y", "$x", "${x}", "$1", "$((pwn))", "!pwn", "#pwn", "<(pwn)", ">pwned",
      "(pwn)", "{ pwn; }", "PATH=.", "x=pwn", "x() { pwn; }", "alias x=pwn", "1e pwn", "system(\"pwn\")", "BEGIN{system(\"pwn\")}",
      "exec('pwn')", "([0]=$(pwn))", "[$(pwn)]=1", "a\tb", "\u2028pwn", "é", "\u202e", "%s", "%n", "sh", "bash", "then", "esac",
-     ")", "))", "}", "]]", "\x1b[0m", "$'\\x70wn'", "-Ipwn", "--checkpoint-action=exec=pwn", "git", "-ipwn", "\r", "\x7f"],
+     ")", "))", "}", "]]", "\x1b[0m", "$'\\x70wn'", "-Ipwn", "--checkpoint-action=exec=pwn", "git", "-ipwn", "\r", "\x7f",
+     "--upload-pack=pwn", "x --upload-pack=pwn", "a/--upload-pack=pwn", "-Opwn", ". -exec pwn ;", "x,-Opwn", "--upload-pack=pwn;x", "5"],
 )  # fmt: skip
 VALUES = st.lists(st.one_of(HOSTILE, HOSTILE, st.text(max_size=8)), min_size=0, max_size=4).map(tuple)
 
@@ -164,6 +169,11 @@ VALUES = st.lists(st.one_of(HOSTILE, HOSTILE, st.text(max_size=8)), min_size=0, 
 @example("echo $1 | /bin/?h", ("pwn",), "model")
 @example("echo $1 | bash //dev/stdin", ("pwn",), "model")
 @example("echo $1 | {sh,}", ("pwn",), "model")
+@example('x="$1"; git fetch . $x', ("main --upload-pack=pwn",), "user")
+@example('x="$1"; git fetch . "${x#a/}"', ("a/--upload-pack=pwn",), "user")
+@example("echo $1 | xargs find", (". -exec pwn ;",), "user")
+@example("echo $1 | sort -o x; bash x", ("pwn",), "user")
+@example("echo $1 > x.txt; bash < x.txt", ("pwn",), "user")
 @example('echo "$(case x in *) echo "$1";; esac)"', ("$(pwn)",), "user")
 def test_no_command_runs_that_the_author_did_not_write(bench: Bench, command: str, values: tuple[str, ...], by: By):
     assume("\0" not in "".join(values))

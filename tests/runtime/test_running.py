@@ -238,6 +238,32 @@ def test_a_command_that_is_not_there_is_an_error_in_the_text_and_the_skill_still
     assert away == "Before [shell error: it is gone] after."
 
 
+def test_a_script_that_the_skill_has_is_never_taken_from_the_project(world: World):
+    folder = world.home / ".umbra" / "skills" / "s"
+    body = "\n".join(
+        f"!`{command}`"
+        for command in (
+            'bash scripts/run.sh "$1"',
+            "./scripts/run.sh",
+            'bash "${SKILL_DIR}/scripts/run.sh" $1',
+            "sh only.sh",
+        )
+    )
+    write_skill(folder, body=f"{body}\n")
+    for file, says in ((folder / "scripts/run.sh", "the skill"), (world.project / "scripts/run.sh", "the project")):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(f"#!/bin/sh\necho {says}\n")
+    (world.project / "only.sh").write_text("echo the project alone\n")
+
+    first, second, third, fourth = rendered(configured(world, "")).split("\n")
+
+    for refused in (first, second):
+        assert "`scripts/run.sh` would be a file of the project" in refused
+        assert "`${SKILL_DIR}/scripts/run.sh`" in refused
+    assert third == "the skill"
+    assert fourth == "the project alone"
+
+
 def test_what_is_compiled_beside_a_script_does_not_run_in_its_place(world: World):
     library = library_with(world)
     scripts = world.home / "skills/s/scripts"

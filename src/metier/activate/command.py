@@ -39,6 +39,7 @@ class _Line:
         self.piped = piped
         self.fed = False
         self.documents: list[int] = []
+        self.files: list[str] = []
 
     def add(self, word: Word, written: Sequence[Atom]) -> None:
         self.words.append(word)
@@ -103,7 +104,8 @@ class _Reader(Words):
 
     def finish(self, line: _Line, joined: bool = False) -> None:
         if line.words:
-            self.commands.append(Simple(tuple(line.words), line.piped, line.fed, joined, tuple(line.documents)))
+            fed = tuple(line.documents), tuple(line.files)
+            self.commands.append(Simple(tuple(line.words), line.piped, line.fed, joined, *fed))
 
     def operator(self, line: _Line, patterns: list[bool]) -> _Line:
         """`;`, `&`, `|`, brackets and line ends: the command before them is over."""
@@ -177,6 +179,7 @@ class _Reader(Words):
         elif text in ("<", "<<<", "<&", "<>"):
             self.pours = self.pours or target.tainted
             line.fed = text in ("<", "<<<") and not target.tainted and number in ("", "0")
+            line.files += [target.text] if text in ("<", "<>") else []
         else:
             self.written += (target.text, target.text.removeprefix("./"), f"./{target.text}")
 
@@ -206,7 +209,7 @@ class _Reader(Words):
             elif atom == "`":
                 raise Unreadable("it has backticks in it; write `$(…)`")
             else:
-                text.append(self.dollar(True))
+                text.append(self.dollar(True, holes))
         if self.at > stop:
             raise Unreadable("a here-document ends in the midst of a command")
         while self.at < len(self.atoms) and self.peek() != "\n":

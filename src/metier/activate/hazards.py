@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 
 from .known import check_known, check_name
 from .lexicon import HOLE, SETTING, UNKNOWN, Read, Simple, Unreadable, Word
+from .options import check_options
 from .places import check_places
 from .programs import (
     NEVER,
@@ -22,7 +23,6 @@ from .programs import (
     effective,
     git_command,
     name_of,
-    runs_option,
     stands_alone,
     starts,
 )
@@ -33,8 +33,6 @@ _NAMES = frozenset(
 """Builtins that take the name of a variable, and run what stands between its brackets."""
 _DECLARES = frozenset({"declare", "typeset", "local", "export", "readonly"})
 _TESTS = frozenset({"[", "test"})
-_NO_OPTIONS = frozenset({"[", "[[", "test", "echo", ":", "true", "false", "for", "select", "case", "set", "printf"})
-"""What has no options that matter, or is looked at by itself."""
 _ORDERS = frozenset({"-eq", "-ne", "-lt", "-le", "-gt", "-ge", "-v", "-R"})
 _BETWEEN = frozenset({"=", "==", "!=", "-nt", "-ot", "-ef", "-a", "-o"}) | _ORDERS - {"-v", "-R"}
 _CODE_FIRST = frozenset({"awk", "gawk", "mawk", "nawk", "sed", "gsed"})
@@ -52,6 +50,7 @@ _LONG_CODE = (
 )
 _ORDERS_OF = {"deno": ("run", "eval"), "bun": ("run", "x")}
 """Words before the program, in a few of them."""
+_number = re.compile("[0-9]{1,9}")
 _unary = re.compile(r"-[a-zA-Z]")
 _plain = re.compile(r"[\w. ,:/@+-]*")
 _input = re.compile(r"-|(?:.*/)?/*(?:dev|proc)/.*")
@@ -66,19 +65,31 @@ def check(found: Read, by_user: bool) -> None:
     moved = tests = False
     for command in found.commands:
         check_settings(command.words)
-        words = effective(command.words)
+        words = _with_numbers(effective(command.words))
         if not words:
             continue
         _check_program(words, found, moved)
-        _check_options(words, found, by_user)
+        check_options(words, found, by_user)
         moved = moved or (name_of(words[0]) in ("cd", "pushd") and any(word.tainted for word in words))
         for place in starts(words):
             _check_words(words[place:], command, found)
         check_name(words[0])
         begun, tests = tests, (tests or words[0].text == "[[") and words[-1].text != "]]"
         if not begun and (any(word.tainted for word in words) or (found.pours and not command.fed)):
-            check_known(words, found.functions)
+            check_known(words, found.functions, by_user)
     check_places(found)
+
+
+def _with_numbers(words: Sequence[Word]) -> Sequence[Word]:
+    """The words of a command; in the author's code for sed and awk, an argument that is a number is one."""
+    if not words or base_of(name_of(words[0])) not in _CODE_FIRST:
+        return words
+    return [
+        Word(word.text.replace(HOLE, "1"))
+        if word.text.strip(HOLE) and word.holes and all(map(_number.fullmatch, (hole.whole for hole in word.holes)))
+        else word
+        for word in words
+    ]
 
 
 def names_of(found: Sequence[Simple]) -> Iterator[tuple[str, ...]]:
@@ -137,27 +148,6 @@ def _check_program(words: Sequence[Word], found: Read, moved: bool) -> None:
         raise Unreadable(f"`{name}` reads what it is given as commands")
     if first.text in found.written or (moved and "/" in first.text and not first.text.startswith("/")):
         raise Unreadable("an argument may be in the program to run")
-
-
-def _check_options(words: Sequence[Word], found: Read, by_user: bool) -> None:
-    """A value that begins with `-` is an option; only a person may have typed one, or the author wrote `--`."""
-    name = name_of(words[0])
-    program = f"git {git_command(words)}" if name == "git" else name
-    for place, word in enumerate(words[1:], 1):
-        if word.text == "--" and name != "env":
-            return
-        if not word.tainted:
-            continue
-        if runs_option(words[place - 1].text, program) or (not word.leads and runs_option(word.text, program)):
-            raise Unreadable(f"`{program} {words[place - 1].text.lstrip(HOLE)}` would run an argument")
-        if not word.leads or name in _NO_OPTIONS:
-            continue
-        values = found.taken if UNKNOWN in word.text or not word.holes else word.holes
-        options = [one for value in values for one in (value.whole, *value.words) if one.startswith("-")]
-        if any(runs_option(option, program) for option in options) or (options and name in ("make", "gmake")):
-            raise Unreadable(f"an argument is an option that makes `{program}` run something")
-        if options and not by_user:
-            raise Unreadable("an argument begins with `-` and would be an option; write `--` before it")
 
 
 def _check_words(words: Sequence[Word], command: Simple, found: Read) -> None:

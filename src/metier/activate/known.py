@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
-from .lexicon import ENVIRON, UNKNOWN, Unreadable, Word
+from .lexicon import ENVIRON, HINT, UNKNOWN, Unreadable, Word
 from .programs import PLAIN, READERS, SHELLS, base_of, effective, git_command, name_of
 from .scripts import check_code
 
@@ -22,7 +22,7 @@ DATA = (PLAIN - {"gh"}) | frozenset(
         "free", "host", "dig", "nslookup", "ping", "getent", "uuidgen", "mktemp", "rmdir", "gzip", "gunzip", "zcat",
         "bzip2", "bunzip2", "bzcat", "xz", "unxz", "xzcat", "zstd", "zstdcat", "tar", "zip", "unzip", "zipinfo",
         "yq", "xq", "dasel", "tokei", "scc", "shellcheck", "yamllint", "ruff",
-        "black", "ffprobe", "pdftotext", "pdfinfo", "lsof", "json.tool",
+        "black", "ffprobe", "pdftotext", "pdfinfo", "lsof", "json.tool", "journalctl",
         "true", "tput", "look", "ggrep", "gdate", "gstat", "ghead", "gtail", "gsort", "bat", "batcat", "eza",
     }
 )  # fmt: skip
@@ -45,7 +45,7 @@ _SCRIPTS = frozenset({"test", "t", "start", "run", "run-script", "view", "info",
 _PACKAGES = _SCRIPTS | {"outdated", "explain", "audit", "docs"}
 BUILDS: dict[str, frozenset[str]] = {
     "npm": _PACKAGES, "pnpm": _PACKAGES, "yarn": _PACKAGES,
-    "cargo": frozenset({"test", "build", "check", "clippy", "doc", "search", "tree", "metadata", "info"}),
+    "cargo": frozenset({"test", "build", "check", "clippy", "doc", "search", "tree", "metadata", "info", "run"}),
     "gh": frozenset(
         {"pr", "issue", "repo", "run", "release", "search", "api", "label", "workflow", "gist", "status", "project"}
     ),
@@ -55,10 +55,25 @@ BUILDS: dict[str, frozenset[str]] = {
     "podman": frozenset({"ps", "images", "inspect", "logs", "stats", "top", "port", "version", "info", "history"}),
     "kubectl": frozenset({"get", "describe", "logs", "top", "explain", "version", "api-resources"}),
     "helm": frozenset({"list", "status", "history", "get", "search"}),
+    "systemctl": frozenset({"status", "is-active", "is-enabled", "show", "list-units"}),
     "go": frozenset({"doc", "version"}), "pip": frozenset({"show", "index", "list", "freeze"}),
     "brew": frozenset({"info", "list", "search", "desc"}),
 }  # fmt: skip
 """What these are told to do by their first word, where an argument behind it is data."""
+_CHECKS = frozenset(
+    {
+        "pytest", "py.test", "unittest", "coverage", "mypy", "pyright", "flake8", "pylint", "bandit", "isort", "radon",
+        "eslint", "tsc", "jest", "vitest", "mocha", "playwright", "prettier", "biome", "stylelint", "rspec", "rubocop",
+        "phpunit", "golangci-lint", "gofmt", "rustfmt",
+    }
+)  # fmt: skip
+_TYPED: dict[str, frozenset[str]] = {
+    "go": frozenset({"test", "build", "vet", "list"}), "npm": frozenset({"run", "run-script"}),
+    "pnpm": frozenset({"run"}), "yarn": frozenset({"run"}), "deno": frozenset({"test", "check", "lint"}),
+    "bun": frozenset({"test"}), "dotnet": frozenset({"test", "build"}), "swift": frozenset({"test", "build"}),
+}  # fmt: skip
+"""What runs the project's own code, or its settings: a person who typed an argument may choose which, nobody else."""
+_FETCHES = frozenset({"install", "i", "add", "dlx", "create", "init", "ci", "update", "upgrade", "get"})
 _AFTER = {"pytest": ("-k", "-m"), "go": ("-run", "-bench")}
 """The options whose value may be an argument, where an operand would choose code."""
 _NAMES_FIRST = ("-n", "--namespace", "--context", "-R", "--repo")
@@ -94,15 +109,15 @@ def is_script(word: Word) -> bool:
     return not _SYSTEM.match(text) and ".." not in text.split("/")[1:]
 
 
-def check_known(words: Sequence[Word], functions: Sequence[str]) -> None:
+def check_known(words: Sequence[Word], functions: Sequence[str], by_user: bool = False) -> None:
     """Refuse a program that is given an argument unless it is known what it does with it."""
     name = name_of(words[0])
     base = base_of(name)
-    if base in SHELLS or name in ("source", "."):
+    if base in SHELLS or name in ("source", ".") or (by_user and _is_for_typing(name, words)):
         return
     if base in READERS:
         check_code(base, words)
-        _check_module(base, words)
+        _check_module(base, words, by_user)
         told = next((word for word in words[1:] if not word.text.startswith("-")), None)
         if base in ("bun", "deno") and told and told.text != "run" and not is_script(told):
             raise _unknown(f"{base} {told.text}")
@@ -119,10 +134,21 @@ def check_known(words: Sequence[Word], functions: Sequence[str]) -> None:
         raise _unknown(name)
     for inner in executed(words):
         check_name(inner[0])
-        check_known(inner, functions)
+        check_known(inner, functions, by_user)
 
 
-def executed(words: Sequence[Word]) -> Iterator[Sequence[Word]]:
+def _is_for_typing(name: str, words: Sequence[Word]) -> bool:
+    """Whether a program runs what is in the project, and gets nothing but arguments as they came."""
+    told = next((word.text for word in words[1:] if not word.text.startswith("-")), "")
+    if name not in _CHECKS and told not in _TYPED.get(name, ()):
+        return False
+    steered = any(
+        word.tainted and (_STEERS.match(one.text) or _STEERS.match(word.text)) for one, word in pairwise(words)
+    )
+    return not steered and not any(UNKNOWN in word.text for word in words)
+
+
+def executed(words: Sequence[Word], file: str = UNKNOWN) -> Iterator[Sequence[Word]]:
     """The commands that `find` and its like run for each file."""
     if name_of(words[0]) not in FINDS:
         return
@@ -133,7 +159,7 @@ def executed(words: Sequence[Word]) -> Iterator[Sequence[Word]]:
         for follows in words[place + 1 :]:
             if follows.text in (";", "+"):
                 break
-            inner.append(follows._replace(text=follows.text.replace("{}", UNKNOWN)))
+            inner.append(follows._replace(text=follows.text.replace("{}", file)))
         found = effective(inner)
         if not found or found[0].tainted:
             raise Unreadable(f"`{word.text}` would run an argument")
@@ -141,14 +167,19 @@ def executed(words: Sequence[Word]) -> Iterator[Sequence[Word]]:
 
 
 def _unknown(name: str) -> Unreadable:
-    return Unreadable(
-        f"`{name}` is not known to take an argument as plain data; let a script of the skill run it, "
-        'as in `bash scripts/run.sh "$1"`'
-    )
+    program, _, told = name.partition(" ")
+    why = "is not known to take an argument as plain data"
+    if told in _FETCHES:
+        why = "would fetch code that an argument names"
+    elif program in _CHECKS or told in _TYPED.get(program, ()):
+        why = "runs code of the project, and only what a person typed may choose it"
+    return Unreadable(f"`{name}` {why}; let a script of the skill run it, {HINT}")
 
 
 def _check_make(words: Sequence[Word]) -> None:
     for before, word in pairwise(words):
+        if UNKNOWN in word.text:
+            raise Unreadable("`make` may run what the shell works out; give it an argument as it came, or write it out")
         option = before.text.startswith("-") and before.text != "--"
         if word.tainted and (option or word.text.startswith("-")):
             raise Unreadable("an argument would choose what `make` reads; only a target may be one")
@@ -160,7 +191,7 @@ def _feeds(text: str) -> bool:
     return bool(re.search(r"/+(?:dev|proc)/", text))
 
 
-def _check_module(base: str, words: Sequence[Word]) -> None:
+def _check_module(base: str, words: Sequence[Word], by_user: bool) -> None:
     """`python -m name`: a module of the author's, or one that takes data."""
     if base not in ("python", "pypy"):
         return
@@ -172,7 +203,7 @@ def _check_module(base: str, words: Sequence[Word]) -> None:
             top = rest[0].text.partition(".")[0]
             own = "." in rest[0].text and top not in sys.stdlib_module_names and top not in _MODULES
             if not own and any(one.tainted for one in rest):
-                check_known(rest, ())
+                check_known(rest, (), by_user)
             return
         if word.text in ("-W", "-X") or "c" in word.text:
             return
@@ -188,6 +219,10 @@ def _check_build(name: str, words: Sequence[Word]) -> None:
             told.append(word.text)
     scripted = name in ("npm", "pnpm", "yarn") and told[:1] in (["run"], ["run-script"])
     known = bool(told) and told[0] in BUILDS.get(name, ()) and not (scripted and len(told) < 2)
+    known = known or (name == "go" and told[:1] == ["run"] and len(told) > 1)
+    known = known or (
+        name == "docker" and told[:1] == ["compose"] and told[1:2] in (["logs"], ["ps"], ["top"], ["images"])
+    )
     for before, word in pairwise(words):
         if word.text == "--" and known:
             return

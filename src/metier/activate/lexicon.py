@@ -21,9 +21,14 @@ Atom: TypeAlias = str | Value
 HOLE, UNKNOWN, ENVIRON = "\x01", "\x00", "\x02"
 """In a word's text: an argument; what only the shell will know, an argument perhaps; what was there before it."""
 
+SOLID = "\x03" + UNKNOWN
+"""What only the shell will know, but is one word and begins with no `-`: a number, or the name of a commit."""
+
 HARMLESS = frozenset({"git", "pwd", "date", "whoami", "hostname", "nproc", "uname", "id", "dirname", "which"})
 """Programs whose output is the author's as long as their words are."""
 
+STEADY = frozenset({"git merge-base"})
+"""Commands that say the name of a commit, or nothing."""
 
 SETTING = re.compile(
     r"(?:PATH|ENV|IFS|PS[0-4]|SHELL|HOME|XDG_CONFIG_HOME|CDPATH|BROWSER|VISUAL|PROMPT_COMMAND|GCONV_PATH|OPENSSL_CONF"
@@ -34,6 +39,9 @@ SETTING = re.compile(
     r"|(?:LD|DYLD|GIT|BASH|PYTHON|PERL5|RUBY|NODE|NPM_CONFIG|npm_config|METIER)\w*)"
 )
 """Variables that decide what runs, or how."""
+
+HINT = 'as in `bash "${SKILL_DIR}/scripts/run.sh" "$1"`'
+"""What to write instead: by its whole path, since a command may run in the project's folder."""
 
 
 class Unreadable(Exception):
@@ -55,7 +63,7 @@ class Word(NamedTuple):
     @property
     def leads(self) -> bool:
         """It begins with an argument, or may."""
-        return self.loose or self.text.lstrip(ENVIRON)[:1] in (HOLE, UNKNOWN)
+        return self.loose or self.text.replace(SOLID, "").lstrip(ENVIRON)[:1] in (HOLE, UNKNOWN)
 
 
 class Simple(NamedTuple):
@@ -70,6 +78,8 @@ class Simple(NamedTuple):
     """It is part of a list with `&&` or `||` that the next command goes on with."""
     documents: tuple[int, ...] = ()
     """The here-documents it reads, by number."""
+    files: tuple[str, ...] = ()
+    """The files it is fed from."""
 
 
 class Read(NamedTuple):
@@ -87,23 +97,6 @@ class Read(NamedTuple):
     """The files it writes, each in three spellings."""
     functions: list[str] | tuple[str, ...] = ()
     """The functions it makes."""
-
-
-_name = re.compile(r"\$(?P<plain>[A-Za-z_]\w*)|\$\{(?P<braced>[A-Za-z_]\w*)\}|(?P<other>[A-Za-z_]\w*)")
-_outer = re.compile(r"(?!METIER_|BASH|REPLY$|OPTARG$|COPROC|MAPFILE$|READLINE|PS[0-9]$)[A-Z][A-Z0-9_]+")
-
-
-def outer_names(text: str) -> frozenset[str]:
-    """The variables that a script uses and nowhere sets: they were there before it."""
-    used: set[str] = set()
-    otherwise: set[str] = set()
-    for found in _name.finditer(text):
-        name = found["plain"] or found["braced"]
-        if name and _outer.fullmatch(name):
-            used.add(name)
-        elif found["other"]:
-            otherwise.add(found["other"])
-    return frozenset(used - otherwise)
 
 
 def is_assignment(text: str) -> bool:

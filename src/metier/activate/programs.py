@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
-from .lexicon import SETTING, UNKNOWN, Unreadable, Word, is_assignment
+from .lexicon import HINT, SETTING, UNKNOWN, Unreadable, Word, is_assignment
 
 SHELLS = frozenset({"sh", "bash", "zsh", "dash", "ksh", "mksh", "ash", "fish", "csh", "tcsh", "rbash", "nu", "xonsh"})
 READERS = frozenset(
@@ -47,8 +47,8 @@ _WRAPPERS = {
 }  # fmt: skip
 """Programs that run another, and their short options that take a word of their own."""
 _STARTERS = frozenset({"npx", "bunx", "uvx"})
-_PROJECTS = frozenset({"pipx", "uv", "poetry", "pipenv", "pdm", "rye", "hatch"})
-"""Programs that run another by its name; these do so when they are told to `run`."""
+_PROJECTS = dict.fromkeys(("pipx", "uv", "poetry", "pipenv", "pdm", "rye", "hatch"), "run") | {"bundle": "exec"}
+"""Programs that run another by its name; these do so when they are told to."""
 _START_FLAGS = frozenset({"--", "-y", "--yes", "-q", "--quiet", "--frozen", "--locked", "--no-sync"}) | {
     "--no-project", "--isolated", "--offline", "--no-install", "--script", "--prefer-offline",
 }  # fmt: skip
@@ -56,7 +56,7 @@ _START_TAKES = frozenset({"--with", "--python", "-p", "--package", "--extra", "-
 _FLAGS = frozenset({"--null", "--no-run-if-empty", "--foreground", "--preserve-status", "--ignore-environment", "--"})
 _RUNS = frozenset(
     {
-        "exec", "eval", "pre", "rsh", "rsh-command", "rsync-path", "checkpoint-action", "to-command", "exec-path",
+        "exec", "eval", "pre", "rsh", "rsh-command", "rsync-path", "to-command", "exec-path",
         "use-compress-program", "compress-program", "upload-pack", "receive-pack", "upload-archive", "config-env",
         "open-files-in-pager", "extcmd", "use-askpass", "info-script", "new-volume-script", "unzip-command",
         "rcfile", "init-file", "split-string", "script-shell", "hostname-bin", "pager", "template", "wrapper",
@@ -64,13 +64,18 @@ _RUNS = frozenset(
     }
 )  # fmt: skip
 """Long options that name a program, whatever program has them."""
-_SHORTENED = frozenset({"tar", "rsync", "sort", "wget", "git", "sed", "gsed", "zip", "man", "split", "env"})
-"""Programs that take a long option by its first letters."""
+_SHORTENED = frozenset({"tar", "gtar", "bsdtar", "rsync", "sort", "gsort", "wget", "curl", "git", "sed", "gsed"}) | {
+    "zip", "man", "split", "gsplit", "install", "ginstall", "env", "awk", "gawk",
+}  # fmt: skip
+"""Programs that take a long option by its first letters, and have some that run something."""
 _SHORT = {
-    "tar": "IF", "rsync": "e", "sed": "efs", "gsed": "efs", "wget": "e", "man": "PH", "scp": "So", "sftp": "SoDb",
+    "tar": "IF", "rsync": "e", "sed": "efs", "gsed": "efs", "wget": "e", "man": "PHC", "scp": "So", "sftp": "SoDb",
     "zip": "T", "git clone": "cu", "git rebase": "x", "git difftool": "x", "git grep": "O", "git archive": "",
 }  # fmt: skip
-_LONG = {"split": ("filter",), "sed": ("file",), "wget": ("execute", "config"), "man": ("html", "preprocessor")}
+_LONG = {
+    "split": ("filter",), "sed": ("file",), "wget": ("execute", "config"), "tar": ("checkpoint-action",),
+    "man": ("html", "preprocessor", "config-file"), "curl": ("engine", "config"),
+}  # fmt: skip
 _FIND = re.compile(r"--?(?:exec|execdir|ok|okdir|fprint\w*|fls|delete)")
 _GIT_TAKES = ("-c", "-C", "--git-dir", "--work-tree", "--namespace")
 _READER_TAKES = {
@@ -101,7 +106,7 @@ def effective(words: Sequence[Word]) -> Sequence[Word]:
         elif name == "command" and len(words) > place + 1 and words[place + 1].text in ("-v", "-V"):
             break
         elif name in _STARTERS or (
-            name in _PROJECTS and words[place + 1 : place + 2] and words[place + 1].text == "run"
+            name in _PROJECTS and words[place + 1 : place + 2] and words[place + 1].text == _PROJECTS[name]
         ):
             words, place = words[_after_flags(words, place + 1 + (name in _PROJECTS), name) :], 0
         elif name in _WRAPPERS:
@@ -153,7 +158,7 @@ def _filled(before: Sequence[Word], words: Sequence[Word]) -> Sequence[Word]:
     if any(text.startswith(("-i", "--replace")) for text in texts):
         marks.append("{}")
     for mark in filter(None, marks):
-        words = [word._replace(text=word.text.replace(mark, UNKNOWN), loose=mark in word.text) for word in words]
+        words = [word._replace(text=word.text.replace(mark, UNKNOWN)) for word in words]
     return words if marks else [*(words or [Word("echo")]), Word(UNKNOWN, (), True)]
 
 
@@ -186,7 +191,10 @@ def git_command(words: Sequence[Word]) -> str:
     for word in words[1:]:
         if option or (word.text.startswith("-") and not word.leads):
             if word.tainted:
-                raise Unreadable("an argument would choose the folder or the settings of `git`, which may run programs")
+                raise Unreadable(
+                    "an argument would choose the folder or the settings of `git`, which may run programs there; "
+                    f"let a script of the skill do it, {HINT}"
+                )
             option = word.text if not option and word.text in _GIT_TAKES else ""
             continue
         if word.tainted:

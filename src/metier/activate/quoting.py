@@ -10,6 +10,8 @@ from .lexicon import (
     HARMLESS,
     HOLE,
     SETTING,
+    SOLID,
+    STEADY,
     UNKNOWN,
     Atom,
     Simple,
@@ -17,8 +19,8 @@ from .lexicon import (
     Value,
     Word,
     is_assignment,
-    outer_names,
 )
+from .variables import copies, outer_names, split, trimmed
 
 BLANK, META = " \t", "|&;()<>"
 _DEEPEST, _LONGEST_NAME = 40, 200
@@ -40,7 +42,10 @@ class Cursor:
         self.taken: list[Value] = []
         self.written: list[str] = []
         self.functions: list[str] = []
-        self.outer = outer_names("".join(one if isinstance(one, str) else HOLE for one in atoms))
+        text = "".join(one if isinstance(one, str) else HOLE for one in atoms)
+        self.outer = outer_names(text)
+        self.copies = copies(atoms)
+        self.splits = "IFS" not in text
 
     def peek(self, ahead: int = 0) -> Atom:
         place = self.at + ahead
@@ -74,6 +79,22 @@ class Cursor:
             self.names[text] = f"METIER_ARG_{len(self.names) + 1}"
             self.env[self.names[text]] = text
         return self.names[text]
+
+    def variable(self, name: str, quoted: bool, holes: list[Value]) -> str:
+        """A variable: one from outside, one that holds an argument as it came, or any other."""
+        if name in self.outer:
+            return ENVIRON
+        values = self.copies.get(name, ())
+        known = [one if quoted else split(one) for one in values]
+        if not values or None in known or not (quoted or self.splits):
+            return UNKNOWN
+        holes.extend(one for one in known if one)
+        return HOLE
+
+    def deeper(self) -> None:
+        self.deep += 1
+        if self.deep > _DEEPEST:
+            raise Unreadable("it is nested too deeply")
 
     def close(self, bracket: str) -> None:
         if not self.looking_at(bracket):
@@ -118,8 +139,10 @@ class Words(Cursor):
             elif atom == '"':
                 self.double(text, holes)
             elif atom == "$":
-                text.append(self.dollar(False))
-                loose = loose or (text[-1] == UNKNOWN and not single)
+                before = len(holes)
+                text.append(self.dollar(False, holes))
+                parts = text[-1] == UNKNOWN or any(len(one.words) > 1 for one in holes[before:])
+                loose = loose or (parts and not single)
             elif atom == "`":
                 raise Unreadable("it has backticks in it; write `$(…)`")
             elif atom in "<>":
@@ -162,7 +185,7 @@ class Words(Cursor):
             elif atom == "\\":
                 text.append(self.backslash())
             elif atom == "$":
-                text.append(self.dollar(True))
+                text.append(self.dollar(True, holes))
             elif atom == "`":
                 raise Unreadable("it has backticks in it; write `$(…)`")
             else:
@@ -170,7 +193,7 @@ class Words(Cursor):
                 self.take()
         self.take()
 
-    def dollar(self, quoted: bool) -> str:
+    def dollar(self, quoted: bool, holes: list[Value]) -> str:
         """What the shell itself expands; arguments inside are refused where they would be read as code."""
         if self.looking_at("$(("):
             self.reckons = True
@@ -178,7 +201,7 @@ class Words(Cursor):
         if self.looking_at("$("):
             return self.command_output()
         if self.looking_at("${"):
-            return self.braces(quoted)
+            return self.braces(quoted, holes)
         if self.looking_at("$["):
             raise Unreadable("it reckons with `$[…]`; write `$((…))`")
         if not quoted and self.looking_at("$'"):
@@ -190,7 +213,7 @@ class Words(Cursor):
         self.take()
         follows = self.atoms[self.at : self.at + _LONGEST_NAME]
         name = _plain_name.match("".join(one if isinstance(one, str) else " " for one in follows))
-        return ENVIRON if name and name[0] in self.outer else UNKNOWN
+        return self.variable(name[0] if name else "", quoted, holes)
 
     def nested(self) -> None:
         """A script in brackets."""
@@ -200,11 +223,6 @@ class Words(Cursor):
         self.close(")")
         self.deep -= 1
 
-    def deeper(self) -> None:
-        self.deep += 1
-        if self.deep > _DEEPEST:
-            raise Unreadable("it is nested too deeply")
-
     def command_output(self) -> str:
         """`$(…)`: commands of their own; what a few of them say can hold no argument."""
         before = len(self.commands)
@@ -212,7 +230,10 @@ class Words(Cursor):
         inside = self.commands[before:]
         words = [word for command in inside for word in command.words]
         plain = all(command.words[0].text in HARMLESS and not command.piped for command in inside)
-        return ENVIRON if plain and not any(word.tainted for word in words) else UNKNOWN
+        if plain and not any(word.tainted for word in words):
+            return ENVIRON
+        steady = inside and all(command.piped for command in inside[1:]) and _is_steady(inside[-1].words)
+        return SOLID if steady else UNKNOWN
 
     def substitutes(self) -> bool:
         return self.looking_at("<(") or self.looking_at(">(")
@@ -233,15 +254,19 @@ class Words(Cursor):
         self.take()
         return UNKNOWN
 
-    def braces(self, quoted: bool) -> str:
+    def braces(self, quoted: bool, holes: list[Value]) -> str:
         """`${…}`: a name alone, or something that the shell works out."""
         before = self.at
         self.opaque("${", "}", "an argument stands inside `${…}`", quoted)
         inside = "".join(one for one in self.atoms[before + 2 : self.at - 1] if isinstance(one, str))
-        if inside in self.outer:
-            return ENVIRON
-        follows = inside.partition(":")[2][:1]
         name = re.split(r"[^\w]", inside, maxsplit=1)[0]
+        if inside in self.outer or inside in self.copies:
+            return self.variable(inside, quoted, holes)
+        values = [trimmed(one, inside[len(name) :]) for one in self.copies.get(name, ())]
+        if quoted and values and all(values):
+            holes.extend(one for some in values for one in some)
+            return HOLE
+        follows = inside.partition(":")[2][:1]
         if "=" in inside and SETTING.fullmatch(name):
             raise Unreadable(f"`{name}` decides what runs, and would be set here")
         self.reckons = self.reckons or any(one in inside for one in "[!@") or follows not in ("", *"-=?+")
@@ -259,7 +284,7 @@ class Words(Cursor):
             if atom == "" or atom == "`" or (atom == "'" and quoted):
                 raise Unreadable(f"what stands in `{opening}…{closing}` can't be read")
             if atom == "$":
-                self.dollar(quoted)
+                self.dollar(quoted, [])
             elif atom == "\\":
                 self.backslash()
             elif atom in "'\"":
@@ -277,11 +302,18 @@ class Words(Cursor):
         return UNKNOWN
 
     def quoted_inside(self, quote: str, why: str) -> None:
-        text: list[str] = []
-        holes: list[Value] = []
+        before = len(self.taken)
         if quote == "'":
-            self.single(text, holes)
+            self.single([], [])
         else:
-            self.double(text, holes)
-        if holes:
+            self.double([], [])
+        if len(self.taken) > before:
             raise Unreadable(why)
+
+
+def _is_steady(words: Sequence[Word]) -> bool:
+    """Whether what a command says is one word that is no option, whatever it is given."""
+    said = " ".join(word.text for word in words[:2])
+    if words[0].text == "wc":
+        return not any(word.tainted for word in words)
+    return said in STEADY or (said == "git rev-parse" and any(word.text == "--verify" for word in words))

@@ -18,6 +18,7 @@ from .command import read
 from .hazards import check, names_of
 from .lexicon import Atom, Read, Simple, Unreadable, Value
 from .markers import marked
+from .places import scripts_of
 from .template import (
     Escaped,
     Filling,
@@ -78,6 +79,8 @@ class Terms:
     variables: dict[str, str] = field(default_factory=dict)
     folders: frozenset[str] = frozenset()
     """The folders that the skill's own folder holds."""
+    has: Callable[[str], bool] = lambda path: False
+    """Whether the skill's own folder has a file of that path."""
     clock: Callable[[], float] = lambda: 0.0
     """Seconds, from anywhere: all commands of a body share a budget of twice what one may take."""
 
@@ -174,10 +177,21 @@ class _Writer:
             found = _read(_atoms(command, self.filled))
             _check_values(found.env)
             check(found, self.call.by == "user")
+            self.check_scripts(found, shell)
         except Unreadable as reason:
             return self.failed(command, shell, f"not run: {reason}")
         ran = self.terms.run(found.source, found.env, shell, min(shell.seconds, left))
         return self.ended(command, shell, ran, found)
+
+    def check_scripts(self, found: Read, shell: Shell) -> None:
+        """A script that the skill has is not looked for in the project, where another may have its name."""
+        if shell.cwd == "skill" or self.call.cwd == self.skill.directory:
+            return
+        for path in scripts_of(found):
+            if self.terms.has(path):
+                raise Unreadable(
+                    f"`{path}` would be a file of the project; write `${{SKILL_DIR}}/{path}` for the skill's own"
+                )
 
     def ended(self, command: Command, shell: Shell, ran: Ran, found: Read) -> tuple[str, str]:
         output, stderr = seen(ran.stdout), seen(ran.stderr).strip()

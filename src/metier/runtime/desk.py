@@ -118,6 +118,7 @@ class LibraryDesk:
                 **self.variables,
             },
             folders=frozenset(name for name in rooted if paths.is_folder(f"{skill.directory}/{name}")),
+            has=lambda path: paths.is_file(f"{skill.directory}/{path}"),
             clock=monotonic,
         )
         return render(skill, library.read(skill).text, call, terms)
