@@ -22,15 +22,17 @@ _UNREADABLE = frozenset({"case", "select", "function", "coproc", "alias"})
 _assignment = re.compile(r"\w+(\[[^]]*\])?\+?=").match
 _token = re.compile(
     r"""(?P<gap>[ \t]+|\\\n)|'(?P<single>[^']*)'|\\(?P<escaped>.)|(?P<double>")|(?P<sub>\$\()|(?P<tick>`)
-    |(?P<odd>\$['"]|\$\{(?!\w+\})|<<(?!<)|[\x00-\x08\x0b-\x1f\x7f\\'])|(?P<made>\$\{\w+\}|\$\w+|\$[@*#?$!-]|[*?\[\]{}])
+    |(?P<odd>\$['"[]|\$\{(?!\w+\})|<<(?!<)|[$<>]\\\n|[\x00-\x08\x0b-\x1f\x7f\\'])|(?P<made>\$\{\w+\}|\$\w+|\$[@*#?$!-]|[*?\[\]{}])
     |(?P<redirect>[<>][<>&|]*)|(?P<open>\()|(?P<close>\))|(?P<end>[;&|\n]+)|(?P<plain>.)""",
     re.VERBOSE | re.DOTALL,
 ).match
 _quoted = re.compile(
-    r"""(?P<double>")|(?P<gap>\\\n)|\\(?P<escaped>[$`"\\])|(?P<sub>\$\()|(?P<tick>`)|(?P<odd>\$\{(?!\w+\})|\0)
+    r"""(?P<double>")|(?P<gap>\\\n)|\\(?P<escaped>[$`"\\])|(?P<sub>\$\()|(?P<tick>`)|(?P<odd>\$\{(?!\w+\})|\$\[|\$\\\n|\0)
     |(?P<made>\$\{\w+\}|\$\w+|\$[@*#?$!-])|(?P<plain>.)""",
     re.VERBOSE | re.DOTALL,
 ).match
+_reckons = re.compile(r"\$?\(\((?![\d\s+*/%<>=!-]*\)\))").match
+"""Arithmetic has letters of its own, and runs what it finds in the values of names."""
 
 
 class Word(NamedTuple):
@@ -186,20 +188,30 @@ class _Reading:
             inside = bool(self.outer) and self.outer[-1].kind == '"'
             if not inside and self.word is None and self.text[at] == "#":
                 self.plain = False
+                self.known = self.known and not self._is_odd_place()
                 at = (self.text.find("\n", at) + len(self.text) + 1) % (len(self.text) + 1)
                 continue
             found = (_quoted if inside else _token)(self.text, at)
             assert found is not None  # the last of each pattern is any character
             kind = found.lastgroup or "plain"
+            self.known = self.known and not (kind in ("sub", "open") and _reckons(self.text, at))
             self._take(kind, found[kind], inside)
             at = found.end()
         self.end()
         known = whole and self.known and not self.outer
         return Line(tuple(self.parts), self.plain and known, known)
 
+    def _is_odd_place(self) -> bool:
+        """Whether what looks like a comment may be none: a backtick ends in it, and a test may hold a `#`."""
+        return self._is_test() or any(one.kind == "`" for one in self.outer)
+
+    def _is_test(self) -> bool:
+        return bool(self.part) and self.part[0].text == "[["
+
     def _take(self, kind: str, text: str, inside: bool) -> None:
         if kind in ("plain", "single", "escaped"):
-            self.known = self.known and not (kind == "escaped" and any(one.kind == "`" for one in self.outer))
+            quotes = kind == "escaped" or (kind == "single" and "`" in text)
+            self.known = self.known and not (quotes and any(one.kind == "`" for one in self.outer))
             self.word = (self.word or "") + text
         elif kind == "made":
             self.word, self.fixed = (self.word or "") + text, False
@@ -237,7 +249,8 @@ class _Reading:
         elif kind == "close":
             self.end()  # of a pattern
         else:
-            self.known = self.known and not (kind == "tick" and "`" in kinds)
+            odd = "`" in kinds if kind == "tick" else kind == "open" and self._is_test()
+            self.known = self.known and not odd
             if kind == "open":
                 self.end()
             held = None if kind == "open" else self.word or ""
