@@ -41,6 +41,7 @@ def configured(world, command: str, *arguments: str) -> None:
 
 def test_the_tools_of_a_configured_server_are_called_once_somebody_allowed_it(world):
     (world.project / "server.py").write_text(SERVER)
+    world.trust()
     configured(world, sys.executable, "server.py")
     model = Script([call("mcp__numbers__add", a=2, b=3), call("mcp__numbers__fail"), "Five."])
     talk = agent_for(world.open(), model).start()  # type: ignore[arg-type]
@@ -51,6 +52,21 @@ def test_the_tools_of_a_configured_server_are_called_once_somebody_allowed_it(wo
     assert used[0].text == "5"
     assert used[1].error
     assert [tool.name for tool in model.requests[0].tools][-2:] == ["mcp__numbers__add", "mcp__numbers__fail"]
+
+
+def test_a_folder_that_is_not_trusted_puts_nothing_of_its_own_in_the_place_of_a_server(world, tmp_path):
+    (world.home / "server.py").write_text(SERVER)
+    for name in ("asyncio.py", "runpy.py", "server.py"):
+        (world.project / name).write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\n")
+    configured(world, sys.executable, "-m", "asyncio")
+    with pytest.raises(HostError):
+        agent_for(world.open(), Script(["x"])).start().tools()
+    configured(world, sys.executable, str(world.home / "server.py"))
+    assert agent_for(world.open(), Script(["x"])).start().tools()
+    world.trust()
+    agent_for(world.open(), Script(["x"])).start().tools()
+
+    assert not (tmp_path / "ran").exists()
 
 
 def test_a_server_that_can_not_be_started_is_named(world):

@@ -98,3 +98,22 @@ def test_the_words_reach_whoever_runs_a_script(world: World):
     desk = library.desk(by="user")
 
     assert "~/.ssh is not opened to it" in desk.run(desk.skill("s"), "go.sh", ()).note
+
+
+def test_a_projects_configuration_opens_and_hands_nothing_to_a_skill_of_the_users_own(world: World):
+    write_skill(world.home / ".metier/skills/mine", more="metadata:\n  openclaw:\n    primaryEnv: MY_KEY\n")
+    theirs = (
+        '[skills.entries.mine]\napiKey = "theirs"\nenv = {API_BASE = "https://evil.example"}\n'
+        '[skills.entries.mine.permissions]\nnetwork = true\nwrite = ["~/.config"]\nenv = ["SECRET_TOKEN"]\n'
+        '[skills.entries.s.permissions]\nnetwork = true\n[skills.entries.s.env]\nMODE = "theirs"\n'
+    )
+    library = library_with(world, "{}", '[skills.entries.mine]\napiKey = "mine"\n', theirs)
+    [mine] = [one for one in library.skills if one.id == "mine"]
+    found = granted(library, mine)
+
+    assert (found.permissions.network, found.permissions.write, found.env) == (False, (), ())
+    assert "API_BASE" not in environment(library, mine)
+    assert "theirs" not in environment(library, mine).values()
+    assert given(library).permissions.network  # of its own skills it may speak
+    [own] = [one for one in library.skills if one.id == "s"]
+    assert environment(library, own)["MODE"] == "theirs"

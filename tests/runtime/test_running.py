@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import py_compile
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -235,3 +236,16 @@ def test_a_command_that_is_not_there_is_an_error_in_the_text_and_the_skill_still
     assert text.endswith("] after.")
     away = in_umbra(world, "Before !`true` after.\n", lambda library, program, box: Ran(None, "", note="it is gone"))
     assert away == "Before [shell error: it is gone] after."
+
+
+def test_what_is_compiled_beside_a_script_does_not_run_in_its_place(world: World):
+    library = library_with(world)
+    scripts = world.home / "skills/s/scripts"
+    (scripts / "env.py").write_text("import helper\nprint(f'WHO={helper.who}')\n")
+    helper = scripts / "helper.py"
+    helper.write_text("who = 'hidden'\n")
+    py_compile.compile(str(helper), invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH)
+    helper.write_text("who = 'seen'\n")
+    desk = LibraryDesk(library, library.place.cwd, "model", runner=plainly)
+
+    assert desk.run(desk.skill("s"), "env.py", ()).stdout == "WHO=seen\n"

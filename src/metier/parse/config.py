@@ -150,6 +150,7 @@ def merged(first: Settings, second: Settings) -> Settings:
     return Settings(
         tree=tree,
         project_tree=second.tree,
+        own_tree=first.tree,
         roots=tuple(replace(root, project=True) for root in second.roots) + first.roots,
         plugins=first.plugins,
         project_plugins=second.plugins,

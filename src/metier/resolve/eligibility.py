@@ -11,7 +11,7 @@ from .hints import binary_hint, runs_on
 
 def judge(skill: Skill, facts: Facts, settings: Settings, bundled: bool) -> tuple[Mark, ...]:
     """Every reason why not.  The first three end the check; the last four add up."""
-    entry = settings.entry(skill.settings_key)
+    entry = settings.entry_for(skill.settings_key, skill.origin.source == "project")
     if not skill.enabled or not entry.enabled:
         return (Mark("disabled", 0, (_how_to_enable(skill, entry),)),)
     if bundled and settings.allow_bundled and not _listed(skill, settings.allow_bundled):
@@ -72,7 +72,7 @@ def is_configured(path: str, skill: Skill, settings: Settings) -> bool:
 def checklist(skill: Skill, facts: Facts, settings: Settings) -> tuple[Check, ...]:
     """Every requirement of a skill, met or not."""
     needs = skill.requires
-    entry = settings.entry(skill.settings_key)
+    entry = settings.entry_for(skill.settings_key, skill.origin.source == "project")
     checks = []
     if needs.platforms:
         checks.append(Check("platform", ", ".join(needs.platforms), runs_on(needs.platforms, facts.platform)))

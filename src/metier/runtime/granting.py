@@ -33,7 +33,7 @@ def granted(library: Library, skill: Skill) -> Granted:
     Nothing opens metier's own folder, and keys and passwords only what stands in the user's own configuration.
     """
     asked = asked_of(skill)._asdict()
-    said = library.settings.entry(skill.settings_key).permissions
+    said = _said(library.settings, skill)
     wanted = {key: said.get(key, value) for key, value in asked.items()}
     notes: list[str] = []
     read, write = (tuple(_places(library, skill, key, wanted, notes)) for key in ("read", "write"))
@@ -44,7 +44,7 @@ def granted(library: Library, skill: Skill) -> Granted:
 
 def _places(library: Library, skill: Skill, key: str, wanted: Mapping[str, object], notes: list[str]) -> Iterator[str]:
     """The paths of one kind as they are; those that stay shut are noted."""
-    own = _is_own(library.settings, skill.settings_key, key)
+    own = _is_own(library.settings, skill, key)
     for one in map(str, _list(wanted[key])):
         path = paths.absolute(one.replace("$METIER_HOME", library.place.state), skill.directory, library.place.home)
         real = paths.real_path(path)
@@ -61,10 +61,19 @@ def _places(library: Library, skill: Skill, key: str, wanted: Mapping[str, objec
             yield path
 
 
-def _is_own(settings: Settings, skill: str, key: str) -> bool:
+def _said(settings: Settings, skill: Skill) -> Mapping[str, Setting]:
+    """What the configuration opens to a skill; a project's speaks of its own skills alone."""
+    return settings.entry_for(skill.settings_key, skill.origin.source == "project").permissions
+
+
+def _is_own(settings: Settings, skill: Skill, key: str) -> bool:
     """Whether the user's configuration says it, and not the project's."""
-    theirs = Settings(tree=settings.project_tree).entry(skill).permissions
-    return key in settings.entry(skill).permissions and key not in theirs
+    if key not in _said(settings, skill):
+        return False
+    return (
+        skill.origin.source != "project"
+        or key not in Settings(settings.project_tree).entry(skill.settings_key).permissions
+    )
 
 
 def _is_ours(library: Library, real: str) -> bool:

@@ -42,7 +42,7 @@ def environment(library: Library, skill: Skill) -> dict[str, str]:
     needs, given = skill.requires, granted(library, skill)
     declared = (*needs.env, *given.env, *((needs.primary_env,) if needs.primary_env else ()))
     env.update({name: outside[name] for name in declared if name in outside and not is_never(name)})
-    entry = library.settings.entry(skill.settings_key)
+    entry = library.settings.entry_for(skill.settings_key, skill.origin.source == "project")
     env.update(overlay(entry.env, declared, env, needs.primary_env, entry.api_key).added)
     env.update(_options(skill.options, "METIER_OPTION_"))
     reached = {"METIER_READ": given.permissions.read, "METIER_WRITE": given.permissions.write}
@@ -50,6 +50,7 @@ def environment(library: Library, skill: Skill) -> dict[str, str]:
     if any(paths.is_inside(one, library.place.state) for places in reached.values() for one in places):
         env["METIER_HOME"] = library.place.state  # it works on metier's own files, and has to find them
     env |= {"SKILL_DIR": skill.directory, "CLAUDE_SKILL_DIR": skill.directory, "PYTHONDONTWRITEBYTECODE": "1"}
+    env["PYTHONPYCACHEPREFIX"] = "/nonexistent"  # what stands beside a script, compiled, is not run in its place
     return env
 
 

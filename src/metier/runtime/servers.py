@@ -7,8 +7,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ..act.servers import Server, Where
+from ..host.state import make_folder
 from ..types.errors import BadRequest
 from ..types.tool import Tool
+from .configuring import trusted_record
 from .running import plain_environment
 
 if TYPE_CHECKING:
@@ -50,13 +52,22 @@ def where_of(name: str, table: Mapping[str, object], library: Library) -> Where:
         name,
         command,
         given,
-        plain_environment(library) | {"HOME": library.place.home} | _variables(env, library),
-        library.place.cwd,
+        plain_environment(library) | {"HOME": library.place.home, "PYTHONSAFEPATH": "1"} | _variables(env, library),
+        _folder(library),
         url,
         {str(key): _filled(str(value), library) for key, value in headers.items()}
         if isinstance(headers, Mapping)
         else {},
     )
+
+
+def _folder(library: Library) -> str:
+    """Where servers start: in a folder that is not trusted, `python -m` and `npx` would find programs of its own."""
+    record = trusted_record(library.place)
+    if record is not None and record.whole:
+        return library.place.cwd
+    make_folder(library.place.state)
+    return library.place.state
 
 
 def _variables(said: object, library: Library) -> dict[str, str]:

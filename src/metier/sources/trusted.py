@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from hashlib import sha256
 from json import dumps, loads
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from ..host import files, paths, state
 from ..host.clock import now_ns
@@ -88,7 +88,7 @@ def runs_of(skill: Skill, limit: int, beside: bool = True) -> frozenset[str]:
 
     `beside` those, where anything runs, each other file: it may be what is run.
     """
-    return frozenset(one for label, one in _runs(skill, limit) if beside or not label.startswith("the file "))
+    return frozenset(one for kind, _, one in _runs(skill, limit) if beside or kind != "beside")
 
 
 class Running(NamedTuple):
@@ -99,14 +99,19 @@ class Running(NamedTuple):
     """Whether what was trusted before did not have it, or had it otherwise."""
 
 
-_QUIET = ("the name ", "the model may", "people may", "no tool is", "arguments: ", "argument-hint: ")
+_QUIET = frozenset({"arguments", "argument-hint"})
+"""Frontmatter that counts, and that nobody has to be asked about."""
+Kind = Literal["runs", "beside", "quiet"]
 
 
 def what_runs(skill: Skill, limit: int, before: Collection[str] = ()) -> tuple[Running, ...]:
     """The same in words, held against the digests of what was trusted before."""
-    found = {label: digest for label, digest in _runs(skill, limit) if not label.startswith(_QUIET)}
-    found = {label: one for label, one in found.items() if not label.startswith("the file ") or _news(one, before)}
-    return tuple(Running(label, digest not in before) for label, digest in sorted(found.items()))
+    found = {
+        (label, digest)
+        for kind, label, digest in _runs(skill, limit)
+        if kind == "runs" or (kind == "beside" and _news(digest, before))
+    }
+    return tuple(Running(label, digest not in before) for label, digest in sorted(found))
 
 
 def _news(digest: str, before: Collection[str]) -> bool:
@@ -114,20 +119,20 @@ def _news(digest: str, before: Collection[str]) -> bool:
     return bool(before) and digest not in before
 
 
-def _runs(skill: Skill, limit: int) -> Iterator[tuple[str, str]]:
-    """Each thing by a word for it and its digest.  What can't be seen has a new digest every time."""
+def _runs(skill: Skill, limit: int) -> Iterator[tuple[Kind, str, str]]:
+    """Each thing by its kind, a word for it and its digest.  What can't be seen has a new digest every time."""
     directory = skill.directory
     try:
         _, data = files.read_skill_file(directory, skill.path.rpartition("/")[2], limit)
         body = data.decode("utf-8", "replace").replace("\r\n", "\n").replace("\r", "\n")
     except (OSError, MetierError):
-        yield "SKILL.md, which can't be read", _digest("unseen", str(now_ns()))
+        yield "runs", "SKILL.md, which can't be read", _digest("unseen", str(now_ns()))
         body = ""
     commands = tuple(commands_in(body))
     for command in commands:
-        yield f"`{command}`", _digest("command", command)
+        yield "runs", f"`{command}`", _digest("command", command)
     if any("skill.md" in command.lower() for command in commands):
-        yield "the file SKILL.md", _digest("body", body)
+        yield "beside", "the file SKILL.md", _digest("body", body)
     yield from _files(directory, bool(commands))
     yield from _grants(skill)
 
@@ -168,29 +173,29 @@ def _on_line(line: str) -> list[str]:
     return [line[start + 2 :]] if start >= 0 else []
 
 
-def _files(directory: str, runs: bool) -> Iterator[tuple[str, str]]:
+def _files(directory: str, runs: bool) -> Iterator[tuple[Kind, str, str]]:
     """Files that can run and links; where anything runs, all the others too, for it may run those."""
     tree = paths.tree_of(directory, passing_over=frozenset())
     left = _MOST_BYTES
     if len(tree) >= paths.MOST_FILES:  # what was not seen can't be vouched for, today or tomorrow
-        yield "more files than can be vouched for", _digest("unseen", str(now_ns()))
+        yield "runs", "more files than can be vouched for", _digest("unseen", str(now_ns()))
     inert = []
     for path, status in tree:
         if path == "SKILL.md":
             continue
         if status.st_mode & 0o170000 == 0o120000:
-            yield path, _link(directory, path)
+            yield "runs", path, _link(directory, path)
         elif can_run(path, bool(status.st_mode & 0o111)):
             runs = True
             left -= status.st_size
             seen = _content(directory, path, status.st_size) if left >= 0 else ""
-            yield path, _digest("file", path, str(bool(status.st_mode & 0o111)), seen or str(now_ns()))
+            yield "runs", path, _digest("file", path, str(bool(status.st_mode & 0o111)), seen or str(now_ns()))
         else:
             inert.append((path, status))
     for path, status in inert if runs else ():
         left -= status.st_size
         seen = _content(directory, path, status.st_size) if left >= 0 else ""
-        yield f"the file {path}", _digest("beside", path, seen or f"{status.st_size} {status.st_ctime_ns}")
+        yield "beside", f"the file {path}", _digest("beside", path, seen or f"{status.st_size} {status.st_ctime_ns}")
 
 
 def can_run(path: str, executable: bool) -> bool:
@@ -205,21 +210,21 @@ def _link(directory: str, path: str) -> str:
     return _digest("link", path, real if inside else str(now_ns()))
 
 
-def _grants(skill: Skill) -> Iterator[tuple[str, str]]:
+def _grants(skill: Skill) -> Iterator[tuple[Kind, str, str]]:
     """What its frontmatter asks for, and what it no longer forbids itself."""
-    yield f"the name {skill.name}", _digest("name", skill.identity, skill.name)
+    yield "quiet", f"the name {skill.name}", _digest("name", skill.identity, skill.name)
     if skill.model_may_invoke:
-        yield "the model may use it", _digest("model")
+        yield "quiet", "the model may use it", _digest("model")
     if skill.user_may_invoke:
-        yield "people may call it", _digest("user")
+        yield "quiet", "people may call it", _digest("user")
     for key, value in skill.extra.plain().items():
         if key == "metadata" and isinstance(value, dict):
             value = {inner: one for inner, one in value.items() if inner not in _PROSE}
         if key not in _PROSE and value:
             text = value if isinstance(value, str) else dumps(value, sort_keys=True)
-            yield f"{key}: {text}", _digest("grant", key, text)
+            yield "quiet" if key in _QUIET else "runs", f"{key}: {text}", _digest("grant", key, text)
     if "disallowed-tools" not in skill.extra:
-        yield "no tool is disallowed", _digest("undenied")
+        yield "quiet", "no tool is disallowed", _digest("undenied")
 
 
 def _content(directory: str, path: str, size: int) -> str:
@@ -242,12 +247,19 @@ def config_digest(text: str | None) -> str:
 
 def agents_digest(project: str) -> str:
     """The digest of a project's agent files; nothing where it has none."""
-    found = []
-    for folder in AGENTS:
-        if paths.is_folder(f"{project}/{folder}"):
-            names = [name for name in paths.list_names(f"{project}/{folder}").files if name.endswith(".md")]
-            found += [(f"{folder}/{name}", _agent_text(f"{project}/{folder}/{name}")) for name in names]
+    found = [(path, _agent_text(f"{project}/{path}")) for path in agent_paths(project)]
     return _digest("agents", dumps(found)) if found else ""
+
+
+def agent_paths(project: str) -> list[str]:
+    """The files in which a project describes its agents."""
+    folders = [folder for folder in AGENTS if paths.is_folder(f"{project}/{folder}")]
+    return [
+        f"{folder}/{name}"
+        for folder in folders
+        for name in paths.list_names(f"{project}/{folder}").files
+        if name.endswith(".md")
+    ]
 
 
 def _agent_text(path: str) -> str:

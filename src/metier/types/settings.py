@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from .dialect import Dialect, Policy
@@ -36,6 +36,8 @@ class Settings:
     tree: Mapping[str, Setting] = field(default_factory=dict, repr=False)
     project_tree: Mapping[str, Setting] = field(default_factory=dict, repr=False)
     """What of the tree the project's own configuration says."""
+    own_tree: Mapping[str, Setting] = field(default_factory=dict, repr=False)
+    """What the user's configuration says, where a project's has been put on top of it."""
     roots: tuple[ConfiguredRoot, ...] = ()
     plugins: tuple[str, ...] = ()
     project_plugins: tuple[str, ...] = ()
@@ -86,6 +88,14 @@ class Settings:
             env={name: _as_text(value) for name, value in env.items()} if isinstance(env, Mapping) else {},
             permissions=permissions if isinstance(permissions, Mapping) else {},
         )
+
+    def entry_for(self, key: str, in_project: bool) -> SkillSettings:
+        """The same for a skill that lies in the project, or elsewhere: there a project opens and hands it nothing."""
+        entry = self.entry(key)
+        if in_project or not self.project_tree:
+            return entry
+        own = Settings(self.own_tree).entry(key)
+        return replace(entry, api_key=own.api_key, env=own.env, permissions=own.permissions)
 
     @property
     def shell_off(self) -> bool:

@@ -21,6 +21,8 @@ _ORDERS = re.compile(
     "(\U0001f3f4[\U000e0020-\U000e007e]{1,16}\U000e007f)"
     "|[\U000e0000-\U000e007f\u202a-\u202e\u2066-\u2069]|[\ufe00-\ufe0f\U000e0100-\U000e01ef]{2,}"
 )
+_CURSOR = re.compile("[\t\n\x0b\x0c\r\x85\u2028\u2029]")
+_SHORT = {"\n": "\\n", "\t": "\\t", "\r": "\\r", "\x1b": "\\x1b", "\x07": "\\x07"}
 _PRINTABLE = bytes(range(32, 127))
 _returns = re.compile("[\x0b\x0c\r\x85\u2028\u2029]")
 """What moves the cursor and is no line feed."""
@@ -48,6 +50,20 @@ def one_line_each(texts: list[str]) -> list[str]:
     if together.isascii() and not together.encode().translate(None, _PRINTABLE):
         return texts
     return [one_line(text) for text in texts]
+
+
+def exact(text: str) -> str:
+    """One line with nothing left out: what can't be seen, or would move the cursor, is written as its escape.
+
+    For what a person is asked about: they must see all that will run.
+    """
+    if text.isprintable():
+        return _HIDDEN.sub(_spelled, text)
+    return _CURSOR.sub(_spelled, _UNSEEN.sub(_spelled, text))
+
+
+def _spelled(found: re.Match[str]) -> str:
+    return _SHORT.get(found[0]) or _escape(ord(found[0]))
 
 
 def unseen_escaped(text: str) -> str:

@@ -9,6 +9,7 @@ from ...install.adding import Target
 from ...types.errors import Refused
 from ...types.installed import Inspected, Powers, Provenance
 from ...types.problem import Problem
+from ...types.text import exact
 from .printing import arrow, clean, clean_path, counted, paint, problem_dict, problem_lines, say, warn
 
 _WORDS = {
@@ -68,10 +69,11 @@ def power_lines(powers: Powers, sign: str = "") -> Iterable[str]:
     """What a skill can do, one kind to a line."""
     for key, values in powers.named().items():
         if values:
-            most, length = (len(values), None) if key == "permissions" else (12, 80)  # what is granted is said whole
-            shown = ", ".join(clean(value)[:length] for value in values[:most])
-            more = f" and {len(values) - most} more" if len(values) > most else ""
-            yield f"{sign}{_WORDS[key]}: {shown}{more}"
+            if key == "commands":  # what runs is said whole, down to the last character
+                yield f"{sign}{_WORDS[key]}:"
+                yield from (f"{sign}  {exact(value)}" for value in values)
+            else:
+                yield f"{sign}{_WORDS[key]}: {', '.join(map(exact, values))}"
     if powers.nothing and not sign:
         yield "nothing in it runs"
 

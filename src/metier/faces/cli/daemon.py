@@ -128,7 +128,7 @@ def unit(context: Context, write: bool) -> None:
     """Print a systemd unit for this daemon, or write it."""
     place = here(context.project)
     text = UNIT.format(
-        command=_quoted(f"{sys.executable}") + " -m metier.faces.cli.door daemon", state=_quoted(place.state)
+        command=_quoted(f"{sys.executable}") + " -P -m metier.faces.cli.door daemon", state=_quoted(place.state)
     )
     if not write:
         say(text.rstrip("\n"))

@@ -164,7 +164,7 @@ def install(context: click.Context, client: str, remove: bool, scope: str, name:
 def _started(search: str) -> list[str]:
     """By a path, because clients have a PATH of their own; a file that a project shares has the bare name."""
     found = which("metier", search)
-    return [found] if found else [sys.executable, "-m", "metier.faces.cli.door"]
+    return [found] if found else [sys.executable, "-P", "-m", "metier.faces.cli.door"]
 
 
 def _options(given: Context) -> list[str]:

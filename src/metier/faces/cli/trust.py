@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from json import dumps
 from typing import TypeAlias
 
 import click
 
 from ...host import paths
 from ...host.place import here
+from ...parse.agent import agent_of
+from ...parse.config import OWN
 from ...runtime import Library
 from ...runtime import open as open_library
-from ...sources.trusted import Running, read_book, record_of, what_runs, write_record
+from ...sources.trusted import CONFIG, Running, agent_paths, read_book, record_of, what_runs, write_record
 from ...types.errors import Refused
 from ...types.skill import Skill
+from ...types.text import exact
 from .app import Context
 from .approval import ask, can_ask
 from .printing import clean, clean_path, paint, say, say_json
@@ -49,9 +53,10 @@ def trust(context: Context, directory: str | None, listing: bool, remove: bool, 
     if as_json:
         library = _trusted(context, library, directory)
         skills = _report(library, None)
-        say_json({"project": project, "skills": [_as_dict(name, runs) for name, runs in skills]})
+        besides = {"configuration": list(_configured(project)), "agents": list(_agents(project))}
+        say_json({"project": project, "skills": [_as_dict(name, runs) for name, runs in skills], **besides})
         return
-    _agree(_report(library, before), project, yes)
+    _agree(_report(library, before), project, yes, [*_configured(project), *_agents(project)])
     again = _trusted(context, library, directory)
     more = [one for one in _theirs(again) if one.path not in {skill.path for skill in library.skills}]
     if more:  # the configuration counts now, and adds roots
@@ -85,19 +90,52 @@ def _report(library: Library, before: Mapping[str, object] | None, among: Sequen
     return found
 
 
-def _agree(report: Report, project: str, yes: bool) -> None:
+def _agree(report: Report, project: str, yes: bool, besides: Sequence[str] = ()) -> None:
+    """Show all of it to the last character, and have a yes: what is left out here would run unseen."""
     for name, runs in report:
         say(f"{paint(clean(name), 'bold')}" + ("" if runs else "  nothing in it runs"))
         for one in runs:
             first, *rest = one.label.split("\n")
             mark = paint("new", "yellow") + " " if one.new else ""
-            say(f"  {mark}{clean(first)}")
+            say(f"  {mark}{exact(first)}")
             for line in rest:
-                say(f"    {clean(line)}")
+                say(f"    {exact(line)}")
+            if exact(one.label.replace("\n", "")) != one.label.replace("\n", ""):
+                say(paint("    it has characters that can't be seen; they are written as \\u….", "red"))
     if not report:
         say("It has no skills yet; those added later will ask again.")
+    for line in besides:
+        say(exact(line))
     if not yes and can_ask() and not ask(f"Trust {clean_path(project)} with this?"):
         raise Refused("nothing was trusted", "run `metier trust` again when you have read it", project)
+
+
+def _configured(project: str) -> Iterator[str]:
+    """What the project's configuration says, a value to a line; it counts from then on."""
+    text = paths.read_text_file(f"{project}/{CONFIG}")
+    if text is None:
+        return
+    from ...parse.config import settings_of
+
+    tree = {key: value for key, value in settings_of(text, []).tree.items() if key not in OWN}
+    yield from (f"{CONFIG}: {line}" for line in _leaves(tree))
+
+
+def _leaves(tree: Mapping[str, object], before: str = "") -> Iterator[str]:
+    for key, value in tree.items():
+        if isinstance(value, Mapping) and value:
+            yield from _leaves(value, f"{before}{key}.")
+        else:
+            yield f"{before}{key} = {dumps(value, ensure_ascii=False, default=str)}"
+
+
+def _agents(project: str) -> Iterator[str]:
+    """The agents that its files describe, and what they may call."""
+    for path in agent_paths(project):
+        made = agent_of(paths.read_text_file(f"{project}/{path}") or "", path)
+        if made is not None:
+            tools = "every tool" if made.tools is None else ", ".join(made.tools) or "no tool"
+            yield f"{path}: the agent {made.name} may call {tools}"
 
 
 def _as_dict(name: str, runs: Sequence[Running]) -> dict[str, object]:
