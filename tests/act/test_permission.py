@@ -168,3 +168,11 @@ def test_what_only_reads_needs_no_yes_and_all_else_does():
 @pytest.mark.parametrize("path", [".env", "deploy/.env.production", "id_ed25519", "certs/server.pem", ".ssh/config"])
 def test_a_file_that_holds_secrets_more_often_than_not_is_asked_for(path):
     assert Permission().says(ToolCall("c", "read_file", {"path": path}))[0] == "ask"
+
+
+def test_a_rule_about_somebody_elses_tool_sees_all_of_its_arguments():
+    wanted = ToolCall("c", "srv__exec", {"path": "README.md", "script": "rm -rf x"})
+
+    assert permission(allow=("srv__exec",), deny=("srv__exec(*rm -rf*)",)).says(wanted)[0] == "deny"
+    assert permission(allow=("srv__exec",), deny=("srv__exec(README.md)",)).says(wanted)[0] == "deny"
+    assert permission(allow=("srv__exec(README.md)",)).says(wanted)[0] == "ask"

@@ -17,6 +17,7 @@ from ..types.tool import Answer
 from ..types.usage import NOTHING_USED, Usage
 from .permission import Permission, Rule, Spot, aim_of, allowing, spot_of, subject, written
 from .rules import ALIASES, PARAMETERS
+from .showing import shown
 from .toolset import Ending, Toolset
 
 
@@ -91,7 +92,7 @@ class Approval:
 
 def approved(inner: Toolset, approval: Approval) -> Toolset:
     """Nothing is called that a rule forbids, or that nobody allowed."""
-    names = frozenset(tool.name for tool in inner.tools)
+    names = {tool.name: frozenset(one.name for one in tool.parameters) for tool in inner.tools}
 
     def call(wanted: ToolCall) -> Steps[Answer]:
         if wanted.name not in names:
@@ -103,7 +104,7 @@ def approved(inner: Toolset, approval: Approval) -> Toolset:
         if say == "ask":
             key = approval.key(wanted)
             if not approval.remembered(key):
-                decision = yield from _decision(approval, wanted, why)
+                decision = yield from _decision(approval, wanted, why, shown(wanted, names[wanted.name]))
                 if decision == "no":
                     told = f"The user did not allow this call of {wanted.name}. Do not try it again."
                     return Answer(told, error=True, reason="refused")
@@ -114,14 +115,14 @@ def approved(inner: Toolset, approval: Approval) -> Toolset:
     return Toolset(inner.tools, call)
 
 
-def _decision(approval: Approval, wanted: ToolCall, why: str) -> Steps[Decision]:
+def _decision(approval: Approval, wanted: ToolCall, why: str, text: str) -> Steps[Decision]:
     skill = str(wanted.arguments.get("skill_name", "")) if wanted.name == "skill_run_script" else ""
-    text = f"{wanted.name}: {subject(wanted)}"
     asked = Asked(wanted.id, "approval", wanted.name, text, wanted.arguments, ("once", "always", "no"), skill, why)
     answer = yield from approval.mailbox.ask(asked)
     if answer is None:
         hint = f"allow it with --allow '{wanted.name}', or under [agent] in the configuration"
-        raise Ending("refused", f"{text} needs a yes, and nobody is there to give it", "refused-approval", hint)
+        about = f"{wanted.name}: {subject(wanted)}"
+        raise Ending("refused", f"{about} needs a yes, and nobody is there to give it", "refused-approval", hint)
     return "once" if answer == "once" else "always" if answer == "always" else "no"
 
 

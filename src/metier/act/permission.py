@@ -11,6 +11,7 @@ from json import dumps
 from typing import Literal, NamedTuple, TypeAlias
 
 from ..types.activation import ToolCall
+from ..types.text import points_of
 from .commandline import Line, covered, may_be_named, named, read, text_of_command
 from .rules import ALIASES
 
@@ -36,7 +37,9 @@ PRIVATE_FILES = (
 PRIVATE_FOLDERS = (".ssh", ".aws", ".gnupg", ".kube", ".docker")
 _FOLDERS = frozenset({"list_files", "find_files", "search_files"})
 _FILES = frozenset({"read_file", "write_file", "edit_file"}) | _FOLDERS
+_PATHS = _FILES | {"read"}
 _WRITES = frozenset({"write_file", "edit_file"})
+_control = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]").search
 _pattern = re.compile(r"([^\s()]+)(?:\((.*)\))?", re.DOTALL).fullmatch
 
 
@@ -92,6 +95,8 @@ class Permission:
     def says(self, call: ToolCall, granted: Sequence[str] = (), spot: Spot | None = None) -> tuple[Say, str]:
         """What holds for a call, and why."""
         aim = aim_of(call, spot)
+        if aim.line is not None and (unseen := _control(aim.text)):
+            return "deny", f"metier: nobody could see {points_of(unseen[0])} in it; write such a character as an escape"
         for say, rules in (("deny", self.deny), ("ask", self.ask)):
             for rule in rules:
                 if names(rule, aim):
@@ -133,7 +138,7 @@ def spot_of(call: ToolCall) -> Spot:
     about = subject(call)
     if call.name == "skill_run_script":
         about = posixpath.normpath(about)
-    return Spot((about,), (about,))
+    return Spot((about,), (about, *(one for one in call.arguments.values() if isinstance(one, str))))
 
 
 def path_of(call: ToolCall) -> str:
@@ -211,6 +216,6 @@ def subject(call: ToolCall) -> str:
             return str(given.get("agent", ""))
         case "search_files" if isinstance(given.get("glob"), str) and given["glob"]:
             return f"{given['glob']} in {path_of(call)}"
-    if isinstance(given.get("path"), str):
+    if call.name in _PATHS and isinstance(given.get("path"), str):  # elsewhere it is one argument of many
         return str(given["path"])
     return dumps(dict(given), ensure_ascii=False, sort_keys=True, default=str)

@@ -23,7 +23,7 @@ from ...types.event import (
     Wrote,
     innermost,
 )
-from ...types.text import seen, shortened
+from ...types.text import exact_lines, seen, shortened
 from .printing import clean, paint, warn
 
 _LONGEST = 120
@@ -99,6 +99,8 @@ def lines_of(event: Event) -> Iterator[str]:
             yield f"{paint('skill', 'cyan')} {clean(skill)} {_short(arguments)}".rstrip() + f"  (about {tokens} tokens)"
         case Used():
             yield from _used(event)
+        case Asked(kind="approval"):
+            yield from _approval(event)
         case Asked(text=text, why=why):
             yield f"{paint('asks', 'yellow')} {_short(text)}" + (f"  ({clean(why)})" if why else "")
         case Answered(answer=answer, by=by):
@@ -123,6 +125,16 @@ def _small(model: str) -> Iterator[str]:
     if model.startswith("local:"):
         yield paint("A small model that runs here: it chooses from lists, and its words are worth little.", "dim")
         yield paint("A better one: --model anthropic:…, openai:…, google:… or ollama:…, or METIER_MODEL", "dim")
+
+
+def _approval(asked: Asked) -> Iterator[str]:
+    """What somebody is to allow, never cut: what is not shown would be allowed unseen."""
+    first, *more = exact_lines(asked.text)
+    why = f"  ({clean(asked.why)})" if asked.why else ""
+    yield f"{paint('asks', 'yellow')} {first}" + ("" if more else why)
+    yield from more
+    if more and why:
+        yield why
 
 
 def _used(event: Used) -> Iterator[str]:
