@@ -178,6 +178,16 @@ class Budgeted:
         self.spent += reply.usage
         return reply
 
+    def left(self) -> Bounds:
+        """What somebody else may spend of it: one request is kept back, to say what came of that."""
+        bounds, spent = self.bounds, self.spent
+        return Bounds(
+            None if bounds.turns is None else max(0, bounds.turns - spent.requests - 1),
+            None if bounds.tokens is None else max(0, bounds.tokens - spent.tokens),
+            None if bounds.seconds is None else max(0.0, bounds.seconds - (self.clock() - self.began)),
+            None if bounds.cost is None else max(0.0, bounds.cost - (spent.cost or 0.0)),
+        )
+
     def _check(self) -> None:
         bounds, spent = self.bounds, self.spent
         if bounds.turns is not None and spent.requests >= bounds.turns:

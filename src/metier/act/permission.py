@@ -191,7 +191,7 @@ def _may_name(rule: Rule, aim: Aim) -> bool:
 
 def _says_so(rule: Rule, spot: Spot) -> bool:
     """Whether a rule names what others take orders from, rather than anything at all."""
-    return spot.orders in rule.about.split("/")
+    return f"/{spot.orders}/" in f"/{rule.about}/"
 
 
 def is_private(spot: Spot, call: ToolCall) -> bool:

@@ -22,6 +22,11 @@ _ORDERS = re.compile(
     "|[\U000e0000-\U000e007f\u202a-\u202e\u2066-\u2069]|[\ufe00-\ufe0f\U000e0100-\U000e01ef]{2,}"
 )
 _SHORT = {"\n": "\\n", "\t": "\\t", "\r": "\\r", "\x1b": "\\x1b", "\x07": "\\x07"}
+_ENVELOPE = re.compile(
+    r"<(?=\s*/|[!?|]|available_skills|skill|system|user|human|assistant|tool|function|instruction"
+    r"|important|antml)",
+    re.IGNORECASE,
+)
 _PRINTABLE = bytes(range(32, 127))
 _returns = re.compile("[\x0b\x0c\r\x85\u2028\u2029]")
 """What moves the cursor and is no line feed."""
@@ -111,6 +116,11 @@ def at_orders(text: str) -> list[tuple[str, str]]:
             pairs.append((text[last : found.start()], found[0]))
         last = found.end()
     return [*pairs, (text[last:], "")]
+
+
+def inert(text: str) -> str:
+    """Markdown text that can't be taken for a tag that means something to an agent."""
+    return _ENVELOPE.sub("&lt;", text) if "<" in text else text
 
 
 def points_of(text: str) -> str:
