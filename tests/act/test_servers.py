@@ -54,17 +54,22 @@ def test_the_tools_of_a_configured_server_are_called_once_somebody_allowed_it(wo
     assert [tool.name for tool in model.requests[0].tools][-2:] == ["mcp__numbers__add", "mcp__numbers__fail"]
 
 
+def started(world) -> frozenset[str]:
+    """The names of the tools of an agent that is started there."""
+    return agent_for(world.open(), Script(["x"])).start().tools().names  # type: ignore[arg-type]
+
+
 def test_a_folder_that_is_not_trusted_puts_nothing_of_its_own_in_the_place_of_a_server(world, tmp_path):
     (world.home / "server.py").write_text(SERVER)
     for name in ("asyncio.py", "runpy.py", "server.py"):
         (world.project / name).write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\n")
     configured(world, sys.executable, "-m", "asyncio")
     with pytest.raises(HostError):
-        agent_for(world.open(), Script(["x"])).start().tools()
+        started(world)
     configured(world, sys.executable, str(world.home / "server.py"))
-    assert agent_for(world.open(), Script(["x"])).start().tools()
+    assert "mcp__numbers__add" in started(world)
     world.trust()
-    agent_for(world.open(), Script(["x"])).start().tools()
+    started(world)
 
     assert not (tmp_path / "ran").exists()
 

@@ -68,12 +68,9 @@ def _said(settings: Settings, skill: Skill) -> Mapping[str, Setting]:
 
 def _is_own(settings: Settings, skill: Skill, key: str) -> bool:
     """Whether the user's configuration says it, and not the project's."""
-    if key not in _said(settings, skill):
-        return False
-    return (
-        skill.origin.source != "project"
-        or key not in Settings(settings.project_tree).entry(skill.settings_key).permissions
-    )
+    own = Settings(settings.own_tree if settings.project_tree else settings.tree).entry(skill.settings_key).permissions
+    theirs = Settings(settings.project_tree).entry(skill.settings_key).permissions
+    return key in own and (skill.origin.source != "project" or key not in theirs)
 
 
 def _is_ours(library: Library, real: str) -> bool:
