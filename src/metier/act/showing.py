@@ -17,8 +17,8 @@ _TOLD: Mapping[str, tuple[str, ...]] = {
     "delegate": ("agent",),
     "read": ("path",),
     "read_file": ("path",),
-    "write_file": ("path",),
-    "edit_file": ("path",),
+    "write_file": ("path", "content"),  # what becomes of a file is shown by itself
+    "edit_file": ("path", "old", "new"),
     "list_files": ("path",),
     "find_files": ("path",),
     "search_files": ("path", "glob"),
