@@ -138,6 +138,9 @@ def test_completion_looks_where_the_line_says(desk):
 def test_completion_knows_what_else_a_command_takes(desk):
     desk.skill("deploy")
     desk.skill("older")
+    desk.configure('[models.team]\nmodel = "m"\nurl = "http://127.0.0.1:1/v1"\n')
+    (desk.state / "agents").mkdir()
+    (desk.state / "agents/reviewer.md").write_text("---\nname: reviewer\ndescription: Reviews.\n---\nReview.\n")
     assert desk.say("freeze", "deploy", "older").code == 0
     assert desk.say("remove", "older").code == 0
     for line, offered in {
@@ -151,6 +154,11 @@ def test_completion_knows_what_else_a_command_takes(desk):
         "metier proposals show ": [],
         "metier models get ": ["smollm2-135m"],
         "metier schedule show ": [],
+        "metier run /de": ["/deploy"],
+        "metier run --model te": ["team"],
+        "metier batch --model an": ["anthropic:"],
+        "metier chat --model te": ["team"],
+        "metier --agent re": ["reviewer"],
     }.items():
         assert completed(desk, line) == offered, line
 

@@ -90,6 +90,27 @@ def test_a_schedule_is_made_shown_changed_paused_resumed_and_removed(desk):
     assert "cancelled" in desk.say("schedule", "history", "mine").out
 
 
+def test_every_time_is_told_with_its_zone_and_programs_get_all_of_them_in_one(desk):
+    for zone in ("UTC", "Europe/Berlin"):
+        told = desk.say("schedule", "add", NAME, "0 18 * * 1-5", "--tz", zone, "--permission", "network")
+        assert f"18:00:00 {zone}" in told.out
+    listed = desk.say("schedule", "list").out
+    assert "18:00:00 UTC" in listed
+    assert "18:00:00 Europe/Berlin" in listed
+    coming = json.loads(desk.say("schedule", "show", f"{NAME}.2", "--json").out)["coming"]
+    assert {at[-6:] for at in coming} == {"+00:00"}
+    assert "Europe/Berlin" in desk.say("schedule", "run", f"{NAME}.2").out
+
+
+def test_a_one_shot_has_its_time_once_and_why_it_is_paused_is_told_whole(desk):
+    desk.say("schedule", "add", NAME, "+5h", "--tz", "UTC")
+    desk.say("schedule", "pause", NAME)
+    first, why, *_ = desk.say("schedule", "list").out.splitlines()
+    assert first.split()[:2] == [NAME, "once"]
+    assert first.endswith("UTC  paused")
+    assert why == "  you paused it"
+
+
 def test_an_ordinary_skill_can_be_scheduled_with_arguments(desk):
     desk.skill("report")
     made = json.loads(desk.say("schedule", "add", "report", "+5m", "--arguments", "last week", "--json").out)
@@ -109,6 +130,10 @@ def test_an_ordinary_skill_can_be_scheduled_with_arguments(desk):
         (["add", NAME, "+5m", "--session", "a/b"], "can't be the session"),
         (["add", NAME, "* * * * *", "--jitter", "30"], "does not fit"),
         (["add", NAME, "+5m", "--budget", "-1"], "less than nothing"),
+        (["add", NAME, "+5m", "--id", ""], "an id can't be empty"),
+        (["add", NAME, "+5m", "--model", "nosuch"], "`nosuch` is not a model"),
+        (["add", NAME, "+5m", "--permission", "nonsense(("], "is not a permission"),
+        (["add", NAME, "+5m", "--permission", "networkk"], "did you mean `network`?"),
         (["show", "nobody"], "no schedule is called `nobody`"),
         (["patch", "nobody", "--time", "9:00"], "no schedule is called"),
         (["rnu"], "rnu"),

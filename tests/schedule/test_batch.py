@@ -39,14 +39,30 @@ def test_every_call_is_done_and_a_failure_is_told_by_the_exit_code(tmp_path):
     ]
     with shop(tmp_path, lines) as one:
         one.desk.skill("greet")
-        file = calls(one.desk, "/greet Bob", '{"task": "write", "model": "mine"}', "/nobody", "", "bye")
+        file = calls(one.desk, "# a note", "/greet Bob", '{"task": "write", "model": "mine"}', "/nobody", "", "bye")
         said = one.desk.say("batch", str(file), "--model", "mine", "--jobs", "1", "--json")
         assert said.code == 1, said.err
         found = results(said.out)
-        assert [found[number]["state"] for number in sorted(found)] == ["finished", "failed", "failed", "finished"]
-        assert "nobody is there to give it" in found[2]["text"]
-        assert "no skill is called `nobody`" in found[3]["text"]
-        assert runs.workers(one.engine) == [] or all(w.state == "dead" for w in runs.workers(one.engine))
+        assert {number: found[number]["state"] for number in sorted(found)} == {
+            2: "finished", 3: "failed", 4: "failed", 6: "finished",
+        }  # fmt: skip
+        assert "nobody is there to give it" in found[3]["text"]
+        assert "no skill is called `nobody`" in found[4]["text"]
+        assert all(worker.state == "left" for worker in runs.workers(one.engine))
+
+
+def test_an_interrupted_batch_says_so_at_once_and_how_far_it_came(tmp_path):
+    with shop(tmp_path, [Says("One."), Fails("silence"), Says("Two.")]) as one:
+        words = ["batch", str(calls(one.desk, "first", "second")), "--model", "mine", "--jobs", "1"]
+        env = one.desk.env | {"PYTHONPATH": os.pathsep.join(sys.path)}
+        begun = subprocess.Popen([*METIER, *words], cwd=one.desk.project, env=env, stderr=subprocess.PIPE)
+        one.running.append(begun)
+        one.until(lambda: len(one.wire.requests) == 2)
+        begun.send_signal(signal.SIGINT)
+        _, told = begun.communicate(timeout=60)
+        assert begun.returncode == 130
+        assert b"interrupted: 1 of 2 are done; the same command goes on with the rest" in told
+        assert one.desk.say(*words).out == "1  finished  One.\n2  finished  Two.\n"
 
 
 def test_a_batch_that_was_killed_goes_on_where_it_was(tmp_path):

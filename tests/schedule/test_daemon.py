@@ -38,6 +38,24 @@ def test_a_schedule_that_is_due_is_fired(house):
     )
     house.start(steps=1, seconds=0)
     house.until(lambda: house.states().count("finished") >= 10)
+    assert house.said().count("fires ping, due ") >= 10
+    house.until(lambda: house.said().count("finished ping, due ") >= 10)
+
+
+def test_a_worker_that_left_is_no_crash_to_the_next_one_and_one_that_was_killed_is(house):
+    house.kill(working(house, "first"), signal.SIGTERM)
+    second = working(house, "second", lease=0.5)
+    house.until(lambda: {one.name for one in runs.workers(house.engine)} == {"second"})
+    house.kill(second)
+    working(house, "third", lease=0.5)
+    house.until(lambda: "took over from second" in house.said("third"))
+    assert "took over" not in house.said("second")
+
+
+def working(house: House, name: str, lease: float = 5.0) -> subprocess.Popen[bytes]:
+    begun = house.start(name, lease=lease)
+    house.until(lambda: "works as" in house.said(name))
+    return begun
 
 
 def test_a_second_daemon_of_a_home_is_refused_and_told_who_is_there(house):
@@ -274,6 +292,7 @@ def test_a_database_of_an_older_metier_is_brought_up_to_date_and_keeps_what_it_h
     any_house.add("ping")
     with any_house.engine.begin() as connection:
         run(connection, "DROP TABLE metier_calls")
+        run(connection, "ALTER TABLE metier_firings DROP COLUMN run")
         run(connection, "UPDATE metier_schema SET version = 1")
     for _ in range(2):
         engine = open_engine(any_house.place)
@@ -290,6 +309,7 @@ def test_bringing_up_to_date_is_done_whole_or_not_at_all_and_can_be_tried_again(
     with any_house.engine.begin() as connection:
         assert rows(connection, "SELECT version FROM metier_schema")[0]["version"] == 1
         run(connection, "DROP TABLE metier_calls")
+        run(connection, "ALTER TABLE metier_firings DROP COLUMN run")
     open_engine(any_house.place).dispose()
 
 
@@ -346,5 +366,6 @@ def test_a_unit_is_printed_and_written_on_request(desk):
     said = desk.say("daemon", "unit")
     assert "Type=notify" in said.out
     assert f"ReadWritePaths={desk.state}" in said.out
-    assert desk.say("daemon", "unit", "--write").code == 0
+    assert f"EnvironmentFile=-{desk.state}/daemon.env" in said.out
+    assert f"{desk.state}/daemon.env" in desk.say("daemon", "unit", "--write").out
     assert (desk.home / ".config/systemd/user/metier.service").read_text().startswith("[Unit]")

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from metier.host.place import here
+from metier.record import runs
 from metier.runtime.scheduling import agent_of, fire, fire_with
 from metier.runtime.tooling import boundary
 from metier.schedule.fire import Paused
@@ -61,6 +62,17 @@ def test_the_body_is_what_the_model_is_asked(run: Now):
 
     assert (outcome.ok, outcome.text) == (True, "All tidy.")
     assert model.requests[0].messages[-1].text == "Tidy up."
+
+
+def test_a_run_belongs_to_its_skill_and_its_schedule(run: Now):
+    outcome = fire_with(Script(["All tidy."]), replace(SCHEDULE, arguments="the attic"), run)
+
+    [trace] = runs(str(Path(run.session).parent / "state"))
+    assert trace.run == outcome.run
+    assert trace.skills == (SCHEDULE.skill,)
+    assert trace.task == f"/sched-{SCHEDULE.skill} the attic"
+    assert trace.started.schedule == SCHEDULE.id
+    assert [activated.by for activated in trace.activations] == ["schedule"]
 
 
 def test_what_stays_in_its_own_folder_needs_no_yes(run: Now):

@@ -117,6 +117,9 @@ def test_one_shots_fire_once_and_what_went_well_is_in_the_bin_and_what_did_not_i
         assert (tidy.parent / ".Trash" / tidy.name / "SKILL.md").exists()
         one.until(lambda: book.schedules(one.engine) == [])
         [journal] = one.journals()
+        assert journal[0]["run"] == firing.run
+        assert f"run {firing.run}; All tidy." in one.desk.say("schedule", "history").out
+        assert tidy.name in one.desk.say("runs", "--skill", tidy.name).out
         kinds = [event["event"] for event in journal if event["event"] in ("heard", "used", "ended")]
         assert kinds == ["heard", "used", "used", "ended"]
         session = one.desk.state / "sessions" / tidy.name

@@ -36,6 +36,11 @@ def meant(text: str, zone: str = "Asia/Taipei") -> Once | Cron:
         ("  every saturday at 0:05 ", "5 0 * * 6"),
         ("0 9 * * MON-FRI", "0 9 * * MON-FRI"),
         ("0 0 29 2 *", "0 0 29 2 *"),
+        ("@daily", "0 0 * * *"),
+        ("@Hourly", "0 * * * *"),
+        ("every day at noon", "0 12 * * *"),
+        ("every month on the 1st at 9:00", "0 9 1 * *"),
+        ("monthly on the 22nd 5pm", "0 17 22 * *"),
     ],
 )
 def test_what_repeats_is_a_cron_expression(text, cron):
@@ -52,6 +57,8 @@ def test_what_repeats_is_a_cron_expression(text, cron):
         ("後天 9 點", "2026-06-10T09:00:00"),
         ("９：０５", "2026-06-08T09:05:00"),
         ("today at 12am", None),
+        ("noon", "2026-06-08T12:00:00"),
+        ("tomorrow at noon", "2026-06-09T12:00:00"),
         ("2026-06-09 9:00", "2026-06-09T09:00:00"),
         ("2026-06-09t09:00:00.5+08:00", "2026-06-09T09:00:00.500000"),
     ],
@@ -69,7 +76,7 @@ def test_what_happens_once_is_an_instant(text, local):
 @pytest.mark.parametrize(
     ("text", "part"),
     [
-        ("@daily", "5 fields"),
+        ("@every 5m", "5 fields"),
         ("@reboot", "5 fields"),
         ("* * * * * *", "5 fields"),
         ("0 0 1 1", "5 fields"),
@@ -77,6 +84,11 @@ def test_what_happens_once_is_an_instant(text, local):
         ("1-0 * * * *", "1-0"),
         ("*/99999999999999999999999 * * * 9", "9"),
         ("every 90 minutes", "90"),
+        ("every 7 minutes", "7 minutes do not divide 60"),
+        ("每 45 分鐘", "45 minutes do not divide 60"),
+        ("every 5 hours", "5 hours do not divide 24"),
+        ("every month on the 32nd at 9:00", "32nd"),
+        ("tomorrow at midnight", "midnight"),
         ("every 24 hours", "24"),
         ("每 0 分鐘", "0"),
         ("in 0 minutes", "duration"),
@@ -238,3 +250,13 @@ def fixed(expression: str, zone: str, start: datetime, end: datetime) -> list[da
             found.add(later.replace(tzinfo=place).astimezone(UTC))
         wall += timedelta(minutes=1)
     return sorted(one for one in found if start < one <= end)
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [("every 7 minutes", "6 or 10 minutes"), ("every 45 minutes", "30 minutes"), ("every 5 hours", "4 or 6 hours")],
+)
+def test_the_nearest_even_steps_are_offered(text, hint):
+    with pytest.raises(BadTime) as refused:
+        meant(text)
+    assert f"say {hint}" in refused.value.hint

@@ -25,8 +25,13 @@ from tests.world import (
     write_skill,
 )
 
+from metier.dialects import STANDARD
+from metier.host.database import memory_database
 from metier.runtime import Library
-from metier.sources.index import READER
+from metier.sources.batch import entry_of
+from metier.sources.index import READER, SCHEMA, recall, remember
+from metier.types.place import Root
+from metier.types.skill import Origin, Skill
 
 SOAK = bool(os.environ.get("METIER_SOAK"))
 
@@ -75,10 +80,7 @@ def write_index(world: World, statement: str, *values: object) -> None:
 
 def test_the_second_open_believes_the_index(stocked: World):
     cold = stocked.open(index=True)
-    write_index(
-        stocked,
-        "UPDATE skills SET texts = 'one' || char(31) || 'From the index.' || char(31, 31, 31, 31) WHERE dir = 'one'",
-    )
+    write_index(stocked, "UPDATE skills SET descriptions = replace(descriptions, 'Does it.', 'From the index.')")
     assert stocked.open(index=True).find("one").skill.description == "From the index."
     assert stocked.open().find("one").skill.description == "Does it."
     assert codes(cold) == []
@@ -195,10 +197,7 @@ def test_a_damaged_index_is_made_anew_and_never_changes_what_is_found(stocked: W
     assert first.snapshot.version
     second = stocked.open(index=True)
     assert (shown(second), codes(second)) == (cold, [])
-    write_index(
-        stocked,
-        "UPDATE skills SET texts = 'one' || char(31) || 'From the index.' || char(31, 31, 31, 31) WHERE dir = 'one'",
-    )
+    write_index(stocked, "UPDATE skills SET descriptions = replace(descriptions, 'Does it.', 'From the index.')")
     assert stocked.open(index=True).find("one").skill.description == "From the index."
 
 
@@ -327,7 +326,7 @@ def test_a_fault_in_the_midst_of_a_change_leaves_nothing_half_written(stocked: W
     with library.database.change() as change:
         change("INSERT OR REPLACE INTO notes VALUES ('a', 'b')")
     assert library.database.rows("SELECT value FROM notes WHERE key = 'a'") == [("b",)]
-    assert library.database.rows("SELECT count(*) FROM skills") == [(7,)]
+    assert library.database.rows("SELECT sum(length(flags)) FROM skills") == [(7,)]
 
 
 OPEN = """
@@ -415,22 +414,171 @@ def test_any_character_that_yaml_can_write_goes_through_the_index_or_around_it(w
     assert "good" in ids(library)
 
 
-def test_a_row_that_can_not_be_taken_apart_is_read_anew(stocked: World):
+HARMS = {
+    "a column that is too short": "names = 'scribbled'",
+    "a column that is too long": "descriptions = descriptions || char(29) || 'more'",
+    "a separator inside a text": "descriptions = replace(descriptions, 'Does it.', 'Does' || char(29) || 'it.')",
+    "keys for fewer": "numbers = substr(numbers, 9)",
+    "flags for fewer": "flags = substr(flags, 2)",
+    "flags for nobody": "flags = x''",
+    "bytes for a text": "names = CAST(names AS BLOB)",
+    "a number for a text": "folders = 7",
+    "text for keys": "numbers = hex(numbers)",
+    "text for flags": "flags = CAST(flags AS TEXT)",
+}
+
+
+@pytest.mark.parametrize("harm", HARMS.values(), ids=HARMS)
+def test_a_batch_that_does_not_fit_together_is_read_anew_and_mended(stocked: World, harm: str):
+    cold = shown(stocked.open())
     fill(stocked)
-    write_index(stocked, "UPDATE skills SET texts = 'scribbled' WHERE dir = 'one'")
+    write_index(stocked, f"UPDATE skills SET {harm} WHERE length(flags) > 1")
 
-    assert "one" in stocked.open(index=True).names
-    assert [skill.name for skill in stocked.open(index=True).skills] == list(stocked.open(index=True).names)
+    assert shown(stocked.open(index=True)) == cold
+    write_index(stocked, "UPDATE skills SET descriptions = replace(descriptions, 'Does it.', 'From the index.')")
+    mended = stocked.open(index=True)
+    assert mended.find("one").skill.description == "From the index."
+    assert list(mended.names) == [skill.name for skill in stocked.open().skills]
 
 
-def test_scribbles_where_requirements_stood_never_make_a_skill_eligible(stocked: World):
+def test_text_of_the_index_that_is_no_text_is_damage(stocked: World):
+    cold = shown(stocked.open())
+    fill(stocked)
+    write_index(stocked, "UPDATE skills SET descriptions = CAST(x'ff' || CAST(descriptions AS BLOB) AS TEXT)")
+
+    for said in (["index-damaged"], [], []):
+        library = stocked.open(index=True)
+        assert (shown(library), codes(library)) == (cold, said)
+
+
+@pytest.mark.parametrize("scribble", ["{not json", "[]", '{"unknown": 1}', "7"])
+def test_scribbles_where_requirements_stood_never_make_a_skill_eligible(stocked: World, scribble: str):
     fill(stocked)
     write_index(
         stocked,
-        "UPDATE skills SET texts = 'one' || char(31) || 'd' || char(31, 31) || '{not json' || char(31)"
-        " || '{neither' || char(31) WHERE dir = 'one'",
+        'UPDATE skills SET requires = replace(requires, \'{"binaries": ["git"], "env": ["KEY"]}\', ?)',
+        scribble,
     )
-    [verdict] = [verdict for verdict in stocked.open(index=True).verdicts if verdict.skill.id == "one"]
+    [verdict] = [verdict for verdict in stocked.open(index=True).verdicts if verdict.skill.id == "needy"]
 
     assert not verdict.eligible
-    assert dict(verdict.skill.extra) == {}
+    assert verdict.skill.requires.platforms
+
+
+def test_scribbles_where_other_frontmatter_stood_are_nothing(stocked: World):
+    fill(stocked)
+    write_index(stocked, "UPDATE skills SET extras = replace(extras, 'license', 'lic')")
+    [skill] = [skill for skill in stocked.open(index=True).skills if skill.id == "one"]
+
+    assert "license" not in skill.extra
+
+
+def batches(world: World) -> dict[str, tuple[str, bytes]]:
+    """By its first folder, the folders and the keys of each batch."""
+    with contextlib.closing(sqlite3.connect(index_of(world))) as connection:
+        rows = connection.execute("SELECT first, folders, numbers FROM skills ORDER BY first").fetchall()
+    return {first: (folders, numbers) for first, folders, numbers in rows}
+
+
+@pytest.fixture
+def crowded(world: World) -> World:
+    """A world whose skills need several batches."""
+    for number in range(700):
+        write_skill(world.home / f".agents/skills/many-{number:03}", f"Number {number}.")
+    settle()
+    fill(world)
+    return world
+
+
+def test_one_change_among_many_writes_one_batch(crowded: World):
+    before = batches(crowded)
+    write_skill(crowded.home / ".agents/skills/many-300", "Other.")
+    settle()
+    fill(crowded)
+    after = batches(crowded)
+
+    assert len(before) == 3
+    assert before.keys() == after.keys()
+    assert [first for first in before if before[first] != after[first]] == ["many-256"]
+
+
+def test_many_new_skills_make_more_batches_and_many_that_go_leave_none_behind(crowded: World):
+    root = crowded.home / ".agents/skills"
+    for number in range(400):
+        write_skill(root / f"many-300-{number:03}", f"New {number}.")
+    settle()
+    fill(crowded)
+    folders = [folder for held, _ in batches(crowded).values() for folder in held.split("\x1d")]
+
+    assert len(batches(crowded)) == 5
+    assert folders == sorted(path.name for path in root.iterdir())
+    assert shown(crowded.open(index=True)) == shown(crowded.open())
+
+    for path in list(root.iterdir()):
+        if path.name != "many-699":
+            (path / "SKILL.md").unlink()
+            path.rmdir()
+    fill(crowded)
+    assert [folders for folders, _ in batches(crowded).values()] == ["many-699"]
+    write_skill(root / "before")
+    settle()
+    fill(crowded)
+    assert [folders for folders, _ in batches(crowded).values()] == ["before", "many-699"]
+
+
+LEARN = """
+import sys
+import metier
+from metier.host.database import open_database
+from metier.sources.batch import entry_of
+from metier.sources.index import READER, SCHEMA, remember
+library = metier.open(root=sys.argv[1], index=False)
+print("ready", flush=True)
+sys.stdin.readline()
+for skill in library.skills[int(sys.argv[2]) :: 2]:
+    database = None
+    while database is None or database.silent:  # a busy machine may keep the index locked for longer than one waits
+        database, _ = open_database(sys.argv[3], SCHEMA, READER)
+        if database is not None:
+            remember(database, library.roots[0], {skill.id: entry_of(skill.id, skill)})
+"""
+
+
+def test_two_processes_that_write_into_one_batch_at_once_lose_nothing(world: World, tmp_path: Path):
+    root = tmp_path / "skills"
+    for number in range(80):
+        write_skill(root / f"many-{number:03}", f"Number {number}.")
+    settle()
+    fill(world)
+    env = world.variables | {"PYTHONPATH": str(SOURCE)}
+    words = [sys.executable, "-c", LEARN, str(root)]
+    with contextlib.ExitStack() as stack:
+        writers = [
+            stack.enter_context(
+                subprocess.Popen([*words, which, str(index_of(world))], env=env, stdin=-1, stdout=-1, encoding="utf-8")
+            )
+            for which in "01"
+        ]
+        for writer in writers:
+            assert writer.stdout is not None
+            assert writer.stdout.readline() == "ready\n"
+        for writer in writers:
+            assert writer.stdin is not None
+            writer.stdin.write("go\n")
+            writer.stdin.flush()
+        assert [writer.wait(60) for writer in writers] == [0, 0]
+
+    [(folders, _)] = batches(world).values()
+    assert folders.split("\x1d") == [f"many-{number:03}" for number in range(80)]
+    assert shown(world.open(root=root, index=True)) == shown(world.open(root=root))
+
+
+def test_a_key_of_any_size_is_kept_or_left_out():
+    """Some file systems use every bit of an inode, and some hold times before 1970 or far away."""
+    origin = Origin("path", 0, "here", "/somewhere", STANDARD)
+    keys = {"old": (2**64 - 1, -5, -(10**18), 0), "plain": (1, 2, 3, 4), "far": (1, 2**63, 3, 4)}
+    made = {name: Skill(name, name, "It.", f"/somewhere/{name}/SKILL.md", key, origin) for name, key in keys.items()}
+    database = memory_database(SCHEMA)
+    remember(database, Root(origin), {name: entry_of(name, skill) for name, skill in made.items()})
+
+    assert recall(database, Root(origin)).items == [made["old"], made["plain"]]

@@ -91,6 +91,19 @@ async def type_(pilot: Pilot[int], text: str) -> None:
     await pilot.pause()
 
 
+async def pressed(app: ChatApp, pilot: Pilot[int], key: str) -> None:
+    """One key, once a question has stood there long enough to have been read."""
+    await pilot.pause(app.prompt.line.grace + 0.1)
+    await pilot.press(key)
+    await pilot.pause()
+
+
+async def entered(app: ChatApp, pilot: Pilot[int], line: str) -> None:
+    app.prompt.fill(line)
+    await pilot.press("enter")
+    await pilot.pause()
+
+
 def test_a_slash_opens_the_picker_with_skills_by_name_first(world: World):
     async def act(app: ChatApp, pilot: Pilot[int]) -> None:
         await type_(pilot, "/")
@@ -165,12 +178,14 @@ def test_an_approval_is_asked_in_the_line_and_a_no_reaches_the_model(world: Worl
         await pilot.press("enter")
         await until(pilot, lambda: app.waiting is not None, "it asks")
         assert "? run_command: touch made" in shown(app)
+        before = shown(app)
         await type_(pilot, "what")
         await pilot.press("enter")
+        await pilot.pause()
         assert app.waiting is not None
-        app.prompt.fill("")
-        await type_(pilot, "n")
-        await pilot.press("enter")
+        assert (shown(app), app.prompt.line.value) == (before, "")
+        assert "y, a or n" in app.prompt.line.placeholder
+        await pressed(app, pilot, "n")
         await idle(app, pilot)
         assert not (world.project / "made").exists()
 
@@ -308,7 +323,7 @@ def test_it_says_that_a_project_is_not_trusted_yet(world: World):
     skill(world.project / ".metier", "theirs", "From the project")
 
     async def act(app: ChatApp, pilot: Pilot[int]) -> None:
-        assert "1 skills of this project are not trusted yet" in shown(app)
+        assert "1 skill of this project is not trusted yet" in shown(app)
         assert "metier trust" in shown(app)
 
     drive(world, act)
@@ -323,8 +338,7 @@ def test_a_question_of_a_subagent_is_answered_in_the_line_too(world: World):
         await type_(pilot, "/deep")
         await pilot.press("enter")
         await until(pilot, lambda: app.waiting is not None, "the subagent asks")
-        await type_(pilot, "y")
-        await pilot.press("enter")
+        await pressed(app, pilot, "y")
         await idle(app, pilot)
         assert (world.project / "made").exists()
 
@@ -360,6 +374,9 @@ def test_a_scheduler_skill_is_at_the_end_of_the_picker_and_runs_by_hand(world: W
         begun = app.talk.conversation.messages[0].text
         assert begun.startswith(f"[Running the existing scheduler skill: {name}")
         assert "Tidied." in shown(app)
+        await entered(app, pilot, "/sched-tidy again")
+        await idle(app, pilot)
+        assert f"did you mean `sched-{name}`" in shown(app)
 
     drive(world, act, ["Tidied."])
 

@@ -188,7 +188,7 @@ def _is_passing(error: sqlite3.Error, path: str) -> bool:
 
 def _is_damage(error: sqlite3.Error) -> bool:
     if isinstance(error, sqlite3.OperationalError):
-        return "no such" in str(error) or "malformed" in str(error)
+        return any(sign in str(error) for sign in ("no such", "malformed", "decode"))
     return isinstance(error, sqlite3.DatabaseError)
 
 

@@ -64,7 +64,9 @@ def _known_or_no_command(session: Session, text: str) -> None:
         verdict = session.library.find(name)
     except UnknownSkill as error:
         names = [one.name for one in session.library.commands()]
-        raise UnknownSkill(name, tuple(near for near in error.nearest if near in names) or error.nearest) from error
+        near = [one for one in names if one.startswith(f"{name}-")][:3]  # a scheduler skill without its hash
+        near = near or [one for one in error.nearest if one in names]
+        raise UnknownSkill(name, tuple(near) or error.nearest) from error
     session.library.desk(by="user").skill(verdict.skill.name)  # says why not
     raise Refused(f"Skill '{name}' can't be called as /{name}", "run `metier commands` to see what can be")
 

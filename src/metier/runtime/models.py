@@ -82,6 +82,11 @@ def is_known(name: str, library: Library) -> bool:
     return name in _tables(library) or name.partition(":")[0] in (*SERVICES, LOCAL)
 
 
+def model_names(library: Library) -> list[str]:
+    """What a model may be called here: those that are configured, then services, whose models are named after them."""
+    return [*_tables(library), *(f"{one}:" for one in (*SERVICES, LOCAL))]
+
+
 def _tables(library: Library) -> Mapping[str, object]:
     tables = library.settings.at("models")
     return tables if isinstance(tables, Mapping) else {}

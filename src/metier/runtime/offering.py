@@ -42,6 +42,7 @@ def started(session: Session) -> Started:
         tuple(entry.name for entry in catalog.entries),
         offer_of(library).digests,
         library.request.habits.used,
+        agent.alone.schedule if agent.alone else "",
     )
 
 

@@ -50,7 +50,7 @@ def environment(library: Library, skill: Skill) -> dict[str, str]:
     if any(paths.is_inside(one, library.place.state) for places in reached.values() for one in places):
         env["METIER_HOME"] = library.place.state  # it works on metier's own files, and has to find them
     env |= {"SKILL_DIR": skill.directory, "CLAUDE_SKILL_DIR": skill.directory, "PYTHONDONTWRITEBYTECODE": "1"}
-    env["PYTHONPYCACHEPREFIX"] = "/nonexistent"  # what stands beside a script, compiled, is not run in its place
+    env |= {"PYTHONPYCACHEPREFIX": "/nonexistent"}  # what stands beside a script, compiled, is not run in its place
     return env
 
 

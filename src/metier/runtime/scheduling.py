@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
+from difflib import get_close_matches
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -13,11 +14,13 @@ from ..host import clock, paths, state
 from ..host.place import here
 from ..schedule import skills
 from ..schedule.database import FILE, URL, open_engine
+from ..types.activation import Message
 from ..types.agent import AgentFile, Alone, Bounds
-from ..types.errors import Refused, UnknownSkill
-from ..types.event import Ended
+from ..types.errors import BadRequest, Refused, UnknownSkill
+from ..types.event import Activated, Ended, Heard, Steps
 from ..types.place import Place
-from ..types.schedule import Outcome, Run, Schedule
+from ..types.schedule import Outcome, Run, Schedule, Terms
+from ..types.text import tokens_of
 from ..types.tool import Tool
 from .opening import Request, open_at
 
@@ -50,6 +53,36 @@ def folder_of(place: Place, name: str) -> tuple[str, str, bool]:
     return verdict.skill.name, verdict.skill.directory, False
 
 
+def check_terms(place: Place, terms: Terms) -> None:
+    """Refuse now what would fail at night: a model that is none, and grants that grant nothing."""
+    _check_grants(terms.permissions)
+    if terms.model:
+        from .models import LOCAL, address_of
+
+        if terms.model.partition(":")[0] != LOCAL:
+            address_of(terms.model, open_at(here(place.state), Request()), keyless=True)
+
+
+def _check_grants(grants: tuple[str, ...]) -> None:
+    from ..act.permission import HARMLESS, rule_of
+    from ..act.rules import ALIASES
+
+    known = (NETWORK, *WORKING, "git_rollback", *HARMLESS, *ALIASES)
+    for text in grants:
+        rule = rule_of(text)
+        if rule is None:
+            raise BadRequest(
+                f"`{text}` is not a permission", "write a tool's name, or `run_command(git *)`, or `network`"
+            )
+        tool = text.strip().partition("(")[0]
+        if rule.tool not in known and "*" not in tool:
+            near = get_close_matches(tool, known, 1, 0.6)
+            hint = (
+                f"did you mean `{near[0]}`?" if near else f"one of: {', '.join((NETWORK, *WORKING))}, or another tool"
+            )
+            raise BadRequest(f"`{text}` grants nothing: there is no tool `{tool}`", hint)
+
+
 # --- Firing ---
 
 
@@ -76,13 +109,25 @@ def fire_with(model: Model | str, schedule: Schedule, run: Run) -> Outcome:
     """The same, with a model that is at hand."""
     session = agent_of(model, schedule, run).start()
     ended = None
-    for event in session.say(_asked(schedule, run), "schedule"):
+    for event in session.within(_begun(schedule, run), ""):
         if run.stopped():
             session.stop()
         ended = event if isinstance(event, Ended) else ended
     if ended is None:
         return Outcome(False, "the run ended before it began")
-    return Outcome(ended.outcome == "finished", ended.text or ended.outcome)
+    return Outcome(ended.outcome == "finished", ended.text or ended.outcome, session.run)
+
+
+def _begun(schedule: Schedule, run: Run) -> Steps[bool]:
+    """The run is one of its skill: the model is told the instructions, and the record says whose they are."""
+    text, name = _asked(schedule, run), schedule.skill
+    called = f"/{skills.PREFIX if schedule.own else ''}{name} {schedule.arguments}".rstrip()
+    yield Heard(called, "schedule", (Message("user", text, skill=name),))
+    yield Activated(
+        name, f"{schedule.source}/SKILL.md", "schedule", schedule.arguments, schedule.digest, text, tokens_of(text),
+        directory=run.folder,
+    )  # fmt: skip
+    return True
 
 
 def agent_of(model: Model | str, schedule: Schedule, run: Run) -> Agent:
@@ -111,7 +156,7 @@ def agent_of(model: Model | str, schedule: Schedule, run: Run) -> Agent:
         bounds,
         after=afterwards(library, model if isinstance(model, str) else ""),
         step=durable(run.step, hider(library)),
-        alone=Alone((run.folder,) if run.folder else (), NETWORK in grants),
+        alone=Alone((run.folder,) if run.folder else (), NETWORK in grants, schedule.id),
     )
 
 

@@ -15,10 +15,10 @@ from ..act.restore import Offer, repairs
 from ..act.toolset import failure
 from ..host.clock import monotonic
 from ..record import Journal
-from ..types.activation import By
+from ..types.activation import By, Message
 from ..types.agent import Bounds
 from ..types.errors import MetierError
-from ..types.event import Ended, Event, Restored, Resumed, Steps, Used
+from ..types.event import Ended, Event, Replied, Restored, Resumed, Retried, Steps, Used, Wrote
 from ..types.model import Model
 from ..types.text import tokens_of
 from ..types.usage import NOTHING_USED
@@ -60,6 +60,8 @@ class Session:
     budget: Budgeted | None = None
     left: Bounds | None = None
     """What whoever delegated it has left to spend."""
+    half: str = ""
+    """As much of a reply as was written."""
     offered: tuple[Library, Offer] | None = None
     """The catalog's lines, and the library they are of."""
 
@@ -77,14 +79,27 @@ class Session:
             finished = False
             try:
                 for event in self._turn(begin, text, by):
+                    event = self._with_half(event)
                     self._keep(event)
                     finished = isinstance(event, Ended)
                     yield event
             finally:
                 if not finished:
-                    self._keep(Ending("interrupted").event(NOTHING_USED, 0.0))
+                    self._keep(self._with_half(Ending("interrupted").event(NOTHING_USED, 0.0)))
         if self.agent.after is not None and self.journal is not None and not self.depth:
             self.agent.after(self.run)
+
+    def _with_half(self, event: Event) -> Event:
+        """An end in the middle of a reply takes what was written of it into the conversation: it was seen."""
+        if isinstance(event, Wrote):
+            self.half += "" if event.thinking else event.text
+        elif isinstance(event, Replied | Retried):
+            self.half = ""
+        elif isinstance(event, Ended):
+            half, self.half = self.half, ""
+            if half.strip():
+                return replace(event, messages=(Message("assistant", half), *event.messages))
+        return event
 
     def answer(self, id: str, text: str) -> None:
         """Answer what an `Asked` asked; before the next event is read."""

@@ -112,7 +112,7 @@ def found(engine: Engine, name: str) -> Schedule:
         return same[0]
     if same:
         raise BadRequest(f"`{name}` has {len(same)} schedules", "name one: " + ", ".join(one.id for one in same))
-    near = get_close_matches(name, [schedule.id for schedule in known], 1, 0.5)
+    near = get_close_matches(name, [schedule.id for schedule in known], 1, 0.6)
     hint = f"did you mean `{near[0]}`?" if near else "run `metier schedule list` to see what there is"
     raise BadRequest(f"no schedule is called `{name}`", hint)
 

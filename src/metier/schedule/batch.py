@@ -61,7 +61,7 @@ def _batch(place: Place, engine: Engine, do: Do, tasks: Sequence[Task], terms: t
         calls.forget(engine, number)
     finally:
         if private:
-            runs.dismiss(engine, durable.worker)
+            runs.dismiss(engine, durable.worker, "left")
 
 
 def _results(place: Place, engine: Engine, durable: Durable, of: tuple[str, int, bool, str]) -> Iterator[Ran]:
@@ -102,7 +102,7 @@ def _living(place: Place, engine: Engine, home: str, mine: str) -> bool:
 def _dead(place: Place, engine: Engine, home: str, durable: Durable) -> list[Worker]:
     """Workers of this home whose processes are gone."""
     known = [one for one in runs.workers(engine) if one.home == home and one.id != durable.worker]
-    gone = [one for one in known if one.state == "dead" or daemon.holder(lock_path(place, one.name)) is None]
+    gone = [one for one in known if one.state != "up" or daemon.holder(lock_path(place, one.name)) is None]
     for one in gone:
         runs.dismiss(engine, one.id)
     return gone

@@ -72,6 +72,7 @@ def _firing(row: Any) -> Firing:
         bool(row["manual"]),
         at("started"),
         at("ended"),
+        row["run"],
     )
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 URL = "METIER_DATABASE_URL"
 FILE = "schedule.db"
-VERSION = 2
+VERSION = 3
 _SCHEMA = """
 CREATE TABLE metier_schedules (
     id TEXT PRIMARY KEY, skill TEXT NOT NULL, document TEXT NOT NULL, revision BIGINT NOT NULL, paused TEXT NOT NULL,
@@ -45,7 +45,8 @@ _SINCE = {
 CREATE TABLE metier_calls (
     batch TEXT NOT NULL, number BIGINT NOT NULL, task TEXT NOT NULL, state TEXT NOT NULL, note TEXT NOT NULL,
     PRIMARY KEY (batch, number));
-"""
+""",
+    3: "ALTER TABLE metier_firings ADD COLUMN run TEXT NOT NULL DEFAULT ''",
 }
 """What each version added to the tables of the one before."""
 

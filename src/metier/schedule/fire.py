@@ -14,12 +14,24 @@ from ..host import paths, sink
 from ..types.errors import HostError, MetierError, Refused
 from ..types.place import Place
 from ..types.schedule import Fire, Outcome, Schedule
+from ..types.text import flat, shortened
 from . import book, runs, skills
 from .engine import Durable
 from .runs import Turn
 
 if TYPE_CHECKING:
     from .database import Engine
+
+
+def turn_text(turn: Turn) -> str:
+    return f"{turn.schedule}, due {book.instant_of(turn.due).strftime('%Y-%m-%dT%H:%M:%SZ')}"
+
+
+def _told(turn: Turn, outcome: Outcome) -> str:
+    """A line for the log: how a firing ended, as which run; the words themselves only where it failed."""
+    run = f", run {outcome.run}" if outcome.run else ""
+    why = "" if outcome.ok else f": {shortened(flat(outcome.text), 300)}"
+    return f"{'finished' if outcome.ok else 'failed'} {turn_text(turn)}{run}{why}"
 
 
 class Stopped(Refused):
@@ -75,10 +87,12 @@ class Firer:
             return
         outcome: Outcome | None = None
         self.working.add(turn)
+        self.say(f"fires {turn_text(turn)}")
         try:
             outcome = self._fire(schedule, turn)
         except Paused as error:
             runs.refuse(self.engine, turn, error.message, self.now())
+            self.say(f"paused {schedule.id}: {error.message}")
             return
         except MetierError as error:
             outcome = Outcome(False, f"{error.message}{'; ' + error.hint if error.hint else ''}")
@@ -87,6 +101,8 @@ class Firer:
             fault = sys.exception()
             if outcome is None and isinstance(fault, Exception) and not isinstance(fault, Paused):
                 runs.end(self.engine, turn, Outcome(False, f"{type(fault).__name__}: {fault}"), self.now())
+                self.say(f"failed {turn_text(turn)}: {type(fault).__name__}: {fault}")
+        self.say(_told(turn, outcome))
         self._deliver(schedule, turn, outcome)
         if runs.end(self.engine, turn, outcome, self.now()):
             self.clear(schedule)

@@ -110,7 +110,7 @@ def end(engine: Engine, turn: Turn, outcome: Outcome, now: datetime) -> bool:
         state: State = "finished" if outcome.ok else "failed"
         if not outcome.ok and stopped and stopped[0]["stop"]:
             state = "replaced"
-        if not _finish(connection, turn, state, outcome.text, now):
+        if not _finish(connection, turn, state, outcome.text, now, outcome.run):
             return False
         return _after(connection, turn, state, outcome, now)
 
@@ -132,16 +132,17 @@ def refuse(engine: Engine, turn: Turn, why: str, now: datetime) -> None:
             pause_in(connection, turn.schedule, why, now)
 
 
-def _finish(connection: Connection, turn: Turn, state: State, note: str, now: datetime) -> int:
+def _finish(connection: Connection, turn: Turn, state: State, note: str, now: datetime, made: str = "") -> int:
     return run(
         connection,
-        "UPDATE metier_firings SET state = :state, note = :note, ended = :now"
+        "UPDATE metier_firings SET state = :state, note = :note, ended = :now, run = :run"
         " WHERE schedule = :id AND due = :due AND state IN ('queued', 'running')",
         id=turn.schedule,
         due=turn.due,
         state=state,
         note=note[:10_000],
         now=ms(now),
+        run=made,
     )
 
 
@@ -192,7 +193,7 @@ def enrol(engine: Engine, worker: Worker) -> None:
     with engine.begin() as connection:
         run(
             connection,
-            "UPDATE metier_workers SET state = 'dead' WHERE home = :home AND name = :name",
+            "UPDATE metier_workers SET state = 'dead' WHERE home = :home AND name = :name AND state = 'up'",
             home=worker.home,
             name=worker.name,
         )
@@ -226,15 +227,16 @@ def give_up(engine: Engine, worker: Worker) -> None:
         )
 
 
-def dismiss(engine: Engine, id: str) -> None:
+def dismiss(engine: Engine, id: str, state: str = "dead") -> None:
+    """A worker is not there any more; one that said so itself has `left`."""
     with engine.begin() as connection:
-        run(connection, "UPDATE metier_workers SET state = 'dead' WHERE id = :id", id=id)
+        run(connection, "UPDATE metier_workers SET state = :state WHERE id = :id", id=id, state=state)
 
 
 def strike(engine: Engine, id: str) -> None:
-    """Take a dead worker out, after its work has gone to others."""
+    """Take a worker out that is not there any more, after its work has gone to others."""
     with engine.begin() as connection:
-        run(connection, "DELETE FROM metier_workers WHERE id = :id AND state = 'dead'", id=id)
+        run(connection, "DELETE FROM metier_workers WHERE id = :id AND state <> 'up'", id=id)
 
 
 def lost(engine: Engine, id: str, now: datetime) -> list[Turn]:

@@ -137,6 +137,8 @@ class _Said:
     @property
     def clock(self) -> tuple[int, int]:
         """Hour and minute of T."""
+        if self.found.groupdict().get("noon"):
+            return 12, 0
         hour, minute = int(self.found["hour"]), int(self.found["minute"] or 0)
         half, part = self.found.groupdict().get("half"), self.found.groupdict().get("part") or ""
         if self.found.groupdict().get("halfpast"):
@@ -201,12 +203,17 @@ def _after(unit: int) -> Callable[[_Said], Once]:
     return meaning
 
 
-def _every(most: int, expression: str, unit: str) -> Callable[[_Said], Cron]:
+def _every(whole: int, expression: str, unit: str) -> Callable[[_Said], Cron]:
     def meaning(said: _Said) -> Cron:
         step = said.number("n")
-        if not 1 <= step <= most:
-            message = f'steps that do not fit: "{said.text}"; the time between can be 1 to {most} {unit}'
+        if not 1 <= step < whole:
+            message = f'steps that do not fit: "{said.text}"; the time between can be 1 to {whole - 1} {unit}'
             raise BadTime(message, "say a smaller step, or five cron fields")
+        if whole % step:
+            less = max(one for one in range(1, step) if not whole % one)
+            more = next((f" or {one}" for one in range(step, whole) if not whole % one), "")
+            message = f'steps that are not even: "{said.text}"; {step} {unit} do not divide {whole}'
+            raise BadTime(message, f"say {less}{more} {unit}; or five cron fields, which begin anew after {whole}")
         return Cron(expression.format(step))
 
     return meaning
@@ -246,9 +253,14 @@ _EN = r"(?P<hour>[0-9]{1,2})(?::(?P<minute>[0-9]{2}))?(?: ?(?P<half>am|pm))"
 _CLOCK = r"(?P<hour>[0-9]{1,2}):(?P<minute>[0-9]{2})"
 _POINT = r"(?P<hour>[0-9]{1,2})點(?:(?P<minute>[0-9]{1,2})分?|(?P<halfpast>半))?"
 _PART = r"(?P<part>早上|上午|下午|晚上)?"
-_T = (_CLOCK, _EN)
+_WORD = r"(?P<noon>noon)"
+_T = (_CLOCK, _EN, _WORD)
 _ZH_T = (_PART + _CLOCK, _PART + _POINT)
 _WEEK = r"每(?:個)?(?:週|星期|禮拜)"
+_NICKNAMES = {
+    "hourly": "0 * * * *", "daily": "0 0 * * *", "midnight": "0 0 * * *", "weekly": "0 0 * * 0",
+    "monthly": "0 0 1 * *", "yearly": "0 0 1 1 *", "annually": "0 0 1 1 *",
+}  # fmt: skip
 _DATE = r"(?P<date>[0-9]{4}-[0-9]{2}-[0-9]{2})"
 
 
@@ -261,25 +273,29 @@ def _forms() -> Iterator[tuple[Callable[[str], re.Match[str] | None], Callable[[
         (rf"{_N}個?小時後", _after(3_600)),
         (rf"{_N}秒鐘?後", _after(1)),
         (_CLOCK, _day(0)),
+        (_WORD, _day(0)),
         (rf"{_DATE} {_CLOCK}", _date),
         (
             r"[0-9]{4}-[0-9]{2}-[0-9]{2}t[0-9]{2}:[0-9]{2}(?::[0-9]{2}(?:\.[0-9]+)?)?(?:z|[+-][0-9]{2}:[0-9]{2})",
             _instant,
         ),
-        (rf"every {_N} ?(?:minutes?|mins?)", _every(59, "*/{} * * * *", "minutes")),
-        (rf"every {_N} ?hours?", _every(23, "0 */{} * * *", "hours")),
-        (rf"每{_N}分鐘?", _every(59, "*/{} * * * *", "minutes")),
-        (rf"每{_N}個?小時", _every(23, "0 */{} * * *", "hours")),
+        (rf"every {_N} ?(?:minutes?|mins?)", _every(60, "*/{} * * * *", "minutes")),
+        (rf"every {_N} ?hours?", _every(24, "0 */{} * * *", "hours")),
+        (rf"每{_N}分鐘?", _every(60, "*/{} * * * *", "minutes")),
+        (rf"每{_N}個?小時", _every(24, "0 */{} * * *", "hours")),
         (r"every minute|每分鐘", _fixed("* * * * *")),
         (r"every hour|每個?小時", _fixed("0 * * * *")),
     ):
         yield re.compile(pattern, re.ASCII).fullmatch, meaning
+    for name, expression in _NICKNAMES.items():
+        yield re.compile(f"@{name}").fullmatch, _fixed(expression)
     worded = (
         (_T, r"today(?: at)? ", _day(0)),
         (_T, r"tomorrow(?: at)? ", _day(1)),
         (_T, r"(?:daily|every day)(?: at)? ", _at("* * *")),
         (_T, r"(?:weekdays|every weekday)(?: at)? ", _at("* * 1-5")),
         (_T, rf"every (?P<day>{'|'.join(_DAYS)})(?: at)? ", _weekday),
+        (_T, rf"(?:monthly|every month) on the {_N}(?:st|nd|rd|th)?(?: at)? ", _monthly),
         (_ZH_T, r"今天", _day(0)),
         (_ZH_T, r"明天", _day(1)),
         (_ZH_T, r"後天", _day(2)),

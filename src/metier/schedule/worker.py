@@ -220,14 +220,15 @@ class Service:
                 self._seen[one.id] = (one.beat, now)
             elif now - since > self.pace.lease and one.state == "up":
                 runs.give_up(self._engine, one)
-            if one.state == "dead":
+            if one.state != "up":
                 self._bury(one)
         self._seen = {one.id: self._seen[one.id] for one in known if one.id in self._seen}
 
     def _bury(self, one: Worker) -> None:
         for turn in bury(self._engine, self._durable, one, self.now()):
             self.say(f"lost: {turn.id}")
-        self.say(f"took over from {one.id}")
+        if one.state == "dead":  # one that left has said so, and what it was at is fired again
+            self.say(f"took over from {one.id}, which ended without a word")
 
     # --- Leaving ---
 
@@ -250,7 +251,7 @@ class Service:
         left = len(self._firer.working)
         daemon.kill_children()
         with named_errors(self.place):
-            runs.dismiss(self._engine, self.id)
+            runs.dismiss(self._engine, self.id, "left")
         self.say(f"left with {left} at work; another worker goes on with them" if left else "left")
         state.remove_file(health_path(self.place, self.name))
         return 0

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable, Mapping
+from collections import defaultdict
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -12,7 +13,7 @@ from ..types.dialect import Limits
 from ..types.place import Root
 from ..types.problem import Code, Mark, Problem, problem
 from ..types.skill import NO_KEY, Broken, Found, Origin, Skill, StatKey
-from .index import Row
+from .batch import Known
 
 SKILL_FILE = "SKILL.md"
 _TAIL = "/" + SKILL_FILE
@@ -33,8 +34,8 @@ class Reader(NamedTuple):
 
 
 class Finding(NamedTuple):
-    items: list[Skill | Broken | Row]
-    """In order; what the index knew comes as its row."""
+    items: list[Skill | Broken] | Known
+    """In order; all that the index knew, if that is what there is."""
     fresh: list[Skill | Broken]
     """Those the index should learn."""
 
@@ -44,9 +45,9 @@ class Visit:
     """What one look at all roots gathers beside the skills themselves."""
 
     limits: Limits
-    seen: set[tuple[int, int]] = field(default_factory=set)
-    """Device and inode of every file taken: the same real file loads once."""
-    doubted: set[tuple[int, int]] = field(default_factory=set)
+    seen: dict[int, set[int]] = field(default_factory=lambda: defaultdict(set))
+    """By device, the inode of every file taken: the same real file loads once."""
+    doubted: dict[int, set[int]] = field(default_factory=lambda: defaultdict(set))
     """The same for roots that are not trusted: what they hold takes nothing away from those that are."""
     problems: list[Problem] = field(default_factory=list)
     guards: list[tuple[str, StatKey | None]] = field(default_factory=list)
@@ -56,7 +57,7 @@ class Visit:
         self.problems.append(problem(Mark(code, 0, details), path))
 
 
-def find(root: Root, visit: Visit, rows: Mapping[str, Row], read: Reader) -> Finding:
+def find(root: Root, visit: Visit, known: Known, read: Reader) -> Finding:
     """Every skill of one root.  What the index still knows comes out ready; each file it does not know is
     handed to `read` at once, so that no more than one head is held at a time."""
     path = root.origin.path
@@ -75,9 +76,9 @@ def find(root: Root, visit: Visit, rows: Mapping[str, Row], read: Reader) -> Fin
             visit.say("unreadable", path, path, error.strerror or "no reason given")
         return Finding([], [])
     try:
-        walk = _Walk(root, visit, rows, folder, read)
+        walk = _Walk(root, visit, known, folder, read)
         walk.skills()
-        return Finding(walk.found, walk.fresh)
+        return Finding(known if walk.all_known else walk.found, walk.fresh)
     finally:
         files.close(folder)
 
@@ -85,14 +86,15 @@ def find(root: Root, visit: Visit, rows: Mapping[str, Row], read: Reader) -> Fin
 class _Walk:
     """One root being walked."""
 
-    def __init__(self, root: Root, visit: Visit, rows: Mapping[str, Row], folder: int, read: Reader) -> None:
+    def __init__(self, root: Root, visit: Visit, known: Known, folder: int, read: Reader) -> None:
         self.root = root
         self.visit = visit
-        self.rows = rows
+        self.known = known
+        self.all_known = False
         self.folder = folder
         self.path = root.origin.path
         self.read = read
-        self.found: list[Skill | Broken | Row] = []
+        self.found: list[Skill | Broken] = []
         self.fresh: list[Skill | Broken] = []
         self.directories = 0
         self.full = False
@@ -133,14 +135,14 @@ class _Walk:
         wanted = names
         if names and (names[0] < "/" or not skip.isdisjoint(names)):  # in order, what begins with a dot is before that
             wanted = [name for name in names if name[0] != "." and name not in skip]
-        found, seen, most = self.found, self.seen, self.visit.limits.candidates
+        found, most = self.found, self.visit.limits.candidates
         run: list[str] = []
-        if not self.rows and not links:
+        if not self.known.batches and not links:
             run, wanted = wanted, []
         elif not links and _take_all(self, prefix, wanted):
             return
-        for name, row, device in compare.unchanged(self.folder, prefix, wanted, self.rows, self.limit):
-            if row is None and name not in links:
+        for name, item, device in compare.unchanged(self.folder, prefix, wanted, self.known.by_folder, self.limit):
+            if item is None and name not in links:
                 run.append(name)
                 continue
             stopped = self._run(prefix, run, level) if run else ""
@@ -151,10 +153,8 @@ class _Walk:
             if name in links:
                 self._linked(prefix + name, name)
                 continue
-            count = len(seen)
-            seen.add((device, row[1]))
-            if len(seen) > count:
-                found.append(row)
+            if self._first(device, item.key[0]):
+                found.append(item)
         if run and (stopped := self._run(prefix, run, level)):
             _say_full(self, prefix, names[names.index(stopped) :])
 
@@ -172,9 +172,8 @@ class _Walk:
                 if type(head) is not bytes:
                     self._odd(prefix + name, name, level, head)  # type: ignore[arg-type]
                     continue
-                identity = (device, key[0])
-                if identity not in seen:
-                    seen.add(identity)
+                if key[0] not in seen[device]:
+                    seen[device].add(key[0])
                     path = f"{before}{name}{_TAIL}"
                     made = short(origin, name, path, key, head) or _at_length(
                         self, prefix + name, Found(origin, name, path, key, head, whole)
@@ -190,11 +189,10 @@ class _Walk:
             self._faulty(relative, name, SKILL_FILE, error)
 
     def _first(self, device: int, inode: int) -> bool:
-        identity = (device, inode)
-        seen = self.seen
-        before = len(seen)
-        seen.add(identity)
-        return len(seen) > before
+        inodes = self.seen[device]
+        before = len(inodes)
+        inodes.add(inode)
+        return len(inodes) > before
 
     def _group(self, prefix: str, level: int, relative: str) -> None:
         """A folder without SKILL.md: perhaps it is spelled otherwise, perhaps skills lie deeper."""
@@ -364,11 +362,16 @@ def _link_mark(error: OSError, relative: str, root: str) -> Mark:
 
 def _take_all(walk: _Walk, prefix: str, names: list[str]) -> bool:
     """The usual warm start: nothing changed, nothing twice, no limit near.  Then all is taken at once."""
-    if not names or len(walk.found) + len(names) > walk.visit.limits.candidates:
+    known = walk.known
+    if prefix or names != known.folders or len(names) > walk.visit.limits.candidates:
         return False
-    same = compare.all_unchanged(walk.folder, prefix, names, walk.rows, walk.limit)
-    if same is None or len(same[1]) < len(names) or not walk.seen.isdisjoint(same[1]):
+    devices = compare.all_unchanged(walk.folder, names, known.keys, walk.limit)
+    inodes = set(known.keys[0])
+    if devices is None or len(devices) > 1 or len(inodes) < len(names):
         return False
-    walk.found += same[0]
-    walk.seen |= same[1]
+    seen = walk.seen[devices.pop()]
+    if not seen.isdisjoint(inodes):
+        return False
+    seen |= inodes
+    walk.all_known = True
     return True

@@ -2,40 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from json import dumps, loads
-from typing import Any, TypeAlias
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Mapping
 
-from ..host.database import Database
+from ..host.database import Change, Database
 from ..types.dialect import Dialect
 from ..types.place import Root
-from ..types.problem import Mark, Problem, pack, problem, unpack
-from ..types.skill import NOTHING_REQUIRED, Broken, Origin, Requirements, Skill
-from ..types.tree import EMPTY
+from ..types.problem import Mark, Problem, problem
+from .batch import Entry, Known, packed, parts, whole
 
-READER = 3
+READER = 4
 """Raised whenever parsing changes: what an older reader wrote is then not believed."""
-
-_USER, _MODEL, _ENABLED, BROKEN, _TIDY = 1, 2, 4, 8, 16
-"""The flags of a row."""
-_ORDINARY = _USER | _MODEL | _ENABLED
-new = tuple.__new__
-
-Row: TypeAlias = tuple[str, int, int, int, int, int, str]
-"""Folder, the four parts of the key, flags, and all the texts in one: fewer things to fetch."""
-
-_LONGEST_ROW = 16_384
-"""What is longer than any sensible frontmatter is read each time; the index stays small."""
-_APART = "\x1f"
-"""Between the texts of a row: name, description, hint, requirements, extra, marks."""
 
 SCHEMA = """
 CREATE TABLE roots (id INTEGER PRIMARY KEY, tag TEXT NOT NULL UNIQUE);
 CREATE TABLE skills (
-    root INTEGER NOT NULL, dir TEXT NOT NULL,
-    ino INTEGER NOT NULL, mtime INTEGER NOT NULL, ctime INTEGER NOT NULL, size INTEGER NOT NULL,
-    flags INTEGER NOT NULL, texts TEXT NOT NULL,
-    PRIMARY KEY (root, dir)
+    root INTEGER NOT NULL, first TEXT NOT NULL,
+    folders TEXT NOT NULL, names TEXT NOT NULL, descriptions TEXT NOT NULL, hints TEXT NOT NULL,
+    requires TEXT NOT NULL, extras TEXT NOT NULL, marks TEXT NOT NULL, numbers BLOB NOT NULL, flags BLOB NOT NULL,
+    PRIMARY KEY (root, first)
 ) WITHOUT ROWID;
 CREATE TABLE notes (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE memos (
@@ -50,8 +36,9 @@ CREATE VIRTUAL TABLE words USING fts5 (
 );
 CREATE VIRTUAL TABLE vocabulary USING fts5vocab (words, 'row');
 """
-"""`cards` and what is made of them belong to `search.py`; a look at the roots neither reads nor writes them."""
-_COLUMNS = "dir, ino, mtime, ctime, size, flags, texts"
+"""A row of `skills` is a batch of one root: the folders from `first` up to the first of the next, in order.
+`cards` and what is made of them belong to `search.py`; a look at the roots neither reads nor writes them."""
+_COLUMNS = "folders, names, descriptions, hints, requires, extras, marks, numbers, flags"
 
 
 def fault(how: str, path: str) -> Problem:
@@ -73,47 +60,17 @@ def _fingerprint(dialect: Dialect) -> str:
 _BUILT_IN = frozenset({"standard", "claude", "umbra", "agentmd", "multica", "agenvoy", "openclaw"})
 
 
-def recall(database: Database | None, root: Root) -> Mapping[str, Row]:
-    """All that is remembered of a root, by folder."""
-    if database is None:
-        return {}
-    rows: list[Row] = database.rows(
-        f"SELECT {_COLUMNS} FROM skills WHERE root = (SELECT id FROM roots WHERE tag = ?)", (tag(root),)
-    )
-    return {row[0]: row for row in rows if type(row[6]) is str and row[6].count(_APART) >= 5 and type(row[5]) is int}
+def recall(database: Database | None, root: Root) -> Known:
+    """All that is remembered of a root."""
+    query = f"SELECT {_COLUMNS} FROM skills WHERE root = (SELECT id FROM roots WHERE tag = ?) ORDER BY first"
+    rows = database.rows(query, (tag(root),)) if database is not None else []
+    return Known(root.origin, whole(rows))
 
 
-def name_in(row: Row) -> str:
-    return row[6].partition(_APART)[0]
+def remember(database: Database, root: Root, changes: Mapping[str, Entry | None]) -> None:
+    """Write what was read anew and forget what is no longer there (None), all at once, by folder.
 
-
-def revive(row: Row, origin: Origin, path: str) -> Skill | Broken:
-    """A row as the value it was made from."""
-    relative, ino, mtime, ctime, size, flags, texts = row
-    name, description, hint, requires, extra, noted = texts.split(_APART, 5)
-    id = relative if "/" not in relative else relative.rpartition("/")[2]
-    key = (ino, mtime, ctime, size)
-    rest = extra or EMPTY
-    if flags & ~_TIDY == _ORDINARY and not requires:
-        return new(
-            Skill,
-            (
-                id, name, description, path, key, origin, hint, True, True, True, NOTHING_REQUIRED, rest, noted or (),
-                flags > _TIDY,
-            ),
-        )  # fmt: skip
-    if flags & BROKEN:
-        return Broken(id, path, key, origin, unpack(noted), name)
-    return Skill(
-        id, name, description, path, key, origin, hint, bool(flags & _USER), bool(flags & _MODEL),
-        bool(flags & _ENABLED), _requirements(requires), rest, noted or (), bool(flags & _TIDY),
-    )  # fmt: skip
-
-
-def remember(database: Database, root: Root, fresh: Iterable[Skill | Broken], gone: Iterable[str], cut: int) -> None:
-    """Write what was read anew and forget what is no longer there, all at once.
-
-    `cut` is the length of the root's path with its slash: what stands between it and the file is the folder.
+    Only the batches that hold it are written, each as it is by now: another process may have been here meanwhile.
     """
     with database.change() as change:
         change("INSERT OR IGNORE INTO roots (tag) VALUES (?)", (tag(root),))
@@ -121,42 +78,28 @@ def remember(database: Database, root: Root, fresh: Iterable[Skill | Broken], go
         if not found:
             return  # the index is busy or gone; what was read is still right
         number = found[0][0]
-        for relative in gone:
-            change("DELETE FROM skills WHERE root = ? AND dir = ?", (number, relative))
-        for item in fresh:
-            relative = item.path[cut:].rpartition("/")[0]
-            flags, texts = _columns(item)
-            if any(_APART in text for text in texts[:-1]) or sum(map(len, texts)) > _LONGEST_ROW:
-                change("DELETE FROM skills WHERE root = ? AND dir = ?", (number, relative))
-                continue  # it could not be taken apart again; it is simply read each time
-            change(
-                "INSERT OR REPLACE INTO skills VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-                (number, relative, *item.key, flags, _APART.join(texts)),
-            )
+        for first, mine in _by_batch(database, number, changes).items():
+            _rewrite(database, change, (number, first), mine)
 
 
-def _columns(item: Skill | Broken) -> tuple[int, tuple[str, ...]]:
-    noted = pack(item.marks) if item.marks else ""
-    if isinstance(item, Broken):
-        return BROKEN, (item.name, "", "", "", "", noted)
-    flags = item.user_may_invoke * _USER | item.model_may_invoke * _MODEL | item.enabled * _ENABLED
-    flags |= item.tidy * _TIDY
-    requires = "" if item.requires is NOTHING_REQUIRED else dumps(vars(item.requires))
-    extra = item.extra.json() if item.extra else ""
-    return flags, (item.name, item.description, item.argument_hint, requires, extra, noted)
+def _by_batch(
+    database: Database, number: int, changes: Mapping[str, Entry | None]
+) -> dict[str, dict[str, Entry | None]]:
+    """The changes of each batch, by its first folder; what comes before all of them belongs to the very first."""
+    rows = database.rows("SELECT first FROM skills WHERE root = ?", (number,))
+    firsts = sorted({"", *(first for (first,) in rows)})
+    touched: dict[str, dict[str, Entry | None]] = defaultdict(dict)
+    for folder, entry in changes.items():
+        touched[firsts[bisect_right(firsts, folder) - 1]][folder] = entry
+    return touched
 
 
-_UNREADABLE = Requirements(platforms=("unknown: the index is damaged",))
-"""What a damaged row requires: something that no machine has."""
-
-
-def _requirements(text: str) -> Requirements:
-    if not text:
-        return NOTHING_REQUIRED
-    try:
-        found: dict[str, Any] = loads(text)
-    except ValueError:
-        return _UNREADABLE
-    lists = {key: tuple(value) for key, value in found.items() if isinstance(value, list)}
-    rest: dict[str, Any] = {**found, **lists}
-    return Requirements(**rest)
+def _rewrite(database: Database, change: Change, place: tuple[int, str], changes: Mapping[str, Entry | None]) -> None:
+    rows = database.rows(f"SELECT {_COLUMNS} FROM skills WHERE root = ? AND first = ?", place)
+    before = {entry.folder: entry for batch in whole(rows) for entry in batch.entries()}
+    after = {**before, **changes}
+    kept = [entry for _, entry in sorted(after.items()) if entry is not None]
+    change("DELETE FROM skills WHERE root = ? AND first = ?", place)
+    for part in parts(kept):
+        first = place[1] if part[0] is kept[0] else part[0].folder
+        change("INSERT INTO skills VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", (place[0], first, *packed(part)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple, overload
 
 from ..host.clock import now_ns
@@ -11,9 +11,10 @@ from ..host.memory import making_many
 from ..types.dialect import Limits
 from ..types.place import Root
 from ..types.problem import Mark, Problem, problem
-from ..types.skill import Broken, Origin, Skill, StatKey
+from ..types.skill import Broken, Skill, StatKey
+from .batch import Entry, Known, entry_of
 from .directory import Finding, Reader, Visit, find
-from .index import BROKEN, Row, name_in, recall, remember, revive
+from .index import recall, remember
 
 _SETTLED_NS = 50_000_000
 """A file younger than this may change again without its times showing it: it is not remembered yet."""
@@ -34,43 +35,31 @@ class Shelf(Sequence[Skill]):
 
     __slots__ = ("_made", "_runs")
 
-    def __init__(self, runs: Sequence[tuple[Origin, Sequence[Skill | Row]]]) -> None:
+    def __init__(self, runs: Sequence[Known | list[Skill]]) -> None:
         self._runs = runs
         self._made: tuple[Skill, ...] | None = None
 
     def _all(self) -> tuple[Skill, ...]:
         if self._made is None:
             made: list[Skill] = []
-            for origin, items in self._runs:
-                before = origin.path + "/"
-                made += (
-                    items
-                    if _only_skills(items)
-                    else [
-                        item if type(item) is Skill else revive(item, origin, f"{before}{item[0]}/SKILL.md")  # type: ignore[arg-type, misc]
-                        for item in items
-                    ]
-                )
+            for run in self._runs:
+                made += run.skills if isinstance(run, Known) else run
+            self._runs = [made]
             self._made = tuple(made)
         return self._made
 
     @property
     def names(self) -> tuple[str, ...]:
-        if self._made is not None:
-            return tuple([skill.name for skill in self._made])
-        return tuple(
-            [
-                item.name if type(item) is Skill else name_in(item)  # type: ignore[arg-type]
-                for _, items in self._runs
-                for item in items
-            ]
-        )
+        found: list[str] = []
+        for run in self._runs:
+            found += run.names if isinstance(run, Known) else [skill.name for skill in run]
+        return tuple(found)
 
     def __iter__(self) -> Iterator[Skill]:
         return iter(self._all())
 
     def __len__(self) -> int:
-        return sum(len(items) for _, items in self._runs)
+        return sum(map(len, self._runs))
 
     @overload
     def __getitem__(self, at: int) -> Skill: ...
@@ -89,10 +78,6 @@ class Shelf(Sequence[Skill]):
         return repr(self._all())
 
 
-def _only_skills(items: Iterable[object]) -> bool:
-    return set(map(type, items)) <= {Skill}
-
-
 class Seen(NamedTuple):
     skills: Shelf
     broken: tuple[Broken, ...]
@@ -108,61 +93,55 @@ def look(roots: Sequence[Root], limits: Limits, database: Database | None, read:
 
 def _look(roots: Sequence[Root], limits: Limits, database: Database | None, read: Reader) -> Seen:
     visit = Visit(limits)
-    runs: list[tuple[Origin, Sequence[Skill | Row]]] = []
+    runs: list[Known | list[Skill]] = []
     broken: list[Broken] = []
     loaded: dict[str, int] = {}
     left_out: dict[str, list[str]] = {}
     for root in roots:
         began = now_ns()
-        rows = recall(database, root)
-        finding = find(root, visit, rows, read)
+        known = recall(database, root)
+        finding = find(root, visit, known, read)
         tier = root.origin.tier
-        mine = _loaded(root, finding, broken)
+        mine = _loaded(finding.items, broken)
         room = limits.skills - loaded.get(tier, 0)
         if len(mine) > room:
-            left_out.setdefault(tier, []).extend(
-                item.id if isinstance(item, Skill) else item[0].rpartition("/")[2] for item in mine[room:]
-            )
-            mine = mine[:room]
+            every = mine.skills if isinstance(mine, Known) else mine
+            left_out.setdefault(tier, []).extend(skill.id for skill in every[room:])
+            mine = every[:room]
         loaded[tier] = loaded.get(tier, 0) + len(mine)
         if mine:
-            runs.append((root.origin, mine))
-        if database is not None and (finding.fresh or len(finding.items) < len(rows)):
-            _update(database, root, rows, finding, began)
+            runs.append(mine)
+        if database is not None and (changes := _changes(root, known, finding, began)):
+            remember(database, root, changes)
     for tier, ids in left_out.items():
         details = (tier, str(limits.skills), str(len(ids)), ids[0])
         visit.problems.append(problem(Mark("limit-skills", 0, details)))
     return Seen(Shelf(runs), tuple(broken), tuple(visit.problems), tuple(visit.guards))
 
 
-def _loaded(root: Root, finding: Finding, broken: list[Broken]) -> list[Skill | Row]:
+def _loaded(items: list[Skill | Broken] | Known, broken: list[Broken]) -> Known | list[Skill]:
     """What loads, as it came; what does not is added to the broken."""
-    kinds = set(map(type, finding.items))
-    if kinds <= {Skill}:
-        return finding.items  # type: ignore[return-value]
-    if kinds <= {Skill, Broken}:
-        broken += [item for item in finding.items if type(item) is Broken]
-        return [item for item in finding.items if type(item) is Skill]
-    if kinds == {tuple} and not any(row[5] & BROKEN for row in finding.items):  # type: ignore[operator, index]
-        return finding.items  # type: ignore[return-value]
-    mine: list[Skill | Row] = []
-    for item in finding.items:
-        if isinstance(item, Broken):
-            broken.append(item)
-        elif isinstance(item, Skill) or not item[5] & BROKEN:
-            mine.append(item)
-        else:
-            made = revive(item, root.origin, f"{root.origin.path}/{item[0]}/SKILL.md")
-            broken += [made] if isinstance(made, Broken) else []
-    return mine
+    if isinstance(items, Known):
+        broken += items.broken
+        return items
+    if set(map(type, items)) <= {Skill}:
+        return items  # type: ignore[return-value]
+    broken += [item for item in items if isinstance(item, Broken)]
+    return [item for item in items if isinstance(item, Skill)]
 
 
-def _folder_of(item: Skill | Broken | Row, cut: int) -> str:
-    return item.path[cut:].rpartition("/")[0] if isinstance(item, Skill | Broken) else item[0]
-
-
-def _update(database: Database, root: Root, before: Iterable[str], finding: Finding, began: int) -> None:
+def _changes(root: Root, known: Known, finding: Finding, began: int) -> dict[str, Entry | None]:
+    """What the index should learn, and forget, by folder."""
+    if isinstance(finding.items, Known):
+        return {}
     cut = len(root.origin.path) + 1
-    lasting = [item for item in finding.fresh if item.origin is root.origin and is_settled(item.key, began)]
-    there = {_folder_of(item, cut) for item in finding.items}
-    remember(database, root, lasting, [name for name in before if name not in there], cut)
+    there = {item.path[cut:].rpartition("/")[0] for item in finding.items}
+    before = set(known.folders)
+    changes: dict[str, Entry | None] = dict.fromkeys(before - there)
+    for item in finding.fresh:
+        if item.origin is root.origin and is_settled(item.key, began):
+            folder = item.path[cut:].rpartition("/")[0]
+            entry = entry_of(folder, item)
+            if entry is not None or folder in before:
+                changes[folder] = entry
+    return changes

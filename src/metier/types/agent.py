@@ -41,6 +41,8 @@ class Alone:
     folders: tuple[str, ...] = ()
     """What it may read beside its working folder."""
     network: bool = False
+    schedule: str = ""
+    """The schedule that it works for, if it does for one."""
 
 
 @dataclass(frozen=True)

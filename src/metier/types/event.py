@@ -57,6 +57,8 @@ class Started:
     """The catalog's lines by name: what later changes are compared with."""
     used: Mapping[str, int] = field(default_factory=dict)
     """How often skills were used before, by path, where that decided which of them are listed."""
+    schedule: str = ""
+    """The schedule that it was for."""
 
 
 @dataclass(frozen=True)

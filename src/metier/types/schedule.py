@@ -91,6 +91,8 @@ class Firing:
     manual: bool = False
     started: datetime | None = None
     ended: datetime | None = None
+    run: str = ""
+    """The run that it was: `metier runs show` reads it back."""
 
 
 @dataclass(frozen=True)
@@ -100,6 +102,8 @@ class Outcome:
     ok: bool
     text: str = ""
     """What it said, or what went wrong."""
+    run: str = ""
+    """The run that it was, where there was one."""
 
 
 class Run(Protocol):

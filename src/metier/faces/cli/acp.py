@@ -12,12 +12,19 @@ from typing import Any
 import click
 
 from ...types.errors import BadRequest, MissingExtra
+from . import naming
 from .app import Context
 from .printing import warn
 
 
 @click.command("acp")
-@click.option("--model", default="", metavar="NAME", help="The model to ask, such as anthropic:NAME or local:NAME.")
+@click.option(
+    "--model",
+    shell_complete=naming.asked,
+    default="",
+    metavar="NAME",
+    help="The model to ask, such as anthropic:NAME or local:NAME.",
+)
 @click.pass_obj
 def acp(context: Context, model: str) -> None:
     """Be the agent of an editor that speaks the Agent Client Protocol, such as Zed.

@@ -14,6 +14,7 @@ import click
 
 from ... import __version__
 from ...types.errors import BadRequest, MetierError
+from . import naming
 
 COMMANDS = {
     "list": ("listing:list_skills", "List the skills of this place."),
@@ -181,7 +182,12 @@ def dialect_names(context: click.Context, parameter: click.Parameter, incomplete
     shell_complete=dialect_names,
     help="Serve as: standard claude umbra agentmd multica agenvoy openclaw.",
 )
-@click.option("--agent", metavar="NAME", help="Only the skills this agent may use (its name, or its file).")
+@click.option(
+    "--agent",
+    metavar="NAME",
+    shell_complete=naming.agents,
+    help="Only the skills this agent may use (its name, or its file).",
+)
 @click.option("--profile", metavar="ID", default="", help="The agent profile whose skills count too.")
 @click.option("--project", metavar="DIR", default=".", help="Stand in this folder instead of the current one.")
 @click.option("--no-index", is_flag=True, help="Read every file anew and remember nothing.")

@@ -36,6 +36,8 @@ ReadWritePaths={state}
 PrivateTmp=yes
 RestrictSUIDSGID=yes
 Environment=METIER_HOME={state}
+# Keys of models, such as ANTHROPIC_API_KEY=…, a line each; the file is the owner's alone (chmod 600).
+EnvironmentFile=-{keys}
 
 [Install]
 WantedBy=default.target
@@ -128,7 +130,9 @@ def unit(context: Context, write: bool) -> None:
     """Print a systemd unit for this daemon, or write it."""
     place = here(context.project)
     text = UNIT.format(
-        command=_quoted(f"{sys.executable}") + " -P -m metier.faces.cli.door daemon", state=_quoted(place.state)
+        command=_quoted(f"{sys.executable}") + " -P -m metier.faces.cli.door daemon",
+        state=_quoted(place.state),
+        keys=_keys_path(place).replace("%", "%%"),
     )
     if not write:
         say(text.rstrip("\n"))
@@ -137,7 +141,14 @@ def unit(context: Context, write: bool) -> None:
     state.make_folder(path.rpartition("/")[0])
     state.write_text(path, text, 0o644)
     say(f"Written: {clean_path(path)}")
+    say(
+        arrow(f"a service does not see your shell's variables: write keys of models to {clean_path(_keys_path(place))}")
+    )
     say(arrow("systemctl --user daemon-reload && systemctl --user enable --now metier"))
+
+
+def _keys_path(place: Place) -> str:
+    return f"{place.state}/daemon.env"
 
 
 def _unit_path(place: Place) -> str:

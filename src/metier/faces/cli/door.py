@@ -11,7 +11,7 @@ import sys
 
 from ... import __version__
 
-INDEX_VERSION = 3
+INDEX_VERSION = 4
 """The index's own `READER`; a test holds the two together, so that the index need not be imported here."""
 _VARIABLES = (
     "HOME", "METIER_HOME", "METIER_PATH", "OPENCLAW_BUNDLED_SKILLS_DIR", "NO_COLOR", "TERM", "PATH", "COLUMNS",

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ...types.errors import BadRequest, NoModel
+from . import naming
 from .app import Context, skill_names
 from .printing import clean, paint, say, say_json
 from .proposals import as_dict, lines_of
@@ -19,7 +20,13 @@ if TYPE_CHECKING:
 @click.argument("name", required=False, shell_complete=skill_names)
 @click.option("--run", "run", metavar="ID", default="", help="Only from this run: its id, the beginning of it, `last`.")
 @click.option("--wish", metavar="TEXT", default="", help="What you would like to be better.")
-@click.option("--model", metavar="NAME", default="", help="The model that writes, where writing is needed.")
+@click.option(
+    "--model",
+    shell_complete=naming.asked,
+    metavar="NAME",
+    default="",
+    help="The model that writes, where writing is needed.",
+)
 @click.option("--dry-run", is_flag=True, help="Show what would be proposed; write nothing down, change nothing.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document.")
 @click.option("--after", metavar="ID", default="", hidden=True, help="Do what follows a run that ended.")

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from importlib import import_module
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import click
 
 from ...types.errors import MetierError
+
+if TYPE_CHECKING:
+    from ...runtime.library import Library
 
 Complete: TypeAlias = Callable[[click.Context, click.Parameter, str], list[str]]
 
@@ -67,6 +70,31 @@ def _models(state: str, project: str) -> Iterable[str]:
     return list(KNOWN)
 
 
+def _agents(state: str, project: str) -> Iterable[str]:
+    from ...runtime.agents import agent_files
+
+    return sorted(agent_files(_library(project)))
+
+
+def _asked(state: str, project: str) -> Iterable[str]:
+    from ...runtime.models import model_names
+
+    return model_names(_library(project))
+
+
+def _calls(state: str, project: str) -> Iterable[str]:
+    return [f"/{one.name}" for one in _library(project).commands()]
+
+
+def _library(project: str) -> Library:
+    from ...host.place import here
+    from ...runtime.opening import Request, open_at
+
+    return open_at(here(project), Request())
+
+
 runs, proposals, trash, schedules, clients, models = map(
     _offering, (_runs, _proposals, _trash, _schedules, _clients, _models)
 )
+agents, asked, calls = map(_offering, (_agents, _asked, _calls))
+"""Agents there are; models that can be asked; skills as they are called."""

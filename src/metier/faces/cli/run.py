@@ -11,6 +11,7 @@ import click
 from ...types.agent import Bounds
 from ...types.errors import BadRequest, MetierError
 from ...types.event import Ended
+from . import naming
 from .app import Context
 from .drawing import Drawing, Lines
 from .printing import warn
@@ -19,8 +20,14 @@ _WORDS = {"ignore_unknown_options": True}
 
 
 @click.command("run", context_settings=_WORDS)
-@click.argument("task", nargs=-1)
-@click.option("--model", default="", metavar="NAME", help="The model to ask, such as anthropic:NAME or local:NAME.")
+@click.argument("task", nargs=-1, shell_complete=naming.calls)
+@click.option(
+    "--model",
+    shell_complete=naming.asked,
+    default="",
+    metavar="NAME",
+    help="The model to ask, such as anthropic:NAME or local:NAME.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Every event as one line of JSON.")
 @click.option("--dry-run", is_flag=True, help="Print the exact request, and send nothing.")
 @click.option("--resume", metavar="ID", default="", help="Go on with a run: its id, the beginning of it, or `last`.")

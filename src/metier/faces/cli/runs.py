@@ -68,6 +68,7 @@ def summary(trace: Any) -> dict[str, object]:
         "dialect": trace.started.dialect,
         "agent": trace.started.agent,
         "parent": trace.started.parent,
+        "schedule": trace.started.schedule,
         "turns": trace.turns,
         "skills": list(trace.skills),
         "tools": trace.tools,

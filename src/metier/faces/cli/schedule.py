@@ -58,7 +58,7 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
     click.option(
         "--on-change", type=click.Choice(get_args(OnChange)), help="When the skill is not what was agreed to."
     ),
-    click.option("--model", metavar="NAME", help="The model that runs it."),
+    click.option("--model", shell_complete=naming.asked, metavar="NAME", help="The model that runs it."),
     click.option(
         "--permission", "permissions", multiple=True, metavar="GRANT", help="More than the default; repeat it."
     ),
@@ -90,7 +90,7 @@ def _terms(old: Terms, given: dict[str, Any]) -> Terms:
 @click.argument("skill", shell_complete=skill_names)
 @click.argument("time", nargs=-1, required=True)
 @click.option("--tz", "zone", metavar="ZONE", help="The zone of the time; this machine's otherwise.")
-@click.option("--id", "name", default="", metavar="ID", help="What to call the schedule.")
+@click.option("--id", "name", metavar="ID", help="What to call the schedule.")
 @click.option("--session", default="", metavar="NAME", help="The session it runs in; one of its own otherwise.")
 @_terms_options
 @_json
@@ -101,24 +101,27 @@ def add(
     skill: str,
     time: tuple[str, ...],
     zone: str | None,
-    name: str,
+    name: str | None,
     session: str,
     as_json: bool,
     **more: Any,
 ) -> None:
     """Run SKILL at TIME: `+5m`, `tomorrow at 9am`, `every monday 8:00`, `每天 9 點`, or five cron fields."""
-    from ...runtime.scheduling import folder_of
+    from ...runtime.scheduling import check_terms, folder_of
     from ...schedule.arrange import Wish, arrange
 
+    if name is not None and not name.strip():
+        raise BadRequest("an id can't be empty", "leave --id out, and the schedule is called as its skill")
     place, engine = _open(context)
     called, folder, own = folder_of(place, skill)
+    check_terms(place, _terms(Terms(), more))
     wish = Wish(
         called,
         folder,
         " ".join(time),
         zone or clock.zone_name(),
         own,
-        name,
+        name or "",
         more["arguments"] or "",
         session,
         _rules(Rules(), more),
@@ -128,7 +131,7 @@ def add(
     if as_json:
         say_json(schedule_dict(made))
         return
-    say(f"Scheduled: {clean(made.id)}, next at {shown(made.next, made.zone)} ({clean(made.zone)})")
+    say(f"Scheduled: {clean(made.id)}, next at {shown(made.next, made.zone)}")
     if not _somebody_works(engine):
         say(arrow("nobody fires it yet: run `metier daemon`"))
 
@@ -149,11 +152,13 @@ def list_schedules(context: Context, as_json: bool) -> None:
         say("Nothing is scheduled.")
         say(arrow("`metier schedule add SKILL TIME` schedules a skill"))
     rows = [
-        (clean(one.id), clean(one.when), shown(one.next, one.zone), clean(one.paused and f"paused: {one.paused}"))
+        (clean(one.id), "once" if one.once else clean(one.when), shown(one.next, one.zone), one.paused and "paused")
         for one in known
     ]
-    for line in columns(rows):
+    for one, line in zip(known, columns(rows), strict=True):
         say(line)
+        if one.paused:
+            say(f"  {clean(one.paused)}")
     if known and not _somebody_works(engine):
         say(arrow("nobody fires them: run `metier daemon`"))
 
@@ -176,11 +181,16 @@ def show(context: Context, name: str, as_json: bool) -> None:
         coming += list(islice(firings(when, one.zone, one.next), 2))
     if as_json:
         say_json(
-            {**schedule_dict(one), "coming": [at.isoformat() for at in coming], "last": [firing_dict(f) for f in last]}
+            {
+                **schedule_dict(one),
+                "coming": [at.astimezone(UTC).isoformat() for at in coming],
+                "last": [firing_dict(f) for f in last],
+            }
         )
         return
     say(paint(clean(one.id), "bold"))
-    facts = [("Skill:", one.skill), ("Time:", f"{one.when} ({one.zone})"), ("Paused:", one.paused)]
+    time = "once" if one.once else f"{one.when} ({one.zone})"
+    facts = [("Skill:", one.skill), ("Time:", time), ("Paused:", one.paused)]
     facts += [
         ("Next:", ", ".join(shown(at, one.zone) for at in coming)),
         ("Pinned:", one.digest),
@@ -263,7 +273,7 @@ def resume(context: Context, name: str) -> None:
     if pin is not None and changed:
         one = book.repin(engine, one, pin)
     made = book.resume(engine, one, _now())
-    say(f"Resumed: {clean(made.id)}, next at {shown(made.next, made.zone)} ({clean(made.zone)})")
+    say(f"Resumed: {clean(made.id)}, next at {shown(made.next, made.zone)}")
     if changed:
         say("Its skill had changed, and is agreed to as it is now.")
 
@@ -307,11 +317,12 @@ def run(context: click.Context, name: str, wait: float, as_json: bool) -> None:
 @click.pass_obj
 def patch(context: Context, /, name: str, time: str | None, zone: str | None, as_json: bool, **more: Any) -> None:
     """Change a schedule; its next time is counted from now."""
+    from ...runtime import scheduling
     from ...schedule import book
     from ...schedule.arrange import check_rules, check_terms, retimed
     from ...schedule.plan import when_of
 
-    _, engine = _open(context)
+    place, engine = _open(context)
     one = _found(engine, name)
     before = one
     one = replace(one, rules=_rules(one.rules, more), terms=_terms(one.terms, more))
@@ -323,11 +334,12 @@ def patch(context: Context, /, name: str, time: str | None, zone: str | None, as
         raise BadRequest("nothing is to be changed", "give --time, --tz or one of the rules; see --help")
     check_rules(one.rules, when_of(one), one.zone, _now())
     check_terms(one.terms)
+    scheduling.check_terms(place, _terms(Terms(), more))
     made = book.change(engine, one, _now())
     if as_json:
         say_json(schedule_dict(made))
     else:
-        say(f"Changed: {clean(made.id)}, next at {shown(made.next, made.zone)} ({clean(made.zone)})")
+        say(f"Changed: {clean(made.id)}, next at {shown(made.next, made.zone)}")
 
 
 @schedule.command("remove")

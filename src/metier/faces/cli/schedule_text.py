@@ -12,13 +12,14 @@ from .printing import clean, counted
 def shown(at: datetime | None, zone: str) -> str:
     from ...schedule.when import zone_of
 
-    return "never" if at is None else at.astimezone(zone_of(zone)).strftime("%Y-%m-%d %H:%M:%S")
+    return "never" if at is None else f"{at.astimezone(zone_of(zone)):%Y-%m-%d %H:%M:%S} {clean(zone)}"
 
 
 def firing_row(one: Firing) -> tuple[str, str, str]:
     again = f"{counted(one.attempt, 'attempt')}; " if one.attempt > 1 else ""
     by_hand = "by hand; " if one.manual else ""
-    note = clean(f"{by_hand}{again}{one.note}").rstrip("; ")
+    run = f"run {one.run}; " if one.run else ""
+    note = clean(f"{by_hand}{again}{run}{one.note}").rstrip("; ")
     return (one.due.strftime("%Y-%m-%dT%H:%M:%SZ"), one.state, note)
 
 
@@ -33,6 +34,7 @@ def firing_dict(one: Firing) -> dict[str, object]:
         "manual": one.manual,
         "started": one.started.isoformat() if one.started else None,
         "ended": one.ended.isoformat() if one.ended else None,
+        "run": one.run,
     }
 
 

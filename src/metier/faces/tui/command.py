@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from importlib import import_module
 from typing import Any
 
 import click
@@ -10,8 +11,19 @@ import click
 from ...types.errors import BadRequest, MissingExtra
 
 
+def _models(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+    found: list[str] = import_module("metier.faces.cli.naming").asked(context, parameter, incomplete)
+    return found
+
+
 @click.command("chat")
-@click.option("--model", metavar="NAME", default="", help="Another model than the one that is configured.")
+@click.option(
+    "--model",
+    metavar="NAME",
+    default="",
+    shell_complete=_models,
+    help="Another model than the one that is configured.",
+)
 @click.option("--resume", metavar="ID", default="", help="Go on with a conversation: its id, or `last`.")
 @click.pass_obj
 def chat(context: Any, model: str, resume: str) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from json import dumps
 from typing import Literal, NamedTuple, TypeAlias
 
+from ...runtime.watching import Change
 from ...types.event import (
     Activated,
     Asked,
@@ -35,7 +37,7 @@ def lines_of(event: Event) -> list[Line]:
     """The lines of an event; a reply itself is drawn as Markdown and has none here."""
     match event:
         case Started(model=model, skills=skills):
-            return [Line("quiet", f"{flat(model)} · {len(skills)} skills"), *small(model)]
+            return [Line("quiet", f"{flat(model)} · {len(skills)} skills listed"), *small(model)]
         case Resumed(model=model):
             return small(model)
         case Heard(text=text):
@@ -58,7 +60,7 @@ def lines_of(event: Event) -> list[Line]:
             return [Line(line.style, f"  {flat(name)} │ {line.text}") for line in inside]
         case Ended(outcome=outcome, text=text, hint=hint) if outcome != "finished":
             told = f"■ {outcome}" + (f": {seen(text)}" if text else "")
-            return [Line("failed", told), *([Line("quiet", f"→ {seen(hint)}")] if hint else [])]
+            return [Line("failed", told), *([Line("quiet", f"→ {within(seen(hint))}")] if hint else [])]
     return []
 
 
@@ -78,6 +80,28 @@ def changes(added: tuple[str, ...], changed: tuple[str, ...], removed: tuple[str
     return ", ".join(f"{sign}{flat(name)}" for sign, names in signs for name in names) or "looked at again"
 
 
+def broken_lines(change: Change) -> list[Line]:
+    """What does not load any more since a change, why, and that the last good one is used meanwhile."""
+    names = {*change.added, *change.changed}
+    lines = []
+    for one in change.library.broken:
+        if one.id in names or one.name in names:
+            problem = one.problems[-1]
+            instead = "; the old one is used" if one.path in change.library.kept else ""
+            lines.append(Line("failed", f"✗ {flat(one.name or one.id)} is broken: {flat(problem.message)}{instead}"))
+            lines += [Line("quiet", f"→ {flat(problem.hint)}")] if problem.hint else []
+    return lines
+
+
+_COMMANDS = {"list": "skills", "runs": "resume", "why": "why", "commands": "help"}
+_advice = re.compile(rf"`metier ({'|'.join(_COMMANDS)})( [^`]*)?`")
+
+
+def within(hint: str) -> str:
+    """Advice for the command line as it is followed in the app."""
+    return _advice.sub(lambda found: f"`/{_COMMANDS[found[1]]}{found[2] or ''}`", hint)
+
+
 def _used(event: Used) -> list[Line]:
     found = [Line("failed" if event.error else "tool", f"{'✗' if event.error else '▸'} {call_of(event)}")]
     text = seen(event.text).strip()
@@ -95,7 +119,7 @@ def question(asked: Asked) -> list[Line]:
     """What somebody has to say something to."""
     if asked.kind == "approval":
         why = [Line("quiet", f"  {flat(asked.why)}")] if asked.why else []
-        keys = Line("quiet", "  y: this once · a: whenever it is the same · n: no")
+        keys = Line("quiet", "  press y: this once · a: whenever it is the same · n: no")
         first, *more = exact_lines(asked.text)  # never cut: what is not shown would be allowed unseen
         return [Line("warning", f"? {first}"), *(Line("warning", line) for line in more), *why, keys]
     offered = [Line("quiet", f"  {place}. {flat(one)}") for place, one in enumerate(asked.choices, 1)]

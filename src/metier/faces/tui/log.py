@@ -9,7 +9,7 @@ from textual.widgets.markdown import MarkdownStream
 
 from ...types.event import Event, Replied, Retried, Wrote
 from ...types.text import seen
-from .drawing import Line, lines_of
+from .drawing import Line, lines_of, within
 
 
 class Log(VerticalScroll):
@@ -27,7 +27,7 @@ class Log(VerticalScroll):
         self.show(Line("quiet", seen(text)))
 
     def fail(self, message: str, hint: str = "") -> None:
-        self.show(Line("failed", seen(message)), *([Line("quiet", f"→ {seen(hint)}")] if hint else []))
+        self.show(Line("failed", seen(message)), *([Line("quiet", f"→ {within(seen(hint))}")] if hint else []))
 
     async def draw(self, event: Event) -> None:
         """Show what happened."""

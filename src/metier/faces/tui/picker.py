@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Literal, NamedTuple, TypeAlias
 
 from ...runtime.library import Library
+from ...types.problem import Problem
 from ...types.text import flat, shortened
 
 Kind: TypeAlias = Literal["skill", "app", "broken", "scheduled"]
@@ -25,14 +26,22 @@ class Choice(NamedTuple):
 def choices_of(library: Library, own: Mapping[str, str]) -> list[Choice]:
     """Everything that can be typed after a slash: skills by name, the app's own, broken skills, scheduled ones."""
     found = [Choice(name, text, kind="app") for name, text in own.items()]
+    fixes = {one.path: _fix(one.problems[-1]) for one in library.broken}
     for command in library.commands(reserved=tuple(own)):
         kind: Kind = "scheduled" if command.skill is None else "skill"
-        found.append(Choice(flat(command.name), shortened(flat(command.description), 200), flat(command.hint), kind))
+        told = command.description
+        if command.skill is not None and command.skill.path in library.kept:
+            told = f"broken, the old one runs: {fixes.get(command.skill.path, '')}"
+        found.append(Choice(flat(command.name), shortened(flat(told), 200), flat(command.hint), kind))
     for broken in library.broken:
-        problem = broken.problems[-1]
-        fix = f"{problem.message} → {problem.hint}" if problem.hint else problem.message
-        found.append(Choice(flat(broken.name or broken.id), shortened(flat(fix), 200), kind="broken"))
+        if broken.path not in library.kept:
+            name, told = broken.name or broken.id, fixes[broken.path]
+            found.append(Choice(flat(name), shortened(flat(told), 200), kind="broken"))
     return sorted(found, key=lambda one: (_ORDER[one.kind], one.name))
+
+
+def _fix(problem: Problem) -> str:
+    return f"{problem.message} → {problem.hint}" if problem.hint else problem.message
 
 
 def filtered(

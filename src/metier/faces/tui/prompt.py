@@ -12,11 +12,13 @@ from textual.content import Content
 from textual.fuzzy import Matcher
 from textual.message import Message
 from textual.suggester import Suggester
-from textual.widgets import Input, OptionList
+from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
+from ...host.clock import monotonic
 from .picker import Choice, filtered, hint_for, typed_command
 
+_ROWS = 10
 ASK = "Ask for something, or type / for skills"
 
 
@@ -34,6 +36,19 @@ class Hints(Suggester):
 
 class Typing(Input):
     """A hint is shown, never typed: the arrow that would take it only moves."""
+
+    keys = ""
+    """Each of them, pressed in an empty line, answers what is asked."""
+    since = 0.0
+    grace = 0.4
+    """Seconds after a question in which a key is still meant for the line: somebody was typing when it came."""
+
+    def on_key(self, event: events.Key) -> None:
+        if self.value or event.key not in self.keys or monotonic() < self.since + self.grace:
+            return
+        event.stop()
+        event.prevent_default()
+        self.post_message(self.Submitted(self, event.key))
 
     def action_cursor_right(self, select: bool = False) -> None:
         if self.cursor_position < len(self.value):
@@ -55,15 +70,18 @@ class Prompt(Vertical):
         self.offered: list[Choice] = []
         self.plain = False
         """An answer is wanted, and no command."""
+        self.draft = ""
+        """What was being typed when it came to that."""
         self.history: list[str] = []
         self.recalled = 0
 
     def compose(self) -> ComposeResult:
         yield OptionList(id="picker", markup=False)
+        yield Static(id="more", markup=False)
         yield Typing(id="line", placeholder=ASK, select_on_focus=False, suggester=Hints(self))
 
     def on_mount(self) -> None:
-        self.picker.display = False
+        self.picker.display = self.more.display = False
         self.line.focus()
 
     @property
@@ -71,14 +89,27 @@ class Prompt(Vertical):
         return self.query_one("#picker", OptionList)
 
     @property
-    def line(self) -> Input:
-        return self.query_one("#line", Input)
+    def more(self) -> Static:
+        return self.query_one("#more", Static)
 
-    def wants(self, placeholder: str = "") -> None:
-        """Ask for an answer; without words, take requests and commands again."""
-        self.plain = bool(placeholder)
-        self.line.placeholder = placeholder or ASK
+    @property
+    def line(self) -> Typing:
+        return self.query_one("#line", Typing)
+
+    def wants(self, placeholder: str, keys: str = "") -> None:
+        """Ask for an answer, which some keys give by themselves; what was being typed is kept for later."""
+        if not self.plain:
+            self.draft, self.line.since = self.line.value, monotonic()
+        self.plain, self.line.keys = True, keys
+        self.line.placeholder = placeholder
         self.fill("")
+
+    def takes(self) -> None:
+        """Take requests and commands again."""
+        self.plain, self.line.keys = False, ""
+        self.line.placeholder = ASK
+        self.fill(self.draft)
+        self.draft = ""
 
     def fill(self, text: str) -> None:
         self.line.value = text
@@ -93,11 +124,21 @@ class Prompt(Vertical):
         self.picker.display = bool(self.offered)
         if self.offered:
             self.picker.highlighted = 0
+        self.tell_more(typed)
+
+    def tell_more(self, typed: str | None) -> None:
+        """What the list has no room for, or that there is nothing to list; it never takes the room of the line."""
+        room = max(1, min(_ROWS, self.app.size.height - 6))
+        self.picker.styles.max_height = room
+        left = len(self.offered) - room
+        told = f"{left} more: Down, or type on" if left > 0 else "" if self.offered else "nothing here is called so"
+        self.more.display = typed is not None and bool(told)
+        self.more.update(Content(told))
 
     def close(self) -> bool:
         """Close the picker; False when it was not open."""
         open_ = bool(self.picker.display)
-        self.picker.display = False
+        self.picker.display = self.more.display = False
         return open_
 
     def on_key(self, event: events.Key) -> None:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Literal, TypeAlias, get_args
+from typing import Literal, NamedTuple, TypeAlias, get_args
 
 from ...act.conversation import Conversation, tokens_in
+from ...host.clock import day_and_time
+from ...record import trace_of
 from ...record.journal import ids, journal_of
 from ...runtime.agents import agent_files
 from ...runtime.library import Library
@@ -15,9 +17,10 @@ from ...runtime.session import Session
 from ...types.activation import Message
 from ...types.catalog import Catalog
 from ...types.errors import MetierError
-from ...types.event import Activated, Heard
+from ...types.event import Activated
 from ...types.skill import Skill
 from ...types.text import flat, shortened, tokens_of
+from .drawing import within
 
 OWN = {
     "help": "what can be typed and pressed here",
@@ -33,7 +36,8 @@ OWN = {
 HELP = """\
 Type a request, or / for skills and commands: the list narrows as you type, Tab completes, Enter runs.
 Esc stops what is going on and keeps the conversation. Up and Down go through the list, and through what you typed.
-Ctrl+L scrolls to the end, Ctrl+C or /quit leaves.
+Where approval is asked, the key y, a or n alone answers. What you enter while a turn runs waits for its end.
+Ctrl+L scrolls to the end. Ctrl+C stops a turn; where none runs it leaves, as /quit does.
 
 """
 Standing: TypeAlias = Literal["on", "name-only", "user-only", "off"]
@@ -43,13 +47,30 @@ DECISIONS = {"y": "once", "yes": "once", "a": "always", "always": "always", "n":
 """What may be typed to an approval."""
 
 
-def answer(name: str, rest: str, library: Library, talk: Session | None, standings: dict[str, Standing]) -> str:
+class View(NamedTuple):
+    """What the app's own commands speak of."""
+
+    library: Library
+    """The skills as this conversation wants them."""
+    plain: Library
+    """The skills as they are."""
+    talk: Session | None
+    standings: dict[str, Standing]
+
+
+def counted(number: int, what: str) -> str:
+    """`1 skill`, `2 skills`."""
+    return f"{number} {what}{'' if number == 1 else 's'}"
+
+
+def answer(name: str, rest: str, view: View) -> str:
     """What one of the app's own commands says."""
+    library, plain, talk, standings = view
     match name:
         case "skills":
             return skills_text(library, standings)
         case "why":
-            return why_text(library, rest)
+            return why_text(plain, rest, standings)
         case "context":
             return context_text(talk.conversation, library, talk.model.window) if talk else "Nothing was said yet."
         case "agents":
@@ -93,7 +114,7 @@ def skills_text(library: Library, chosen: dict[str, Standing]) -> str:
     for verdict in library.verdicts:
         state = standing_of(verdict.skill, chosen) if verdict.usable or verdict.skill.path in chosen else "not usable"
         rows.append(f"{state:<10} {flat(verdict.skill.name)}: {shortened(flat(verdict.skill.description), 100)}")
-    rows += [f"{'broken':<10} {flat(one.name or one.id)}" for one in library.broken]
+    rows += [f"{'broken':<10} {flat(one.name or one.id)}: {flat(one.problems[-1].message)}" for one in library.broken]
     return "\n".join(rows) or "There are no skills here."
 
 
@@ -108,21 +129,24 @@ def untrusted_text(library: Library) -> str:
     waiting = sum(any(mark.code == "untrusted" for mark in one.marks) for one in library.verdicts)
     if not waiting:
         return ""
-    told = f"{waiting} skills of this project are not trusted yet"
-    return f"{told}\n→ look at them with `metier list`, then run `metier trust`"
+    told = f"{counted(waiting, 'skill')} of this project {'is' if waiting == 1 else 'are'} not trusted yet"
+    return f"{told}\n→ look at them with /skills, then leave and run `metier trust`"
 
 
-def why_text(library: Library, name: str) -> str:
+def why_text(library: Library, name: str, chosen: dict[str, Standing]) -> str:
     if not name:
         return "Say which: /why NAME"
     try:
         verdict = library.find(name)
     except MetierError as error:
-        return f"{error.message}\n→ {error.hint}" if error.hint else error.message
+        return f"{error.message}\n→ {within(error.hint)}" if error.hint else error.message
     skill = verdict.skill
+    standing = standing_of(skill, chosen)
     lines = [f"{flat(skill.name)} from {skill.path}"]
     lines += [f"{one.severity}: {one.message}" + (f"\n  → {one.hint}" if one.hint else "") for one in verdict.problems]
-    if verdict.usable:
+    if standing != "on":
+        lines.append(f"you made it {standing} in this conversation\n  → /skills {flat(skill.name)} on takes that back")
+    elif verdict.usable:
         left = {one.name: one.reason for one in library.catalog().left_out}
         lines.append(f"usable; not listed: {left[skill.name]}" if skill.name in left else "usable, and listed")
     return "\n".join(lines)
@@ -169,12 +193,14 @@ def agents_text(library: Library) -> str:
 
 
 def runs_text(state: str, most: int = 20) -> str:
+    """The conversations there were, the newest last, where it is seen."""
     lines = []
-    for run in ids(state)[-most:][::-1]:
-        said = next((one.event.text for one in journal_of(state, run).read() if isinstance(one.event, Heard)), "")
-        if said:
-            lines.append(f"{run}  {shortened(flat(said), 90)}")
-    return "\n".join(lines) or "There are no conversations yet."
+    for run in ids(state)[-most:]:
+        trace = trace_of(journal_of(state, run))
+        if trace.task and not trace.started.parent:
+            when, turns = day_and_time(trace.at), counted(trace.turns, "turn")
+            lines.append(f"{run}  {when}  {trace.outcome}, {turns}  {shortened(flat(trace.task), 60)}")
+    return "\n".join([*lines, "→ /resume ID goes on with one"]) if lines else "There are no conversations yet."
 
 
 def uses(state: str, most: int = 50) -> Iterator[str]:
