@@ -14,7 +14,7 @@ from metier.runtime.agents import agent_files
 from metier.testing import Script
 from metier.types.agent import Bounds
 from metier.types.errors import BadRequest
-from metier.types.event import Activated, Nested, Replied, Used
+from metier.types.event import Activated, Ended, Nested, Replied, Used
 
 
 def agent_file(folder, name: str, more: str = "", body: str = "You are careful.") -> None:
@@ -221,6 +221,22 @@ def test_what_is_delegated_is_paid_for_by_whoever_delegated_it(world):
     events = spoken(talk, "go")
 
     assert events[-1].outcome == "out-of-tokens"
+
+
+@pytest.mark.parametrize("kind", ["agent", "fork"])
+def test_what_is_delegated_stays_within_the_limits_of_whoever_delegated_it(world, kind):
+    agent_file(world.home / ".metier/agents", "reader")
+    write_skill(world.home / ".metier/skills/make", "Makes.", "Make it.\n", "context: fork\n")
+    hands_on = call("delegate", agent="reader", task="go") if kind == "agent" else call("skill_use", skill_name="make")
+    looks = [call("list_files", path=".", id=str(number)) for number in range(20)]
+    talk, model = session(world, [hands_on, *looks], limits=Bounds(turns=4))
+    events = spoken(talk, "go")
+
+    assert [one.event.outcome for one in events if isinstance(one, Nested) and isinstance(one.event, Ended)] == [
+        "out-of-turns"
+    ]
+    assert events[-1].outcome == "out-of-turns"
+    assert len(model.requests) == 4
 
 
 @pytest.mark.parametrize(

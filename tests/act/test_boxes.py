@@ -10,6 +10,8 @@ from metier.testing import Script
 from metier.types.agent import Bounds
 from metier.types.event import Answered, Asked, Used
 
+_OFF = "allowed-tools: Bash(echo:*)\ndisable-model-invocation: true\nuser-invocable: false\n"
+
 
 def used(events):
     return [one for one in events if isinstance(one, Used)]
@@ -74,6 +76,22 @@ def test_allowed_tools_of_an_active_skill_are_granted_for_the_run(world):
     assert with_it[-1].outcome == "finished"
     assert used(with_it)[1].text == "hi"
     assert without[-1].outcome == "refused"
+
+
+@pytest.mark.parametrize("becomes", ["gone", "off", "less", "as it was"])
+def test_a_grant_ends_with_the_skill_that_asked_for_it(world, becomes):
+    folder = world.home / ".metier/skills/writer"
+    file = write_skill(folder, "Writes.", "Write it.\n", "allowed-tools: Bash(echo:*)\n")
+    talk, _ = session(world, ["Hello."])
+    spoken(talk, "/writer")
+    if becomes == "gone":
+        file.unlink()
+    elif becomes != "as it was":
+        now = "allowed-tools: Read\n" if becomes == "less" else _OFF
+        write_skill(folder, "Writes.", "Write it.\n", now)
+    again = Agent(world.open(), Script([call("run_command", command="echo hi"), "Done."])).resume(talk.run)
+
+    assert spoken(again, "go on")[-1].outcome == ("finished" if becomes == "as it was" else "refused")
 
 
 @pytest.mark.parametrize(

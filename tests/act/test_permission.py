@@ -31,6 +31,12 @@ def permission(allow: tuple[str, ...] = (), ask: tuple[str, ...] = (), deny: tup
         ("run_command(git *)", "git log > /etc/passwd", False),
         ("run_command(git *)", "git log\nrm x", False),
         ("run_command(git *)", "git 'unbalanced", False),
+        ("run_command(echo *)", 'echo "$\\\n(rm x)"', False),
+        ("run_command(echo *)", 'echo "a$\\\n\\\n(rm x)"', False),
+        ("run_command(echo *)", "echo $\\\n(rm x)", False),
+        ("run_command(echo *)", "echo $\\\n'x'", False),
+        ("run_command(echo *)", "echo $[x]", False),
+        ("run_command(git *)", "git log \\\n  --oneline", True),
         ("run_command(make test)", "make test", True),
         ("run_command", "anything at all; really", True),
         ("run_command(*)", "anything at all; really", True),
@@ -83,6 +89,14 @@ def test_what_is_forbidden_is_forbidden_wherever_it_stands_in_a_command(typed):
         "/bin/r? -f x",
         "cat <<E\n'\nE\nrm -f x #'",
         "$'rm' -f x",
+        "$\\\n'\\x72m' -f x",
+        "$\\\nX -f x",
+        "cat <\\\n<E\n'\nE\nrm -f x #'",
+        "echo `echo '` ; rm -f x; echo `'`",
+        "echo `echo # `; rm -f x\n`",
+        "((2 #1)); rm -f x\n))",
+        "[[ a =~ (#) ]]; rm -f x\n)",
+        "X='a[$(rm -f x)]'; echo $((X))",
         "rm 'unbalanced",
         "echo rm -f x | sh",
         "eval $X",
@@ -93,6 +107,90 @@ def test_what_may_turn_out_to_be_forbidden_is_asked_for(typed):
     says, _ = permission(allow=("run_command",), deny=("run_command(rm *)",)).says(command(typed))
 
     assert says in ("ask", "deny")
+
+
+@pytest.mark.parametrize(
+    "typed",
+    [
+        "env -Srm\\ -f\\ x",
+        "flock . rm -f x",
+        "setpriv rm -f x",
+        "taskset 1 rm -f x",
+        "chrt -o 0 rm -f x",
+        "prlimit --nofile=100 rm -f x",
+        "script -qc 'rm -f x' /dev/null",
+        "ld.so /bin/rm -f x",
+        "/lib64/ld-linux-x86-64.so.2 /bin/rm -f x",
+        "rbash -c 'rm -f x'",
+        "start-stop-daemon --start --exec /bin/rm -- -f x",
+        "a-program-of-somebodys --then rm -f x",
+        "echo 'r''m -f x' | bash /dev/stdin",
+        "echo 'r''m -f x' | bash -s a",
+        "echo 'r''m -f x' | . /dev/stdin",
+        "echo 'r''m -f x' | python3 -",
+        "make -f /dev/stdin <<< 'a:;r''m -f x'",
+        "hash -p /bin/r''m zz; zz x",
+        "compgen -C 'r''m -f x'",
+        "X=1 compgen -C '$(printf r)m x'",
+        "if true; then hash -p /bin/[r]m zz; fi; zz x",
+        "mapfile -C 'rm -f x;:' -c 1 <<< a",
+        "PS4='$(rm -f x)'; set -x; :",
+        "BASH_ENV=y bash -c :",
+        "X='a[$(rm -f x)]'; test -v X",
+        'perl -e \'system("r"."m x")\'',
+        'awk \'BEGIN{system("r" "m x")}\'',
+        "git -c alias.x='!rm -f x' x",
+        "echo 'r''m -f x' > z.sh; bash z.sh",
+        "echo 'r''m -f x' | tee z.sh; ./z.sh",
+        "ln -s /bin/rm zz; ./zz x",
+    ],
+)
+def test_no_program_that_starts_others_carries_a_forbidden_one_past_a_rule(typed):
+    assert permission(allow=("run_command",), deny=("run_command(rm *)",)).says(command(typed))[0] in ("ask", "deny")
+
+
+@pytest.mark.parametrize(
+    "typed",
+    [
+        "test -v 'a[$(id)]'",
+        "[ -v 'a[$(id)]' ]",
+        "[[ -v 'a[$(id)]' ]]",
+        "printf -v 'a[$(id)]' x",
+        "printf '-va[$(id)]' x",
+        "read 'a[$(id)]'",
+        "declare -a 'x=($(id))'",
+    ],
+)
+def test_a_rule_for_a_word_of_the_shell_does_not_cover_what_it_runs_between_brackets(typed):
+    rules = permission(allow=tuple(f"run_command({name} *)" for name in ("test", "[[]", "printf", "read", "declare")))
+
+    assert rules.says(command(typed))[0] == "ask"
+    assert rules.says(command("test -f 'a[1]'"))[0] == "allow"
+    assert rules.says(command("printf '[%s]' a"))[0] == "allow"
+
+
+@pytest.mark.parametrize(
+    "typed",
+    [
+        "npm test",
+        "python3 -m pytest -q 2>&1 | tail -n 5",
+        "bash scripts/build.sh > log.txt 2>&1",
+        "python -c 'print(1)'",
+        "awk -F'|' '{print $1}' x",
+        "PYTHONPATH=src pytest",
+        "GIT_PAGER=cat git log",
+        "[[ -f x ]] && echo y",
+        "python3 -m venv .venv && . .venv/bin/activate && pip install -r requirements.txt",
+        "npm run format",
+        "sleep $((1 + 2))",
+        "find . -name '*.py' | xargs wc -l",
+        "ruby -v",
+    ],
+)
+def test_ordinary_work_is_not_asked_for_because_something_else_is_forbidden(typed):
+    denied = ("run_command(rm *)", "run_command(git push*)")
+
+    assert permission(allow=("run_command",), deny=denied).says(command(typed))[0] == "allow"
 
 
 def test_options_before_what_a_program_is_told_to_do_hide_it_from_no_rule():
@@ -154,3 +252,11 @@ def test_what_only_reads_needs_no_yes_and_all_else_does():
 @pytest.mark.parametrize("path", [".env", "deploy/.env.production", "id_ed25519", "certs/server.pem", ".ssh/config"])
 def test_a_file_that_holds_secrets_more_often_than_not_is_asked_for(path):
     assert Permission().says(ToolCall("c", "read_file", {"path": path}))[0] == "ask"
+
+
+def test_a_rule_about_somebody_elses_tool_sees_all_of_its_arguments():
+    wanted = ToolCall("c", "srv__exec", {"path": "README.md", "script": "rm -rf x"})
+
+    assert permission(allow=("srv__exec",), deny=("srv__exec(*rm -rf*)",)).says(wanted)[0] == "deny"
+    assert permission(allow=("srv__exec",), deny=("srv__exec(README.md)",)).says(wanted)[0] == "deny"
+    assert permission(allow=("srv__exec(README.md)",)).says(wanted)[0] == "ask"

@@ -67,7 +67,18 @@ def test_a_rule_that_allows_does_not_follow_a_link_out_of_its_folder(tried):
     assert was_asked(tried("edit_file", allow=("edit_file(docs/*)",), path="docs/more/k", old="hush", new="x"))
 
 
-@pytest.mark.parametrize("path", [".git/hooks/pre-commit", "sub/.git/config", ".bashrc", "sub/.vscode/tasks.json"])
+@pytest.mark.parametrize(
+    "path",
+    [
+        ".git/hooks/pre-commit",
+        "sub/.git/config",
+        ".bashrc",
+        "sub/.vscode/tasks.json",
+        ".github/workflows/x.yml",
+        "sub/.GitHub/Workflows/x.yml",
+        "workspace/agents/x.md",
+    ],
+)
 def test_what_other_programs_take_orders_from_is_asked_for_whatever_is_allowed(tried, project, path):
     assert was_asked(tried("write_file", allow=("write_file",), path=path, content="x"))
     assert not (project / path).exists()
@@ -76,7 +87,10 @@ def test_what_other_programs_take_orders_from_is_asked_for_whatever_is_allowed(t
 def test_who_names_what_takes_orders_in_a_rule_is_not_asked(tried, project):
     tried("write_file", allow=("write_file(.vscode/*)",), path=".vscode/tasks.json", content="x")
 
+    tried("write_file", allow=("write_file(.github/workflows/*)",), path=".github/workflows/x.yml", content="x")
+
     assert (project / ".vscode/tasks.json").exists()
+    assert (project / ".github/workflows/x.yml").exists()
 
 
 @pytest.mark.parametrize(
@@ -104,6 +118,23 @@ def test_a_search_of_everything_passes_private_files_over(tried, project, glob):
     assert not was_asked(events)
     assert ".env" not in text_of(events)
     assert ("plain.txt" in text_of(events)) == (glob in ("", "*"))
+
+
+@pytest.mark.parametrize("path", [".Env", "server.PEM", "Id_RSA", ".SSH/config"])
+def test_a_search_passes_private_files_over_in_capitals_too(tried, project, path):
+    (project / path).parent.mkdir(exist_ok=True)
+    (project / path).write_text("loud\n")
+
+    assert text_of(tried("search_files", pattern="loud")) == "[nothing]"
+
+
+def test_a_search_follows_no_link_out_of_the_working_folder(tried, world, project):
+    (world.home / "else").mkdir()
+    (world.home / "else/there.txt").write_text("loud\n")
+    os.symlink(world.home / "else", project / "elsewhere")
+
+    assert "leads elsewhere" in text_of(tried("search_files", pattern="loud", path="elsewhere"))
+    assert "k:1:hush" in text_of(tried("search_files", pattern="hush", path="docs/more"))
 
 
 def test_a_private_file_that_somebody_said_yes_to_is_searched(world, project):

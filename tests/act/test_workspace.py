@@ -1,6 +1,7 @@
 """The tools beside skills: files of the working folder, and commands."""
 
 import os
+import time
 
 import pytest
 from tests.act.talking import call, session, spoken
@@ -75,6 +76,11 @@ def test_a_long_file_is_read_page_by_page_and_never_through_a_character(world, u
         ("src/*.py", "src/b.py"),
         ("src/**/*.py", "src/b.py\nsrc/deep/c.py"),
         ("**/c.*", "src/deep/c.py"),
+        ("**/*.py", "a.py\nsrc/b.py\nsrc/deep/c.py"),
+        ("src/**", "src/b.py\nsrc/deep/c.py"),
+        ("src/**.py", "src/b.py\nsrc/deep/c.py"),
+        ("s*/d??p/[bc].py", "src/deep/c.py"),
+        ("src/**/**/c.py", "src/deep/c.py"),
         ("nothing*", "[nothing]"),
     ],
 )
@@ -84,6 +90,17 @@ def test_files_are_found_by_pattern(world, use, pattern, found):
         (world.project / path).write_text("x")
 
     assert use("find_files", pattern=pattern).text == found
+
+
+@pytest.mark.parametrize("pattern", ["**" * 20 + "x", "*a" * 60 + "x", "**/" * 60 + "x", "*a*/" * 4 + "*a" * 60 + "x"])
+def test_no_pattern_takes_forever(world, use, pattern):
+    folder = world.project / "/".join(["a" * 40] * 4)
+    folder.mkdir(parents=True)
+    (folder / ("a" * 200)).write_text("x")
+    began = time.monotonic()
+
+    assert use("find_files", pattern=pattern).text == "[nothing]"
+    assert time.monotonic() - began < 20
 
 
 def test_a_command_works_in_the_folder_and_writes_nowhere_else(world, use):

@@ -177,7 +177,7 @@ def test_an_approval_is_asked_in_the_line_and_a_no_reaches_the_model(world: Worl
         await type_(pilot, "list it")
         await pilot.press("enter")
         await until(pilot, lambda: app.waiting is not None, "it asks")
-        assert "run_command command=touch made" in shown(app)
+        assert "? run_command: touch made" in shown(app)
         before = shown(app)
         await type_(pilot, "what")
         await pilot.press("enter")

@@ -16,8 +16,9 @@ from ..types.event import Answered, Asked, Decision, Event, Steps, T
 from ..types.model import Model, Reply, Request, Stop
 from ..types.tool import Answer
 from ..types.usage import NOTHING_USED, Usage
-from .permission import KNOWN, Permission, Rule, Spot, aim_of, allowing, spot_of, subject, written
+from .permission import KNOWN, Permission, Rule, Spot, aim_of, allowing, narrowest, spot_of, subject, written
 from .rules import ALIASES, PARAMETERS
+from .showing import shown
 from .toolset import Ending, Toolset
 
 _RAISE = "raise --max-{0}, or `{0}` under [agent] or in the agent's own `limits`"
@@ -99,7 +100,7 @@ class Approval:
 
 def approved(inner: Toolset, approval: Approval) -> Toolset:
     """Nothing is called that a rule forbids, or that nobody allowed."""
-    names = frozenset(tool.name for tool in inner.tools)
+    names = {tool.name: frozenset(one.name for one in tool.parameters) for tool in inner.tools}
 
     def call(wanted: ToolCall) -> Steps[Answer]:
         if wanted.name not in names:
@@ -111,7 +112,7 @@ def approved(inner: Toolset, approval: Approval) -> Toolset:
         if say == "ask":
             key = approval.key(wanted)
             if not approval.remembered(key):
-                decision = yield from _decision(approval, wanted, why)
+                decision = yield from _decision(approval, wanted, why, shown(wanted, names[wanted.name]))
                 if decision == "no":
                     told = f"The user did not allow this call of {wanted.name}. Do not try it again."
                     return Answer(told, error=True, reason="refused")
@@ -122,19 +123,18 @@ def approved(inner: Toolset, approval: Approval) -> Toolset:
     return Toolset(inner.tools, call)
 
 
-def _decision(approval: Approval, wanted: ToolCall, why: str) -> Steps[Decision]:
+def _decision(approval: Approval, wanted: ToolCall, why: str, text: str) -> Steps[Decision]:
     skill = str(wanted.arguments.get("skill_name", "")) if wanted.name == "skill_run_script" else ""
-    text = f"{wanted.name}: {subject(wanted)}"
     asked = Asked(
         wanted.id, "approval", wanted.name, text, wanted.arguments, ("once", "always", "no"), skill, why,
         approval.change(wanted),
     )  # fmt: skip
     answer = yield from approval.mailbox.ask(asked)
     if answer is None:
-        hint = (
-            f"allow it with --allow {shlex.quote(_rule_for(approval, wanted))}, or under [agent] in the configuration"
-        )
-        raise Ending("refused", f"{text} needs a yes, and nobody is there to give it", "refused-approval", hint)
+        rule = shlex.quote(_rule_for(approval, wanted))
+        hint = f"allow it with --allow {rule}, or under [agent] in the configuration"
+        about = f"{wanted.name}: {subject(wanted)}"
+        raise Ending("refused", f"{about} needs a yes, and nobody is there to give it", "refused-approval", hint)
     return "once" if answer == "once" else "always" if answer == "always" else "no"
 
 
@@ -198,6 +198,16 @@ class Budgeted:
             raise
         self.spent += reply.usage
         return reply
+
+    def left(self) -> Bounds:
+        """What somebody else may spend of it: one request is kept back, to say what came of that."""
+        bounds, spent = self.bounds, self.spent
+        return Bounds(
+            None if bounds.turns is None else max(0, bounds.turns - spent.requests - 1),
+            None if bounds.tokens is None else max(0, bounds.tokens - spent.tokens),
+            None if bounds.seconds is None else max(0.0, bounds.seconds - (self.clock() - self.began)),
+            None if bounds.cost is None else max(0.0, bounds.cost - (spent.cost or 0.0)),
+        )
 
     def _check(self) -> None:
         bounds, spent = self.bounds, self.spent

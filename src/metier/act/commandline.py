@@ -4,42 +4,27 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from fnmatch import fnmatchcase
 from typing import NamedTuple
 
-_STARTERS = frozenset(
-    {
-        "!", "{", "if", "then", "elif", "else", "while", "until", "do", "time", "env", "command", "builtin", "exec",
-        "nohup", "nice", "ionice", "setsid", "stdbuf", "timeout", "sudo", "doas", "su", "xargs", "parallel", "find",
-        "watch", "strace", "busybox", "toybox", "chroot", "unshare", "bwrap", "eval", "source", ".", "trap", "sh",
-        "bash", "dash", "zsh", "ksh",
-    }
-)  # fmt: skip
-"""Programs and words of the shell that start another program, which stands somewhere in their own words."""
-_SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ksh"})
+from .starting import SHELLS, STARTERS, Word, Words, is_opaque, mentions, reckons
+
 _UNREADABLE = frozenset({"case", "select", "function", "coproc", "alias"})
 _assignment = re.compile(r"\w+(\[[^]]*\])?\+?=").match
 _token = re.compile(
     r"""(?P<gap>[ \t]+|\\\n)|'(?P<single>[^']*)'|\\(?P<escaped>.)|(?P<double>")|(?P<sub>\$\()|(?P<tick>`)
-    |(?P<odd>\$['"]|\$\{(?!\w+\})|<<(?!<)|[\x00-\x08\x0b-\x1f\x7f\\'])|(?P<made>\$\{\w+\}|\$\w+|\$[@*#?$!-]|[*?\[\]{}])
+    |(?P<odd>\$['"[]|\$\{(?!\w+\})|<<(?!<)|[$<>]\\\n|[\x00-\x08\x0b-\x1f\x7f\\'])|(?P<made>\$\{\w+\}|\$\w+|\$[@*#?$!-]|[*?\[\]{}])
     |(?P<redirect>[<>][<>&|]*)|(?P<open>\()|(?P<close>\))|(?P<end>[;&|\n]+)|(?P<plain>.)""",
     re.VERBOSE | re.DOTALL,
 ).match
 _quoted = re.compile(
-    r"""(?P<double>")|(?P<gap>\\\n)|\\(?P<escaped>[$`"\\])|(?P<sub>\$\()|(?P<tick>`)|(?P<odd>\$\{(?!\w+\})|\0)
+    r"""(?P<double>")|(?P<gap>\\\n)|\\(?P<escaped>[$`"\\])|(?P<sub>\$\()|(?P<tick>`)|(?P<odd>\$\{(?!\w+\})|\$\[|\$\\\n|\0)
     |(?P<made>\$\{\w+\}|\$\w+|\$[@*#?$!-])|(?P<plain>.)""",
     re.VERBOSE | re.DOTALL,
 ).match
-
-
-class Word(NamedTuple):
-    text: str
-    fixed: bool = True
-    """False where the shell makes something else of it."""
-
-
-Words = Sequence[Word]
+_reckons = re.compile(r"\$?\(\((?![\d\s+*/%<>=!-]*\)\))").match
+"""Arithmetic has letters of its own, and runs what it finds in the values of names."""
 
 
 class Line(NamedTuple):
@@ -50,6 +35,8 @@ class Line(NamedTuple):
     """Simple commands and nothing else: nothing goes to a file, nothing is put in from another command."""
     known: bool
     """False where it may hold more than was read."""
+    written: frozenset[str] = frozenset()
+    """The names of files that something goes to."""
 
 
 def text_of_command(given: object) -> str:
@@ -62,7 +49,7 @@ def text_of_command(given: object) -> str:
 def covered(pattern: str, part: Words) -> bool:
     """Whether a pattern allows a simple command: its program by the very name, its words one by one."""
     wanted = _pattern(pattern)
-    if not part or not wanted:
+    if not part or not wanted or reckons(part):
         return False
     program = part[0].text
     if wanted[0] != "*" and (not part[0].fixed or re.search(r"\s", program) or ("/" in program) != ("/" in wanted[0])):
@@ -82,8 +69,12 @@ def may_be_named(pattern: str, line: Line) -> bool:
         return True
     wanted = _pattern(pattern)
     for part in line.parts:
+        if is_opaque(part, line.written):
+            return True
         for one in _readings(part, 3):
             if _runs(wanted, one, _alike, maybe=True) or any(_runs(wanted, less, _alike) for less in _less(one)):
+                return True
+            if is_opaque(one, line.written) or mentions(wanted, one):
                 return True
     return False
 
@@ -108,9 +99,9 @@ def _readings(part: Words, depth: int) -> Iterator[Words]:
     bare = words[0]._replace(text=words[0].text.rpartition("/")[2])
     yield words
     yield [bare, *words[1:]]
-    if bare.text not in _STARTERS or depth == 0:
+    if bare.text not in STARTERS or depth == 0:
         return
-    if bare.text in _SHELLS and all(word.text.startswith("-") for word in words[1:]):
+    if bare.text in SHELLS and all(word.text.startswith("-") for word in words[1:]):
         yield [Word("", fixed=False)]  # it is told by a pipe
     for at in range(1, len(words)):
         yield words[at:]
@@ -176,6 +167,9 @@ class _Reading:
         self.part: list[Word] = []
         self.word: str | None = None
         self.fixed = self.plain = self.known = True
+        self.written: set[str] = set()
+        self.out = False
+        """Whether that file is written."""
         self.target = False
         """Whether the next word is a file that something goes to or comes from."""
         self.outer: list[_Open] = []
@@ -186,20 +180,30 @@ class _Reading:
             inside = bool(self.outer) and self.outer[-1].kind == '"'
             if not inside and self.word is None and self.text[at] == "#":
                 self.plain = False
+                self.known = self.known and not self._is_odd_place()
                 at = (self.text.find("\n", at) + len(self.text) + 1) % (len(self.text) + 1)
                 continue
             found = (_quoted if inside else _token)(self.text, at)
             assert found is not None  # the last of each pattern is any character
             kind = found.lastgroup or "plain"
+            self.known = self.known and not (kind in ("sub", "open") and _reckons(self.text, at))
             self._take(kind, found[kind], inside)
             at = found.end()
         self.end()
         known = whole and self.known and not self.outer
-        return Line(tuple(self.parts), self.plain and known, known)
+        return Line(tuple(self.parts), self.plain and known, known, frozenset(self.written))
+
+    def _is_odd_place(self) -> bool:
+        """Whether what looks like a comment may be none: a backtick ends in it, and a test may hold a `#`."""
+        return self._is_test() or any(one.kind == "`" for one in self.outer)
+
+    def _is_test(self) -> bool:
+        return bool(self.part) and self.part[0].text == "[["
 
     def _take(self, kind: str, text: str, inside: bool) -> None:
         if kind in ("plain", "single", "escaped"):
-            self.known = self.known and not (kind == "escaped" and any(one.kind == "`" for one in self.outer))
+            quotes = kind == "escaped" or (kind == "single" and "`" in text)
+            self.known = self.known and not (quotes and any(one.kind == "`" for one in self.outer))
             self.word = (self.word or "") + text
         elif kind == "made":
             self.word, self.fixed = (self.word or "") + text, False
@@ -210,7 +214,7 @@ class _Reading:
             if (self.word or "").isdigit():
                 self.word = None
             self.end_word()
-            self.target, self.plain = True, False
+            self.target, self.plain, self.out = True, False, ">" in text
         elif kind == "end":
             self.end()
         elif kind == "odd":
@@ -237,7 +241,8 @@ class _Reading:
         elif kind == "close":
             self.end()  # of a pattern
         else:
-            self.known = self.known and not (kind == "tick" and "`" in kinds)
+            odd = "`" in kinds if kind == "tick" else kind == "open" and self._is_test()
+            self.known = self.known and not odd
             if kind == "open":
                 self.end()
             held = None if kind == "open" else self.word or ""
@@ -251,6 +256,8 @@ class _Reading:
             return
         if self.target:
             self.target = False
+            if self.out:
+                self.written.add(text.rpartition("/")[2])
         elif not fixed and text in ("{", "}"):
             self.end()
         else:
@@ -262,4 +269,6 @@ class _Reading:
         self.end_word()
         if self.part:
             self.parts.append(tuple(self.part))
+            if self.part[0].text == "tee":
+                self.written |= {word.text.rpartition("/")[2] for word in self.part[1:]}
         self.part, self.target = [], False

@@ -11,6 +11,7 @@ from json import dumps
 from typing import Literal, NamedTuple, TypeAlias
 
 from ..types.activation import ToolCall
+from ..types.text import points_of
 from .commandline import Line, covered, may_be_named, named, read, text_of_command
 from .rules import ALIASES
 
@@ -40,9 +41,11 @@ PRIVATE_FILES = (
 PRIVATE_FOLDERS = (".ssh", ".aws", ".gnupg", ".kube", ".docker")
 _FOLDERS = frozenset({"list_files", "find_files", "search_files"})
 _FILES = frozenset({"read_file", "write_file", "edit_file"}) | _FOLDERS
+_PATHS = _FILES | {"read"}
 _WRITES = frozenset({"write_file", "edit_file"})
 _grantable = re.compile(r"[^*?\[]+(?:__\*)?").fullmatch
 """A tool by its name, or all of one server: `*` and the like would be everything there ever is."""
+_control = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]").search
 _pattern = re.compile(r"([^\s()]+)(?:\((.*)\))?", re.DOTALL).fullmatch
 
 
@@ -98,6 +101,8 @@ class Permission:
     def says(self, call: ToolCall, granted: Sequence[str] = (), spot: Spot | None = None) -> tuple[Say, str]:
         """What holds for a call, and why."""
         aim = aim_of(call, spot)
+        if aim.line is not None and (unseen := _control(aim.text)):
+            return "deny", f"metier: nobody could see {points_of(unseen[0])} in it; write such a character as an escape"
         for say, rules in (("deny", self.deny), ("ask", self.ask)):
             for rule in rules:
                 if names(rule, aim):
@@ -146,7 +151,7 @@ def spot_of(call: ToolCall) -> Spot:
     about = subject(call)
     if call.name == "skill_run_script":
         about = posixpath.normpath(about)
-    return Spot((about,), (about,))
+    return Spot((about,), (about, *(one for one in call.arguments.values() if isinstance(one, str))))
 
 
 def path_of(call: ToolCall) -> str:
@@ -203,7 +208,7 @@ def _may_name(rule: Rule, aim: Aim) -> bool:
 
 def _says_so(rule: Rule, spot: Spot) -> bool:
     """Whether a rule names what others take orders from, rather than anything at all."""
-    return spot.orders in rule.about.split("/")
+    return f"/{spot.orders}/" in f"/{rule.about}/"
 
 
 def is_private(spot: Spot, call: ToolCall) -> bool:
@@ -228,6 +233,6 @@ def subject(call: ToolCall) -> str:
             return str(given.get("agent", ""))
         case "search_files" if isinstance(given.get("glob"), str) and given["glob"]:
             return f"{given['glob']} in {path_of(call)}"
-    if isinstance(given.get("path"), str):
+    if call.name in _PATHS and isinstance(given.get("path"), str):  # elsewhere it is one argument of many
         return str(given["path"])
     return dumps(dict(given), ensure_ascii=False, sort_keys=True, default=str)

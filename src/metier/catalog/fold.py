@@ -10,9 +10,9 @@ from typing import Literal, NamedTuple
 
 from ..types.catalog import Catalog, Entry, Habits, LeftOut
 from ..types.search import Hit
-from ..types.text import shortened
+from ..types.text import inert, shortened
 from .fit import Budget
-from .write import Layout, inert
+from .write import Layout
 
 STABLE = 0.6
 """How much of a limit the stable block may take; the ranked block has the rest."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Sequence
 from itertools import chain, repeat
 from operator import itemgetter
@@ -10,14 +9,8 @@ from typing import NamedTuple
 
 from ..types.catalog import Entry
 from ..types.dialect import Format
-from ..types.text import flat
+from ..types.text import flat, inert
 from .entries import emoji_of
-
-_ENVELOPE = re.compile(
-    r"<(?=\s*/|[!?|]|available_skills|skill|system|user|human|assistant|tool|function|instruction"
-    r"|important|antml)",
-    re.IGNORECASE,
-)
 
 
 class Layout(NamedTuple):
@@ -47,11 +40,6 @@ def escape(texts: Sequence[str]) -> list[str]:
                 some = [text.replace(character, entity) for text in some]
         escaped += some
     return escaped
-
-
-def inert(text: str) -> str:
-    """Markdown text that can't be taken for a tag that means something to an agent."""
-    return _ENVELOPE.sub("&lt;", text) if "<" in text else text
 
 
 def _xml(entries: Sequence[Entry]) -> Iterable[tuple[str, ...]]:

@@ -88,9 +88,10 @@ def _child(session: Session, name: str) -> Session:
     library = session.library if agent is session.agent else agent.library_for(session.library)
     own = agent.file.model if agent is not session.agent and is_known(agent.file.model, library) else ""
     model = open_model(own, library) if own else session.model
+    left = session.budget.left() if session.budget is not None else None
     return Session(
         agent, model, library, run, journal, session.run, session.depth + 1, (*session.chain, name),
-        mailbox=session.mailbox, stopping=session.stopping,
+        mailbox=session.mailbox, stopping=session.stopping, left=left,
     )  # fmt: skip
 
 
@@ -102,6 +103,6 @@ def _nested(session: Session, child: Session, name: str, begin: Steps[bool] | No
         if isinstance(event, Ended):
             ended = event
     session.stale = session.stale or child.stale
-    if session.budget is not None:  # what is delegated is paid for here
-        session.budget.spent += replace(ended.usage, requests=0)
+    if session.budget is not None and child.budget is not None:  # what is delegated is paid for here
+        session.budget.spent += child.budget.spent
     return replace(ended, messages=())

@@ -16,6 +16,7 @@ from ..act.toolset import failure
 from ..host.clock import monotonic
 from ..record import Journal
 from ..types.activation import By, Message
+from ..types.agent import Bounds
 from ..types.errors import MetierError
 from ..types.event import Ended, Event, Replied, Restored, Retried, Steps, Used, Wrote
 from ..types.model import Model
@@ -59,6 +60,8 @@ class Session:
     """The turn runs a scheduler skill by hand."""
     kit: Kit | None = None
     budget: Budgeted | None = None
+    left: Bounds | None = None
+    """What whoever delegated it has left to spend."""
     half: str = ""
     """As much of a reply as was written."""
     offered: tuple[Library, Offer] | None = None
@@ -186,7 +189,8 @@ class Session:
         return self.model if self.agent.step is None else Stepped(self.model, self.agent.step)
 
     def _ports(self) -> Ports:
-        self.budget = Budgeted(self._asked(), self.agent.bounds, monotonic)
+        bounds = self.agent.bounds if self.left is None else self.agent.bounds.within(self.left)
+        self.budget = Budgeted(self._asked(), bounds, monotonic)
         return Ports(
             self.budget, self.tools().toolset, self.stopping, lambda: self.conversation, self._repairs, monotonic
         )

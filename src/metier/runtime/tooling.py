@@ -211,13 +211,20 @@ def _approval(session: Session) -> Approval:
     return Approval(
         session.agent.permission,
         session.mailbox,
-        lambda: [tool for one in session.conversation.active for tool in one.tools],
+        partial(_granted, session),
         partial(_key, session),
         partial(_spot, session),
         lambda call: session.agent.hide(change_of(_ground(session), call)),
         partial(approvals.remembered, state),
         partial(approvals.remember, state),
     )
+
+
+def _granted(session: Session) -> list[str]:
+    """What active skills may call: as long as the skill is there, may be used, and still asks for it."""
+    session.refresh()
+    now = {one.skill.path: one.skill.allowed_tools for one in session.library.verdicts if one.usable}
+    return [tool for one in session.conversation.active for tool in one.tools if tool in now.get(one.path, ())]
 
 
 def _key(session: Session, wanted: ToolCall) -> str:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TypeVar
+
+N = TypeVar("N", int, float)
 
 IMPROVER = "improver"
 """The agent that improves.  What goes wrong in its own runs is no skill's fault: improving never leads to improving."""
@@ -19,6 +22,19 @@ class Bounds:
     seconds: float | None = None
     cost: float | None = None
     """US dollars, where the price is known."""
+
+    def within(self, other: Bounds) -> Bounds:
+        """The narrower of both, each for itself."""
+        return Bounds(
+            _least(self.turns, other.turns),
+            _least(self.tokens, other.tokens),
+            _least(self.seconds, other.seconds),
+            _least(self.cost, other.cost),
+        )
+
+
+def _least(one: N | None, other: N | None) -> N | None:
+    return other if one is None else one if other is None else min(one, other)
 
 
 @dataclass(frozen=True)

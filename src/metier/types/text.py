@@ -21,8 +21,12 @@ _ORDERS = re.compile(
     "(\U0001f3f4[\U000e0020-\U000e007e]{1,16}\U000e007f)"
     "|[\U000e0000-\U000e007f\u202a-\u202e\u2066-\u2069]|[\ufe00-\ufe0f\U000e0100-\U000e01ef]{2,}"
 )
-_CURSOR = re.compile("[\t\n\x0b\x0c\r\x85\u2028\u2029]")
 _SHORT = {"\n": "\\n", "\t": "\\t", "\r": "\\r", "\x1b": "\\x1b", "\x07": "\\x07"}
+_ENVELOPE = re.compile(
+    r"<(?=\s*/|[!?|]|available_skills|skill|system|user|human|assistant|tool|function|instruction"
+    r"|important|antml)",
+    re.IGNORECASE,
+)
 _PRINTABLE = bytes(range(32, 127))
 _returns = re.compile("[\x0b\x0c\r\x85\u2028\u2029]")
 """What moves the cursor and is no line feed."""
@@ -57,13 +61,18 @@ def exact(text: str) -> str:
 
     For what a person is asked about: they must see all that will run.
     """
-    if text.isprintable():
-        return _HIDDEN.sub(_spelled, text)
-    return _CURSOR.sub(_spelled, _UNSEEN.sub(_spelled, text))
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(one if _is_seen(one) else _SHORT.get(one) or _escape(ord(one)) for one in text)
 
 
-def _spelled(found: re.Match[str]) -> str:
-    return _SHORT.get(found[0]) or _escape(ord(found[0]))
+def _is_seen(character: str) -> bool:
+    return character.isprintable() and not _HIDDEN.match(character) and not "\ufe00" <= character <= "\ufe0f"
+
+
+def exact_lines(text: str) -> list[str]:
+    """The same of a text that has lines of its own."""
+    return [exact(line) for line in text.split("\n")]
 
 
 def unseen_escaped(text: str) -> str:
@@ -107,6 +116,11 @@ def at_orders(text: str) -> list[tuple[str, str]]:
             pairs.append((text[last : found.start()], found[0]))
         last = found.end()
     return [*pairs, (text[last:], "")]
+
+
+def inert(text: str) -> str:
+    """Markdown text that can't be taken for a tag that means something to an agent."""
+    return _ENVELOPE.sub("&lt;", text) if "<" in text else text
 
 
 def points_of(text: str) -> str:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ...host import workspace
+from ...host import paths, workspace
 from ...types.activation import ToolCall
-from ...types.errors import BadRequest
+from ...types.errors import BadRequest, Refused
 from ...types.running import Ran
 from ...types.text import seen
 from ...types.tool import Answer, Parameter, Tool
@@ -47,6 +47,11 @@ def run_command(run: Run) -> Tool:
     )
 
 
+def _any_case(name: str) -> str:
+    """A pattern for a name in capitals too: grep has no other word for it."""
+    return "".join(f"[{one.lower()}{one.upper()}]" if one.isalpha() else one for one in name)
+
+
 def search_files(ground: Ground, run: Run) -> Tool:
     """By grep, because its time does not depend on how a pattern is written."""
 
@@ -56,9 +61,11 @@ def search_files(ground: Ground, run: Run) -> Tool:
         skipped = [f"--exclude-dir={name}" for name in sorted(workspace.PASSED_OVER)]
         asked = ToolCall("", "search_files", arguments)
         if not is_private(ground.spot(path_of(asked)), asked):
-            skipped += [f"--exclude={name}" for name in PRIVATE_FILES]
-            skipped += [f"--exclude-dir={name}" for name in PRIVATE_FOLDERS]
+            skipped += [f"--exclude={_any_case(name)}" for name in PRIVATE_FILES]
+            skipped += [f"--exclude-dir={_any_case(name)}" for name in PRIVATE_FOLDERS]
         where = base if path == "." else f"{base}/{path}"
+        if not paths.is_inside(paths.real_path(where), paths.real_path(base)):
+            raise Refused(f"Access denied: '{path}' is a link that leads elsewhere")
         included = [f"--include={only}"] if only else []  # first: of two that speak of a file, the last one counts
         words = ("grep", "-rnIE", *included, *skipped, "-e", pattern, "--", where)
         ran = run(words, 20.0)

@@ -10,7 +10,7 @@ from ...types.errors import BadRequest, HostError, MetierError
 from ...types.event import Activated, Reason
 from ...types.running import Ran
 from ...types.skill import Skill
-from ...types.text import flat, shortened
+from ...types.text import flat, inert, shortened
 from ...types.tool import Answer
 
 
@@ -128,6 +128,6 @@ def listed(skills: Sequence[Skill]) -> str:
     """One line for each skill."""
     lines = []
     for skill in skills:
-        description = shortened(flat(skill.description), 512)
-        lines.append(f"- {flat(skill.name)}: {description}" if description else f"- {flat(skill.name)}")
+        name, description = inert(flat(skill.name)), inert(shortened(flat(skill.description), 512))
+        lines.append(f"- {name}: {description}" if description else f"- {name}")
     return "\n".join(lines)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fnmatch import translate
-from functools import partial
 
 from ...host import paths, workspace
 from ...host.sandbox.view import PROTECTED
@@ -59,8 +59,9 @@ class Ground:
         bases = {self.base, paths.real_path(self.base)}
         given = {*self.also, *map(paths.real_path, self.also)}
         inner = _beneath(real, given) or [*_beneath(real, bases), *_beneath(whole, bases)]
-        told = {step.casefold() for one in inner or [real] for step in one.split("/")}
-        orders = "" if self.private else next((name for name in PROTECTED if name in told), "")
+        told = [f"/{one.casefold()}/" for one in inner or [real]]
+        held = (name for name in PROTECTED if any(f"/{name}/" in one for one in told))
+        orders = "" if self.private else next(held, "")
         ruled = next((one for one in self.also if paths.is_inside(real, paths.real_path(one))), "")
         orders = ruled.rpartition("/")[2] or orders
         return Spot(_called(real, bases, self.cwd), _called(whole, bases, self.cwd), orders)
@@ -166,7 +167,7 @@ def list_files(ground: Ground) -> Tool:
 def find_files(ground: Ground) -> Tool:
     def call(arguments: Arguments) -> Answer:
         (base, path), pattern = ground.at(arguments, "."), text_of(arguments, "pattern")
-        fits = partial(_fits, re.compile(_glob(pattern)), "/" in pattern)
+        fits = _fits(pattern[:500])
         return _names([one for one in workspace.tree(base, path) if fits(one)])
 
     return Tool(
@@ -180,22 +181,39 @@ def find_files(ground: Ground) -> Tool:
     )
 
 
-def _glob(pattern: str) -> str:
-    """`*` stays inside a folder; `**/` is any folders, or none."""
-    parts = []
-    for piece in re.split(r"(\*\*/?)", pattern[:500]):
-        if piece == "**/":
-            parts.append("(?:.*/)?")
-        elif piece == "**":
-            parts.append(".*")
-        else:
-            plain = translate(piece).removeprefix("(?s:").removesuffix(r")\Z")
-            parts.append(plain.replace(".*", "[^/]*") if "/" in pattern else plain)
-    return "".join(parts)
+def _fits(pattern: str) -> Callable[[str], bool]:
+    """Whether a path fits: `*` stays inside a folder, and `**` alone is any folders, or none.
+
+    Folders are taken one by one, so that the time does not grow with the ways to divide a path among stars.
+    """
+    if "/" not in pattern:
+        name = re.compile(translate(pattern)).match
+        return lambda path: name(path.rpartition("/")[2]) is not None
+    steps = re.sub(r"(?<![^/])\*\*+(?=[^*/])", "**/*", pattern)  # **.py is **/*.py
+    wanted = [None if step == "**" else re.compile(translate(step)).match for step in steps.split("/")]
+    if wanted[-1] is None:
+        wanted.append(re.compile(".*").match)
+
+    def fits(path: str) -> bool:
+        at = {0}
+        for step in path.split("/"):
+            at = _past(at, wanted)
+            at = {one for one in at if one < len(wanted) and wanted[one] is None} | {
+                one + 1 for one in at if one < len(wanted) and (like := wanted[one]) is not None and like(step)
+            }
+        return len(wanted) in at
+
+    return fits
 
 
-def _fits(compiled: re.Pattern[str], whole: bool, path: str) -> bool:
-    return compiled.fullmatch(path if whole else path.rpartition("/")[2]) is not None
+def _past(places: set[int], wanted: Sequence[object]) -> set[int]:
+    """The places in a pattern, and those behind the `**` that they stand at."""
+    found = set(places)
+    for one in places:
+        while one < len(wanted) and wanted[one] is None:
+            one += 1
+            found.add(one)
+    return found
 
 
 def _names(found: list[str]) -> Answer:

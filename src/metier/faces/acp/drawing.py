@@ -11,7 +11,7 @@ from acp.schema import AvailableCommand, PermissionOption, ToolCallUpdate, Unstr
 from ...types.activation import Message, ToolCall
 from ...types.catalog import Command
 from ...types.event import Asked, Event, Nested, Outcome, Replied, Retried, Used, Wrote, innermost
-from ...types.text import flat, seen, shortened
+from ...types.text import exact_lines, flat, seen, shortened
 
 _KINDS = {
     "skill_use": "think", "run_skill": "think", "skill_read_file": "read", "read": "read", "read_file": "read",
@@ -91,8 +91,10 @@ def asked(event: Event) -> Asked | None:
 
 def permission(question: Asked) -> tuple[ToolCallUpdate, list[PermissionOption]]:
     """A question as the editor puts it; every choice is one of its buttons."""
-    text = flat(f"{question.text} ({question.why})" if question.why else question.text)
-    call = ToolCallUpdate(tool_call_id=question.id, title=shortened(text, 500), raw_input=dict(question.arguments))
+    text = "\n".join(exact_lines(question.text))  # never cut: what is not shown would be allowed unseen
+    title = flat(f"{text} ({question.why})" if question.why else text)
+    block: Any = [helpers.tool_content(helpers.text_block(text))]
+    call = ToolCallUpdate(tool_call_id=question.id, title=title, content=block, raw_input=dict(question.arguments))
     options = []
     for choice in question.choices:
         name, kind = _ALLOW.get(choice, (shortened(flat(choice), 100), "allow_once"))

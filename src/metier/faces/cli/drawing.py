@@ -24,11 +24,10 @@ from ...types.event import (
     Wrote,
     innermost,
 )
-from ...types.text import seen, shortened
+from ...types.text import exact, exact_lines, shortened
 from .printing import clean, paint, warn
 
 _LONGEST = 120
-_MOST_CHANGES = 40
 _DECISIONS = {
     "y": "once", "yes": "once", "o": "once", "once": "once", "a": "always", "always": "always", "n": "no", "no": "no",
 }  # fmt: skip
@@ -114,12 +113,10 @@ def lines_of(event: Event) -> Iterator[str]:
             yield f"{paint('skill', 'cyan')} {clean(skill)} {_short(arguments)}".rstrip() + f"  (about {tokens} tokens)"
         case Used():
             yield from _used(event)
-        case Asked(text=text, why=why, change=change):
+        case Asked(kind="approval"):
+            yield from _approval(event)
+        case Asked(text=text, why=why):
             yield f"{paint('asks', 'yellow')} {_short(text)}" + (f"  ({clean(why)})" if why else "")
-            lines = change.splitlines()
-            yield from (f"  {_whole(line)}" for line in lines[:_MOST_CHANGES])
-            if len(lines) > _MOST_CHANGES:
-                yield paint(f"  … {len(lines) - _MOST_CHANGES} more lines", "dim")
         case Answered(answer=answer, by=by):
             yield paint(f"answered: {_short(answer)}" if by != "nobody" else "nobody is there to answer", "dim")
         case Offered(added=added, changed=changed, removed=removed):
@@ -144,6 +141,17 @@ def _small(model: str) -> Iterator[str]:
     if model.startswith("local:"):
         yield paint("A small model that runs here: it chooses from lists, and its words are worth little.", "dim")
         yield paint("A better one: --model anthropic:…, openai:…, google:… or ollama:…, or METIER_MODEL", "dim")
+
+
+def _approval(asked: Asked) -> Iterator[str]:
+    """What somebody is to allow, never cut: what is not shown would be allowed unseen."""
+    first, *more = exact_lines(asked.text)
+    why = f"  ({clean(asked.why)})" if asked.why else ""
+    yield f"{paint('asks', 'yellow')} {first}" + ("" if more else why)
+    yield from more
+    yield from (f"  {exact(line)}" for line in asked.change.splitlines())
+    if more and why:
+        yield why
 
 
 def _used(event: Used) -> Iterator[str]:
@@ -173,12 +181,6 @@ def _ended(event: Ended) -> Iterator[str]:
     yield paint(event.outcome, "red") + (f": {clean(why)}" if why and why != event.outcome else "")
     if event.hint:
         yield f"hint: {clean(event.hint)}"
-
-
-def _whole(line: str) -> str:
-    """A line with the space it begins with, cut where it is too long."""
-    text = seen(line)
-    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
 
 
 def _short(value: object, most: int = _LONGEST) -> str:

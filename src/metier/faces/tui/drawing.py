@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from json import dumps
 from typing import Literal, NamedTuple, TypeAlias
 
@@ -23,7 +22,7 @@ from ...types.event import (
     Started,
     Used,
 )
-from ...types.text import flat, seen, shortened
+from ...types.text import exact_lines, flat, seen, shortened
 
 Style: TypeAlias = Literal["said", "skill", "tool", "failed", "quiet", "warning"]
 _MOST_LINES = 8
@@ -121,17 +120,17 @@ def question(asked: Asked) -> list[Line]:
     if asked.kind == "approval":
         why = [Line("quiet", f"  {flat(asked.why)}")] if asked.why else []
         keys = Line("quiet", "  press y: this once · a: whenever it is the same · n: no")
-        return [Line("warning", f"? {call_of(asked)}"), *why, keys]
+        first, *more = exact_lines(asked.text)  # never cut: what is not shown would be allowed unseen
+        change = [Line("quiet", f"  {line}") for line in exact_lines(asked.change)] if asked.change else []
+        return [Line("warning", f"? {first}"), *(Line("warning", line) for line in more), *change, *why, keys]
     offered = [Line("quiet", f"  {place}. {flat(one)}") for place, one in enumerate(asked.choices, 1)]
     return [Line("warning", f"? {seen(asked.text)}"), *offered]
 
 
-def call_of(event: Used | Asked) -> str:
+def call_of(event: Used) -> str:
     """A call on one line."""
-    name = event.call.name if isinstance(event, Used) else event.tool
-    arguments: Mapping[str, object] = event.call.arguments if isinstance(event, Used) else event.arguments
-    said = " ".join(f"{key}={_value(value)}" for key, value in arguments.items())
-    return shortened(flat(f"{name} {said}"), 300)
+    said = " ".join(f"{key}={_value(value)}" for key, value in event.call.arguments.items())
+    return shortened(flat(f"{event.call.name} {said}"), 300)
 
 
 def _value(value: object) -> str:
