@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 
-from .commandline import Words, read
+from .commandline import read
+from .starting import Words
 
 WRITES = (
     "add", "branch", "checkout", "cherry-pick", "commit", "merge", "notes", "reset", "restore", "revert", "rm", "stash",

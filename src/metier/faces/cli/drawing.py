@@ -24,7 +24,7 @@ from ...types.event import (
     Wrote,
     innermost,
 )
-from ...types.text import exact, exact_lines, shortened
+from ...types.text import exact, exact_lines, seen, shortened
 from .printing import clean, paint, warn
 
 _LONGEST = 120
