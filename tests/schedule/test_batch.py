@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -55,7 +56,12 @@ def test_an_interrupted_batch_says_so_at_once_and_how_far_it_came(tmp_path):
     with shop(tmp_path, [Says("One."), Fails("silence"), Says("Two.")]) as one:
         words = ["batch", str(calls(one.desk, "first", "second")), "--model", "mine", "--jobs", "1"]
         env = one.desk.env | {"PYTHONPATH": os.pathsep.join(sys.path)}
-        begun = subprocess.Popen([*METIER, *words], cwd=one.desk.project, env=env, stderr=subprocess.PIPE)
+        heard = partial(
+            signal.signal, signal.SIGINT, signal.SIG_DFL
+        )  # whatever started the tests may have switched it off
+        begun = subprocess.Popen(
+            [*METIER, *words], cwd=one.desk.project, env=env, stderr=subprocess.PIPE, preexec_fn=heard
+        )
         one.running.append(begun)
         one.until(lambda: len(one.wire.requests) == 2)
         begun.send_signal(signal.SIGINT)
