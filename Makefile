@@ -23,7 +23,7 @@ try: $(STAMP) ## show metier at work on the example workspace
 	@sh scripts/try.sh
 
 test: lint ## run every check, then the tests
-	$(RUN) -m pytest -n $$($(RUN) -c 'import os; print((os.cpu_count() or 1) + 1)')
+	$(RUN) -m pytest -n $$($(RUN) -c 'import os; print((os.cpu_count() or 1) + 2)')
 
 lint: $(STAMP) ## run every check but the tests
 	$(BIN)/ruff check .
