@@ -61,9 +61,9 @@ def started(world) -> frozenset[str]:
 
 def test_a_folder_that_is_not_trusted_puts_nothing_of_its_own_in_the_place_of_a_server(world, tmp_path):
     (world.home / "server.py").write_text(SERVER)
-    for name in ("asyncio.py", "runpy.py", "server.py"):
+    for name in ("calendar.py", "runpy.py", "server.py"):
         (world.project / name).write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\n")
-    configured(world, sys.executable, "-m", "asyncio")
+    configured(world, sys.executable, "-m", "calendar")
     with pytest.raises(HostError):
         started(world)
     configured(world, sys.executable, str(world.home / "server.py"))

@@ -95,6 +95,7 @@ def _sqlite(place: Place, wait_ms: int) -> Engine:
         connection.isolation_level = "IMMEDIATE"
         for pragma in (f"busy_timeout = {wait_ms}", "journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON"):
             connection.execute(f"PRAGMA {pragma}")
+        connection.execute("PRAGMA cache_size = -512")  # for each connection of the pool: a worker's memory stays flat
 
     return engine
 
