@@ -163,15 +163,15 @@ def flat(plan: Plan) -> list[Row]:
         one, other = _per_skill(metier), _per_skill(floor)
         rows.append(Row(what=f"C per skill, {size:,}", metier=one, floor=other, ratio=over(one, other), unit="µs"))
     large = [place for place, size in enumerate(sizes) if size >= FLAT_FROM]
-    ratio = _spread([rows[place].ratio for place in large])
+    ratio = _growth([rows[place].ratio for place in large])
     rows.append(
         Row(
-            what="C spread of the above from 1,000 up (raw, raw, normalised)",
+            what="C from 1,000 up: spread, spread, growth of the ratio",
             metier=_spread([rows[place].metier for place in large]),
             floor=_spread([rows[place].floor for place in large]),
             ratio=ratio,
             unit="x",
-            target=f"<= {FLAT_LIMIT:g}x normalised",
+            target=f"<= {FLAT_LIMIT:g}x growth",
             met=ratio is not None and ratio <= FLAT_LIMIT,
             note=next((f"metier: {sample.error}" for sample in found.values() if sample.error), ""),
         )
@@ -182,6 +182,14 @@ def flat(plan: Plan) -> list[Row]:
 def _spread(values: list[float | None]) -> float | None:
     known = [value for value in values if value is not None]
     return max(known) / min(known) if known and len(known) == len(values) else None
+
+
+def _growth(values: list[float | None]) -> float | None:
+    """The most that one is above any before it."""
+    known = [value for value in values if value is not None]
+    if not known or len(known) < len(values):
+        return None
+    return max(value / min(known[: place + 1]) for place, value in enumerate(known))
 
 
 def process(plan: Plan) -> list[Row]:

@@ -10,7 +10,7 @@ from metier.act.permission import Permission
 from metier.parse.agent import agent_of
 from metier.record import runs
 from metier.runtime.acting import agent_for
-from metier.runtime.agents import agent_files
+from metier.runtime.described import agent_files
 from metier.testing import Script
 from metier.types.agent import Bounds
 from metier.types.errors import BadRequest

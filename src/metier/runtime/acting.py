@@ -12,7 +12,7 @@ from ..types.event import Ended
 from ..types.model import Request
 from .afterwards import afterwards
 from .agent import Agent
-from .agents import agent_files
+from .described import agent_files
 from .offering import offer_of
 from .servers import server_tools
 

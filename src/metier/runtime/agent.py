@@ -19,7 +19,8 @@ from ..types.errors import BadRequest
 from ..types.event import Ended, Event, Resumed, Started
 from ..types.settings import Settings
 from ..types.tool import Tool
-from .agents import agent_files, bounds_of, permission_of
+from .agents import bounds_of, permission_of
+from .described import agent_files
 from .habits import with_habits
 from .models import is_known, open_model
 from .secrets import hider

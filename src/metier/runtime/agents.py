@@ -2,45 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from ..act.permission import KNOWN, Permission, Rule, rule_of
 from ..act.rules import ALIASES
-from ..host import paths
-from ..parse.agent import agent_of
-from ..sources.trusted import AGENTS
 from ..types.agent import AgentFile, Bounds
 from ..types.settings import Settings
 
 if TYPE_CHECKING:
     from .library import Library
-
-_OWN = (".claude/agents",)
-"""Where a person keeps them, in the home; beside metier's own folder."""
-
-
-def agent_files(library: Library) -> Mapping[str, AgentFile]:
-    """Every agent that is described somewhere, by its name; a project's only as they were trusted."""
-    from .configuring import agents_trusted, trusted_record
-
-    place = library.place
-    folders = [f"{place.state}/agents", *(f"{place.home}/{one}" for one in _OWN)]
-    if agents_trusted(place, trusted_record(place)):
-        folders = [f"{place.project}/{one}" for one in AGENTS] + folders
-    found: dict[str, AgentFile] = {}
-    for folder in folders:
-        if not paths.is_folder(folder):
-            continue
-        for name in paths.list_names(folder).files:
-            if name.endswith(".md") and name not in ("README.md", "AGENTS.md"):
-                text = paths.read_text_file(f"{folder}/{name}")
-                made = agent_of(text or "", f"{folder}/{name}")
-                if made is not None:
-                    found.setdefault(made.name, made)
-    return found
 
 
 def faults_of(library: Library, file: AgentFile) -> tuple[str, ...]:

@@ -96,9 +96,13 @@ def _configuration(library: Library) -> Finding:
 
 def _agents(library: Library) -> Finding:
     """What agents' files say that means nothing."""
-    from ...runtime.agents import agent_files, faults_of
+    from ...runtime.described import agent_files
 
     found = agent_files(library)
+    if not found:
+        return _optional("agents", True, "0 described", "")
+    from ...runtime.agents import faults_of
+
     wrong = [fault for one in found.values() for fault in faults_of(library, one)]
     note = "; ".join(wrong) or f"{len(found)} described"
     return _optional("agents", not wrong, note, "mend their files")

@@ -71,7 +71,7 @@ def _models(state: str, project: str) -> Iterable[str]:
 
 
 def _agents(state: str, project: str) -> Iterable[str]:
-    from ...runtime.agents import agent_files
+    from ...runtime.described import agent_files
 
     return sorted(agent_files(_library(project)))
 

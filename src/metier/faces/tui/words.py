@@ -11,7 +11,7 @@ from ...act.conversation import Conversation, tokens_in
 from ...host.clock import day_and_time
 from ...record import trace_of
 from ...record.journal import ids, journal_of
-from ...runtime.agents import agent_files
+from ...runtime.described import agent_files
 from ...runtime.library import Library
 from ...runtime.session import Session
 from ...types.activation import Message
