@@ -12,6 +12,10 @@ from ..types.errors import HostError
 from .state import locked, make_folder
 
 _WAIT_MS = 250
+_HOW = (
+    "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA trusted_schema = OFF;"
+    "PRAGMA cache_size = -1024;"  # the system keeps the file's pages too: half of SQLite's own share is enough
+)
 
 
 class Change(Protocol):
@@ -152,7 +156,7 @@ def _opened(path: str, inode: int, schema: str, version: int) -> tuple[Database 
     """The database, or None and whether an `older` or a `newer` metier made it."""
     connection = sqlite3.connect(path, timeout=_WAIT_MS / 1000, isolation_level=None)
     try:
-        connection.executescript("PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA trusted_schema = OFF;")
+        connection.executescript(_HOW)
         found = _version(connection)
         how = "ok"
         if found == 0:
