@@ -32,7 +32,7 @@ TOOLS = ("cat", "tr", "head", "wc", "env", "xargs", "sed", "awk", "find", "grep"
 
 def bounded(examples: int) -> settings:
     return settings(
-        max_examples=EXAMPLES or (examples * 20 if SOAK else examples // 2),
+        max_examples=EXAMPLES or (examples * 20 if SOAK else examples // 3),
         derandomize=not (SOAK or EXAMPLES),
         deadline=None,
         database=None,

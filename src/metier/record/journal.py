@@ -26,8 +26,9 @@ class Recorded(NamedTuple):
 
 
 def new_id() -> str:
-    """A name for a run: when it began, and a word against chance."""
-    return f"{local_stamp(now_ns())}-{random_word(3)}"
+    """A name for a run: when it began, down to a part of a second, and a word against chance."""
+    now = now_ns()
+    return f"{local_stamp(now)}-{now % 1_000_000_000 * 4096 // 1_000_000_000:03x}{random_word(2)[1:]}"
 
 
 def folder_of(state: str) -> str:
