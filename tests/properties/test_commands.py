@@ -62,6 +62,7 @@ class Bench:
 
     def fresh(self) -> None:
         shutil.rmtree(self.work, ignore_errors=True)
+        self.pwned.unlink(missing_ok=True)  # or whatever is tried after a failure would fail too
         self.work.mkdir()
         (self.work / "file").write_text("one\ntwo\n")
         for part in ("objects", "refs"):
@@ -169,6 +170,7 @@ VALUES = st.lists(st.one_of(HOSTILE, HOSTILE, st.text(max_size=8)), min_size=0, 
 @example("echo $1 | /bin/?h", ("pwn",), "model")
 @example("echo $1 | bash //dev/stdin", ("pwn",), "model")
 @example("echo $1 | {sh,}", ("pwn",), "model")
+@example("perl -ne print echo $1", ("|pwn",), "user")
 @example('x="$1"; git fetch . $x', ("main --upload-pack=pwn",), "user")
 @example('x="$1"; git fetch . "${x#a/}"', ("a/--upload-pack=pwn",), "user")
 @example("echo $1 | xargs find", (". -exec pwn ;",), "user")

@@ -238,6 +238,9 @@ def _may_be_option(word: Word) -> bool:
 def _check_reader(base: str, words: Sequence[Word], command: Simple, found: Read) -> None:
     """Code must be the author's own; behind it, arguments are the program's."""
     name, program, option = words[0].text, False, ""
+    touched = any(word.tainted for word in words)
+    if base == "perl" and touched and any(mark in value for value in found.env.values() for mark in "|<>"):
+        raise Unreadable("`perl` may run a file name that holds `|`")
     for place, word in enumerate(words[1:], 1):
         if word.text == "--":
             option = ""
@@ -253,8 +256,6 @@ def _check_reader(base: str, words: Sequence[Word], command: Simple, found: Read
                 raise Unreadable(f"an argument would be the program that `{name}` runs")
             if (option or base in ("perl", "sed", "gsed")) and _may_be_option(word) and words[place - 1].text != "--":
                 raise Unreadable(f"an argument would be an option of `{name}`")
-            if base == "perl" and any(mark in value for value in found.env.values() for mark in "|<>"):
-                raise Unreadable("`perl` may run a file name that holds `|`")
         if _input.fullmatch(word.text) and (coded or not program) and found.pours and not command.fed:
             raise Unreadable(f"`{name}` may read an argument as its program")
         if not program and word.text in found.written:
