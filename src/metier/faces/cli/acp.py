@@ -18,13 +18,7 @@ from .printing import warn
 
 
 @click.command("acp")
-@click.option(
-    "--model",
-    shell_complete=naming.asked,
-    default="",
-    metavar="NAME",
-    help="The model to ask, such as anthropic:NAME or local:NAME.",
-)
+@naming.model_option()
 @click.pass_obj
 def acp(context: Context, model: str) -> None:
     """Be the agent of an editor that speaks the Agent Client Protocol, such as Zed.

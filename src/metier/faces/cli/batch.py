@@ -26,7 +26,7 @@ _KEYS = frozenset({"task", "model", "agent"})
 @click.command("batch")
 @click.argument("file")
 @click.option("--jobs", type=click.IntRange(1, 64), default=4, show_default=True, help="Calls at a time.")
-@click.option("--model", shell_complete=naming.asked, default="", metavar="NAME", help="The model to ask.")
+@naming.model_option("The model to ask.")
 @click.option("--allow", multiple=True, metavar="RULE", help="Allow calls of tools, such as 'run_command(git *)'.")
 @click.option("--json", "as_json", is_flag=True, help="Each result as one line of JSON.")
 @click.pass_obj

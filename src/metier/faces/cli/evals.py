@@ -24,7 +24,7 @@ _SHOWN = 10
 @click.option("--triggers", is_flag=True, help="Try its trigger prompts: by the local ranker, or by --model.")
 @click.option("--runs", type=click.IntRange(1, 100), default=3, show_default=True, help="Runs of every case.")
 @click.option("--jobs", type=click.IntRange(1, 64), default=4, show_default=True, help="Runs at a time.")
-@click.option("--model", shell_complete=naming.asked, default="", metavar="NAME", help="The model that works.")
+@naming.model_option("The model that works.")
 @click.option("--grader", default="", metavar="NAME", help="The model that judges; otherwise the same.")
 @click.option("--out", metavar="DIR", default="", help="Where results go; otherwise metier's own folder.")
 @click.option("--fail-under", type=click.FloatRange(0, 1), help="Exit code 1 if a smaller share passes.")

@@ -20,13 +20,7 @@ if TYPE_CHECKING:
 @click.argument("name", required=False, shell_complete=skill_names)
 @click.option("--run", "run", metavar="ID", default="", help="Only from this run: its id, the beginning of it, `last`.")
 @click.option("--wish", metavar="TEXT", default="", help="What you would like to be better.")
-@click.option(
-    "--model",
-    shell_complete=naming.asked,
-    metavar="NAME",
-    default="",
-    help="The model that writes, where writing is needed.",
-)
+@naming.model_option("The model that writes, where writing is needed.")
 @click.option("--dry-run", is_flag=True, help="Show what would be proposed; write nothing down, change nothing.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document.")
 @click.option("--after", metavar="ID", default="", hidden=True, help="Do what follows a run that ended.")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from importlib import import_module
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import click
 
@@ -13,6 +13,7 @@ from ...types.errors import MetierError
 if TYPE_CHECKING:
     from ...runtime.library import Library
 
+Command = TypeVar("Command", bound=Callable[..., Any])
 Complete: TypeAlias = Callable[[click.Context, click.Parameter, str], list[str]]
 
 
@@ -98,3 +99,8 @@ runs, proposals, trash, schedules, clients, models = map(
 )
 agents, asked, calls = map(_offering, (_agents, _asked, _calls))
 """Agents there are; models that can be asked; skills as they are called."""
+
+
+def model_option(help: str = "The model to ask, such as anthropic:NAME or local:NAME.") -> Callable[[Command], Command]:
+    """`--model`, as every command has it that asks one."""
+    return click.option("--model", shell_complete=asked, default="", metavar="NAME", help=help)

@@ -29,13 +29,7 @@ class _Whole(click.IntRange):
 
 @click.command("run", context_settings=_WORDS)
 @click.argument("task", nargs=-1, shell_complete=naming.calls)
-@click.option(
-    "--model",
-    shell_complete=naming.asked,
-    default="",
-    metavar="NAME",
-    help="The model to ask, such as anthropic:NAME or local:NAME.",
-)
+@naming.model_option()
 @click.option("--json", "as_json", is_flag=True, help="Every event as one line of JSON.")
 @click.option("--dry-run", is_flag=True, help="Print the exact request, and send nothing.")
 @click.option("--resume", metavar="ID", default="", help="Go on with a run: its id, the beginning of it, or `last`.")
