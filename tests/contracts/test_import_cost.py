@@ -66,3 +66,15 @@ assert run(["freeze", "greet"]) == 0
     assert "metier.install.compare" in names
     heavy = {"metier.install.adding", "metier.install.inspect", "metier.record", "http.client", "ssl"}
     assert heavy & set(names) == set()
+
+
+def test_commands_that_list_load_nothing_of_what_installs_records_or_runs(tmp_path):
+    world = make_world(tmp_path)
+    write_skill(world.state / "skills" / "greet")
+    listed = "[run([word]) for word in ('status', 'commands', 'catalog', 'roots', 'lint')]"
+
+    names = loaded(f"from metier.faces.cli.app import run\nassert {listed} == [0] * 5", world)
+
+    assert "metier.schedule.skills" in names
+    heavy = {"metier.install", "metier.record", "metier.types.running", "metier.types.agent", "hashlib", "subprocess"}
+    assert heavy & set(names) == set()

@@ -12,7 +12,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from metier.schedule import book, skills
+from metier.schedule import book, copies
 from metier.schedule.database import open_engine
 from metier.schedule.worker import home_id
 from metier.types.place import Place
@@ -62,7 +62,7 @@ class House:
         **more: object,
     ) -> Schedule:
         folder = self.skill(name) if not (self.state / "scheduler" / name).exists() else self.state / "scheduler" / name
-        one = skills.pin(str(folder))
+        one = copies.pin(str(folder))
         made = Schedule(
             id,
             name,

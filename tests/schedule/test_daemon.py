@@ -18,8 +18,8 @@ from tests.schedule.house import NAME, House, now
 
 from metier.host import daemon as machine
 from metier.schedule import book, calls, runs
+from metier.schedule.copies import Pin
 from metier.schedule.database import named_errors, open_engine, rows, run
-from metier.schedule.skills import Pin
 from metier.types.errors import BadRequest, HostError
 from metier.types.schedule import ENDS, Rules, Terms
 

@@ -10,9 +10,9 @@ from sqlalchemy import create_engine
 from sqlalchemy.pool import StaticPool
 
 from metier.schedule import book, runs, ticker
+from metier.schedule.copies import Pin
 from metier.schedule.database import make_tables
 from metier.schedule.plan import MOST, WINDOW, when_of
-from metier.schedule.skills import Pin
 from metier.schedule.when import following
 from metier.types.schedule import ENDS, Outcome, Rules, Schedule
 

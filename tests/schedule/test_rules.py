@@ -8,7 +8,7 @@ import pytest
 from tests.schedule.house import House, now
 
 from metier.runtime.scheduling import agreeing
-from metier.schedule import book, runs, skills, ticker
+from metier.schedule import book, copies, runs, ticker
 from metier.schedule.database import run
 from metier.schedule.plan import admitted, due, start_of
 from metier.types.errors import BadRequest
@@ -256,15 +256,15 @@ def test_old_firings_and_unused_copies_are_forgotten(house):
     book.remove(house.engine, "ping", NOON)
     ticker.forget(house.engine, NOON + timedelta(days=100))
     assert house.states() == []
-    assert book.pinned(house.engine, skills.pin(str(house.skill())).digest) is None
+    assert book.pinned(house.engine, copies.pin(str(house.skill())).digest) is None
 
 
 def test_what_its_owner_accepts_is_agreed_to_anew_by_schedules_that_had_agreed_before(house):
     folder = house.skill()
     agreed, before = house.add("agreed"), house.add("older", "0 1 1 1 *")
-    book.repin(house.engine, before, skills.Pin("sha256:other", "{}"))
+    book.repin(house.engine, before, copies.Pin("sha256:other", "{}"))
     with agreeing(house.place, str(folder)):
         (folder / "SKILL.md").write_text((folder / "SKILL.md").read_text() + "Better.\n")
     after = {one.id: one.digest for one in book.schedules(house.engine)}
-    assert after == {"agreed": skills.pin(str(folder)).digest, "older": "sha256:other"}
+    assert after == {"agreed": copies.pin(str(folder)).digest, "older": "sha256:other"}
     assert after["agreed"] != agreed.digest

@@ -15,7 +15,7 @@ from tests.schedule.house import NAME, House
 from metier.dialects import ALL
 from metier.runtime import open_at
 from metier.runtime.opening import Request
-from metier.schedule import book, skills
+from metier.schedule import book, copies, skills
 from metier.schedule.tools import FORMS, Desk
 from metier.types.errors import BadRequest, MetierError, Refused, UnknownSkill, Unloadable
 
@@ -178,12 +178,12 @@ def test_a_pinned_copy_is_the_skill_to_the_byte_and_the_mode(house):
     (folder / "scripts").mkdir()
     (folder / "scripts/go.sh").write_bytes(b"#!/bin/sh\n\xff\n")
     (folder / "scripts/go.sh").chmod(0o755)
-    one = skills.pin(str(folder))
-    copy = Path(skills.unpin(house.place, one))
+    one = copies.pin(str(folder))
+    copy = Path(copies.unpin(house.place, one))
     assert (copy / "scripts/go.sh").read_bytes() == b"#!/bin/sh\n\xff\n"
     assert os.access(copy / "scripts/go.sh", os.X_OK)
     (copy / "scripts/go.sh").write_text("rm -rf /")
-    assert (Path(skills.unpin(house.place, one)) / "scripts/go.sh").read_bytes() == b"#!/bin/sh\n\xff\n"
+    assert (Path(copies.unpin(house.place, one)) / "scripts/go.sh").read_bytes() == b"#!/bin/sh\n\xff\n"
     from metier.sources.bundled import digest
 
     assert one.digest == digest(str(folder))
@@ -193,7 +193,7 @@ def test_a_link_in_a_skill_is_not_pinned(house):
     folder = house.skill()
     (folder / "secret").symlink_to("/etc/passwd")
     with pytest.raises(MetierError):
-        skills.pin(str(folder))
+        copies.pin(str(folder))
 
 
 # --- The creator ---

@@ -5,14 +5,14 @@ from pathlib import Path
 from tests.world import make_world, write_skill
 
 from metier.record import history
-from metier.schedule import skills
+from metier.schedule import copies
 
 
 def test_a_scheduler_skill_is_in_the_history_as_it_was_and_as_gone(tmp_path: Path):
     world = make_world(tmp_path)
     file = write_skill(world.state / "scheduler/report-0123abcd")
     text = file.read_bytes()
-    lies = skills.trash(world.place(), str(file.parent))
+    lies = copies.trash(world.place(), str(file.parent))
     kept = history.repository_of(str(world.state), f"{world.state}/scheduler")
     gone, there = history.versions(kept, "report-0123abcd")
     assert (gone.act, there.act) == ("trash", "add")

@@ -17,20 +17,27 @@ _GOOD = r"(?:good|works|perfect|ideal|needed|made|here)"
 _OTHERS = r"(?:all |any |every |the )?other skills?\b"
 _BEST = r"(?:best|ultimate|number one|#1|only|most important|highest[- ]priority)"
 _DEMANDS = (
-    rf"\balways {_CALL} this\b(?! (?:before|after|with)\b)",
-    rf"\b(?:{_CALL}|{_GOOD}) (?:this |it )?(?:skill )?(?:for|on|in) (?:absolutely |literally )?{_EVERYTHING}",
-    rf"\b(?:before|instead of|rather than|over|above|ahead of) {_OTHERS}",
-    rf"\b(?:ignore|never use|do not use|don['’]t use|skip) {_OTHERS}",
-    rf"\b{_BEST} skill (?:for {_ALL}|you(?:'ll)? (?:ever )?need|of all|available|there is|in the)\b",
-    r"\bregardless of (?:the |what )?(?:task|request|question|topic|prompt|user)",
-    r"\b(?:no matter what|whatever) (?:the (?:user|task|request)|is asked|you (?:do|need))",
-    r"\b(?:takes?|has) (?:priority|precedence) over (?:all|any|every|other)\b",
-    rf"\bmust (?:always )?be {_CALLED} (?:first|always|for {_ALL})\b",
+    (("always",), rf"\balways {_CALL} this\b(?! (?:before|after|with)\b)"),
+    (
+        ("any", "all", "every", "each"),
+        rf"\b(?:{_CALL}|{_GOOD}) (?:this |it )?(?:skill )?(?:for|on|in) (?:absolutely |literally )?{_EVERYTHING}",
+    ),
+    (("other skill",), rf"\b(?:before|instead of|rather than|over|above|ahead of) {_OTHERS}"),
+    (("other skill",), rf"\b(?:ignore|never use|do not use|don['’]t use|skip) {_OTHERS}"),
+    ((" skill ",), rf"\b{_BEST} skill (?:for {_ALL}|you(?:'ll)? (?:ever )?need|of all|available|there is|in the)\b"),
+    (("regardless",), r"\bregardless of (?:the |what )?(?:task|request|question|topic|prompt|user)"),
+    (
+        ("no matter what", "whatever"),
+        r"\b(?:no matter what|whatever) (?:the (?:user|task|request)|is asked|you (?:do|need))",
+    ),
+    (("priority", "precedence"), r"\b(?:takes?|has) (?:priority|precedence) over (?:all|any|every|other)\b"),
+    (("must",), rf"\bmust (?:always )?be {_CALLED} (?:first|always|for {_ALL})\b"),
 )
-_demands = re.compile("|".join(_DEMANDS), re.IGNORECASE).search
+"""What no honest description says, in small letters; without one of the words before it, none is looked for."""
 _pieces = re.compile(r"[,;|/\n•·]+|\s[-–—]\s|(?<=[.:!?])\s").split
 _LEAST = 20
 """Words; fewer can't name too much."""
+_OFTEN = 9
 
 
 def is_stuffed(description: str) -> bool:
@@ -39,7 +46,8 @@ def is_stuffed(description: str) -> bool:
 
 
 def demands(description: str) -> bool:
-    return _demands(" ".join(description.split())) is not None
+    said = " ".join(description.casefold().split())
+    return any(any(word in said for word in words) and re.search(demand, said) for words, demand in _DEMANDS)
 
 
 def is_list(description: str) -> bool:
@@ -48,12 +56,18 @@ def is_list(description: str) -> bool:
     if len(words) < _LEAST:
         return False
     joints = sum(word in STOP for word in words) / len(words)
-    said = terms(description)
-    most = max(Counter(said).values(), default=0)
     run = _longest_run(description)
-    if run >= 30 or (run >= 14 and joints < 0.16) or joints < 0.04 or most > max(9, 0.4 * len(said)):
+    if run >= 30 or (run >= 14 and joints < 0.16) or joints < 0.04 or _is_one_word(description, words):
         return True
     return joints < 0.2 and max(map(len, map(str.split, _pieces(description)))) >= 35
+
+
+def _is_one_word(description: str, words: list[str]) -> bool:
+    """Whether one term is said more than nine times, and makes up most of it."""
+    if max(Counter(word[:1] for word in words if word not in STOP).values(), default=0) <= _OFTEN:
+        return False  # no ending takes a word's first letter, so no term is said more often than its letter
+    said = terms(description)
+    return max(Counter(said).values(), default=0) > max(_OFTEN, 0.4 * len(said))
 
 
 def _longest_run(description: str) -> int:

@@ -7,7 +7,7 @@ from difflib import get_close_matches
 
 from ..types.dialect import Dialect
 from ..types.problem import Mark
-from ..types.running import PERMISSIONS
+from ..types.skill import PERMISSIONS
 from ..types.text import hidden_in, hides_nothing
 from . import events, lines
 from .events import BadYaml

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from ..types.running import PERMISSIONS
-from ..types.skill import Skill
+from ..types.skill import PERMISSIONS, Skill
 
 
 class Asked(NamedTuple):

@@ -6,11 +6,10 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from ..host import paths
-from ..parse.agent import agent_of
 from ..sources.trusted import AGENTS
-from ..types.agent import AgentFile
 
 if TYPE_CHECKING:
+    from ..types.agent import AgentFile
     from .library import Library
 
 _OWN = (".claude/agents",)
@@ -31,6 +30,8 @@ def agent_files(library: Library) -> Mapping[str, AgentFile]:
             continue
         for name in paths.list_names(folder).files:
             if name.endswith(".md") and name not in ("README.md", "AGENTS.md"):
+                from ..parse.agent import agent_of  # most people describe none
+
                 text = paths.read_text_file(f"{folder}/{name}")
                 made = agent_of(text or "", f"{folder}/{name}")
                 if made is not None:

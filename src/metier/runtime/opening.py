@@ -34,6 +34,7 @@ from .configuring import (
     trusted_record,
 )
 from .library import Library
+from .locking import locks
 
 if TYPE_CHECKING:
     from .installed import Locked
@@ -91,11 +92,11 @@ def open_at(place: Place, request: Request) -> Library:
     seen = look(found, limits, database, reader)
     theirs = any(root.origin.source == "project" for root in found)
     withheld = dict(untrusted_of(seen.skills if theirs else (), place, record, limits))
-    locks = _locks(found, place)
-    if locks is not None:
+    held = locks(found, place)
+    if held is not None:
         from .installed import marks_of  # only where something was installed
 
-        withheld = {**marks_of(seen.skills, locks, database), **withheld}
+        withheld = {**marks_of(seen.skills, held, database), **withheld}
     if database is not None and database.silent:
         problems.append(index.fault(database.silent, database.path))
     return Library(
@@ -113,27 +114,17 @@ def open_at(place: Place, request: Request) -> Library:
         bundled=bundled_paths(place.state) if request.root is None else frozenset(),
         untrusted=withheld,
         guards=seen.guards,
-        leaned_on=(*_leaned_on(place, settings, record, seen.skills), *_beside_roots(found, locks)),
+        leaned_on=(*_leaned_on(place, settings, record, seen.skills), *_beside_roots(found, held)),
         database=database,
     )
 
 
-def _locks(found: Sequence[Root], place: Place) -> Locked | None:
-    """What the locks beside the roots say; nothing is read where there is none."""
-    roots = [root.origin.path for root in found]
-    if not any(paths.exists(f"{root}-lock.json") for root in (*roots, f"{place.state}/plugins")):
-        return None
-    from .installed import grounds, locked
-
-    return locked(grounds(roots, place))
-
-
-def _beside_roots(found: Sequence[Root], locks: Locked | None) -> Iterator[str]:
+def _beside_roots(found: Sequence[Root], held: Locked | None) -> Iterator[str]:
     """The locks that are there or may come, and every file of what they lock."""
     yield from (f"{root.origin.path}-lock.json" for root in found)
-    if locks is not None:
-        yield from locks.leaned_on
-        for directory in locks.entries:
+    if held is not None:
+        yield from held.leaned_on
+        for directory in held.entries:
             yield directory
             yield from (f"{directory}/{path}" for path in paths.tree_paths(directory))
 

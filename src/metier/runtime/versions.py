@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from hashlib import sha256
 from json import dumps, loads
 from typing import TYPE_CHECKING
 
@@ -43,6 +42,8 @@ def bump(current: int) -> int:
 
 
 def snapshot_of(library: Library) -> Snapshot:
+    from hashlib import sha256  # slow to load, and every command imports this module
+
     digests = dict(_digests(library))
     text = dumps([sorted(digests.items()), sorted(_standing(library))])
     fingerprint = sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

@@ -14,7 +14,7 @@ from ..host import sink
 from ..types.errors import BadRequest
 from ..types.place import Place
 from ..types.schedule import Rules, Schedule, Terms
-from . import book, skills
+from . import book, copies, skills
 from .when import Cron, When, firings, schedule_time
 from .worker import home_id
 
@@ -48,7 +48,7 @@ def arrange(place: Place, engine: Engine, wish: Wish, now: datetime) -> Schedule
     for what, value in (("id", wish.id), ("session", wish.session)):
         if value and _name(value) is None:
             raise BadRequest(f"`{value}` can't be the {what} of a schedule", "use letters, digits, `-`, `_` and `.`")
-    one = skills.pin(wish.folder)
+    one = copies.pin(wish.folder)
     schedule = Schedule(
         wish.id or unused_id(wish.skill, (known.id for known in book.schedules(engine))),
         wish.skill,
@@ -129,10 +129,10 @@ def retimed(schedule: Schedule, text: str, zone: str, now: datetime) -> Schedule
 def agreed_with(place: Place, engine: Engine, folder: str) -> list[Schedule]:
     """The schedules of this home that have agreed to a skill as it is now in its folder."""
     mine = [one for one in book.schedules(engine) if one.source == folder and one.home == home_id(place)]
-    now = skills.pin(folder).digest if mine else ""
+    now = copies.pin(folder).digest if mine else ""
     return [one for one in mine if one.digest == now]
 
 
 def pinned_anew(engine: Engine, agreed: Iterable[Schedule]) -> list[Schedule]:
     """Agree to a skill as it is now in schedules that had agreed before: an improvement of it was accepted."""
-    return [book.repin(engine, one, skills.pin(one.source)) for one in agreed]
+    return [book.repin(engine, one, copies.pin(one.source)) for one in agreed]

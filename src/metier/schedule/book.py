@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from ..types.errors import BadRequest
 from ..types.schedule import Firing, Rules, Schedule, State, Terms
+from .copies import Pin
 from .database import rows, run
 from .plan import start_of, when_of
-from .skills import Pin
 from .when import following
 
 if TYPE_CHECKING:

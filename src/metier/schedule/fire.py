@@ -15,7 +15,7 @@ from ..types.errors import HostError, MetierError, Refused
 from ..types.place import Place
 from ..types.schedule import Fire, Outcome, Schedule
 from ..types.text import flat, shortened
-from . import book, runs, skills
+from . import book, copies, runs, skills
 from .engine import Durable
 from .runs import Turn
 
@@ -112,7 +112,7 @@ class Firer:
         at = book.instant_of(turn.due)
         run = _Run(
             folder,
-            skills.session_folder(self.place, schedule.session or schedule.id, schedule.skill),
+            copies.session_folder(self.place, schedule.session or schedule.id, schedule.skill),
             skills.body(folder),
             lambda name, work: self._step(turn, name, work),
             lambda: self._must_stop(turn),
@@ -124,18 +124,18 @@ class Firer:
         if schedule.home == self.home:
             if not paths.exists(f"{schedule.source}/SKILL.md"):
                 raise Paused(f"its skill is gone from {schedule.source}")
-            now = skills.pin(schedule.source)
+            now = copies.pin(schedule.source)
             if now.digest != schedule.digest:
                 if schedule.own:
-                    return skills.unpin(self.place, self._repinned(schedule, now))
+                    return copies.unpin(self.place, self._repinned(schedule, now))
                 if schedule.rules.on_change == "pause":
                     raise Paused("its skill changed; look at it, then `metier schedule resume` agrees to it")
         found = book.pinned(self.engine, schedule.digest)
         if found is None:
             raise Paused("the copy of its skill is gone")
-        return skills.unpin(self.place, found)
+        return copies.unpin(self.place, found)
 
-    def _repinned(self, schedule: Schedule, now: skills.Pin) -> skills.Pin:
+    def _repinned(self, schedule: Schedule, now: copies.Pin) -> copies.Pin:
         try:
             skills.find(self.place, paths.real_name(schedule.source))
         except MetierError as error:  # renamed or broken, which is no edit that could run
@@ -180,7 +180,7 @@ class Firer:
             return  # the skill lies with another worker, which will see to it
         others = [one for one in book.of_skill(self.engine, schedule.skill) if one.id != schedule.id]
         if schedule.own and not others and paths.exists(schedule.source):
-            skills.trash(self.place, schedule.source)
+            copies.trash(self.place, schedule.source)
         runs.clear_done(self.engine, schedule.id)
 
     def clear_all(self) -> None:

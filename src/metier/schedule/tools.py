@@ -13,7 +13,7 @@ from ..types.errors import BadRequest, Refused, UnknownSkill
 from ..types.place import Place
 from ..types.schedule import Schedule
 from ..types.tool import Answer, Tool
-from . import arrange, book, skills
+from . import arrange, book, copies, skills
 from .database import named_errors
 from .when import Cron, schedule_time, zone_of
 
@@ -78,7 +78,7 @@ def remove_schedule(desk: Desk, given: Mapping[str, object]) -> str:
     folder = skills.folders(desk.place).get(name)
     if folder is None or book.of_skill(desk.engine, name):
         return done
-    skills.trash(desk.place, folder)
+    copies.trash(desk.place, folder)
     return f"{done} and moved skill to .Trash"
 
 

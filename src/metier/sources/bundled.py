@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from hashlib import sha256
 from json import dumps, loads
 from typing import NamedTuple
 
@@ -112,6 +111,8 @@ def _holds_more(folder: str) -> bool:
 
 def digest(directory: str) -> str:
     """Every file of a folder, its mode and its bytes."""
+    from hashlib import sha256  # slow to load, and every command imports this module
+
     found = sha256()
     for path, status in paths.tree_of(directory):
         _, data = files.read_skill_file(directory, path, 16_777_216)

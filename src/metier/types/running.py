@@ -13,8 +13,6 @@ Need: TypeAlias = Literal["require", "prefer", "off"]
 
 SCRIPTS = (".py", ".sh", ".bash", ".js")
 """How the names of scripts end that can be run."""
-PERMISSIONS = ("network", "hosts", "read", "write", "env")
-"""What a skill may ask for under `metadata.metier.permissions`."""
 
 
 @dataclass(frozen=True)

@@ -69,6 +69,8 @@ class Requirements:
 
 
 NOTHING_REQUIRED = Requirements()
+PERMISSIONS = ("network", "hosts", "read", "write", "env")
+"""What a skill may ask for under `metadata.metier.permissions`."""
 
 
 @dataclass(frozen=True)

@@ -44,8 +44,8 @@ _camel = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])").sub
 _has_camel = re.compile(r"[a-z0-9][A-Z]|[A-Z]{2}[a-z]").search
 _word = re.compile(r"[^\W_]+").findall
 _plain_word = re.compile(r"[a-z0-9]+").findall
-_wide = re.compile("[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003fffd]+")
-"""Scripts that put no blanks between words."""
+_WIDE = "[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003fffd]+"
+"""Scripts that put no blanks between words; slow to compile, so only where one is read."""
 _LONGEST = 40
 """What is longer is no word but a digest or a path."""
 _STEMS: dict[str, str] = {}
@@ -83,7 +83,7 @@ def _other_words(text: str) -> Iterable[str]:
             yield word
             continue
         at = 0
-        for run in _wide.finditer(word):
+        for run in re.finditer(_WIDE, word):
             if word[at : run.start()]:
                 yield word[at : run.start()]
             yield from _pairs(run[0])

@@ -11,6 +11,7 @@ from ... import __version__
 from ...host import files, paths
 from ...host.place import has_binary
 from ...runtime import Library
+from ...runtime.locking import locks
 from ...types.errors import HostError
 from ...types.place import Place
 from .app import Context
@@ -110,11 +111,9 @@ def _agents(library: Library) -> Finding:
 
 def _locks(library: Library) -> Finding:
     """The locks beside the roots: of a root whose lock can't be read nothing is used."""
-    from ...runtime.installed import grounds, locked
-
-    said = locked(grounds((root.origin.path for root in library.roots), library.place))
-    note = "; ".join(said.unreadable.values()) or "all can be read"
-    return Finding("locks", not said.unreadable, note, "bring back a good copy (from git or a backup)")
+    said = locks(library.roots, library.place)
+    wrong = "; ".join(said.unreadable.values()) if said is not None else ""
+    return Finding("locks", not wrong, wrong or "all can be read", "bring back a good copy (from git or a backup)")
 
 
 def _index(library: Library) -> Finding:

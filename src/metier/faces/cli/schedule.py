@@ -263,12 +263,12 @@ def pause(context: Context, name: str) -> None:
 @click.pass_obj
 def resume(context: Context, name: str) -> None:
     """Go on from now, with the skill as it is now."""
-    from ...schedule import book, skills
+    from ...schedule import book, copies
     from ...schedule.worker import home_id
 
     place, engine = _open(context)
     one = _found(engine, name)
-    pin = skills.pin(one.source) if one.home == home_id(place) else None
+    pin = copies.pin(one.source) if one.home == home_id(place) else None
     changed = pin is not None and pin.digest != one.digest
     if pin is not None and changed:
         one = book.repin(engine, one, pin)
@@ -349,7 +349,7 @@ def patch(context: Context, /, name: str, time: str | None, zone: str | None, as
 def remove(context: Context, name: str, keep_skill: bool) -> None:
     """Take a schedule out; a scheduler skill that no other schedule uses goes to the bin beside it."""
     from ...host import paths
-    from ...schedule import book, skills
+    from ...schedule import book, copies
     from ...schedule.worker import home_id
 
     place, engine = _open(context)
@@ -358,7 +358,7 @@ def remove(context: Context, name: str, keep_skill: bool) -> None:
     say(f"Removed: {clean(one.id)}")
     mine = one.own and one.home == home_id(place) and paths.exists(one.source)
     if mine and not keep_skill and not book.of_skill(engine, one.skill):
-        say(f"Its skill lies in {clean_path(skills.trash(place, one.source))}")
+        say(f"Its skill lies in {clean_path(copies.trash(place, one.source))}")
 
 
 @schedule.command("history")
