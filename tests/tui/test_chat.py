@@ -11,8 +11,9 @@ from tests.world import World
 
 pytest.importorskip("textual", reason="needs the extra `chat`")
 
+from textual import events
 from textual.pilot import Pilot
-from textual.widgets import Markdown, Static
+from textual.widgets import Input, Markdown, Static
 
 from metier.faces.tui.app import ChatApp
 from metier.runtime.agent import Agent
@@ -146,6 +147,32 @@ def test_tab_completes_and_the_hint_stands_behind_the_command(world: World):
         assert app.prompt.line.value == "/deploy "
 
     drive(world, act)
+
+
+@pytest.mark.parametrize("key", ["tab", "enter"])
+def test_a_key_that_comes_before_the_picker_has_moved_completes_what_is_typed(world: World, key: str):
+    async def act(app: ChatApp, pilot: Pilot[int]) -> None:
+        await type_(pilot, "/")
+        assert offered(app)[0] != "deploy"
+        app.prompt.fill("/depl")  # and no word of it has come yet
+        if key == "tab":
+            app.prompt.on_key(events.Key("tab", None))
+        else:
+            app.prompt.entered(Input.Submitted(app.prompt.line, "/depl"))
+        assert app.prompt.line.value == "/deploy "
+
+    drive(world, act)
+
+
+def test_enter_after_esc_sends_the_line_as_it_is(world: World):
+    async def act(app: ChatApp, pilot: Pilot[int]) -> None:
+        await type_(pilot, "/depl")
+        await pilot.press("escape")
+        await pilot.press("enter")
+        await until(pilot, lambda: "/depl" in shown(app), "it was said")
+        assert app.prompt.line.value == ""
+
+    drive(world, act, ["No such skill."])
 
 
 def test_a_broken_skill_is_listed_with_its_fix_and_can_not_be_picked(world: World):

@@ -167,7 +167,7 @@ def test_the_creator_asks_for_the_time_makes_the_skill_and_its_schedule_and_the_
         at.type("y", "Enter")
         at.until("add_schedule")
         at.type("y", "Enter")
-        at.until("Every day at nine.")
+        at.until("Every day at nine.", without="Esc stops")
         assert "every day at nine" in str(wire.requests[1]["messages"])
 
         name = path().split("/")[-2]

@@ -63,6 +63,24 @@ def test_what_is_entered_while_a_turn_runs_is_said_after_it(world: World):
     drive(world, act, [slow, "Second."])
 
 
+def test_a_turn_that_ends_while_the_screen_is_taken_down_ends_quietly(world: World):
+    free = Flag()
+
+    def slow(request: Request) -> str:
+        free.wait(30)
+        return "Done."
+
+    async def act(app: ChatApp, pilot: Pilot[int]) -> None:
+        await entered(app, pilot, "one")
+        await until(pilot, lambda: app.busy, "it runs")
+        await app.sign.remove()
+        free.set()
+        await until(pilot, lambda: not app.busy, "it is over")
+        await pilot.pause()
+
+    drive(world, act, [slow])
+
+
 def test_esc_gives_back_what_was_to_be_said_next(world: World):
     async def act(app: ChatApp, pilot: Pilot[int]) -> None:
         await entered(app, pilot, "one")

@@ -41,6 +41,9 @@ class Frame(App[int]):
     CSS_PATH = "app.tcss"
     TITLE = "metier"
     ENABLE_COMMAND_PALETTE = False
+    log_: Log
+    sign: Sign
+    prompt: Prompt
 
     def __init__(self, agent: Agent, resume: str = "", watch: bool = True) -> None:
         super().__init__()
@@ -57,21 +60,8 @@ class Frame(App[int]):
 
     def compose(self) -> ComposeResult:
         yield Static(id="top", markup=False)
-        yield Log(id="log")
-        yield Sign(id="sign", markup=False)
-        yield Prompt()
-
-    @property
-    def log_(self) -> Log:
-        return self.query_one(Log)
-
-    @property
-    def prompt(self) -> Prompt:
-        return self.query_one(Prompt)
-
-    @property
-    def sign(self) -> Sign:
-        return self.query_one(Sign)
+        self.log_, self.sign, self.prompt = Log(id="log"), Sign(id="sign", markup=False), Prompt()
+        yield from (self.log_, self.sign, self.prompt)
 
     def head(self) -> None:
         """The line at the top: who answers, and with how many skills."""

@@ -68,6 +68,8 @@ class Prompt(Vertical):
         self.choices: Sequence[Choice] = ()
         self.uses: Counter[str] = Counter()
         self.offered: list[Choice] = []
+        self.looked: str | None = None
+        """The line that they are offered for."""
         self.plain = False
         """An answer is wanted, and no command."""
         self.draft = ""
@@ -116,8 +118,12 @@ class Prompt(Vertical):
         self.line.cursor_position = len(text)
 
     @on(Input.Changed, "#line")
-    def typing(self, change: Input.Changed) -> None:
-        typed = None if self.plain else typed_command(change.value)
+    def look(self) -> None:
+        """Offer what fits the line as it is now: keys may come faster than word of what they changed."""
+        if self.looked == self.line.value:
+            return
+        self.looked = self.line.value
+        typed = None if self.plain else typed_command(self.looked)
         self.offered = [] if typed is None else filtered(self.choices, typed, _score, self.uses)
         self.picker.clear_options()
         self.picker.add_options([Option(_told(choice)) for choice in self.offered])
@@ -137,11 +143,13 @@ class Prompt(Vertical):
 
     def close(self) -> bool:
         """Close the picker; False when it was not open."""
-        open_ = bool(self.picker.display)
+        open_, self.looked = bool(self.picker.display), self.line.value
         self.picker.display = self.more.display = False
         return open_
 
     def on_key(self, event: events.Key) -> None:
+        if event.key in ("up", "down", "tab"):
+            self.look()
         if event.key in ("up", "down") and self.picker.display:
             self.picker.action_cursor_up() if event.key == "up" else self.picker.action_cursor_down()
         elif event.key in ("up", "down"):
@@ -170,6 +178,7 @@ class Prompt(Vertical):
     @on(Input.Submitted, "#line")
     def entered(self, submitted: Input.Submitted) -> None:
         submitted.stop()
+        self.look()
         text = submitted.value
         typed = None if self.plain else typed_command(text)
         if self.picker.display and typed is not None and all(one.name != typed for one in self.choices):
