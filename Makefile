@@ -45,7 +45,7 @@ bench-select: $(STAMP) ## measure how well the right skill is found
 fuzz: $(STAMP) ## feed the parsers what nobody would write
 	@$(RUN) -c 'import atheris' 2>/dev/null || sh scripts/venv.sh add requirements/fuzz.txt
 	$(RUN) fuzz/run.py
-	METIER_FUZZ=10000 $(RUN) -m pytest tests/properties/test_commands.py tests/properties/test_markers_trusted.py
+	METIER_FUZZ=10000 $(RUN) -m pytest -n auto tests/properties/test_commands.py tests/properties/test_markers_trusted.py
 
 soak: $(STAMP) ## run the tests, the long ones too
 	METIER_SOAK=1 $(RUN) -m pytest
