@@ -8,7 +8,7 @@ RUN := $(BIN)/python
 MAKEFLAGS += --no-builtin-rules
 .DELETE_ON_ERROR:
 .DEFAULT_GOAL := help
-.PHONY: help venv try test lint fix bench bench-select fuzz soak mutants interop docs map lock clean
+.PHONY: help venv try test lint style types tests fix bench bench-select fuzz soak mutants interop docs map lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' Makefile
@@ -22,14 +22,21 @@ $(STAMP): requirements/base.txt requirements/dev.txt pyproject.toml
 try: $(STAMP) ## show metier at work on the example workspace
 	@sh scripts/try.sh
 
-test: lint ## run every check, then the tests
-	$(RUN) -m pytest -n $$($(RUN) -c 'import os; print((os.cpu_count() or 1) + 2)')
+test: style ## run every check, then the tests
+	@$(MAKE) --no-print-directory -j2 types tests
 
-lint: $(STAMP) ## run every check but the tests
+lint: style types ## run every check but the tests
+
+style: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+types: $(STAMP)
+	$(BIN)/mypy
+
+tests: $(STAMP)
+	$(RUN) -m pytest -n $$($(RUN) -c 'import os; print((os.cpu_count() or 1) + 2)')
 
 fix: $(STAMP) ## mend and format what ruff can
 	$(BIN)/ruff check --fix .
