@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from functools import partial
+from threading import Event as Flag
 from typing import Any
 
 import pytest
@@ -17,7 +18,7 @@ from tests.improve.failing import ALLOWED, gate, skill
 from tests.world import World
 
 from metier.act.engine import Engine
-from metier.improve import store
+from metier.improve import propose, store
 from metier.runtime.agent import Agent
 from metier.runtime.improving import after_run
 from metier.runtime.judging import Terms
@@ -137,3 +138,20 @@ def test_an_improver_whose_provider_is_down_changes_nothing_and_starts_no_other(
     improvers = [one for one in wire.requests if "Improve a skill" in json.dumps(one)]
     assert 1 <= len(improvers) <= 5
     assert [one.id for one in store.proposals(str(world.state))] == [proposal.id]
+
+
+def test_an_improver_has_two_minutes_and_what_it_had_not_finished_is_not_taken(world, monkeypatch):
+    assert propose.SECONDS == 120
+    monkeypatch.setattr(propose, "SECONDS", 1.0)
+    file, over = skill(world, BODY), Flag()
+
+    def dawdles(wire: Wire) -> Says:
+        over.wait(30)
+        return Says("Changed.")
+
+    proposal, _ = improved(world, FAILS, [GOOD, dawdles])
+    over.set()
+
+    assert proposal.standing == "refused"
+    assert "1 seconds are over" in str(proposal.gates)
+    assert file.read_text().endswith(BODY)
