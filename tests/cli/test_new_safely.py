@@ -1,5 +1,6 @@
 """`metier new` writes where it says, through nobody's links, and vouches for nothing it did not write."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -72,5 +73,9 @@ def test_a_new_skill_makes_nothing_else_of_the_project_trusted(desk):
     assert desk.say("new", "mine", "Does it. Use when asked.").code == 0
     listed = desk.say("list").out
     assert "1 ready, 1 untrusted" in listed
-    assert "untrusted" in desk.say("roots").out
+    rows = {row["label"]: (row["withheld"], row["trusted"]) for row in json.loads(desk.say("roots", "--json").out)}
+    assert (rows["project"], rows["project-claude"]) == ((0, True), (1, False))
+    assert "1 skill, untrusted" in desk.say("roots").out
+    desk.skill("fetched", under=desk.project / ".metier/skills")
+    assert "2 skills, 1 untrusted" in desk.say("roots").out
     assert desk.say("--agent", "rev", "list").code == 2

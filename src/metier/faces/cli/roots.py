@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import click
 
 from ...host import paths
@@ -16,16 +18,16 @@ from .printing import arrow, clean, clean_path, columns, counted, paint, problem
 def roots(context: Context, everything: bool, as_json: bool) -> None:
     """Show where metier looks, in order of precedence: an earlier root shadows a later one."""
     library = context.library()
-    counts: dict[str, int] = {}
-    for skill in library.skills:
-        counts[skill.origin.root] = counts.get(skill.origin.root, 0) + 1
+    counts = Counter(skill.origin.root for skill in library.skills)
+    withheld = Counter(skill.origin.root for skill in library.skills if skill.path in library.untrusted)
     rows = []
-    for root in library.roots:
-        origin = root.origin
-        there = paths.is_folder(origin.path)
+    for origin in (root.origin for root in library.roots):
+        label, there = origin.root, paths.is_folder(origin.path)
+        trusted = not withheld[label] if counts[label] else origin.trusted
         rows.append(
-            {"rank": origin.rank, "label": origin.root, "source": origin.source, "dialect": origin.dialect.name,
-             "path": origin.path, "exists": there, "skills": counts.get(origin.root, 0), "trusted": origin.trusted}
+            {"rank": origin.rank, "label": label, "source": origin.source, "dialect": origin.dialect.name,
+             "path": origin.path, "exists": there, "skills": counts[label], "withheld": withheld[label],
+             "trusted": trusted}
         )  # fmt: skip
     if as_json:
         say_json(rows)
@@ -57,4 +59,7 @@ def roots(context: Context, everything: bool, as_json: bool) -> None:
 def _note(row: dict[str, object]) -> str:
     if not row["exists"]:
         return "missing"
-    return counted(int(str(row["skills"])), "skill") + ("" if row["trusted"] else ", untrusted")
+    told = counted(int(str(row["skills"])), "skill")
+    if row["trusted"]:
+        return told
+    return f"{told}, {row['withheld']} untrusted" if row["skills"] != row["withheld"] else f"{told}, untrusted"
