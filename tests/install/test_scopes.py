@@ -183,3 +183,10 @@ def test_thawing_and_freezing_again_agree_to_nothing_that_changed_meanwhile(
     assert desk.say("approve", "greet", where, "--yes").code == 0
     assert desk.say("verify", where).code == 0
     assert states(desk)["greet"] == "ready"
+
+
+def test_the_list_of_what_can_be_removed_tells_whose_each_skill_is(desk: Desk, team: Path):
+    assert desk.say("init").code == 0
+    assert desk.say("new", "--user", "mine", "Does it. Use when asked.").code == 0
+    rows = {line.split()[0]: line.split()[-1] for line in desk.say("remove", "--user").out.splitlines()}
+    assert (rows["changelog"], rows["mine"]) == ("metier", "yours")

@@ -7,6 +7,7 @@ import sys
 import click
 
 from ...install import place, removing
+from ...sources.bundled import bundled_paths
 from ...types.errors import UnknownSkill
 from . import naming
 from .app import Context, skill_names
@@ -57,10 +58,11 @@ def _list(here: list[Field], as_json: bool) -> None:
         say_json([one._asdict() | {"root": at.ground.root} for at, one in found])
         return
     rows = [("PLACE", "SKILL", "STATE", "FROM")] if found else []
-    for _, one in found:
+    for at, one in found:
+        own = "metier" if f"{at.ground.root}/{one.place}/SKILL.md" in bundled_paths(at.place.state) else "yours"
         state = "" if one.approved else "unapproved"
         state = "missing" if one.missing else "frozen" if one.frozen and not state else state
-        source = f"{one.source}{'@' + one.commit[:12] if one.commit else ''}" if one.source else "yours"
+        source = f"{one.source}{'@' + one.commit[:12] if one.commit else ''}" if one.source else own
         rows.append((clean_path(one.place), clean(one.name), state, clean_path(source)))
     for line in columns(rows, last_cut=sys.stdout.isatty()):
         say(line)
