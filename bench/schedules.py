@@ -24,7 +24,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "src")]
 
 from tests.schedule import postgres  # noqa: E402
 
-from metier.schedule import book, skills  # noqa: E402
+from metier.schedule import book, copies  # noqa: E402
 from metier.schedule.database import open_engine, rows, run_many  # noqa: E402
 from metier.schedule.worker import home_id  # noqa: E402
 from metier.types.place import Place  # noqa: E402
@@ -65,7 +65,7 @@ class House:
         folder = self.state / "scheduler" / "nothing-00000000"
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "SKILL.md").write_text("---\nname: nothing-00000000\ndescription: Nothing.\n---\nNothing.\n")
-        one = skills.pin(str(folder))
+        one = copies.pin(str(folder))
         found = []
         for number, at in enumerate(times):
             made = Schedule(
