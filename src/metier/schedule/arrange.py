@@ -50,7 +50,7 @@ def arrange(place: Place, engine: Engine, wish: Wish, now: datetime) -> Schedule
             raise BadRequest(f"`{value}` can't be the {what} of a schedule", "use letters, digits, `-`, `_` and `.`")
     one = copies.pin(wish.folder)
     schedule = Schedule(
-        wish.id or unused_id(wish.skill, (known.id for known in book.schedules(engine))),
+        wish.id or unused_id(wish.skill, book.ids(engine)),
         wish.skill,
         *written(when),
         wish.zone,
@@ -106,14 +106,13 @@ def found(engine: Engine, name: str) -> Schedule:
     one = book.get(engine, name)
     if one is not None:
         return one
-    known = book.schedules(engine)
     bare = name.removeprefix("/").removeprefix(skills.PREFIX)
-    same = [schedule for schedule in known if schedule.skill in (name, bare)]
+    same = [schedule for skill in {name, bare} for schedule in book.of_skill(engine, skill)]
     if len(same) == 1:
         return same[0]
     if same:
         raise BadRequest(f"`{name}` has {len(same)} schedules", "name one: " + ", ".join(one.id for one in same))
-    near = get_close_matches(name, [schedule.id for schedule in known], 1, 0.6)
+    near = get_close_matches(name, book.ids(engine), 1, 0.6)
     hint = f"did you mean `{near[0]}`?" if near else "run `metier schedule list` to see what there is"
     raise BadRequest(f"no schedule is called `{name}`", hint)
 

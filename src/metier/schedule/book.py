@@ -241,6 +241,18 @@ def get(engine: Engine, id: str) -> Schedule | None:
     return schedule_of(found[0]) if found else None
 
 
+def ids(engine: Engine) -> list[str]:
+    with engine.connect() as connection:
+        return [row["id"] for row in rows(connection, "SELECT id FROM metier_schedules ORDER BY id")]
+
+
+def is_used(engine: Engine, skill: str, but: str = "") -> bool:
+    """Whether a schedule names a skill; one look, however many do."""
+    query = "SELECT 1 FROM metier_schedules WHERE skill = :skill AND id <> :but LIMIT 1"
+    with engine.connect() as connection:
+        return bool(rows(connection, query, skill=skill, but=but))
+
+
 def of_skill(engine: Engine, skill: str) -> list[Schedule]:
     with engine.connect() as connection:
         return _of_skill(connection, skill)

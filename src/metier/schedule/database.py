@@ -171,3 +171,11 @@ def run_many(connection: Connection, statement: str, values: Sequence[Mapping[st
 def rows(connection: Connection, query: str, **values: object) -> list[Any]:
     """What a query finds; columns by name."""
     return list(connection.execute(_text(query), values).mappings())
+
+
+def inside(connection: Connection, field: str) -> str:
+    """A field of a schedule's document, as a query names it: whoever reads one of many parses none."""
+    if connection.dialect.name != "postgresql":
+        return f"json_extract(document, '$.{field}')"
+    found = f"CAST(document AS json) ->> '{field}'"
+    return f"CAST({found} AS boolean)" if field == "once" else f"({found})"

@@ -178,8 +178,8 @@ class Firer:
         """A one-shot is over: its skill goes to the bin, unless another schedule uses it, and then the schedule."""
         if schedule.own and schedule.home != self.home:
             return  # the skill lies with another worker, which will see to it
-        others = [one for one in book.of_skill(self.engine, schedule.skill) if one.id != schedule.id]
-        if schedule.own and not others and paths.exists(schedule.source):
+        shared = schedule.own and book.is_used(self.engine, schedule.skill, but=schedule.id)
+        if schedule.own and not shared and paths.exists(schedule.source):
             copies.trash(self.place, schedule.source)
         runs.clear_done(self.engine, schedule.id)
 

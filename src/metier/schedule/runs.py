@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..types.schedule import Outcome, Schedule, State
-from .book import get, instant_of, ms, pause_in, schedules
+from .book import get, instant_of, ms, pause_in, schedule_of
 from .database import rows, run
 
 if TYPE_CHECKING:
@@ -117,7 +117,9 @@ def end(engine: Engine, turn: Turn, outcome: Outcome, now: datetime) -> bool:
 
 def done_with(engine: Engine, home: str) -> list[Schedule]:
     """One-shots of a home that went well, and are not cleared away yet."""
-    return [one for one in schedules(engine) if one.paused == DONE and one.home == home]
+    with engine.connect() as connection:
+        found = rows(connection, "SELECT * FROM metier_schedules WHERE paused = :done", done=DONE)
+    return [one for one in map(schedule_of, found) if one.home == home]
 
 
 def clear_done(engine: Engine, id: str) -> None:

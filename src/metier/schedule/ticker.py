@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..types.schedule import Schedule
 from .book import instant_of, ms, pause_in, put, schedule_of, starts_of
-from .database import rows, run, run_many
+from .database import inside, rows, run
 from .plan import Due, admitted, due, when_of
 from .when import following
 
@@ -121,10 +121,9 @@ def recount(engine: Engine, now: datetime) -> int:
     """Count every next time anew, from the last one that was dealt with: zones may have changed their rules."""
     changed = 0
     with engine.begin() as connection:
-        for row in rows(connection, "SELECT * FROM metier_schedules WHERE next_due IS NOT NULL"):
+        recurring = f"SELECT * FROM metier_schedules WHERE next_due IS NOT NULL AND NOT {inside(connection, 'once')}"
+        for row in rows(connection, recurring):
             schedule = schedule_of(row)
-            if schedule.once:
-                continue
             coming = following(when_of(schedule), schedule.zone, instant_of(row["since"]))
             if coming is None or ms(coming) == row["next_due"]:
                 continue
@@ -146,11 +145,6 @@ def forget(engine: Engine, now: datetime, days: int = 90) -> int:
     """Drop firings that ended long ago, and pinned copies that no schedule names."""
     with engine.begin() as connection:
         dropped = run(connection, "DELETE FROM metier_firings WHERE ended < :old", old=ms(now - timedelta(days=days)))
-        known = {schedule_of(row).digest for row in rows(connection, "SELECT * FROM metier_schedules")}
-        kept = [row["digest"] for row in rows(connection, "SELECT digest FROM metier_pins")]
-        run_many(
-            connection,
-            "DELETE FROM metier_pins WHERE digest = :digest",
-            [{"digest": one} for one in kept if one not in known],
-        )
+        named = f"SELECT {inside(connection, 'digest')} FROM metier_schedules"
+        run(connection, f"DELETE FROM metier_pins WHERE digest NOT IN ({named})")
     return dropped

@@ -76,7 +76,7 @@ def remove_schedule(desk: Desk, given: Mapping[str, object]) -> str:
         book.remove(desk.engine, one.id, desk.now())
     done = f'removed {len(mine)} {target}(s) for skill "{name}"'
     folder = skills.folders(desk.place).get(name)
-    if folder is None or book.of_skill(desk.engine, name):
+    if folder is None or book.is_used(desk.engine, name):
         return done
     copies.trash(desk.place, folder)
     return f"{done} and moved skill to .Trash"

@@ -357,7 +357,7 @@ def remove(context: Context, name: str, keep_skill: bool) -> None:
     book.remove(engine, one.id, _now())
     say(f"Removed: {clean(one.id)}")
     mine = one.own and one.home == home_id(place) and paths.exists(one.source)
-    if mine and not keep_skill and not book.of_skill(engine, one.skill):
+    if mine and not keep_skill and not book.is_used(engine, one.skill):
         say(f"Its skill lies in {clean_path(copies.trash(place, one.source))}")
 
 
