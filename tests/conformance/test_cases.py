@@ -45,6 +45,18 @@ GOOD = {
 BAD = {**GOOD, "id": "bad", "expect": {"tools": ["a"]}, "note": "why it is here"}
 
 
+@pytest.mark.parametrize(("dialect", "text"), [("umbra", "${X} a"), ("agenvoy", "${X} $1"), ("agentmd", "x ")])
+def test_variables_are_for_dialects_that_have_some(dialect, text):
+    given = {"body": "${X} $1", "arguments": "a", "variables": {"X": "x"}}
+    assert run_case({"op": "substitute", "dialect": dialect, "given": given, "expect": {"text": text}}) == []
+
+
+def test_a_skill_without_a_command_is_rendered_too():
+    skill = "---\nname: s\ndescription: d\nuser-invocable: false\n---\nDo $ARGUMENTS.\n"
+    given = {"skill_md": skill, "arguments": "it"}
+    assert run_case({"op": "render", "dialect": "claude", "given": given, "expect": {"text": "Do it."}}) == []
+
+
 def test_conform_passes_and_says_how_many(tmp_path):
     done = conform(tmp_path, GOOD, GOOD)
 

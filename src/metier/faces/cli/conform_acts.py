@@ -36,7 +36,7 @@ def substitute(dialect: str, given: Case) -> Case:
     if "skill_dir" in given:
         variables |= dict.fromkeys(("SKILL_DIR", "CLAUDE_SKILL_DIR"), given["skill_dir"])
     known = tuple(name for name in variables if name in authoring.variables or name in given.get("variables", {}))
-    forms = Forms(authoring.arguments, (), known if authoring.arguments else ())
+    forms = Forms(authoring.arguments, (), known if authoring.variables else ())
     filled = Given(_arguments(given), (), variables)
     return {"text": fill(pieces(given["body"], forms), authoring.arguments, filled)}
 
@@ -67,7 +67,7 @@ def render(dialect: str, given: Case) -> Case:
         [skill] = library.skills
         if not given.get("trusted", True):
             skill = skill._replace(origin=replace(skill.origin, trusted=False))
-        command = library.commands()[0].name
+        command = next((one.name for one in library.commands()), skill.name)
         call = Call(command, _arguments(given), "user", cwd)
         places = {"{{CWD}}": cwd, "{{SKILL_DIR}}": skill.directory}
         try:
