@@ -57,6 +57,14 @@ def test_a_skill_without_a_command_is_rendered_too():
     assert run_case({"op": "render", "dialect": "claude", "given": given, "expect": {"text": "Do it."}}) == []
 
 
+@pytest.mark.parametrize("name", ['"My Skill"', "My Skill  # shown so", "'My Skill'"])
+def test_a_folder_that_is_not_named_is_called_as_the_skill(name):
+    settings = {"skills": {"entries": {"My Skill": {"enabled": False}}}}
+    given = {"frontmatter": f"name: {name}\n", "platform": "linux", "bins": [], "env": {}, "config": settings}
+    expect = {"eligible": False, "diagnostics": ["disabled"]}
+    assert run_case({"op": "eligibility", "dialect": "multica", "given": given, "expect": expect}) == []
+
+
 def test_conform_passes_and_says_how_many(tmp_path):
     done = conform(tmp_path, GOOD, GOOD)
 

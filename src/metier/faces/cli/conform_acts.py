@@ -14,6 +14,8 @@ from ...activate.deliver import request
 from ...dialects import ALL
 from ...host import paths, scratch
 from ...host.place import here
+from ...parse import head_of, text_of
+from ...parse.text import Refusal
 from ...runtime.desk import LibraryDesk
 from ...runtime.library import Library
 from ...runtime.opening import Request, open_at
@@ -46,6 +48,16 @@ def _arguments(given: Case) -> str | tuple[str, ...]:
     return written if isinstance(written, str) else tuple(written)
 
 
+def name_in(text: str, dialect: str) -> str:
+    """The name that a SKILL.md gives itself, for a case that does not name the folder."""
+    try:
+        read = text_of(text.encode("utf-8", "surrogatepass"), True, [])
+        name = head_of(read, ALL[dialect].authoring, []).tree.get("name")
+    except Refusal:
+        name = None
+    return (name.strip() if isinstance(name, str) else "") or "skill"
+
+
 @contextlib.contextmanager
 def _place(dialect: str, skills: dict[str, bytes], agent: list[str] | None = None) -> Iterator[tuple[Library, str]]:
     """A library over a folder of skills, and an empty working folder beside it."""
@@ -58,7 +70,7 @@ def _place(dialect: str, skills: dict[str, bytes], agent: list[str] | None = Non
 
 
 def render(dialect: str, given: Case) -> Case:
-    name = next(line.partition(":")[2].strip() for line in given["skill_md"].split("\n") if line.startswith("name:"))
+    name = name_in(given["skill_md"], dialect)
     files = {f"{name}/{path}": text.encode() for path, text in {**given.get("files", {})}.items()}
     files[f"{name}/SKILL.md"] = given["skill_md"].encode("utf-8", "surrogatepass")
     with _place(dialect, files) as (library, cwd):
