@@ -71,6 +71,7 @@ def test_what_repeats_is_a_cron_expression(text, cron):
         ("tomorrow at noon", "2026-06-09T12:00:00"),
         ("2026-06-09 9:00", "2026-06-09T09:00:00"),
         ("2026-06-09t09:00:00.5+08:00", "2026-06-09T09:00:00.500000"),
+        ("2026-06-09 09:00:00Z", "2026-06-09T17:00:00"),
     ],
 )
 def test_what_happens_once_is_an_instant(text, local):
@@ -95,6 +96,9 @@ def test_what_happens_once_is_an_instant(text, local):
         ("*/99999999999999999999999 * * * 9", "9"),
         ("every 90 minutes", "90"),
         ("every 60 minutes", "60"),
+        ("*/90 * * * *", "a step of 90 does not fit"),
+        ("0 */24 * * *", "a step of 24 does not fit"),
+        ("0 9 1-31/32 * *", "a step of 32 does not fit"),
         ("每 0 小時", "0"),
         ("明天 下午 9am", "unrecognized"),
         ("tomorrow 早上 9pm", "unrecognized"),
