@@ -103,6 +103,8 @@ def test_scripts_behind_links_and_special_files_are_not_offered(tools: Tools):
         answer = tools("skill_run_script", skill_name="lint", script_name=name)
         assert answer.error, name
         assert "oops" not in answer.text
+    denied = tools("skill_run_script", skill_name="lint", script_name="link.sh").text
+    assert denied == "Access denied: 'link.sh' is outside scripts/ directory"
 
 
 @pytest.mark.parametrize(
@@ -199,7 +201,16 @@ def test_a_link_to_a_private_file_gives_nothing_away(tools: Tools):
     (skill / ".env").write_text("TOKEN=hidden")
     (skill / "env").symlink_to(".env")
 
-    assert "TOKEN" not in tools.file("env").text
+    for path in ("env", "references/../env", "references/../.env", "../lint/.env"):
+        assert tools.file(path).text == f"Access denied: '{path}' is a private file"
+
+
+def test_a_step_up_behind_a_link_is_a_step_up_from_where_it_leads(tools: Tools, tmp_path: Path):
+    (tmp_path / "secret").write_text("Secret text.")
+    (tmp_path / "inner").mkdir()
+    (tools.root / "lint" / "folder").symlink_to(tmp_path / "inner")
+
+    assert tools.file("folder/../secret").text == "Access denied: 'folder/../secret' is outside skill directory"
 
 
 def test_a_file_that_may_not_be_read_is_said_to_be_such():

@@ -268,7 +268,7 @@ def test_tokens_are_a_quarter_of_the_characters_and_one_for_each_wide_one():
         ("/opt/x", "/home/u", "/opt/x"),
         ("/home/u/home/u/x", "/home/u", "~/home/u/x"),
         ("/home/u/x", "", "/home/u/x"),
-        ("/x", "/", "/x"),
+        ("/x", "/", "~/x"),
         ("/HOME/U/x", "/home/u", "/HOME/U/x"),
         ("home/u/x", "/home/u", "home/u/x"),
     ],

@@ -45,6 +45,26 @@ GOOD = {
 BAD = {**GOOD, "id": "bad", "expect": {"tools": ["a"]}, "note": "why it is here"}
 
 
+@pytest.mark.parametrize(("dialect", "text"), [("umbra", "${X} a"), ("agenvoy", "${X} $1"), ("agentmd", "x ")])
+def test_variables_are_for_dialects_that_have_some(dialect, text):
+    given = {"body": "${X} $1", "arguments": "a", "variables": {"X": "x"}}
+    assert run_case({"op": "substitute", "dialect": dialect, "given": given, "expect": {"text": text}}) == []
+
+
+def test_a_skill_without_a_command_is_rendered_too():
+    skill = "---\nname: s\ndescription: d\nuser-invocable: false\n---\nDo $ARGUMENTS.\n"
+    given = {"skill_md": skill, "arguments": "it"}
+    assert run_case({"op": "render", "dialect": "claude", "given": given, "expect": {"text": "Do it."}}) == []
+
+
+@pytest.mark.parametrize("name", ['"My Skill"', "My Skill  # shown so", "'My Skill'"])
+def test_a_folder_that_is_not_named_is_called_as_the_skill(name):
+    settings = {"skills": {"entries": {"My Skill": {"enabled": False}}}}
+    given = {"frontmatter": f"name: {name}\n", "platform": "linux", "bins": [], "env": {}, "config": settings}
+    expect = {"eligible": False, "diagnostics": ["disabled"]}
+    assert run_case({"op": "eligibility", "dialect": "multica", "given": given, "expect": expect}) == []
+
+
 def test_conform_passes_and_says_how_many(tmp_path):
     done = conform(tmp_path, GOOD, GOOD)
 

@@ -92,6 +92,7 @@ def test_of_the_users_own_configuration_only_the_way_to_repositories_is_taken(tm
 FORMS = [
     ("owner/repo", "github", "https://github.com/owner/repo.git", "", ""),
     ("owner/repo/a/b@v1", "github", "https://github.com/owner/repo.git", "a/b", "v1"),
+    ("owner/repo@pkg@1.0", "github", "https://github.com/owner/repo.git", "", "pkg@1.0"),
     ("https://gitlab.com/a/b", "git", "https://gitlab.com/a/b", "", ""),
     ("https://gitlab.com/g/sub/b/-/tree/main/x/y", "git", "https://gitlab.com/g/sub/b", "x/y", "main"),
     ("https://example.com/b.git@v2", "git", "https://example.com/b.git", "", "v2"),
@@ -108,6 +109,12 @@ FORMS = [
 def test_each_form_of_a_source_is_understood(spec, kind, url, path, ref):
     found = reference(spec)
     assert (found.kind, found.url, found.path, found.ref) == (kind, url, path, ref)
+
+
+@pytest.mark.parametrize("spec", ["a/b@", "a/b@@", "a/b@-x", "a/b@x@{1}", "a/b@x@..y", "git@github.com:a/b", "a@b/c"])
+def test_what_git_would_read_otherwise_is_no_ref(spec):
+    with pytest.raises(BadRequest):
+        github(spec)
 
 
 def test_what_lies_at_a_path_decides_what_a_path_is():

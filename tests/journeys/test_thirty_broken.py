@@ -52,7 +52,7 @@ FAULTS = {
     "mismatch": Fault(head("something-else"), "name-mismatch", True),
     "merge": Fault(head("merge", "metadata:\n  <<: {a: b}\n"), "invalid-yaml"),
     "no-description": Fault(b"---\nname: no-description\n---\nBody text.\n", "missing-description", False, b"---\nname: no-description\ndescription: Body text.\n---\nBody text.\n"),
-    "no-fence": Fault(b"# Title\n\nText.\n", "no-frontmatter", False, b"---\nname: no-fence\ndescription: Title\n---\n# Title\n\nText.\n"),
+    "no-fence": Fault(b"# Title\n\nText.\n", "no-frontmatter", False, b"---\nname: no-fence\ndescription: Text.\n---\n# Title\n\nText.\n"),
     "no-name": Fault(b"---\ndescription: It does a thing.\n---\nBody\n", "missing-name", True, b"---\nname: no-name\ndescription: It does a thing.\n---\nBody\n"),
     "nul": Fault(head("nul").replace(b"Body", b"Bo\0dy"), "nul-byte"),
     "star": Fault(b"---\nname: star\ndescription: *bold* words\n---\nBody\n", "yaml-repaired", True, b'---\nname: star\ndescription: "*bold* words"\n---\nBody\n'),

@@ -210,9 +210,9 @@ def mended(text, directory="my-skill"):
         ("---\ndescription: d\n---\n", "---\nname: my-skill\ndescription: d\n---\n"),
         (
             "---\nname: my-skill\n---\n\n# Title\n\nText\n",
-            "---\nname: my-skill\ndescription: Title\n---\n\n# Title\n\nText\n",
+            "---\nname: my-skill\ndescription: Text\n---\n\n# Title\n\nText\n",
         ),
-        ("# Title\n\nText\n", "---\nname: my-skill\ndescription: Title\n---\n# Title\n\nText\n"),
+        ("# Title\n\nText\n", "---\nname: my-skill\ndescription: Text\n---\n# Title\n\nText\n"),
         (
             "---\nname: my-skill\ndescription: d\n\n# Title\n- a\n",
             "---\nname: my-skill\ndescription: d\n---\n\n# Title\n- a\n",

@@ -304,6 +304,15 @@ def test_structure_at_fault_is_not_guessed(line):
     assert codes(head(f"name: s\ndescription: d\n{line}"))[-1] == "invalid-yaml"
 
 
+@pytest.mark.parametrize("blank", ["  ", "\t"])
+@pytest.mark.parametrize("dialect", ["standard", "umbra"])
+def test_a_key_that_slipped_to_the_right_is_no_part_of_the_text_above_it(dialect, blank):
+    made = head(f"name: s\n{blank}description: d", dialect)
+
+    assert codes(made)[0] == "invalid-yaml"
+    assert "description: d" not in getattr(made, "name", "")
+
+
 # What is refused
 
 
@@ -584,7 +593,9 @@ def test_composed_and_decomposed_letters_are_the_same_name():
         ("umbra", "", None),
         ("umbra", "\n \n#\n", None),
         ("claude", "One\ntwo\n \nthree", "One two"),
-        ("claude", "# Title\ntext", "Title"),
+        ("claude", "# Title\ntext", "text"),
+        ("claude", "\n# Title\n\n## More\n\nOne\ntwo\n# Next\nthree", "One two"),
+        ("claude", "# Title\n\n## More\n", "Title"),
         ("claude", "", ""),
         ("agentmd", "Text", ""),
         ("agenvoy", "Text", ""),

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from metier.schedule.when import BadTime, Cron, Once, checked_cron, firings, following, schedule_time
+from metier.schedule.when import BadTime, Cron, Once, checked_cron, firings, following, schedule_time, uneven
 from metier.types.errors import BadRequest
 
 NOW = datetime.fromisoformat("2026-06-08T08:00:30+08:00")
@@ -41,6 +41,13 @@ def meant(text: str, zone: str = "Asia/Taipei") -> Once | Cron:
         ("every day at noon", "0 12 * * *"),
         ("every month on the 1st at 9:00", "0 9 1 * *"),
         ("monthly on the 22nd 5pm", "0 17 22 * *"),
+        ("every 7 minutes", "*/7 * * * *"),
+        ("每 59 分", "*/59 * * * *"),
+        ("every 23 hours", "0 */23 * * *"),
+        ("每天 9:30pm", "30 21 * * *"),
+        ("每週一 早上 9am", "0 9 * * 1"),
+        ("weekdays at 9 點", "0 9 * * 1-5"),
+        ("every monday 下午 3 點", "0 15 * * 1"),
     ],
 )
 def test_what_repeats_is_a_cron_expression(text, cron):
@@ -55,12 +62,16 @@ def test_what_repeats_is_a_cron_expression(text, cron):
         ("in 1 hour", "2026-06-08T09:00:30"),
         ("今天下午 3:30", "2026-06-08T15:30:00"),
         ("後天 9 點", "2026-06-10T09:00:00"),
+        ("明天 9am", "2026-06-09T09:00:00"),
+        ("tomorrow at 下午 3:30", "2026-06-09T15:30:00"),
+        ("今天 晚上 9pm", "2026-06-08T21:00:00"),
         ("９：０５", "2026-06-08T09:05:00"),
         ("today at 12am", None),
         ("noon", "2026-06-08T12:00:00"),
         ("tomorrow at noon", "2026-06-09T12:00:00"),
         ("2026-06-09 9:00", "2026-06-09T09:00:00"),
         ("2026-06-09t09:00:00.5+08:00", "2026-06-09T09:00:00.500000"),
+        ("2026-06-09 09:00:00Z", "2026-06-09T17:00:00"),
     ],
 )
 def test_what_happens_once_is_an_instant(text, local):
@@ -84,9 +95,13 @@ def test_what_happens_once_is_an_instant(text, local):
         ("1-0 * * * *", "1-0"),
         ("*/99999999999999999999999 * * * 9", "9"),
         ("every 90 minutes", "90"),
-        ("every 7 minutes", "7 minutes do not divide 60"),
-        ("每 45 分鐘", "45 minutes do not divide 60"),
-        ("every 5 hours", "5 hours do not divide 24"),
+        ("every 60 minutes", "60"),
+        ("*/90 * * * *", "a step of 90 does not fit"),
+        ("0 */24 * * *", "a step of 24 does not fit"),
+        ("0 9 1-31/32 * *", "a step of 32 does not fit"),
+        ("每 0 小時", "0"),
+        ("明天 下午 9am", "unrecognized"),
+        ("tomorrow 早上 9pm", "unrecognized"),
         ("every month on the 32nd at 9:00", "32nd"),
         ("tomorrow at midnight", "midnight"),
         ("every 24 hours", "24"),
@@ -253,10 +268,15 @@ def fixed(expression: str, zone: str, start: datetime, end: datetime) -> list[da
 
 
 @pytest.mark.parametrize(
-    ("text", "hint"),
-    [("every 7 minutes", "6 or 10 minutes"), ("every 45 minutes", "30 minutes"), ("every 5 hours", "4 or 6 hours")],
+    ("cron", "part"),
+    [
+        ("*/7 * * * *", "7 minutes do not divide the hour"),
+        ("0 */5 * * *", "5 hours do not divide the day"),
+        ("*/15 * * * *", ""),
+        ("0 */12 * * *", ""),
+        ("5 9 * * 1-5", ""),
+    ],
 )
-def test_the_nearest_even_steps_are_offered(text, hint):
-    with pytest.raises(BadTime) as refused:
-        meant(text)
-    assert f"say {hint}" in refused.value.hint
+def test_steps_that_do_not_divide_are_told(cron, part):
+    assert uneven(cron).startswith(part)
+    assert bool(uneven(cron)) == bool(part)

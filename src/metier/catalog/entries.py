@@ -73,5 +73,5 @@ def emoji_of(skill: Skill) -> str:
 
 def compact_path(path: str, home: str) -> str:
     """`~` for the home folder, on a folder's boundary only."""
-    home = home.rstrip("/")
-    return "~" + path[len(home) :] if home and path.startswith(home + "/") else path
+    start = home.rstrip("/") + "/"
+    return "~/" + path[len(start) :] if home and path.startswith(start) else path

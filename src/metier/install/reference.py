@@ -71,8 +71,8 @@ def _github(spec: str, owner: str, repo: str, path: list[str], ref: str) -> Refe
 
 def _checked_ref(spec: str, ref: str) -> str:
     """A branch, tag or commit; what git would take for an option or a range is refused."""
-    odd = not re.fullmatch(r"[\w.+/=,-]+", ref) or ref.startswith(("-", "/", ".")) or ref.endswith(("/", ".", ".lock"))
-    if odd or ".." in ref or "//" in ref:
+    odd = not re.fullmatch(r"[\w.+/=,@-]+", ref) or ref.startswith(("-", "/", ".")) or ref.endswith(("/", ".", ".lock"))
+    if odd or ref == "@" or ".." in ref or "//" in ref:
         raise _bad(spec, f"`{ref}` is not a branch, tag or commit")
     return ref
 

@@ -194,9 +194,9 @@ def _fallback(head: Head, authoring: Authoring, marks: list[Mark], name: str) ->
         return ""
     text = ""
     if wanted == "first-line":
-        text = _first(head.body, False)[:_LONGEST_FALLBACK].rstrip()
+        text = _first_line(head.body)[:_LONGEST_FALLBACK].rstrip()
     elif wanted == "first-paragraph":
-        text = _first(head.body, True)
+        text = first_paragraph(head.body)
     if text:
         marks.append(Mark("description-from-body", 1))
         return text
@@ -207,20 +207,22 @@ def _fallback(head: Head, authoring: Authoring, marks: list[Mark], name: str) ->
     raise Refusal(marks, name)
 
 
-def _first(body: str, paragraph: bool) -> str:
-    """The first line with text in it, without its heading marks, or the whole paragraph; a heading is one line."""
+def _first_line(body: str) -> str:
+    """The first line with text in it, without its heading marks."""
+    texts = (unhidden(line).strip().lstrip("#").strip() for line in body.split("\n"))
+    return next(filter(None, texts), "")
+
+
+def first_paragraph(body: str) -> str:
+    """The first lines that are no heading, as one; the first heading where there is nothing else."""
     found: list[str] = []
     for line in body.split("\n"):
         text = unhidden(line).strip()
-        heading = text.startswith("#")
-        if found and (not text or heading):
-            break
-        text = text.lstrip("#").strip() if heading else text
-        if text:
+        if text and not text.startswith("#"):
             found.append(text)
-            if heading or not paragraph:
-                break
-    return " ".join(" ".join(found).split()) if paragraph else "".join(found)
+        elif found:
+            break
+    return " ".join(" ".join(found).split()) or _first_line(body)
 
 
 def _boolean(value: Raw, default: bool) -> bool:

@@ -16,7 +16,7 @@ from ..types.tree import Raw
 from . import events
 from .check import name_fault
 from .events import BadYaml, Reading
-from .fields import LONGEST_DESCRIPTION, SPELLINGS
+from .fields import LONGEST_DESCRIPTION, SPELLINGS, first_paragraph
 from .repair import PLAIN, STRUCTURED, repair
 
 _key = re.compile(r"([A-Za-z_][A-Za-z0-9_-]*)[ \t]*:(?:[ \t]+(.*))?$").match
@@ -233,17 +233,7 @@ def _begun(lines: list[_Line], directory: str, done: list[str]) -> list[_Line]:
 
 
 def _paragraph(lines: Sequence[_Line]) -> str:
-    found: list[str] = []
-    for line in lines:
-        text = unhidden(line.text).strip()
-        plain = text.lstrip("#").strip()
-        if found and (not text or text.startswith("#")):
-            break
-        if plain:
-            found.append(plain)
-            if text.startswith("#"):
-                break
-    return " ".join(" ".join(found).split())[:LONGEST_DESCRIPTION].strip()
+    return first_paragraph("\n".join(line.text for line in lines))[:LONGEST_DESCRIPTION].strip()
 
 
 def _reading(block: Sequence[_Line]) -> Reading | None:

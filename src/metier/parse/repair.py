@@ -27,6 +27,8 @@ PLAIN = frozenset(
     }
 )  # fmt: skip
 
+_KNOWN = PLAIN | STRUCTURED
+
 MOST_KEYS = 200
 """Each key of a block is read by itself to find the faulty ones; no author writes more."""
 
@@ -121,5 +123,7 @@ def _quoted(lines: list[str]) -> tuple[str, str] | None:
         return None
     if len(lines) > 1 and key not in PLAIN:
         return None
+    if any((slipped := _key(line.strip())) and slipped[1] in _KNOWN for line in lines[1:]):
+        return None  # a key that was indented by mistake is no part of the text above it
     text = " ".join([value, *(line.strip() for line in lines[1:] if line.strip())])
     return key, key + ": '" + text.replace("'", "''") + "'"

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from ..act.tools import Page
 from ..activate import Off, Terms, context, render, tool_result
@@ -149,15 +149,15 @@ class LibraryDesk:
     def page(self, skill: Skill, path: str, offset: int) -> Page:
         """Part of a text file; every other path, kind of file or content is refused in words."""
         vouch(self.library, skill)
-        with _refusals(skill, path):
-            size, data = files.read_part(skill.directory, path, offset, PAGE)
+        with _refusals(skill, path) as inside:
+            size, data = files.read_part(skill.directory, inside, offset, PAGE)
         return _page(path, offset, size, data)
 
     def whole(self, skill: Skill, path: str, limit: int) -> bytes:
         """All of a file, text or not, if it has no more bytes than that; what is refused is refused as above."""
         vouch(self.library, skill)
-        with _refusals(skill, path):
-            return files.read_skill_file(skill.directory, path, limit)[1]
+        with _refusals(skill, path) as inside:
+            return files.read_skill_file(skill.directory, inside, limit)[1]
 
     def located(self, location: str) -> tuple[Skill, str]:
         home = self.library.place.home
@@ -185,6 +185,16 @@ class LibraryDesk:
                 found.append(path)
         return tuple(found)
 
+    def lies(self, skill: Skill, path: str) -> Literal["", "folder", "elsewhere"]:
+        """A folder beneath `scripts/`, a link that leads out of it, or nothing at all."""
+        if not paths.can_be_path(path):
+            return ""
+        folder = paths.real_path(f"{skill.directory}/scripts")
+        leads = paths.real_path(f"{folder}/{path}")
+        if not paths.is_inside(leads, folder):
+            return "elsewhere"
+        return "folder" if paths.is_folder(leads) else ""
+
     def run(self, skill: Skill, script: str, words: tuple[str, ...]) -> Ran:
         """Run a script that `scripts` names, by the interpreter of its kind."""
         current = files.stat_key(skill.path)
@@ -208,16 +218,20 @@ class LibraryDesk:
 
 
 @contextmanager
-def _refusals(skill: Skill, path: str) -> Iterator[None]:
-    """Paths that lead elsewhere or are nobody's business, and why a file can't be read."""
+def _refusals(skill: Skill, path: str) -> Iterator[str]:
+    """Paths that lead elsewhere or are nobody's business, and why a file can't be read.
+
+    What is opened is the path itself, or where its `..` lead if that is inside.
+    """
     if path.startswith(("/", "~")) or _elsewhere.match(path):
         raise Refused(f"Access denied: '{path}' is outside skill directory")
     real = paths.real_path(f"{skill.directory}/{path}") if paths.can_be_path(path) else path
-    inside = real.removeprefix(f"{paths.real_path(skill.directory)}/")
+    own = paths.real_path(skill.directory)
+    inside = "." if real == own else real.removeprefix(f"{own}/")
     if _private.search(path.removeprefix("./")) or (inside != real and _private.search(inside)):
         raise Refused(f"Access denied: '{path}' is a private file")
     try:
-        yield
+        yield inside if inside != real and ".." in path.split("/") else path
     except OutsideSkill as error:
         raise Refused(f"Access denied: '{path}' is outside skill directory") from error
     except (FileNotFoundError, NotADirectoryError) as error:

@@ -7,6 +7,7 @@ clocks move by half an hour, and gives a time that has passed when it is asked w
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
@@ -15,8 +16,15 @@ _WEEK = timedelta(days=7)
 """No zone changes its clocks twice in a week."""
 
 
+_LARGEST_STEPS = (59, 23, 31, 12, 7)
+_steps = re.compile(r"/0*([0-9]+)").findall
+
+
 def fault_of(expression: str) -> str:
-    """What is wrong with five fields: they can't be read, or name a date that never comes."""
+    """What is wrong with five fields: they can't be read, step over all there is, or name a date that never comes."""
+    for field, most in zip(expression.split(), _LARGEST_STEPS, strict=True):
+        if wide := next((step for step in _steps(field) if len(step) > 2 or int(step) > most), ""):
+            return f"a step of {wide[:20]} does not fit, {most} is the largest"
     from cronsim import CronSim, CronSimError  # a tenth of what starting takes
 
     try:

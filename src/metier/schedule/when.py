@@ -143,11 +143,12 @@ class _Said:
         half, part = self.found.groupdict().get("half"), self.found.groupdict().get("part") or ""
         if self.found.groupdict().get("halfpast"):
             minute = 30
+        late = part in ("下午", "晚上")
         if half:
-            if not 1 <= hour <= 12:
+            if not 1 <= hour <= 12 or (part and late != (half == "pm")):
                 raise self.unrecognized()
             hour = hour % 12 + (12 if half == "pm" else 0)
-        elif part in ("下午", "晚上"):
+        elif late:
             if not 1 <= hour <= 11:  # twelve at night is two different days to different people
                 raise self.unrecognized()
             hour += 12
@@ -209,11 +210,6 @@ def _every(whole: int, expression: str, unit: str) -> Callable[[_Said], Cron]:
         if not 1 <= step < whole:
             message = f'steps that do not fit: "{said.text}"; the time between can be 1 to {whole - 1} {unit}'
             raise BadTime(message, "say a smaller step, or five cron fields")
-        if whole % step:
-            less = max(one for one in range(1, step) if not whole % one)
-            more = next((f" or {one}" for one in range(step, whole) if not whole % one), "")
-            message = f'steps that are not even: "{said.text}"; {step} {unit} do not divide {whole}'
-            raise BadTime(message, f"say {less}{more} {unit}; or five cron fields, which begin anew after {whole}")
         return Cron(expression.format(step))
 
     return meaning
@@ -254,8 +250,8 @@ _CLOCK = r"(?P<hour>[0-9]{1,2}):(?P<minute>[0-9]{2})"
 _POINT = r"(?P<hour>[0-9]{1,2})點(?:(?P<minute>[0-9]{1,2})分?|(?P<halfpast>半))?"
 _PART = r"(?P<part>早上|上午|下午|晚上)?"
 _WORD = r"(?P<noon>noon)"
-_T = (_CLOCK, _EN, _WORD)
-_ZH_T = (_PART + _CLOCK, _PART + _POINT)
+_T = (_PART + _CLOCK, _PART + _EN, _PART + _POINT, _WORD)
+_AT = r"(?: at)?(?: |(?=[早上下晚]))"
 _WEEK = r"每(?:個)?(?:週|星期|禮拜)"
 _NICKNAMES = {
     "hourly": "0 * * * *", "daily": "0 0 * * *", "midnight": "0 0 * * *", "weekly": "0 0 * * 0",
@@ -276,7 +272,7 @@ def _forms() -> Iterator[tuple[Callable[[str], re.Match[str] | None], Callable[[
         (_WORD, _day(0)),
         (rf"{_DATE} {_CLOCK}", _date),
         (
-            r"[0-9]{4}-[0-9]{2}-[0-9]{2}t[0-9]{2}:[0-9]{2}(?::[0-9]{2}(?:\.[0-9]+)?)?(?:z|[+-][0-9]{2}:[0-9]{2})",
+            r"[0-9]{4}-[0-9]{2}-[0-9]{2}[t ][0-9]{2}:[0-9]{2}(?::[0-9]{2}(?:\.[0-9]+)?)?(?:z|[+-][0-9]{2}:[0-9]{2})",
             _instant,
         ),
         (rf"every {_N} ?(?:minutes?|mins?)", _every(60, "*/{} * * * *", "minutes")),
@@ -290,21 +286,21 @@ def _forms() -> Iterator[tuple[Callable[[str], re.Match[str] | None], Callable[[
     for name, expression in _NICKNAMES.items():
         yield re.compile(f"@{name}").fullmatch, _fixed(expression)
     worded = (
-        (_T, r"today(?: at)? ", _day(0)),
-        (_T, r"tomorrow(?: at)? ", _day(1)),
-        (_T, r"(?:daily|every day)(?: at)? ", _at("* * *")),
-        (_T, r"(?:weekdays|every weekday)(?: at)? ", _at("* * 1-5")),
-        (_T, rf"every (?P<day>{'|'.join(_DAYS)})(?: at)? ", _weekday),
-        (_T, rf"(?:monthly|every month) on the {_N}(?:st|nd|rd|th)?(?: at)? ", _monthly),
-        (_ZH_T, r"今天", _day(0)),
-        (_ZH_T, r"明天", _day(1)),
-        (_ZH_T, r"後天", _day(2)),
-        (_ZH_T, r"每[天日]", _at("* * *")),
-        (_ZH_T, rf"{_WEEK}(?P<day>[日天一二三四五六])", _zh_weekday),
-        (_ZH_T, rf"每個?月{_N}[日號]", _monthly),
+        (rf"today{_AT}", _day(0)),
+        (rf"tomorrow{_AT}", _day(1)),
+        (rf"(?:daily|every day){_AT}", _at("* * *")),
+        (rf"(?:weekdays|every weekday){_AT}", _at("* * 1-5")),
+        (rf"every (?P<day>{'|'.join(_DAYS)}){_AT}", _weekday),
+        (rf"(?:monthly|every month) on the {_N}(?:st|nd|rd|th)?{_AT}", _monthly),
+        (r"今天", _day(0)),
+        (r"明天", _day(1)),
+        (r"後天", _day(2)),
+        (r"每[天日]", _at("* * *")),
+        (rf"{_WEEK}(?P<day>[日天一二三四五六])", _zh_weekday),
+        (rf"每個?月{_N}[日號]", _monthly),
     )
-    for times, before, meaning in worded:
-        for time in times:
+    for before, meaning in worded:
+        for time in _T:
             yield re.compile(before + time, re.ASCII).fullmatch, meaning
 
 
@@ -346,6 +342,19 @@ def checked_cron(expression: str, text: str = "") -> Cron:
     if fault:
         raise BadTime(f'cron "{text}" can\'t be: {fault}', "a cron expression such as `*/5 * * * *`")
     return Cron(expression)
+
+
+_step = re.compile(r"\*/([0-9]+)").fullmatch
+
+
+def uneven(expression: str) -> str:
+    """What is odd about steps that do not divide the hour or the day; empty when they do."""
+    minute, hour, *_ = expression.split()
+    for field, whole, unit, span in ((minute, 60, "minutes", "hour"), (hour, 24, "hours", "day")):
+        found = _step(field)
+        if found and whole % int(found[1]):
+            return f"{found[1]} {unit} do not divide the {span}: they are counted anew each {span}"
+    return ""
 
 
 def firings(cron: Cron, zone: str, after: datetime) -> Iterator[datetime]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple, Protocol, cast, get_args
+from typing import Literal, NamedTuple, Protocol, cast, get_args
 
 from ...types.activation import Activation, Message
 from ...types.errors import BadRequest, HostError, MetierError
@@ -47,6 +47,9 @@ class Desk(Protocol):
 
     def scripts(self, skill: Skill) -> tuple[str, ...] | None:
         """The paths in its `scripts/` folder; None where it has none."""
+
+    def lies(self, skill: Skill, path: str) -> Literal["", "folder", "elsewhere"]:
+        """What a path in its `scripts/` folder leads to that is none of those."""
 
     def run(self, skill: Skill, script: str, words: tuple[str, ...]) -> Ran:
         """Run a script of a skill."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 import shlex
 from dataclasses import replace
 
@@ -42,16 +43,26 @@ def script_of(desk: Desk, skill: Skill, name: str) -> str:
     available = desk.scripts(skill)
     if available is None:
         raise BadRequest(f"Skill '{skill.name}' has no scripts/ directory", "its instructions say how to go on")
-    parts = name.split("/")
-    if not name or name.startswith(("/", "~")) or "\\" in name or ".." in parts:
-        raise Refused(f"Access denied: '{name}' is outside scripts/ directory")
+    place = posixpath.normpath(f"scripts/{name}")
+    if not name or name.startswith(("/", "~")) or "\\" in name or f"{place}/"[:8] != "scripts/":
+        raise _outside(name)
+    asked, name = name, place[8:]
     if name not in available and name.startswith("scripts/") and name.removeprefix("scripts/") in available:
         name = name.removeprefix("scripts/")
     if name not in available:
-        raise NoFile(f"Script not found: '{name}'. Available: {', '.join(available) or 'none'}")
+        match desk.lies(skill, name):
+            case "elsewhere":
+                raise _outside(asked)
+            case "folder":
+                raise BadRequest(f"Not a file: '{asked}' is a folder")
+        raise NoFile(f"Script not found: '{asked}'. Available: {', '.join(available) or 'none'}")
     if not name.endswith(SCRIPTS):
         raise BadRequest(f"'{name}' is of a type that can't be run. Supported: {', '.join(SCRIPTS)}")
     return name
+
+
+def _outside(name: str) -> Refused:
+    return Refused(f"Access denied: '{name}' is outside scripts/ directory")
 
 
 def words_of(arguments: str | tuple[str, ...]) -> tuple[str, ...]:

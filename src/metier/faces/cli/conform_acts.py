@@ -14,6 +14,8 @@ from ...activate.deliver import request
 from ...dialects import ALL
 from ...host import paths, scratch
 from ...host.place import here
+from ...parse import head_of, text_of
+from ...parse.text import Refusal
 from ...runtime.desk import LibraryDesk
 from ...runtime.library import Library
 from ...runtime.opening import Request, open_at
@@ -36,7 +38,7 @@ def substitute(dialect: str, given: Case) -> Case:
     if "skill_dir" in given:
         variables |= dict.fromkeys(("SKILL_DIR", "CLAUDE_SKILL_DIR"), given["skill_dir"])
     known = tuple(name for name in variables if name in authoring.variables or name in given.get("variables", {}))
-    forms = Forms(authoring.arguments, (), known if authoring.arguments else ())
+    forms = Forms(authoring.arguments, (), known if authoring.variables else ())
     filled = Given(_arguments(given), (), variables)
     return {"text": fill(pieces(given["body"], forms), authoring.arguments, filled)}
 
@@ -44,6 +46,16 @@ def substitute(dialect: str, given: Case) -> Case:
 def _arguments(given: Case) -> str | tuple[str, ...]:
     written: str | list[str] = given["arguments"]
     return written if isinstance(written, str) else tuple(written)
+
+
+def name_in(text: str, dialect: str) -> str:
+    """The name that a SKILL.md gives itself, for a case that does not name the folder."""
+    try:
+        read = text_of(text.encode("utf-8", "surrogatepass"), True, [])
+        name = head_of(read, ALL[dialect].authoring, []).tree.get("name")
+    except Refusal:
+        name = None
+    return (name.strip() if isinstance(name, str) else "") or "skill"
 
 
 @contextlib.contextmanager
@@ -58,7 +70,7 @@ def _place(dialect: str, skills: dict[str, bytes], agent: list[str] | None = Non
 
 
 def render(dialect: str, given: Case) -> Case:
-    name = next(line.partition(":")[2].strip() for line in given["skill_md"].split("\n") if line.startswith("name:"))
+    name = name_in(given["skill_md"], dialect)
     files = {f"{name}/{path}": text.encode() for path, text in {**given.get("files", {})}.items()}
     files[f"{name}/SKILL.md"] = given["skill_md"].encode("utf-8", "surrogatepass")
     with _place(dialect, files) as (library, cwd):
@@ -67,7 +79,7 @@ def render(dialect: str, given: Case) -> Case:
         [skill] = library.skills
         if not given.get("trusted", True):
             skill = skill._replace(origin=replace(skill.origin, trusted=False))
-        command = library.commands()[0].name
+        command = next((one.name for one in library.commands()), skill.name)
         call = Call(command, _arguments(given), "user", cwd)
         places = {"{{CWD}}": cwd, "{{SKILL_DIR}}": skill.directory}
         try:

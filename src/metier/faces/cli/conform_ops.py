@@ -125,8 +125,7 @@ def fitting(dialect: str, given: Case) -> Case:
 
 def eligibility(dialect: str, given: Case) -> Case:
     text = f"---\n{given['frontmatter'].rstrip()}\n---\nBody.\n"
-    named = [line.partition(":")[2].strip() for line in given["frontmatter"].split("\n") if line.startswith("name:")]
-    skill = _read(dialect, text.encode(), given.get("id", named[0] if named else "skill"))
+    skill = _read(dialect, text.encode(), given["id"] if "id" in given else conform_acts.name_in(text, dialect))
     if isinstance(skill, Broken):
         return {"eligible": False, "diagnostics": [mark.code for mark in skill.marks]}
     env = given["env"]

@@ -109,6 +109,7 @@ def add(
     """Run SKILL at TIME: `+5m`, `tomorrow at 9am`, `every monday 8:00`, `每天 9 點`, or five cron fields."""
     from ...runtime.scheduling import check_terms, folder_of
     from ...schedule.arrange import Wish, arrange
+    from ...schedule.when import uneven
 
     if name is not None and not name.strip():
         raise BadRequest("an id can't be empty", "leave --id out, and the schedule is called as its skill")
@@ -132,6 +133,8 @@ def add(
         say_json(schedule_dict(made))
         return
     say(f"Scheduled: {clean(made.id)}, next at {shown(made.next, made.zone)}")
+    if not made.once and uneven(made.when):
+        say(arrow(uneven(made.when)))
     if not _somebody_works(engine):
         say(arrow("nobody fires it yet: run `metier daemon`"))
 
