@@ -63,6 +63,13 @@ def check_terms(place: Place, terms: Terms) -> None:
             address_of(terms.model, open_at(here(place.state), Request()), keyless=True)
 
 
+def pinned_model(place: Place, named: str) -> str:
+    """The model that a schedule is agreed to with: the one that was named, or the one that would be asked now."""
+    from .models import model_name
+
+    return named or model_name("", open_at(here(place.state), Request()))
+
+
 def _check_grants(grants: tuple[str, ...]) -> None:
     from ..act.permission import HARMLESS, rule_of
     from ..act.rules import ALIASES
@@ -226,6 +233,8 @@ def tools_of(session: Session) -> tuple[Tool, ...]:
                 "this is a run by hand of a scheduler skill that exists, and nothing is to be scheduled",
                 "do what its instructions say, and answer",
             )
-        return tools.Desk(place, open_engine(place), clock.zone_name(), utc_now)
+        named = session.agent.model
+        model = pinned_model(place, named if isinstance(named, str) else "")
+        return tools.Desk(place, open_engine(place), clock.zone_name(), utc_now, model=model)
 
     return tools.tools(desk)
