@@ -183,3 +183,32 @@ def test_in_review_what_failed_and_has_a_rule_waits_after_the_run(desk):
     [one] = proposed(desk)
     assert (one["standing"], one["how"]) == ("waiting", "fix")
     assert one["because"][0]["meaning"] == "it names a tool that is not there"  # type: ignore[index]
+
+
+def test_a_cure_that_was_rejected_is_not_proposed_again_whatever_else_failed(desk):
+    desk.skill("look", WRONG + "Then run `sh gone.sh`.\n")
+    calls = [Says(calls=[("Bash", {"command": "ls"})]), Says(calls=[("run_command", {"command": "sh gone.sh"})])]
+    with speaking([*calls, Says("Done."), Says("I can't tell.")]) as wire:
+        desk.configure(f'model = "mine"\n[models.mine]\nmodel = "a-model"\nurl = "{wire.url}/v1"\n')
+        assert desk.say("run", "--yes", "/look").code == 0
+        desk.say("improve", "look")
+        [one] = proposed(desk)
+        assert (one["standing"], one["how"]) == ("waiting", "fix")
+        assert f"the same was proposed before: {one['id']} (waiting)" in desk.say("improve", "look").out
+
+        desk.say("proposals", "reject", "look")
+        assert len(wire.requests) == 3
+        desk.say("improve", "look")
+        assert [one["how"] for one in proposed(desk)] == ["fix", "model"]  # for what no rule cures
+        assert "the same was proposed before" in desk.say("improve", "look").out
+        assert len(wire.requests) == 4
+
+
+def test_a_wish_beside_a_cure_is_not_forgotten(desk):
+    looked(desk, dialect="standard", auto=False)
+    said = desk.say("improve", "look", "--wish", "be kinder")
+    assert "decide about this first, then wish again" in said.out
+    with speaking([Says("I would not change it.")]) as wire:
+        desk.configure(f'model = "mine"\n[models.mine]\nmodel = "a-model"\nurl = "{wire.url}/v1"\n')
+        desk.say("improve", "look", "--wish", "be kinder")
+        assert "be kinder" in json.dumps(wire.requests)

@@ -62,6 +62,25 @@ def test_what_a_tool_says_that_a_skill_calls_straight_away_is_the_answer(desk):
     assert (said.code, "a.txt" in said.out) == (0, True)
 
 
+def test_a_dry_run_calls_no_tool_straight_away(desk):
+    more = "command-dispatch: tool\ncommand-tool: run_command\n"
+    desk.skill("make", more, desk.home / ".openclaw/skills", description="Makes.")
+    for words in (["--yes"], []):
+        said = desk.say("--dialect", "openclaw", "run", *words, "--dry-run", "/make touch made.txt")
+        assert (said.code, "this goes straight to a tool" in said.err) == (2, True)
+    assert not (desk.project / "made.txt").exists()
+
+
+def test_a_dry_run_of_a_skill_that_forks_shows_what_its_subagent_would_ask_and_sends_nothing(desk):
+    desk.skill("forky", "context: fork\n", description="Forks.")
+    with model(desk, [Says("Found.")]) as wire:
+        said = desk.say("run", "--dry-run", "/forky stuff")
+        assert (said.code, wire.requests) == (0, [])
+        assert desk.say("run", "/forky stuff").out == "Found.\n"
+
+    assert json.loads(said.out) == wire.requests[0]
+
+
 def test_every_event_is_a_line_of_json_that_ends_with_the_outcome(desk):
     with model(desk, [Says("Hello.")]):
         said = desk.say("run", "--json", "hello")

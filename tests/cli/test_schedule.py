@@ -111,6 +111,21 @@ def test_a_one_shot_has_its_time_once_and_why_it_is_paused_is_told_whole(desk):
     assert why == "  you paused it"
 
 
+def test_the_model_that_is_configured_is_agreed_to_like_everything_else(desk):
+    def model(id: str, time: str, *more: str) -> str:
+        said = desk.say("schedule", "add", NAME, time, "--id", id, "--json", *more)
+        return str(json.loads(said.out)["terms"]["model"])
+
+    assert model("none", "daily at 9:00") == ""
+    configuration = desk.state / "config.toml"
+    configuration.write_text('model = "anthropic:first"\n')
+    assert model("configured", "daily at 10:00") == "anthropic:first"
+    assert model("named", "daily at 11:00", "--model", "anthropic:other") == "anthropic:other"
+    configuration.write_text('model = "anthropic:second"\n')
+    shown = json.loads(desk.say("schedule", "show", "configured", "--json").out)
+    assert shown["terms"]["model"] == "anthropic:first"
+
+
 def test_an_ordinary_skill_can_be_scheduled_with_arguments(desk):
     desk.skill("report")
     made = json.loads(desk.say("schedule", "add", "report", "+5m", "--arguments", "last week", "--json").out)

@@ -89,6 +89,18 @@ def test_lint_names_keyword_lists_and_stolen_prompts(stocked):
     assert "[trigger-interference]" in stocked.say("lint").out
 
 
+def test_lint_names_installed_skills_that_say_the_same(stocked):
+    words = "Waters the garden in the morning, before the sun is up. Use when plants are thirsty."
+    stocked.skill("water", description=words)
+    stocked.skill("garden", description=words.replace("morning", "evening"))
+
+    said = stocked.say("lint")
+    assert said.code == 1
+    assert "water/SKILL.md: warning: its description is nearly that of `garden` [trigger-overlap]" in said.out
+    assert "garden/SKILL.md: warning: its description is nearly that of `water` [trigger-overlap]" in said.out
+    assert said.out.count("[trigger-overlap]") == 2
+
+
 def test_lint_holds_many_skills_against_each_other_when_it_is_asked_to(stocked):
     stocked.skill("review-my-code", description="Review my code, look for bugs, review my code.")
     for number in range(20):

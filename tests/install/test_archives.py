@@ -89,6 +89,13 @@ def test_folders_that_are_stripped_leave_what_is_inside(tmp_path):
     assert take(archive, tmp_path / "out", strip=1) == ["d/y", "x"]
 
 
+def test_an_archive_of_which_stripping_leaves_nothing_is_refused(desk: Desk):
+    archive = tar(desk.project / "a.tar", ("wrap/x", b"1"))
+    said = desk.say("unpack", str(archive), "out", "--strip", "2")
+    assert (said.code, "no file of" in said.err) == (4, True)
+    assert not (desk.project / "out").exists()
+
+
 BAD = {
     "up": [("ok", b"1"), ("../out", b"2")],
     "up-inside": [("a/../../out", b"2")],

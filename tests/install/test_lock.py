@@ -167,6 +167,42 @@ def test_a_frozen_skill_of_ones_own_is_held_too_and_thaws(desk: Desk):
     assert json.loads(lock_path(desk).read_text())["skills"] == {}
 
 
+def test_sync_brings_a_frozen_skill_of_ones_own_back(desk: Desk):
+    file = desk.skill("mine")
+    script = file.parent / "scripts/go.sh"
+    script.parent.mkdir()
+    script.write_text("echo go\n")
+    script.chmod(0o755)
+    text = file.read_text()
+    assert desk.say("freeze").code == 0
+    assert desk.say("sync").code == 0
+    file.write_text(text + "more\n")
+    script.chmod(0o644)
+
+    said = desk.say("sync")
+    assert (said.code, "SKILL.md of `mine` was edited here" in said.err) == (4, True)
+    assert "`metier sync --force` brings it back" in desk.say("render", "mine").err
+    assert desk.say("sync", "--force").out == "mine: placed\n"
+    assert (file.read_text(), script.stat().st_mode & 0o777) == (text, 0o755)
+    assert desk.say("verify").code == 0
+    script.unlink()
+    assert desk.say("sync", "--json").code == 0  # nobody's edit: it comes back unasked
+    assert desk.say("script", "mine", "go.sh").out == "go\n"
+
+
+def test_sync_says_so_where_the_text_of_a_frozen_skill_is_nowhere(desk: Desk):
+    file = desk.skill("mine")
+    assert desk.say("freeze").code == 0
+    file.write_text(file.read_text() + "more\n")
+    shutil.rmtree(desk.state / "history")
+    shutil.rmtree(desk.state / "store", ignore_errors=True)
+
+    said = desk.say("sync", "--force")
+    assert said.code != 0
+    assert "SKILL.md of `mine` is not what the lock says, and the text that it names is not here" in said.err
+    assert file.read_text().endswith("more\n")
+
+
 BROKEN = {
     "truncated": lambda text: text[: len(text) // 2],
     "nonsense": lambda text: "not json",

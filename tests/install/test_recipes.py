@@ -122,6 +122,7 @@ REFUSED = [
     ("kind: uv\npackage: x\nwhen: darwin", "it is for darwin"),
     ("kind: uv\npackage: x\nwhen: lacks:uv", "without uv"),
     ("kind: uv\npackage: x\nwhen: tomorrow", "not understood"),
+    ("kind: uv\npackage: x\nbins: [npm, uv]\nwhen: missing", "npm, uv is here already"),
 ]
 
 
@@ -197,7 +198,7 @@ def test_several_ways_are_listed_when_none_is_chosen(desk: Desk):
     said = desk.say("install", "needy")
     assert said.code == 2
     assert "npm-0" in said.out
-    assert "uv tool install -- mytool" in said.out
+    assert "uv tool install -- mytool (By uv)" in said.out
     assert "recommended" in said.out
     assert "metier install needy ID" in said.err
     found = json.loads(desk.say("install", "needy", "--dry-run", "--json").out)
@@ -208,6 +209,22 @@ def test_several_ways_are_listed_when_none_is_chosen(desk: Desk):
     wrong = desk.say("install", "needy", "npm-9")
     assert wrong.code == 2
     assert "did you mean `npm-0`" in wrong.err
+
+
+def test_a_recipe_may_depend_on_any_program_of_this_machine(desk: Desk):
+    recipe = "  - kind: uv\n    package: x\n    bins: [mytool]\n    when: {}\n"
+    words = ("has:mytool", "lacks:mytool", "missing", "missing lacks:mytool")
+    desk.skill("needy", "install:\n" + "".join(recipe.format(word) for word in words))
+    fake(desk, "uv")
+
+    def refusals() -> list[str]:
+        said = json.loads(desk.say("install", "needy", "--dry-run", "--json").out)
+        return [option["refusal"] or "" for option in said["options"]]
+
+    assert refusals() == ["it is for machines with mytool", "", "", ""]
+    fake(desk, "mytool")
+    already = "mytool is here already"
+    assert refusals() == ["", "it is for machines without mytool", already, already]
 
 
 def test_the_command_is_shown_and_runs_with_a_clean_environment_and_the_skill_is_ready_at_once(desk: Desk):

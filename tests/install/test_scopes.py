@@ -190,3 +190,16 @@ def test_the_list_of_what_can_be_removed_tells_whose_each_skill_is(desk: Desk, t
     assert desk.say("new", "--user", "mine", "Does it. Use when asked.").code == 0
     rows = {line.split()[0]: line.split()[-1] for line in desk.say("remove", "--user").out.splitlines()}
     assert (rows["changelog"], rows["mine"]) == ("metier", "yours")
+
+
+def test_commands_of_what_was_approved_in_a_project_run_and_its_neighbours_stay_untrusted(desk: Desk, team: Path):
+    (team / "greet/SKILL.md").write_text(skill_text("greet", body="Now: !`echo it-ran`\n"))
+    theirs = desk.project / ".agents/skills/theirs/SKILL.md"
+    theirs.parent.mkdir(parents=True)
+    theirs.write_text(skill_text("theirs", body="Now: !`echo it-ran-too`\n"))
+    assert desk.say("add", str(team / "greet"), "--project", "--yes").code == 0
+    assert "Now: it-ran" in desk.say("render", "greet").out
+    assert "Now: it-ran" not in desk.say("render", "theirs").out
+    ours = desk.project / ".metier/skills/greet/SKILL.md"
+    ours.write_text(ours.read_text().replace("it-ran", "it-ran-anew"))
+    assert "Now: it-ran" not in desk.say("render", "greet").out

@@ -164,6 +164,56 @@ def test_the_scripts_of_a_pinned_skill_can_be_read_and_run(run: Now, tmp_path: P
     assert "went" in model.requests[1].messages[-1].text
 
 
+def ordinary(run: Now, body: str, under: str = ".metier") -> Schedule:
+    """A schedule of a skill that is also called by hand, and its pinned copy."""
+    folder = Path(run.session).parent / "state/pinned/abc"
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "SKILL.md").write_text(f"---\nname: ord\ndescription: Does things.\n---\n{body}")
+    run.folder, run.body = str(folder), body
+    return replace(SCHEDULE, skill="ord", own=False, source=f"/nowhere/{under}/skills/ord", arguments="the attic")
+
+
+@pytest.mark.parametrize(
+    ("body", "under", "told"),
+    [
+        ("Tidy $ARGUMENTS, first $0.", ".metier", "Tidy the attic, first the."),
+        ("Tidy $2.", ".umbra", "Tidy attic."),
+        ("Tidy up.", ".metier", "Tidy up.\n\nARGUMENTS: the attic"),
+        ("Tidy up.", ".umbra", "Tidy up.\n\nArguments: the attic"),
+    ],
+)
+def test_an_ordinary_skill_is_told_as_a_call_of_it_is(run: Now, body: str, under: str, told: str):
+    model = Script(["Done."])
+
+    assert fire_with(model, ordinary(run, body, under), run).ok
+    assert model.requests[0].messages[-1].text == told
+
+
+def test_commands_of_an_ordinary_skill_run_once_and_what_they_said_is_kept(run: Now):
+    model = Script(["Done."])
+    steps: list[str] = []
+
+    class Kept(Now):
+        def step(self, name: str, work: Callable[[], object]) -> object:
+            steps.append(name)
+            return work()
+
+    kept = Kept(run.session)
+    schedule = ordinary(kept, "Now: !`echo it-ran`")
+
+    assert fire_with(model, replace(schedule, arguments=""), kept).ok
+    assert model.requests[0].messages[-1].text == "Now: it-ran"
+    assert steps[0] == "render"
+
+
+def test_a_scheduler_skill_is_told_as_it_stands(run: Now):
+    model = Script(["Done."])
+    schedule = replace(ordinary(run, "Costs $1: !`echo it-ran`"), own=True)
+
+    assert fire_with(model, schedule, run).ok
+    assert model.requests[0].messages[-1].text == "Costs $1: !`echo it-ran`\n\nArguments: the attic"
+
+
 def test_a_run_that_is_to_stop_stops(run: Now):
     run.stop = True
 

@@ -53,6 +53,8 @@ def unpack(archive: str, target: str, strip: int = 0, bounds: Bounds = BOUNDS, p
             read = _reader(file, size, bounds)
             judged = [_judged(member, strip) for member, _ in read(False)]
             kept = [path for path, _ in judged if path]
+            if strip and judged and not any(path and not member.folder for path, member in judged):
+                raise Refused(f"no file of {archive} lies in {strip} folders or more", "strip fewer of them")
             check_together(path for (path, member) in judged if path and not member.folder)
             return _write(read, judged, target, len(kept), progress)
     except (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, struct.error, NotImplementedError) as error:

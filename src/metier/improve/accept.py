@@ -7,6 +7,7 @@ from typing import Literal, NamedTuple, TypeAlias
 
 from ..types.dialect import Improving
 from ..types.proposal import Fault, Proposal, Standing
+from .check import Draft
 
 WATCHED = 10
 """Runs that an accepted change is watched for."""
@@ -16,6 +17,7 @@ A_DAY = 3
 """Proposals for one skill in a day, made without being asked for."""
 CLUSTER, SESSIONS = 3, 2
 """Outside `auto`, a model is asked only when so many failures came together, in so many runs."""
+_NOT_TAKEN = ("waiting", "refused", "rejected", "rolled-back")
 
 
 def standing(proposal: Proposal, mode: Improving, owned: bool) -> tuple[Standing, str]:
@@ -50,7 +52,16 @@ def same_before(past: Iterable[Proposal], base: str, faults: Sequence[Fault]) ->
     keys = {fault.key for fault in faults}
     for one in past:
         same = one.base == base and keys <= {fault.key for fault in one.because}
-        if same and one.standing in ("waiting", "refused", "rejected", "rolled-back"):
+        if same and one.standing in _NOT_TAKEN:
+            return one
+    return None
+
+
+def same_change(past: Iterable[Proposal], base: str, draft: Draft) -> Proposal | None:
+    """The same change of the same text, which was proposed before, whatever else failed, and was not taken."""
+    after = {path: draft.after[path] for path in draft.changed if path in draft.after}
+    for one in past:
+        if one.base == base and dict(one.after) == after and one.standing in _NOT_TAKEN:
             return one
     return None
 

@@ -40,7 +40,7 @@ class Means:
 
     platform: str
     programs: frozenset[str] = frozenset()
-    """Which of the programs that install are here."""
+    """Which of the programs that install, or that a recipe asks about, are here."""
     tools: str = ""
     """metier's own folder for them; its `bin` is on the path of every skill."""
     superuser: bool = False
@@ -93,6 +93,13 @@ def preferred(found: Sequence[Option], means: Means) -> Option | None:
     return min(usable, key=lambda option: order.index(option.recipe.kind), default=None)
 
 
+def asked_about(recipes: Sequence[Recipe]) -> frozenset[str]:
+    """The programs whose being here decides about a recipe: those of its `when`, and those that it brings."""
+    words = (word.partition(":") for recipe in recipes for word in _words(recipe.options.text("when")))
+    named = {program for name, _, program in words if name in ("has", "lacks")}
+    return frozenset(named.union(*(recipe.binaries for recipe in recipes)) - {""})
+
+
 def planned(recipe: Recipe, means: Means, key: str) -> Plan | str:
     """The plan, or why not."""
     if recipe.kind not in KINDS:
@@ -118,10 +125,14 @@ def _elsewhere(recipe: Recipe, means: Means) -> str:
 
 def _when(text: str, means: Means, binaries: Sequence[str]) -> str:
     """`always`, `missing`, a platform, `has:PROGRAM` or `lacks:PROGRAM`; all that is said must hold."""
-    for word in re.split(r"[\s,]+", text.strip()):
+    for word in _words(text):
         name, colon, program = word.partition(":")
         plain = _PLATFORMS.get(word.lower(), word.lower())
-        if plain in ("", "always", "missing", means.platform):
+        if plain in ("", "always", means.platform):
+            continue
+        if plain == "missing":
+            if binaries and means.programs.issuperset(binaries):
+                return f"{', '.join(binaries)} is here already"
             continue
         if colon and name in ("has", "lacks"):
             if (program in means.programs) != (name == "has"):
@@ -131,6 +142,10 @@ def _when(text: str, means: Means, binaries: Sequence[str]) -> str:
         else:
             return f"`when: {word[:40]}` is not understood"
     return ""
+
+
+def _words(text: str) -> list[str]:
+    return re.split(r"[\s,]+", text.strip())
 
 
 def _lacking(program: str, means: Means, hint: str) -> str:

@@ -49,6 +49,32 @@ def synchronise(wish: Wish, outfit: Outfit, waiting: Callable[[], None] | None =
         except MetierError as error:
             done = Synced(name, "failed", error)
         yield done
+    for key, entry in sorted(lock.skills.items()):
+        if entry.frozen and entry.provenance.kind == "local" and not _matches(wish.ground, {key: entry}):
+            yield _own(wish, key, entry, waiting)
+
+
+def _own(wish: Wish, key: str, entry: Entry, waiting: Callable[[], None] | None) -> Synced:
+    """A skill of one's own made what it was when it was frozen, from what was kept of it."""
+    ground = wish.ground
+    try:
+        with place.staging(ground) as staging, place.turn(ground, [key], waiting):
+            if not wish.force:
+                _refuse_edits(ground, {key: entry})
+            new, lost = staging.inner(), []
+            for inner, mark in entry.files.items():
+                data = _edited(wish.state, ground, key, entry, inner)
+                if data is None:
+                    lost.append(inner)
+                else:
+                    swap.put_bytes(f"{new}/{inner}", data, int(mark.mode, 8) & 0o777)
+            if lost:
+                raise _lost(key, lost, own=True)
+            _must_match(key, new, {key: entry}, ground.shared)
+            place.commit(staging, Change("place", key, {key: entry}, act="sync", evidence="as it was frozen"), new)
+    except MetierError as error:
+        return Synced(key, "failed", error)
+    return Synced(key, "placed")
 
 
 def _synchronised(wish: Wish, lock: Lock, name: str, source: Provenance, kit: tuple[Staging, Outfit]) -> Synced:
@@ -165,7 +191,12 @@ def _is_here(folder: str, inner: str, mark: FileMark) -> bool:
     return paths.exists(f"{folder}/{inner}") and marks_at(folder).get(inner) == mark
 
 
-def _lost(key: str, paths: list[str]) -> MetierError:
+def _lost(key: str, paths: list[str], own: bool = False) -> MetierError:
+    if own:
+        return MetierError(
+            f"{', '.join(paths[:5])} of `{key}` is not what the lock says, and the text that it names is not here",
+            f"bring the file back from where it is kept, or `metier approve {key}` takes it as it is",
+        )
     return MetierError(
         f"{', '.join(paths[:5])} of `{key}` was edited by whoever made the lock, and that text is not here",
         f"`metier approve {key}` where it still is enters it in the lock, or commit the file itself;"

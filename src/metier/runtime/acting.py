@@ -8,7 +8,6 @@ from ..act.restore import repairs
 from ..host import paths
 from ..types.agent import AgentFile
 from ..types.errors import BadRequest
-from ..types.event import Ended
 from ..types.model import Request
 from .afterwards import afterwards
 from .agent import Agent
@@ -46,15 +45,20 @@ def request_of(agent: Agent, text: str) -> str:
     """The exact request that a task would begin with.  Nothing is sent; commands in a skill's body do run."""
     from dataclasses import replace
 
-    from .entering import enter
+    from .delegating import forked
+    from .entering import aside, enter
     from .offering import started
 
     session = replace(agent, keep=False).start()
-    session.conversation = session.conversation.after(started(session))
-    for event in enter(session, text, "user"):
-        session.conversation = session.conversation.after(event)
-        if isinstance(event, Ended):
+    begin = enter(session, text, "user")
+    if (found := aside(session, text)) is not None:
+        skill, arguments, straight = found
+        if straight:
             raise BadRequest("nothing would be sent: this goes straight to a tool", "run it without --dry-run")
+        session, begin = forked(session, skill, arguments, "user")
+    session.conversation = session.conversation.after(started(session))
+    for event in begin:
+        session.conversation = session.conversation.after(event)
     for event in repairs(session.conversation, offer_of(session.library)):
         session.conversation = session.conversation.after(event)
     talk = session.conversation

@@ -22,10 +22,16 @@ _SUMMARY = 8_000
 
 def fork(session: Session, skill: Skill, arguments: str, by: By = "user") -> Steps[Ended]:
     """Run a skill in a subagent.  What it activates and reads stays there."""
-    from .entering import activated
-
     if f"/{skill.name}" in session.chain or session.depth >= session.agent.deepest:
         return Ended("refused", f"'{skill.name}' is running already: it can't call itself", "recursion", code=4)
+    child, begin = forked(session, skill, arguments, by)
+    return (yield from _nested(session, child, skill.name, begin))
+
+
+def forked(session: Session, skill: Skill, arguments: str, by: By) -> tuple[Session, Steps[bool]]:
+    """The subagent of a skill, and how its run begins; nothing is done yet."""
+    from .entering import activated
+
     child = _child(session, f"/{skill.name}")
     typed = f"/{skill.name} {arguments}".strip()
 
@@ -34,7 +40,7 @@ def fork(session: Session, skill: Skill, arguments: str, by: By = "user") -> Ste
         yield activated(child, skill, Call(skill.name, arguments, by, child.agent.cwd), typed)
         return True
 
-    return (yield from _nested(session, child, skill.name, begin()))
+    return child, begin()
 
 
 def fork_answer(session: Session, skill: Skill, wanted: ToolCall) -> Steps[Answer]:

@@ -47,6 +47,20 @@ def enter(session: Session, text: str, by: By) -> Steps[bool]:
     return (yield from _call(session, called, arguments, (text, found.user_message, by)))
 
 
+def aside(session: Session, text: str) -> tuple[Skill, str, bool] | None:
+    """The skill that a text calls, its words, and whether it goes straight to a tool; None where neither that
+    nor a subagent comes between what was said and the model of this conversation."""
+    table = session.library.commands()
+    found = session.library.match(text)
+    command = table[found.at] if found.at is not None else None
+    if command is None or command.skill is None:
+        return None
+    called, arguments = _stacked(session, command, found.arguments, table)
+    straight = dispatch(command.skill, Call(command.name, arguments, "user", session.agent.cwd)) is not None
+    alone = len(called) == 1 and forks(command.skill)
+    return (command.skill, arguments, straight) if straight or alone else None
+
+
 def _suggested(session: Session, text: str) -> Steps[None]:
     """The skills that answer this best, where the catalog could not list them all."""
     if "skill_search" not in session.tools().names:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 _RECENT = 100
 """Runs that are looked through for failures of the same kind."""
+_FIRST = "decide about this first, then wish again: a wish is worked on with what is in place"
 
 
 class Improved(NamedTuple):
@@ -36,7 +37,7 @@ class Improved(NamedTuple):
     skill: str
     proposals: tuple[Proposal, ...] = ()
     words: str = ""
-    """Why there is nothing, where there is nothing."""
+    """Why there is nothing, or nothing more."""
 
 
 def after_run(library: Library, run: str, terms: Terms) -> tuple[Improved, ...]:
@@ -107,29 +108,42 @@ def improve_skill(library: Library, skill: Skill, traces: Sequence[Trace], terms
     if tired:
         return Improved(skill.name, words=tired)
     made: list[Proposal] = []
+    again: Proposal | None = None
     fixed = fixes.fix(files.texts, known_of(library, skill, files.texts), faults, around(library, traces))
     if fixed.what:
         draft = Draft(files.texts, fixed.files, modelled=False)
-        made.append(_settled(library, skill, Work(files, draft, fixed.cured, fixed.what, traces), terms))
-        if made[-1].standing != "accepted" or terms.dry:
-            return Improved(skill.name, tuple(made))
-        library = library.reload()
-        skill = library.find(skill.name).skill
+        again = accept.same_change(_past(library, skill), files.digest, draft)
+        if again is None:
+            made.append(_settled(library, skill, Work(files, draft, fixed.cured, fixed.what, traces), terms))
+            if made[-1].standing != "accepted" or terms.dry:
+                return Improved(skill.name, tuple(made), _FIRST if terms.wish else "")
+            library = library.reload()
+            skill = library.find(skill.name).skill
+        elif again.standing == "waiting" and not terms.wish:
+            return Improved(skill.name, words=_told(again))
     left = tuple(fault for fault in fixed.left if not fault.bridged)
-    words = _not_yet(mode, left, every, terms) if not fixed.what or left else ""
-    if not words and (left or (terms.wish and not fixed.what)):
+    words = "" if fixed.what and not left and not terms.wish else _not_yet(mode, left, every, terms)
+    if again is not None and not terms.wish:  # what was refused stays so; what it left open may still be put right
+        words = (_tired(library, skill, files, left, terms.asked) if left else _told(again)) or words
+    if not words and (left or terms.wish):
         made.append(_by_model(library, skill, left, traces, terms))
     return Improved(skill.name, tuple(made), "" if made else words)
 
 
+def _past(library: Library, skill: Skill) -> list[Proposal]:
+    return [one for one in store.proposals(library.place.state) if one.skill == skill.name]
+
+
+def _told(again: Proposal) -> str:
+    return f"the same was proposed before: {again.id} ({again.standing}); --wish says what should be different"
+
+
 def _tired(library: Library, skill: Skill, files: Contents, faults: Sequence[Fault], asked: bool) -> str:
-    past = [one for one in store.proposals(library.place.state) if one.skill == skill.name]
+    past = _past(library, skill)
     if not asked:
         return accept.worn_out(past, files.digest, faults, today()[:10])
     same = accept.same_before(past, files.digest, faults) if faults else None
-    if same is None:
-        return ""
-    return f"the same was proposed before: {same.id} ({same.standing}); --wish says what should be different"
+    return "" if same is None else _told(same)
 
 
 def _faults(library: Library, skill: Skill, files: Contents, traces: Sequence[Trace]) -> list[Fault]:

@@ -40,7 +40,26 @@ def selection_marks(skill: Skill, library: Library | None = None) -> tuple[Mark,
     for owner, prompts in stolen.items():
         said = "; ".join(f"“{prompt}”" for prompt in prompts[:_NAMED])
         marks.append(Mark("trigger-interference", 0, (owner, said)))
+    if library is not None:
+        marks += _overlaps(library, skill)
     return tuple(marks)
+
+
+def _overlaps(library: Library, skill: Skill) -> Iterator[Mark]:
+    """The skills that a model may mistake it for, because they say nearly the same; none steals from its equal."""
+    near = [(one.name, one.description) for one in _neighbours(library, skill)]
+    if not near:
+        return
+    from ..install.similar import alike  # only where there is something to hold it against
+
+    found = (mark for mark in alike(skill.name, skill.description, near) if mark.code == "trigger-overlap")
+    yield from (Mark(mark.code, 0, mark.details) for mark in found)
+
+
+def _neighbours(library: Library, skill: Skill) -> Iterator[Skill]:
+    for hit in library.search(f"{skill.name} {skill.description}", limit=_NEIGHBOURS + 1):
+        if hit.skill.path != skill.path and hit.skill.identity != skill.identity:
+            yield hit.skill
 
 
 def thefts(library: Library, newcomer: Skill) -> Iterator[Theft]:
@@ -52,12 +71,10 @@ def thefts(library: Library, newcomer: Skill) -> Iterator[Theft]:
     if not isinstance(engine, Lexical):
         return
     mine = card(newcomer.name, newcomer.description)
-    for hit in library.search(f"{newcomer.name} {newcomer.description}", limit=_NEIGHBOURS + 1):
-        if hit.skill.path == newcomer.path or hit.skill.identity == newcomer.identity:
-            continue
-        for prompt in prompts_of(hit.skill):
-            if engine.loses(prompt, hit.skill.path, newcomer.path, mine):
-                yield Theft(hit.skill, prompt)
+    for owner in _neighbours(library, newcomer):
+        for prompt in prompts_of(owner):
+            if engine.loses(prompt, owner.path, newcomer.path, mine):
+                yield Theft(owner, prompt)
 
 
 def prompts_of(skill: Skill) -> tuple[str, ...]:

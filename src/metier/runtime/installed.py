@@ -136,9 +136,10 @@ def vouch(library: Library, skill: Skill, running: bool = False) -> None:
         odd = list(compare.differences(entry.files, compare.marks_at(skill.directory), ground.shared))
         if odd and (entry.frozen or not _within_approval(skill, ground, entry)):
             path, how = odd[0]
+            back = "`metier sync --force`" if entry.frozen else "`metier sync --force` or `metier rollback`"
             raise Changed(
                 f"`{skill.name}` is {'frozen' if entry.frozen else 'approved as it was'}, and {path} was {how}",
-                "`metier sync --force` or `metier rollback` brings it back; `metier approve` takes it as it is",
+                f"{back} brings it back; `metier approve` takes it as it is",
                 f"{skill.directory}/{path}",
             )
 

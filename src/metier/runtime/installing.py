@@ -15,7 +15,7 @@ from ..install import adding, removing
 from ..install.adding import Scan, Wish
 from ..install.outfit import Outfit
 from ..install.place import Ground
-from ..install.recipes import MANAGERS, SECONDS, Means, Plan, options
+from ..install.recipes import MANAGERS, SECONDS, Means, Plan, asked_about, options
 from ..install.tools import Done, program_prefix
 from ..install.tools import perform as tools_perform
 from ..install.turns import Keys, serialize
@@ -62,15 +62,16 @@ def trust_placed(place: Place, ground: Ground, keys: Sequence[str]) -> None:
     add_skills(place.state, place.project, record_of(place.project, mine, library.limits.file_bytes))
 
 
-def means_of(library: Library) -> Means:
+def means_of(library: Library, skill: Skill) -> Means:
     """What this machine has to install with."""
     place = library.place
+    programs = {*MANAGERS, "brew", "uv", "go", *asked_about(skill.install)}
     said = library.settings.at("skills.install")
     wishes = said if isinstance(said, Mapping) else {}
     brew, node = wishes.get("preferBrew"), wishes.get("nodeManager")
     return Means(
         place.platform,
-        frozenset(name for name in (*MANAGERS, "brew", "uv", "go") if has_binary(name, place.env.get("PATH", ""))),
+        frozenset(name for name in programs if has_binary(name, place.env.get("PATH", ""))),
         f"{place.state}/tools",
         is_superuser(),
         brew if isinstance(brew, bool) else None,
@@ -124,7 +125,8 @@ async def install(library: Library, name: str, id: str, seconds: float = SECONDS
     """Carry out a recipe of a skill that the caller has approved; waits its turn."""
     skill = library.find(name).skill
     chosen = next(
-        (one for one in options(skill.install, means_of(library), skill.settings_key) if one.recipe.id == id), None
+        (one for one in options(skill.install, means_of(library, skill), skill.settings_key) if one.recipe.id == id),
+        None,
     )
     if chosen is None or chosen.plan is None:
         why = chosen.refusal if chosen is not None else "there is no such recipe"

@@ -92,6 +92,7 @@ def open_at(place: Place, request: Request) -> Library:
     seen = look(found, limits, database, reader)
     theirs = any(root.origin.source == "project" for root in found)
     withheld = dict(untrusted_of(seen.skills if theirs else (), place, record, limits))
+    skills = singly_trusted(seen.skills, withheld, record) if theirs else seen.skills
     held = locks(found, place)
     if held is not None:
         from .installed import marks_of  # only where something was installed
@@ -105,7 +106,7 @@ def open_at(place: Place, request: Request) -> Library:
         dialect=serving,
         limits=limits,
         roots=found,
-        skills=seen.skills,
+        skills=skills,
         broken=seen.broken,
         problems=(*problems, *seen.problems),
         dialects=dialects,
@@ -163,6 +164,18 @@ def untrusted_of(skills: Sequence[Skill], place: Place, record: Trusted | None, 
         for skill in theirs
     )
     return untrusted(now, record, place.project)
+
+
+def singly_trusted(skills: Sequence[Skill], withheld: Mapping[str, Mark], record: Trusted | None) -> tuple[Skill, ...]:
+    """In a project of which only some skills were trusted, written or installed, each of those says so itself."""
+    if record is None or record.whole:
+        return tuple(skills)
+    return tuple(
+        skill._replace(origin=replace(skill.origin, trusted=True))
+        if skill.origin.source == "project" and skill.path not in withheld
+        else skill
+        for skill in skills
+    )
 
 
 def _serving(name: str, dialects: Mapping[str, Dialect]) -> Dialect:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
@@ -14,7 +14,8 @@ from ..host import clock, paths, state
 from ..host.place import here
 from ..schedule import skills
 from ..schedule.database import FILE, URL, open_engine
-from ..types.activation import Message
+from ..sources.roots import Wanted, guessed
+from ..types.activation import Call, Message
 from ..types.agent import AgentFile, Alone, Bounds
 from ..types.errors import BadRequest, Refused, UnknownSkill
 from ..types.event import Activated, Ended, Heard, Steps
@@ -61,6 +62,13 @@ def check_terms(place: Place, terms: Terms) -> None:
 
         if terms.model.partition(":")[0] != LOCAL:
             address_of(terms.model, open_at(here(place.state), Request()), keyless=True)
+
+
+def pinned_model(place: Place, named: str) -> str:
+    """The model that a schedule is agreed to with: the one that was named, or the one that would be asked now."""
+    from .models import model_name
+
+    return named or model_name("", open_at(here(place.state), Request()))
 
 
 def _check_grants(grants: tuple[str, ...]) -> None:
@@ -115,7 +123,7 @@ def fire_with(model: Model | str, schedule: Schedule, run: Run) -> Outcome:
     """The same, with a model that is at hand."""
     session = agent_of(model, schedule, run).start()
     ended = None
-    for event in session.within(_begun(schedule, run), ""):
+    for event in session.within(_begun(schedule, run, session.agent.hide), ""):
         if run.stopped():
             session.stop()
         ended = event if isinstance(event, Ended) else ended
@@ -124,9 +132,9 @@ def fire_with(model: Model | str, schedule: Schedule, run: Run) -> Outcome:
     return Outcome(ended.outcome == "finished", ended.text or ended.outcome, session.run)
 
 
-def _begun(schedule: Schedule, run: Run) -> Steps[bool]:
+def _begun(schedule: Schedule, run: Run, hide: Callable[[str], str]) -> Steps[bool]:
     """The run is one of its skill: the model is told the instructions, and the record says whose they are."""
-    text, name = _asked(schedule, run), schedule.skill
+    text, name = hide(_asked(schedule, run)), schedule.skill
     called = f"/{skills.PREFIX if schedule.own else ''}{name} {schedule.arguments}".rstrip()
     yield Heard(called, "schedule", (Message("user", text, skill=name),))
     yield Activated(
@@ -170,12 +178,46 @@ def agent_of(model: Model | str, schedule: Schedule, run: Run) -> Agent:
 
 def _asked(schedule: Schedule, run: Run) -> str:
     """The instructions, what they are called with, and where the skill's own files are, if it has some."""
-    parts = [run.body]
-    if schedule.arguments:
-        parts.append(f"Arguments: {schedule.arguments}")
+    parts = [_written(schedule, run) if schedule.own else _filled_in(schedule, run)]
     if run.folder and len(list(paths.tree_of(run.folder))) > 1:
         parts.append(f"The files of this skill are in {run.folder}; relative paths above are meant from there.")
     return "\n\n".join(parts)
+
+
+def _written(schedule: Schedule, run: Run) -> str:
+    """A scheduler skill is told as it stands."""
+    return "\n\n".join(filter(None, (run.body, schedule.arguments and f"Arguments: {schedule.arguments}")))
+
+
+def _filled_in(schedule: Schedule, run: Run) -> str:
+    """Any other skill as a call of it reads, from the copy that was agreed to; commands in it run once."""
+    place = here(run.session)
+    if not run.folder or not paths.exists(run.folder):
+        return _written(schedule, run)
+    library = open_at(place, Request(_dialect_of(schedule, place), root=run.folder, index=False))
+    skill = next((one for one in library.skills if one.directory == run.folder), None)
+    if skill is None:
+        return _written(schedule, run)
+    desk = replace(library.desk(cwd=run.session, by="schedule", write=(run.session,)), alone=True)
+    called = skill._replace(id=schedule.source.rpartition("/")[2])
+
+    def text() -> str:
+        made = desk.render(called, Call(schedule.skill, schedule.arguments, "schedule", run.session))
+        used = any(one.kind in ("argument", "appended") for one in made.inserts)
+        return made.text if used or not schedule.arguments else f"{made.text}\n\nArguments: {schedule.arguments}"
+
+    runs_something = "!`" in run.body or "```!" in run.body
+    return str(run.step("render", text)) if runs_something else text()
+
+
+def _dialect_of(schedule: Schedule, place: Place) -> str:
+    """How the skill is read where it was found, or, on another machine, as its path suggests."""
+    library = open_at(here(schedule.project if paths.is_folder(schedule.project) else place.cwd), Request())
+    for one in library.skills:
+        if one.directory == schedule.source:
+            return one.origin.dialect.name
+    wanted = Wanted(library.dialect, library.dialects, library.settings)
+    return guessed(schedule.source.rpartition("/")[0], wanted)
 
 
 # --- Scheduling ---
@@ -226,6 +268,8 @@ def tools_of(session: Session) -> tuple[Tool, ...]:
                 "this is a run by hand of a scheduler skill that exists, and nothing is to be scheduled",
                 "do what its instructions say, and answer",
             )
-        return tools.Desk(place, open_engine(place), clock.zone_name(), utc_now)
+        named = session.agent.model
+        model = pinned_model(place, named if isinstance(named, str) else "")
+        return tools.Desk(place, open_engine(place), clock.zone_name(), utc_now, model=model)
 
     return tools.tools(desk)

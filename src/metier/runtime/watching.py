@@ -54,10 +54,12 @@ def _with_last_good(old: Library, new: Library, texts: Mapping[str, bytes]) -> L
     if not saved:
         return new
     from .configuring import trusted_record
-    from .opening import untrusted_of
+    from .opening import singly_trusted, untrusted_of
 
-    standing = untrusted_of(saved, new.place, trusted_record(new.place), new.limits)
-    skills = sorted((*new.skills, *saved), key=lambda skill: (-skill.origin.rank, skill.path.split("/")))
+    record = trusted_record(new.place)
+    standing = untrusted_of(saved, new.place, record, new.limits)
+    judged = singly_trusted(saved, standing, record)
+    skills = sorted((*new.skills, *judged), key=lambda skill: (-skill.origin.rank, skill.path.split("/")))
     return replace(
         new,
         skills=tuple(skills),

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 from ..act.tools.desk import guarded
 from ..types.errors import BadRequest, Refused, UnknownSkill
 from ..types.place import Place
-from ..types.schedule import Schedule
+from ..types.schedule import Schedule, Terms
 from ..types.tool import Answer, Tool
 from . import arrange, book, copies, skills
 from .database import named_errors
@@ -30,6 +30,8 @@ class Desk:
     zone: str
     now: Callable[[], datetime]
     session: str = ""
+    model: str = ""
+    """What runs what is scheduled here."""
 
 
 class Form(NamedTuple):
@@ -46,7 +48,7 @@ def add_schedule(desk: Desk, given: Mapping[str, object]) -> str:
     target, time, name = _word(given, "target"), _word(given, "time"), _word(given, "skill_name")
     folder = _folder(desk, name)
     _check_kind(target, time, desk)
-    wish = arrange.Wish(name, folder, time, desk.zone, session=desk.session)
+    wish = arrange.Wish(name, folder, time, desk.zone, session=desk.session, terms=Terms(model=desk.model))
     made = arrange.arrange(desk.place, desk.engine, wish, desk.now())
     if made.once:
         return f"task scheduled: {name} fires at {_local(made, desk)}"

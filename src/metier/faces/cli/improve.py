@@ -73,5 +73,6 @@ def _say(one: Improved, dry: bool) -> None:
             say(line)
         if dry:
             say(paint("Nothing was written: this was a dry run.", "dim"))
-    if not one.proposals:
-        say(f"{clean(one.skill)}: {clean(one.words or 'there is nothing to put right')}")
+    words = one.words if one.proposals else one.words or "there is nothing to put right"
+    if words:
+        say(f"{clean(one.skill)}: {clean(words)}")

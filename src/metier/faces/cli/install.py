@@ -46,7 +46,7 @@ def install(
     skill = verdict.skill
     if not skill.install:
         raise BadRequest(f"Skill '{skill.name}' has no install specifications", "its author named none")
-    means = means_of(library)
+    means = means_of(library, skill)
     found = recipes.options(skill.install, means, skill.settings_key)
     if dry_run:
         _dry(skill, found, means, _pick(skill, found, id, strict=False), as_json)
@@ -123,7 +123,8 @@ def _list(skill: Skill, found: Sequence[Option], means: recipes.Means, as_json: 
     for option in found:
         what = " ".join(option.plan.argv) or option.plan.url if option.plan else option.refusal
         mark = "recommended" if option is best else "" if option.plan else "not here"
-        rows.append((clean(option.recipe.id), mark, clean(what)))
+        label = f" ({option.recipe.label})" if option.recipe.label else ""
+        rows.append((clean(option.recipe.id), mark, clean(what + label)))
     for line in columns(rows, last_cut=False):
         say(line)
 

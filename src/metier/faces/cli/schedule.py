@@ -107,7 +107,7 @@ def add(
     **more: Any,
 ) -> None:
     """Run SKILL at TIME: `+5m`, `tomorrow at 9am`, `every monday 8:00`, `每天 9 點`, or five cron fields."""
-    from ...runtime.scheduling import check_terms, folder_of
+    from ...runtime.scheduling import check_terms, folder_of, pinned_model
     from ...schedule.arrange import Wish, arrange
     from ...schedule.when import uneven
 
@@ -115,7 +115,8 @@ def add(
         raise BadRequest("an id can't be empty", "leave --id out, and the schedule is called as its skill")
     place, engine = _open(context)
     called, folder, own = folder_of(place, skill)
-    check_terms(place, _terms(Terms(), more))
+    terms = _terms(Terms(), more)
+    check_terms(place, terms)
     wish = Wish(
         called,
         folder,
@@ -126,7 +127,7 @@ def add(
         more["arguments"] or "",
         session,
         _rules(Rules(), more),
-        _terms(Terms(), more),
+        replace(terms, model=pinned_model(place, terms.model)),
     )
     made = arrange(place, engine, wish, _now())
     if as_json:
