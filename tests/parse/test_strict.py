@@ -122,9 +122,9 @@ def test_words_for_booleans_and_numbers_are_text():
     assert errors(head("3000", "1.10"), "3000") == set()
 
 
-def test_a_byte_order_mark_and_every_line_end_are_accepted(tmp_path):
+def test_every_line_end_is_accepted(tmp_path):
     for end in ("\n", "\r\n", "\r"):
-        assert codes(made(tmp_path, "\ufeff" + head().replace("\n", end))) == []
+        assert codes(made(tmp_path, head().replace("\n", end))) == []
 
 
 def test_a_path_that_is_not_there_and_one_that_is_a_file_are_named(tmp_path):
@@ -183,3 +183,8 @@ def test_what_is_not_a_file_is_named_and_the_rest_is_still_checked(tmp_path):
 def test_a_name_without_fault_has_none():
     assert name_fault("my-skill") == ""
     assert "lowercase" in name_fault("A")
+
+
+def test_a_byte_order_mark_is_a_fault_though_everything_behind_it_is_read(tmp_path):
+    assert codes(made(tmp_path, "\ufeff" + head())) == ["bom-stripped"]
+    assert codes(made(tmp_path, "\ufeff" + head(more="colour: red\n"))) == ["bom-stripped", "unknown-field"]

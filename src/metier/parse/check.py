@@ -41,7 +41,8 @@ def check(data: bytes, directory: str) -> tuple[Mark, ...]:
     if reading.kind:
         return (Mark("not-a-mapping", 2, (reading.kind,), fatal=True),)
     sheet = _Sheet(reading.tree, reading.lines)
-    marks = [Mark("duplicate-key", line + 2, (key,), fatal=True) for key, line in reading.twice]
+    marks = [mark._replace(fatal=True) for mark in marks]
+    marks += [Mark("duplicate-key", line + 2, (key,), fatal=True) for key, line in reading.twice]
     unknown = [key for key in sheet.tree if key not in SPECIFIED]
     if unknown:
         marks.append(Mark("unknown-field", sheet.line(unknown[0]), (", ".join(unknown),), fatal=True))

@@ -94,8 +94,7 @@ def strict_report(folder: str) -> Report:
         _, data = files.read_skill_file(folder, name, LIMIT)
     except (OSError, OutsideSkill) as error:
         return Report(folder, (problem(file_fault(error, name), path),))
-    marks = check(data, paths.real_name(folder))
-    return Report(folder, tuple(problem(mark, path) for mark in marks if mark.code != "bom-stripped"))
+    return Report(folder, tuple(problem(mark, path) for mark in check(data, paths.real_name(folder))))
 
 
 def file_fault(error: OSError | OutsideSkill, name: str) -> Mark:
