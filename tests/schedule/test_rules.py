@@ -1,5 +1,6 @@
 """What a schedule owes, by its rules."""
 
+import json
 import time
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -268,3 +269,27 @@ def test_what_its_owner_accepts_is_agreed_to_anew_by_schedules_that_had_agreed_b
     after = {one.id: one.digest for one in book.schedules(house.engine)}
     assert after == {"agreed": copies.pin(str(folder)).digest, "older": "sha256:other"}
     assert after["agreed"] != agreed.digest
+
+
+def test_what_is_asked_of_all_schedules_reads_none_of_them_one_by_one(any_house, monkeypatch):
+    for number in range(20):
+        any_house.add(f"once-{number}", f"2026-03-{number + 1:02}T12:00:00+00:00", at=NOON - timedelta(days=400))
+    done = any_house.add("done", "2026-04-01T12:00:00+00:00", at=NOON - timedelta(days=400))
+    with any_house.engine.begin() as connection:
+        run(connection, "UPDATE metier_schedules SET paused = :done WHERE id = 'done'", done=runs.DONE)
+    read: list[str] = []
+
+    def noted(text: str) -> object:
+        read.append(text)
+        return json.loads(text)
+
+    monkeypatch.setattr(book, "loads", noted)
+
+    assert ticker.recount(any_house.engine, NOON) == 0
+    ticker.forget(any_house.engine, NOON)
+    assert book.is_used(any_house.engine, done.skill, but="done")
+    assert not book.is_used(any_house.engine, "another")
+    assert read == []
+    assert [one.id for one in runs.done_with(any_house.engine, done.home)] == ["done"]
+    assert len(read) == 1
+    assert book.pinned(any_house.engine, done.digest) is not None
