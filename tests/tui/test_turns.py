@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from threading import Event as Flag
 
 import pytest
@@ -22,16 +23,23 @@ __all__ = ["world"]
 TOUCH = [ToolCall("1", "run_command", {"command": "touch made"})]
 
 
+def held(answer: object) -> tuple[Flag, Callable[[Request], object]]:
+    """A model that answers only once it is let go."""
+    free = Flag()
+
+    def slow(request: Request) -> object:
+        free.wait(30)
+        return answer
+
+    return free, slow
+
+
 def sign(app: ChatApp) -> str:
     return str(app.sign.content) if app.sign.display else ""
 
 
 def test_while_a_turn_runs_a_sign_counts_and_says_what_stops_it(world: World):
-    free = Flag()
-
-    def slow(request: Request) -> str:
-        free.wait(30)
-        return "There."
+    free, slow = held("There.")
 
     async def act(app: ChatApp, pilot: Pilot[int]) -> None:
         assert sign(app) == ""
@@ -45,11 +53,7 @@ def test_while_a_turn_runs_a_sign_counts_and_says_what_stops_it(world: World):
 
 
 def test_what_is_entered_while_a_turn_runs_is_said_after_it(world: World):
-    free = Flag()
-
-    def slow(request: Request) -> str:
-        free.wait(30)
-        return "First."
+    free, slow = held("First.")
 
     async def act(app: ChatApp, pilot: Pilot[int]) -> None:
         await entered(app, pilot, "one")
@@ -64,11 +68,7 @@ def test_what_is_entered_while_a_turn_runs_is_said_after_it(world: World):
 
 
 def test_a_turn_that_ends_while_the_screen_is_taken_down_ends_quietly(world: World):
-    free = Flag()
-
-    def slow(request: Request) -> str:
-        free.wait(30)
-        return "Done."
+    free, slow = held("Done.")
 
     async def act(app: ChatApp, pilot: Pilot[int]) -> None:
         await entered(app, pilot, "one")
@@ -106,11 +106,7 @@ def test_one_key_answers_an_approval(world: World):
 
 
 def test_a_key_of_somebody_who_was_typing_answers_nothing_and_the_draft_comes_back(world: World):
-    free = Flag()
-
-    def slow(request: Request) -> list[ToolCall]:
-        free.wait(30)
-        return TOUCH
+    free, slow = held(TOUCH)
 
     async def act(app: ChatApp, pilot: Pilot[int]) -> None:
         await entered(app, pilot, "make it")
