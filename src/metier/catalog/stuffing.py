@@ -57,15 +57,13 @@ def is_list(description: str) -> bool:
         return False
     joints = sum(word in STOP for word in words) / len(words)
     run = _longest_run(description)
-    if run >= 30 or (run >= 14 and joints < 0.16) or joints < 0.04 or _is_one_word(description, words):
+    if run >= 30 or (run >= 14 and joints < 0.16) or joints < 0.04 or _is_one_word(description):
         return True
     return joints < 0.2 and max(map(len, map(str.split, _pieces(description)))) >= 35
 
 
-def _is_one_word(description: str, words: list[str]) -> bool:
+def _is_one_word(description: str) -> bool:
     """Whether one term is said more than nine times, and makes up most of it."""
-    if max(Counter(word[:1] for word in words if word not in STOP).values(), default=0) <= _OFTEN:
-        return False  # no ending takes a word's first letter, so no term is said more often than its letter
     said = terms(description)
     return max(Counter(said).values(), default=0) > max(_OFTEN, 0.4 * len(said))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..catalog.stuffing import demands, is_stuffed
@@ -34,35 +34,36 @@ def selection_marks(skill: Skill, library: Library | None = None) -> tuple[Mark,
     if is_stuffed(skill.description):
         why = "it asks to be used whatever is wanted" if demands(skill.description) else "it is a list of keywords"
         marks.append(Mark("stuffed-description", 0, (why,)))
+    if library is None:
+        return tuple(marks)
+    near = neighbours(library, skill)
     stolen: dict[str, list[str]] = {}
-    for theft in thefts(library, skill) if library is not None else ():
+    for theft in thefts(library, skill, near):
         stolen.setdefault(theft.owner.name, []).append(theft.prompt)
     for owner, prompts in stolen.items():
         said = "; ".join(f"“{prompt}”" for prompt in prompts[:_NAMED])
         marks.append(Mark("trigger-interference", 0, (owner, said)))
-    if library is not None:
-        marks += _overlaps(library, skill)
-    return tuple(marks)
+    return (*marks, *_overlaps(skill, near))
 
 
-def _overlaps(library: Library, skill: Skill) -> Iterator[Mark]:
+def _overlaps(skill: Skill, near: Sequence[Skill]) -> Iterator[Mark]:
     """The skills that a model may mistake it for, because they say nearly the same; none steals from its equal."""
-    near = [(one.name, one.description) for one in _neighbours(library, skill)]
     if not near:
         return
     from ..install.similar import alike  # only where there is something to hold it against
 
-    found = (mark for mark in alike(skill.name, skill.description, near) if mark.code == "trigger-overlap")
+    said = [(one.name, one.description) for one in near]
+    found = (mark for mark in alike(skill.name, skill.description, said) if mark.code == "trigger-overlap")
     yield from (Mark(mark.code, 0, mark.details) for mark in found)
 
 
-def _neighbours(library: Library, skill: Skill) -> Iterator[Skill]:
-    for hit in library.search(f"{skill.name} {skill.description}", limit=_NEIGHBOURS + 1):
-        if hit.skill.path != skill.path and hit.skill.identity != skill.identity:
-            yield hit.skill
+def neighbours(library: Library, skill: Skill) -> tuple[Skill, ...]:
+    """The other skills that are found by what a skill says of itself."""
+    found = (hit.skill for hit in library.search(f"{skill.name} {skill.description}", limit=_NEIGHBOURS + 1))
+    return tuple(one for one in found if one.path != skill.path and one.identity != skill.identity)
 
 
-def thefts(library: Library, newcomer: Skill) -> Iterator[Theft]:
+def thefts(library: Library, newcomer: Skill, near: Sequence[Skill]) -> Iterator[Theft]:
     """The trigger prompts of its neighbours that a skill would be chosen for before them."""
     from ..catalog.cards import card  # only one new skill is held against the others
     from .searching import Lexical
@@ -71,7 +72,7 @@ def thefts(library: Library, newcomer: Skill) -> Iterator[Theft]:
     if not isinstance(engine, Lexical):
         return
     mine = card(newcomer.name, newcomer.description)
-    for owner in _neighbours(library, newcomer):
+    for owner in near:
         for prompt in prompts_of(owner):
             if engine.loses(prompt, owner.path, newcomer.path, mine):
                 yield Theft(owner, prompt)

@@ -86,13 +86,14 @@ def _replayed(library: Library, skill: Skill, work: Work, terms: Terms) -> Gate:
 
 def _triggers(library: Library, skill: Skill, draft: Draft) -> Gate:
     """A new description may not be chosen for what its neighbours are for."""
-    from .inspecting import thefts
+    from .inspecting import neighbours, thefts
 
     changed = read_again(library, skill, draft.after[SKILL])
     if changed is None:
         return Gate("triggers", "no", "its description can't be read")
-    before = {(one.owner.path, one.prompt) for one in thefts(library, skill)}
-    new = [one for one in thefts(library, changed) if (one.owner.path, one.prompt) not in before]
+    before = {(one.owner.path, one.prompt) for one in thefts(library, skill, neighbours(library, skill))}
+    near = neighbours(library, changed)
+    new = [one for one in thefts(library, changed, near) if (one.owner.path, one.prompt) not in before]
     if new:
         return Gate("triggers", "no", f"it would be chosen for “{new[0].prompt}”, which is for `{new[0].owner.name}`")
     return Gate("triggers", "yes", "its neighbours keep their prompts")

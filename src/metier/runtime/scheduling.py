@@ -206,8 +206,7 @@ def _filled_in(schedule: Schedule, run: Run) -> str:
         used = any(one.kind in ("argument", "appended") for one in made.inserts)
         return made.text if used or not schedule.arguments else f"{made.text}\n\nArguments: {schedule.arguments}"
 
-    runs_something = "!`" in run.body or "```!" in run.body
-    return str(run.step("render", text)) if runs_something else text()
+    return str(run.step("render", text))
 
 
 def _dialect_of(schedule: Schedule, place: Place) -> str:

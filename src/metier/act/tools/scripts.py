@@ -44,9 +44,9 @@ def script_of(desk: Desk, skill: Skill, name: str) -> str:
     if available is None:
         raise BadRequest(f"Skill '{skill.name}' has no scripts/ directory", "its instructions say how to go on")
     place = posixpath.normpath(f"scripts/{name}")
-    if not name or name.startswith(("/", "~")) or "\\" in name or f"{place}/"[:8] != "scripts/":
+    if not name or name.startswith(("/", "~")) or "\\" in name or not f"{place}/".startswith("scripts/"):
         raise _outside(name)
-    asked, name = name, place[8:]
+    asked, name = name, place.removeprefix("scripts").lstrip("/")
     if name not in available and name.startswith("scripts/") and name.removeprefix("scripts/") in available:
         name = name.removeprefix("scripts/")
     if name not in available:

@@ -134,8 +134,8 @@ def add(
         say_json(schedule_dict(made))
         return
     say(f"Scheduled: {clean(made.id)}, next at {shown(made.next, made.zone)}")
-    if not made.once and uneven(made.when):
-        say(arrow(uneven(made.when)))
+    if not made.once and (odd := uneven(made.when)):
+        say(arrow(odd))
     if not _somebody_works(engine):
         say(arrow("nobody fires it yet: run `metier daemon`"))
 
