@@ -26,7 +26,7 @@ from tests.world import (
 )
 
 from metier.dialects import STANDARD
-from metier.host.database import memory_database
+from metier.host.database import memory_database, open_database
 from metier.runtime import Library
 from metier.sources.batch import entry_of
 from metier.sources.index import READER, SCHEMA, recall, remember
@@ -234,9 +234,7 @@ def test_an_index_that_can_not_be_a_file_is_passed_over(stocked: World, kind: st
         index.symlink_to(tmp_path / "victim")
     elif kind == "pipe":
         os.mkfifo(index)
-    began = time.perf_counter()
     library = stocked.open(index=True)
-    assert time.perf_counter() - began < 2
     assert (shown(library), codes(library)) == (cold, ["index-unwritable"])
     assert library.snapshot.version
     if kind == "link":
@@ -304,7 +302,7 @@ def test_an_index_that_another_process_holds_is_passed_over_quickly(stocked: Wor
         began = time.perf_counter()
         library = stocked.open(index=True)
         version = library.snapshot.version
-        assert time.perf_counter() - began < 2
+        assert time.perf_counter() - began < 4.5  # SQLite itself would wait five
         assert (shown(library), codes(library)) == (cold, ["index-locked"])
     library = stocked.open(index=True)
     assert (shown(library), codes(library)) == (cold, [])
@@ -571,6 +569,28 @@ def test_two_processes_that_write_into_one_batch_at_once_lose_nothing(world: Wor
     [(folders, _)] = batches(world).values()
     assert folders.split("\x1d") == [f"many-{number:03}" for number in range(80)]
     assert shown(world.open(root=root, index=True)) == shown(world.open(root=root))
+
+
+VISIT = "import sqlite3, sys; one = sqlite3.connect(sys.argv[1]); one.execute('SELECT 1 FROM roots'); one.close()"
+
+TAGS = "import sqlite3, sys; print(sqlite3.connect(sys.argv[1]).execute('SELECT tag FROM roots').fetchall())"
+
+
+def test_an_index_opened_twice_keeps_its_log_when_another_process_leaves(stocked: World):
+    """Locks belong to a process and a file: to open it again must not let go of those of the first."""
+    fill(stocked)
+    first, _ = open_database(str(index_of(stocked)), SCHEMA, READER)
+    again, _ = open_database(str(index_of(stocked)), SCHEMA, READER)
+    assert first is not None
+    assert again is not None
+    assert first.rows("SELECT 1")
+    subprocess.run([sys.executable, "-c", VISIT, str(index_of(stocked))], check=True)
+    with first.change() as change:
+        change("INSERT INTO roots (tag) VALUES ('mine')")
+    assert not first.silent
+
+    done = subprocess.run([sys.executable, "-c", TAGS, str(index_of(stocked))], check=True, capture_output=True)
+    assert b"mine" in done.stdout
 
 
 def test_a_key_of_any_size_is_kept_or_left_out():

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import sqlite3
+import stat
 from collections.abc import Iterator, Sequence
 from typing import Any, Protocol
 
@@ -129,17 +131,24 @@ def memory_database(schema: str) -> Database:
 
 
 def _made(path: str) -> int:
-    """The file's inode; it is there afterwards, and the owner's alone if it was not before."""
-    flags = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW
-    try:
-        opened = os.open(path, flags)
-    except FileNotFoundError:
-        opened = os.open(path, flags | os.O_CREAT, 0o600)
-        os.fchmod(opened, 0o600)
-    try:
-        return os.fstat(opened).st_ino
-    finally:
-        os.close(opened)
+    """The file's inode; it is there afterwards, and the owner's alone if it was not before.
+
+    One that is there is never opened here: to close a file lets go of every lock that this process has on it, and so
+    of those of a connection that is open already.  Its log would be taken away by whoever closes next, with what is
+    in it.
+    """
+    with contextlib.suppress(FileExistsError):
+        try:
+            os.mknod(path, stat.S_IFREG | 0o600)
+        except PermissionError:  # some systems let nobody but their superuser do that
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+        os.chmod(path, 0o600)  # whatever the umask
+    found = os.lstat(path)
+    if not stat.S_ISREG(found.st_mode):
+        raise OSError(errno.EINVAL, "it is no ordinary file", path)
+    if not os.access(path, os.R_OK | os.W_OK):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
+    return found.st_ino
 
 
 def make_private(path: str) -> None:
