@@ -8,7 +8,7 @@ from tests.world import write_skill
 
 from metier.act.permission import Permission
 from metier.parse.agent import agent_of
-from metier.record import runs
+from metier.record.trace import runs
 from metier.runtime.acting import agent_for
 from metier.runtime.described import agent_files
 from metier.testing import Script

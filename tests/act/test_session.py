@@ -7,9 +7,9 @@ from tests.act.talking import call, greeter, kinds, session, spoken
 from tests.host.boxes import alive, soon
 from tests.world import write_skill
 
-from metier.record import trace_of
 from metier.record.funnel import funnel, turns_of
 from metier.record.journal import journal_of
+from metier.record.trace import trace_of
 from metier.runtime.agent import Agent
 from metier.testing import Script
 from metier.types.errors import BadRequest, ModelError

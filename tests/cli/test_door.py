@@ -6,7 +6,6 @@ import random
 import shutil
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -338,14 +337,3 @@ def test_a_variable_that_is_not_utf8_does_no_harm(desk):
         desk.settle()
         done = subprocess.run([*METIER, "list"], cwd=desk.project, env=env, capture_output=True, timeout=60)
         assert (done.returncode, done.stdout, done.stderr) == (0, whole, b"")
-
-
-def test_the_door_is_quick(desk):
-    """Not a benchmark: only that nothing heavy has crept in."""
-    for number in range(100):
-        desk.skill(f"s{number:03}")
-    warm(desk, "list")
-    began = time.monotonic()
-    for _ in range(5):
-        desk.say("list")
-    assert (time.monotonic() - began) / 5 < 0.5

@@ -5,7 +5,7 @@ import json
 import pytest
 from tests.cli.desk import Desk
 
-from metier.record import Journal
+from metier.record.journal import Journal
 from metier.types.activation import ToolCall
 from metier.types.event import Activated, Ended, Event, Heard, Started, Used
 from metier.types.usage import Usage

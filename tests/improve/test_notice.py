@@ -5,8 +5,7 @@ from tests.improve.failing import AUTO, call, improved, ran, skill
 
 from metier.improve import store
 from metier.improve.accept import A_DAY
-from metier.record import Journal, new_id
-from metier.record.journal import folder_of
+from metier.record.journal import Journal, folder_of, new_id
 from metier.runtime.improving import after_run, improve_named
 from metier.runtime.judging import Terms
 from metier.testing import Script

@@ -4,9 +4,9 @@ from pathlib import Path
 
 from tests.world import make_world
 
-from metier.record import Journal, Recorded, Trace, runs
-from metier.record.journal import folder_of, forget, ids
+from metier.record.journal import Journal, Recorded, folder_of, forget, ids
 from metier.record.stats import stats_of
+from metier.record.trace import Trace, runs
 from metier.types.activation import By, ToolCall
 from metier.types.event import Activated, Ended, Event, Heard, Offered, Outcome, Started, Suggested, Used
 from metier.types.usage import Usage

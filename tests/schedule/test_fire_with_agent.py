@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from metier.host.place import here
-from metier.record import runs
+from metier.record.trace import runs
 from metier.runtime.opening import Request, open_at
 from metier.runtime.scheduling import agent_of, fire, fire_with, folder_of
 from metier.runtime.tooling import boundary

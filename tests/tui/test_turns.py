@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from threading import Event as Flag
 
@@ -20,6 +21,8 @@ from .test_chat import drive, entered, idle, offered, pressed, shown, skill, typ
 
 __all__ = ["world"]
 
+# Which second is seen is the machine's affair: a busy one skips some.
+COUNTED = re.compile(r"working · [1-9]\d* s · Esc stops")
 TOUCH = [ToolCall("1", "run_command", {"command": "touch made"})]
 
 
@@ -44,7 +47,7 @@ def test_while_a_turn_runs_a_sign_counts_and_says_what_stops_it(world: World):
     async def act(app: ChatApp, pilot: Pilot[int]) -> None:
         assert sign(app) == ""
         await entered(app, pilot, "think")
-        await until(pilot, lambda: "working · 1 s · Esc stops" in sign(app), "the seconds are counted")
+        await until(pilot, lambda: COUNTED.search(sign(app)) is not None, "the seconds are counted")
         free.set()
         await idle(app, pilot)
         assert sign(app) == ""
