@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from ..act.permission import subject
 from ..act.rules import ALIASES
-from ..record import Trace
+from ..record.trace import Trace
 from ..types.agent import IMPROVER as IMPROVER
 from ..types.event import Activated, Event, Reason, Used
 from ..types.proposal import Fault, FaultKind

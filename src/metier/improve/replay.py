@@ -9,7 +9,7 @@ from typing import NamedTuple
 from ..act.boxes import mapped
 from ..act.permission import subject
 from ..act.toolset import Toolset
-from ..record import Trace
+from ..record.trace import Trace
 from ..types.activation import ToolCall
 from ..types.event import Steps, Used
 from ..types.proposal import Fault, Gate

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from difflib import get_close_matches
 
-from ..host import git, http, paths, swap
+from ..host import git, paths, swap
 from ..host.inner import check_together, inner_path
 from ..host.writing import copy_in, filling
 from ..types.errors import BadRequest, Refused
@@ -13,7 +13,6 @@ from ..types.installed import Provenance, Reference
 from ..types.problem import Mark
 from .outfit import Fetched, Outfit, opened
 from .reference import Local, is_commit
-from .wellknown import from_index
 
 INSECURE = ("http://", "git://", "file://")
 _KINDS = {"120000": "a link", "160000": "another repository (a submodule)"}
@@ -36,6 +35,8 @@ def fetch(wanted: Reference, room: Callable[[], str], outfit: Outfit) -> tuple[F
     if wanted.kind == "archive":
         return (_from_archive(wanted, room, outfit),)
     if wanted.kind == "index":
+        from .wellknown import from_index  # slow to start
+
         return from_index(wanted, room, outfit)
     return (_from_folder(wanted, room(), outfit),)
 
@@ -123,6 +124,8 @@ def _from_folder(wanted: Reference, target: str, outfit: Outfit) -> Fetched:
 def _from_archive(wanted: Reference, room: Callable[[], str], outfit: Outfit) -> Fetched:
     source, digest = wanted.url, ""
     if "://" in wanted.url:
+        from ..host import http  # slow to start
+
         file = f"{room()}/archive"
         reach = http.Reach(outfit.insecure, True, outfit.bounds.archive, outfit.seconds, wanted.secret, outfit.env)
         digest = http.download(wanted.url, file, reach, outfit.progress).digest

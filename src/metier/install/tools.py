@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from ..host import archive, http, paths, swap
+from ..host import archive, paths, swap
 from ..types.errors import HostError, Refused
 from ..types.running import Box, Permissions, Program, Ran
 from . import place
@@ -56,6 +56,8 @@ def _told(plan: Plan, ran: Ran) -> Done:
 
 def _downloaded(plan: Plan, tools: str, outfit: Outfit) -> Done:
     """Fetched to one side, checked, taken apart, and only then put in place."""
+    from ..host import http  # slow to start
+
     ground = Ground(tools)
     name = plan.url.partition("?")[0].rstrip("/").rpartition("/")[2] or "download"
     inside = plan.target[len(tools) + 1 :]

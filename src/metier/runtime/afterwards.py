@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from ..record import Trace, trace_of
 from ..record.journal import Journal, folder_of
+from ..record.trace import Trace, trace_of
 from ..types.errors import MetierError
 from ..types.event import Nested, Used
 

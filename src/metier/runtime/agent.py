@@ -11,8 +11,7 @@ from ..act.boxes import Step
 from ..act.conversation import conversation_of
 from ..act.permission import Permission
 from ..host import paths
-from ..record import Journal, new_id
-from ..record.journal import folder_of, forget, journal_of
+from ..record.journal import Journal, folder_of, forget, journal_of, new_id
 from ..types.activation import By
 from ..types.agent import AgentFile, Alone, Bounds
 from ..types.errors import BadRequest

@@ -12,7 +12,7 @@ from ..host import files, pack, paths, scratch, state, swap
 from ..improve import results
 from ..improve.grade import Judge, judged
 from ..improve.trial import Task, made_of
-from ..record import line_of
+from ..record.encode import line_of
 from ..types.activation import By, Call, Message
 from ..types.agent import Alone, Bounds
 from ..types.errors import BadRequest, MetierError, Refused

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ..record import Journal, new_id
-from ..record.journal import folder_of
+from ..record.journal import Journal, folder_of, new_id
 from ..types.activation import By, Call, Message, ToolCall
 from ..types.event import Ended, Heard, Nested, Steps
 from ..types.skill import Skill

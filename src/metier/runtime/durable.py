@@ -9,7 +9,7 @@ from typing import Any
 
 from ..act.boxes import Done, Step
 from ..act.toolset import Ending
-from ..record import decode, encode, plain, read
+from ..record.encode import decode, encode, plain, read
 from ..types.errors import ModelError
 from ..types.event import Wrote
 from ..types.model import Reply

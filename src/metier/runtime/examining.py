@@ -12,7 +12,7 @@ from ..improve.texts import SKILL, proses
 from ..install.inspect import Folder, inspect, reach_of
 from ..install.lockfile import tree_digest
 from ..parse import parse
-from ..record import Trace
+from ..record.trace import Trace
 from ..types.dialect import Improving
 from ..types.errors import MetierError
 from ..types.event import Used

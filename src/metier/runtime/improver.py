@@ -19,8 +19,8 @@ from ..improve.propose import Job
 from ..improve.replay import happened_again, tools_again
 from ..improve.talk import opening, talk
 from ..improve.texts import SKILL, parted
-from ..record import Journal, Trace, new_id
-from ..record.journal import folder_of
+from ..record.journal import Journal, folder_of, new_id
+from ..record.trace import Trace
 from ..sources.bundled import bundle
 from ..types.activation import Call
 from ..types.agent import Bounds

@@ -12,8 +12,8 @@ from ..host.clock import today
 from ..improve import accept, fixes, store
 from ..improve.check import Draft
 from ..improve.notice import IMPROVER, notice
-from ..record import Trace, runs, trace_of
 from ..record.journal import journal_of
+from ..record.trace import Trace, runs, trace_of
 from ..types.dialect import Improving
 from ..types.errors import BadRequest, MetierError, ModelError, Refused
 from ..types.proposal import Fault, Proposal

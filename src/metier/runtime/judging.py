@@ -10,7 +10,7 @@ from ..improve import check, store
 from ..improve.check import Draft
 from ..improve.notice import Known
 from ..improve.texts import SKILL, proses
-from ..record import Trace
+from ..record.trace import Trace
 from ..types.errors import BadRequest
 from ..types.proposal import Fault, Gate, Proposal
 from ..types.skill import Skill

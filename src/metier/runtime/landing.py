@@ -11,8 +11,9 @@ from ..improve import accept, store
 from ..improve.accept import Ridden
 from ..improve.notice import notice
 from ..install import place
-from ..record import Trace, history, runs
+from ..record import history
 from ..record.history import Version
+from ..record.trace import Trace, runs
 from ..types.errors import BadRequest, MetierError, UnknownSkill
 from ..types.proposal import Proposal
 from ..types.skill import Skill

@@ -14,7 +14,7 @@ from ..act.conversation import tokens_in
 from ..act.restore import Offer, repairs
 from ..act.toolset import failure
 from ..host.clock import monotonic
-from ..record import Journal
+from ..record.journal import Journal
 from ..types.activation import By, Message
 from ..types.agent import Bounds
 from ..types.errors import MetierError

@@ -8,7 +8,7 @@ from ...host import paths
 from ...install import adding, cleaning
 from ...install.adding import Offer
 from ...install.place import Change
-from ...runtime.installing import nearby, scanner, trust_placed
+from ...runtime.preparing import nearby, scanner, trust_placed
 from ...types.errors import Refused
 from .app import Context
 from .approval import refuse_dangers, settle, show_target, target_dict, waiting

@@ -37,7 +37,7 @@ class Lines:
     """Every event as one line of JSON."""
 
     def draw(self, event: Event) -> tuple[str, str] | None:
-        from ...record import line_of
+        from ...record.encode import line_of
 
         sys.stdout.write(line_of(event) + "\n")
         sys.stdout.flush()

@@ -7,7 +7,7 @@ import click
 from ...record import history as kept
 from ...record.history import Line, Version
 from ...runtime import changing
-from ...runtime.installing import trust_placed
+from ...runtime.preparing import trust_placed
 from ...types.errors import BadRequest
 from ...types.text import seen
 from .app import Context, skill_names

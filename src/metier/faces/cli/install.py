@@ -9,7 +9,7 @@ import click
 
 from ...install import recipes
 from ...install.recipes import Option, Plan
-from ...runtime.installing import means_of, perform
+from ...runtime.preparing import means_of, perform
 from ...types.errors import BadRequest, HostError, Refused
 from ...types.skill import Skill
 from .app import Context, skill_names

@@ -6,7 +6,7 @@ import click
 
 from ...host.place import here
 from ...install import adding
-from ...runtime.installing import nearby, scanner
+from ...runtime.preparing import nearby, scanner
 from ...sources.plugins import plugins as plugins_of
 from ...sources.plugins import read_plugin
 from ...types.errors import BadRequest

@@ -29,7 +29,7 @@ def runs(context: click.Context, as_json: bool, limit: int, skill: str | None, f
         return
     from itertools import islice
 
-    from ...record import runs as kept
+    from ...record.trace import runs as kept
 
     wanted = (
         trace
@@ -113,8 +113,9 @@ def _told(trace: Any) -> dict[str, str]:
 @click.pass_obj
 def show(context: Context, id: str, as_json: bool) -> None:
     """Show one run: what was said, which skills were used, which tools were called, how it ended."""
-    from ...record import encode, trace_of
+    from ...record.encode import encode
     from ...record.journal import journal_of
+    from ...record.trace import trace_of
 
     trace = trace_of(journal_of(state_of(context), id))
     if as_json:
@@ -150,8 +151,8 @@ def show(context: Context, id: str, as_json: bool) -> None:
 @click.pass_obj
 def replay(context: Context, id: str, as_json: bool) -> None:
     """Draw a run again as it was drawn when it happened.  Nothing is asked and nothing runs."""
-    from ...record import trace_of
     from ...record.journal import journal_of
+    from ...record.trace import trace_of
 
     drawing = Lines() if as_json else Drawing()
     for event in trace_of(journal_of(state_of(context), id)).events:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import click
 
-from ...record import runs as kept
 from ...record.funnel import Funnel, funnel, turns_of
 from ...record.stats import SkillStats, stats_of
+from ...record.trace import runs as kept
 from .app import Context
 from .printing import clean, columns, counted, paint, say, say_json
 from .runs import state_of

@@ -10,7 +10,7 @@ from ...install import cleaning, news, place, updating
 from ...install.edits import left_out
 from ...install.place import Change
 from ...install.updating import Proposal
-from ...runtime.installing import nearby, scanner, trust_placed
+from ...runtime.preparing import nearby, scanner, trust_placed
 from ...types.errors import BadRequest, HostError, MetierError, Refused, UnknownSkill
 from .app import Context, skill_names
 from .approval import can_ask, power_lines, refuse_dangers, settle, show_findings, skill_dict

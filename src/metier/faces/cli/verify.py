@@ -10,7 +10,7 @@ from ...install.inspect import inspect
 from ...install.lockfile import BadLock, foreign_digest, read_foreign
 from ...install.place import Ground
 from ...install.syncing import Synced
-from ...runtime.installing import nearby, scanner, trust_placed
+from ...runtime.preparing import nearby, scanner, trust_placed
 from ...types.errors import BadRequest, MetierError, Refused, UnknownSkill
 from ...types.installed import Lock
 from ...types.problem import Problem

@@ -9,8 +9,8 @@ from typing import Literal, NamedTuple, TypeAlias, get_args
 
 from ...act.conversation import Conversation, tokens_in
 from ...host.clock import day_and_time
-from ...record import trace_of
 from ...record.journal import ids, journal_of
+from ...record.trace import trace_of
 from ...runtime.described import agent_files
 from ...runtime.library import Library
 from ...runtime.session import Session
