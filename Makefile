@@ -55,7 +55,7 @@ fuzz: $(STAMP) ## feed the parsers what nobody would write
 	METIER_FUZZ=10000 $(RUN) -m pytest -n auto tests/properties/test_commands.py tests/properties/test_markers_trusted.py
 
 soak: $(STAMP) ## run the tests, the long ones too
-	METIER_SOAK=1 $(RUN) -m pytest
+	METIER_SOAK=1 METIER_FRESH=1 $(RUN) -m pytest
 
 interop: $(STAMP) ## let other people's MCP clients try the server (needs npm)
 	$(RUN) scripts/interop.py

@@ -12,6 +12,8 @@ from fcntl import ioctl
 from pathlib import Path
 from typing import NamedTuple
 
+from tests.cli import press
+
 METIER = [sys.executable, "-m", "metier.faces.cli.door"]
 FULL = [sys.executable, "-c", "import sys; from metier.faces.cli.app import run; sys.exit(run(sys.argv[1:]))"]
 LONG_AGO = 1_600_000_000
@@ -59,6 +61,9 @@ class Desk:
         return file
 
     def say(self, *words: str, cwd: Path | None = None, program: list[str] = METIER, **env: str) -> Said:
+        if program in (METIER, FULL) and press.takes(self.env | env):
+            code, out, err = press.run(words, cwd or self.project, self.env | env, 60, program is METIER)
+            return Said(code, out.decode("utf-8", "surrogateescape"), err.decode())
         done = subprocess.run(
             [*program, *words],
             cwd=cwd or self.project,
@@ -84,9 +89,7 @@ class Desk:
         """The same at a real terminal of that width."""
         ours, theirs = pty.openpty()
         ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
-        running = subprocess.Popen(
-            [*program, *words], cwd=self.project, env=self.env | env, stdin=theirs, stdout=theirs, stderr=theirs
-        )
+        running = self._begun(program, words, env, theirs)
         os.close(theirs)
         return Said(*_drained(ours, running))
 
@@ -94,12 +97,20 @@ class Desk:
         """The same, with something typed at the terminal."""
         ours, theirs = pty.openpty()
         ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 200, 0, 0))
-        running = subprocess.Popen(
-            [*program, *words], cwd=self.project, env=self.env | env, stdin=theirs, stdout=theirs, stderr=theirs
-        )
+        running = self._begun(program, words, env, theirs)
         os.close(theirs)
         os.write(ours, answer.encode())
         return Said(*_drained(ours, running))
+
+    def _begun(
+        self, program: list[str], words: tuple[str, ...], env: dict[str, str], terminal: int
+    ) -> "subprocess.Popen[bytes] | press.Forked":
+        around = self.env | env
+        if program in (METIER, FULL) and press.takes(around):
+            return press.fork(words, self.project, around, (terminal, terminal, terminal), program is METIER)
+        return subprocess.Popen(
+            [*program, *words], cwd=self.project, env=around, stdin=terminal, stdout=terminal, stderr=terminal
+        )
 
     def neat(self, text: str) -> str:
         """Without what differs from run to run."""
@@ -110,7 +121,7 @@ class Desk:
         time.sleep(0.06)
 
 
-def _drained(ours: int, running: subprocess.Popen[bytes]) -> tuple[int, str]:
+def _drained(ours: int, running: "subprocess.Popen[bytes] | press.Forked") -> tuple[int, str]:
     parts = []
     until = time.monotonic() + 60
     while time.monotonic() < until:
