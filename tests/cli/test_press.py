@@ -18,7 +18,9 @@ def test_a_forked_command_says_what_a_new_one_does(desk, words):
     desk.skill("one")
     desk.skill("broken", "---\nname: [\n---\n")
     desk.say("list")
-    fresh = subprocess.run([*METIER, *words], cwd=desk.project, env=desk.env, capture_output=True, stdin=subprocess.DEVNULL)
+    fresh = subprocess.run(
+        [*METIER, *words], cwd=desk.project, env=desk.env, capture_output=True, stdin=subprocess.DEVNULL
+    )
 
     assert press.run(words, desk.project, desk.env, 60) == (fresh.returncode, fresh.stdout, fresh.stderr)
 
