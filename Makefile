@@ -36,7 +36,7 @@ types: $(STAMP)
 	$(BIN)/mypy
 
 tests: $(STAMP)
-	$(RUN) -m pytest -n $$($(RUN) -c 'import os; print((os.cpu_count() or 1) + 2)')
+	$(RUN) -m pytest --dist worksteal -n $$($(RUN) -c 'import os; print((os.cpu_count() or 1) + 2)')
 
 fix: $(STAMP) ## mend and format what ruff can
 	$(BIN)/ruff check --fix .
