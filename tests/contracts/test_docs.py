@@ -25,7 +25,7 @@ ROOT = Path(__file__).parents[2]
 WORKSPACE = ROOT / "examples" / "workspace"
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
 LINKED = sorted(
-    [*PAGES, ROOT / "AGENTS.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *ROOT.glob("*/README.md")]
+    [*PAGES, ROOT / "AGENTS.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *ROOT.glob("[!.]*/README.md")]
 )
 _place = re.compile(r"<!-- examples: (\w+) -->")
 _fence = re.compile(r"(`{3,})(\w*)$")
