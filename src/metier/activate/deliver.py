@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from hashlib import sha256
-from xml.sax.saxutils import quoteattr
+from html import escape
 
 from ..types.activation import Activation, Message, ToolCall
 from ..types.dialect import Serving
@@ -69,8 +69,8 @@ def context(activation: Activation, resources: Sequence[str] = ()) -> str:
         parts.append(f"Arguments: {activation.call.typed}")
     if files := _files(resources):
         parts.append(files)
-    inside = "\n\n".join(parts)
-    return f"<skill-context name={quoteattr(flat(skill.name))}>\n{inside}\n</skill-context>"
+    name, inside = escape(flat(skill.name)), "\n\n".join(parts)
+    return f'<skill-context name="{name}">\n{inside}\n</skill-context>'
 
 
 def _folder(activation: Activation) -> str:

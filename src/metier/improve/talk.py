@@ -6,8 +6,9 @@ from collections.abc import Callable
 from threading import Event as Flag
 from typing import NamedTuple
 
-from ..act import Conversation, Ports, turn
 from ..act.boxes import Budgeted
+from ..act.conversation import Conversation
+from ..act.loop import Ports, turn
 from ..act.toolset import Toolset
 from ..host.clock import monotonic
 from ..types.activation import Message

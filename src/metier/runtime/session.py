@@ -7,12 +7,12 @@ from dataclasses import dataclass, field, replace
 from threading import Event as Flag
 from typing import TYPE_CHECKING
 
-from ..act import Conversation, Ending, Ports, turn
 from ..act.boxes import Budgeted, Mailbox, Stepped
 from ..act.compact import compacted, needs_compacting
-from ..act.conversation import tokens_in
+from ..act.conversation import Conversation, tokens_in
+from ..act.loop import Ports, turn
 from ..act.restore import Offer, repairs
-from ..act.toolset import failure
+from ..act.toolset import Ending, failure
 from ..host.clock import monotonic
 from ..record.journal import Journal
 from ..types.activation import By, Message
