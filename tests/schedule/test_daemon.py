@@ -32,6 +32,16 @@ def ended(house: House) -> bool:
     return bool(house.states()) and all(state in ENDS for state in house.states())
 
 
+def test_parts_of_a_second_are_known_to_any_sqlite(house):
+    """Where Python is newer than its SQLite, the engine's own tables ask for them."""
+    with house.engine.begin() as connection:
+        run(connection, "CREATE TABLE times (name TEXT, at INTEGER NOT NULL DEFAULT (unixepoch('subsec') * 1000))")
+        run(connection, "INSERT INTO times (name) VALUES ('now')")
+        [found] = rows(connection, "SELECT at FROM times")
+
+    assert abs(found["at"] / 1000 - time.time()) < 60
+
+
 def test_a_schedule_that_is_due_is_fired(house):
     house.add(
         "ping", "* * * * *", at=now().replace(second=0, microsecond=0).replace(year=2020), rules=Rules(catch_up="all")
