@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Protocol
 
 from ..types.errors import HostError
+from .clock import now_ns
 from .state import locked, make_folder
 
 _WAIT_MS = 250
@@ -159,6 +160,12 @@ def make_private(path: str) -> None:
         raise HostError(
             f"{path} can't be used: {error.strerror}", "check permissions, or set METIER_HOME", path
         ) from error
+
+
+def count_finely(connection: sqlite3.Connection) -> None:
+    """Let an SQLite before 3.42 know parts of a second: tables of others take their times from `unixepoch('subsec')`."""
+    if sqlite3.sqlite_version_info < (3, 42):
+        connection.create_function("unixepoch", 1, lambda asked: now_ns() / 1e9 if asked == "subsec" else None)
 
 
 def _opened(path: str, inode: int, schema: str, version: int) -> tuple[Database | None, str]:

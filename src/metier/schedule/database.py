@@ -5,11 +5,9 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
-from sqlite3 import sqlite_version_info
 from typing import TYPE_CHECKING, Any
 
-from ..host.clock import now_ns
-from ..host.database import make_private
+from ..host.database import count_finely, make_private
 from ..host.state import make_folder
 from ..types.errors import BadRequest, HostError, MissingExtra
 from ..types.place import Place
@@ -98,15 +96,9 @@ def _sqlite(place: Place, wait_ms: int) -> Engine:
         for pragma in (f"busy_timeout = {wait_ms}", "journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON"):
             connection.execute(f"PRAGMA {pragma}")
         connection.execute("PRAGMA cache_size = -512")  # for each connection of the pool: a worker's memory stays flat
-        # The engine's tables count in parts of a second by what an SQLite before 3.42 knows only in whole ones.
-        if sqlite_version_info < (3, 42):
-            connection.create_function("unixepoch", 1, _unixepoch)
+        count_finely(connection)
 
     return engine
-
-
-def _unixepoch(asked: str) -> float | None:
-    return now_ns() / 1e9 if asked == "subsec" else None
 
 
 def _migrate(connection: Connection, there: bool, shared: bool) -> None:
