@@ -163,7 +163,7 @@ def make_private(path: str) -> None:
 
 
 def count_finely(connection: sqlite3.Connection) -> None:
-    """Let an SQLite before 3.42 know parts of a second: tables of others take their times from `unixepoch('subsec')`."""
+    """Let an SQLite before 3.42 know parts of a second: the engine's tables ask for `unixepoch('subsec')`."""
     if sqlite3.sqlite_version_info < (3, 42):
         connection.create_function("unixepoch", 1, lambda asked: now_ns() / 1e9 if asked == "subsec" else None)
 
