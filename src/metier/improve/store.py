@@ -9,7 +9,7 @@ from json import dumps, loads
 from typing import Any
 
 from ..host import paths, state
-from ..host.clock import local_stamp, now_ns, random_word, today
+from ..host.clock import today
 from ..types.errors import BadRequest, HostError
 from ..types.proposal import Fault, Gate, Proposal
 
@@ -21,10 +21,6 @@ _LARGEST = 4_000_000
 
 def folder_of(home: str) -> str:
     return f"{home}/proposals"
-
-
-def new_proposal_id() -> str:
-    return f"{local_stamp(now_ns())}-{random_word(3)}"
 
 
 def keep(home: str, proposal: Proposal) -> Proposal:

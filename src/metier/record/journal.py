@@ -10,7 +10,7 @@ from json import loads
 from typing import NamedTuple
 
 from ..host import lines
-from ..host.clock import local_stamp, now_ns, random_word
+from ..host.clock import local_stamp, new_name, now_ns
 from ..types.agent import IMPROVER
 from ..types.errors import BadRequest
 from ..types.event import Event, Started, Wrote
@@ -26,9 +26,8 @@ class Recorded(NamedTuple):
 
 
 def new_id() -> str:
-    """A name for a run: when it began, down to a part of a second, and a word against chance."""
-    now = now_ns()
-    return f"{local_stamp(now)}-{now % 1_000_000_000 * 4096 // 1_000_000_000:03x}{random_word(2)[1:]}"
+    """A name for a run."""
+    return new_name()
 
 
 def folder_of(state: str) -> str:

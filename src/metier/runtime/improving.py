@@ -8,7 +8,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..host import state
-from ..host.clock import today
+from ..host.clock import new_name, today
 from ..improve import accept, fixes, store
 from ..improve.check import Draft
 from ..improve.notice import IMPROVER, notice
@@ -193,7 +193,7 @@ def _settled(library: Library, skill: Skill, work: Work, terms: Terms) -> Propos
     changed = work.draft.changed
     by_rule = not work.draft.modelled
     proposal = Proposal(
-        store.new_proposal_id(), skill.name, skill.directory, skill.origin.path, work.files.digest,
+        new_name(), skill.name, skill.directory, skill.origin.path, work.files.digest,
         {path: work.draft.before[path] for path in changed if path in work.draft.before},
         {path: work.draft.after[path] for path in changed if path in work.draft.before},
         work.faults, "fix" if by_rule else "model", work.what, tuple(gates_of(library, skill, work, terms)), by=work.by,
