@@ -35,7 +35,6 @@ _HEAVY = (
 )  # fmt: skip
 """What commands load of other people's, where it is installed."""
 _RARE = ("metier.adapters.", "metier.faces.acp.", "metier.faces.tui.")
-_ROOT = Path(__file__).parents[2]
 
 
 def takes(env: Mapping[str, str]) -> bool:
