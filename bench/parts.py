@@ -35,7 +35,7 @@ COMPLETE_AT = 1_000
 OTHERS_AT = 100
 
 SCRIPT = Path(sys.executable).parent / "metier"
-METIER = (str(SCRIPT),) if SCRIPT.exists() else (sys.executable, "-m", "metier.faces.cli.door")
+METIER = (str(SCRIPT),) if SCRIPT.exists() else (sys.executable, "-m", "metier.faces.cli.fastlist")
 ROOT = (*METIER, "--root", "{root}")
 LIST = (*ROOT, "list")
 OTHERS = ("status", "catalog", "commands", "roots", "doctor", "validate", "lint", "show {name}", "why {name}")

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from report import Row, at_most
 
-from metier.activate.render import Terms, parts, render
-from metier.dialects import ALL
+from metier.activate.render import RenderOptions, render, split_body
+from metier.dialects import DIALECTS
 from metier.types.activation import Call
 from metier.types.skill import Origin, Skill
 
@@ -67,12 +67,14 @@ def _plain(body: str) -> str:
     return _pattern.sub(put, body)
 
 
-_SKILL = Skill("s", "s", "d", "/skills/s/SKILL.md", (1, 0, 0, 0), Origin("user", 1, "user", "/skills", ALL["umbra"]))
+_SKILL = Skill(
+    "s", "s", "d", "/skills/s/SKILL.md", (1, 0, 0, 0), Origin("user", 1, "user", "/skills", DIALECTS["umbra"])
+)
 
 
 def _rendered(body: str) -> str:
-    parts.cache_clear()
-    return render(_SKILL, body, Call("s", " ".join(_WORDS)), Terms()).text
+    split_body.cache_clear()
+    return render(_SKILL, body, Call("s", " ".join(_WORDS)), RenderOptions()).text
 
 
 def _best(body: str, count: int, repeats: int) -> tuple[float, float]:

@@ -24,20 +24,20 @@ sys.path[:0] = [str(ROOT), str(ROOT / "src")]
 
 from tests.schedule import postgres  # noqa: E402
 
-from metier.schedule import book, copies  # noqa: E402
-from metier.schedule.database import open_engine, rows, run_many  # noqa: E402
+from metier.schedule import pins, store  # noqa: E402
+from metier.schedule.database import fetch_rows, open_engine, run_many  # noqa: E402
 from metier.schedule.worker import home_id  # noqa: E402
 from metier.types.place import Place  # noqa: E402
 from metier.types.schedule import Schedule  # noqa: E402
 
 WORKER = """
 import sys
-from metier.host.daemon import leave
-from metier.host.place import here
-from metier.schedule.worker import Pace, Service
-from metier.types.schedule import Outcome
-service = Service(here("."), lambda schedule, at, run: Outcome(True), sys.argv[1], Pace(concurrency=int(sys.argv[2])))
-leave(service.serve())
+from metier.host.daemon import exit_now
+from metier.host.facts import find_place
+from metier.schedule.worker import WorkerSettings, ScheduleWorker
+from metier.types.schedule import RunOutcome
+service = ScheduleWorker(find_place("."), lambda schedule, at, run: RunOutcome(True), sys.argv[1], WorkerSettings(concurrency=int(sys.argv[2])))
+exit_now(service.serve())
 """
 BARE = """
 import sys, time
@@ -65,7 +65,7 @@ class House:
         folder = self.state / "scheduler" / "nothing-00000000"
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "SKILL.md").write_text("---\nname: nothing-00000000\ndescription: Nothing.\n---\nNothing.\n")
-        one = copies.pin(str(folder))
+        one = pins.pin_folder(str(folder))
         found = []
         for number, at in enumerate(times):
             made = Schedule(
@@ -79,10 +79,10 @@ class House:
                 home_id(self.place),
                 own=False,
             )
-            due = book.ms(at)
-            found.append({"id": made.id, "skill": made.skill, "document": book.document_of(made), "due": due})
+            due = store.epoch_ms(at)
+            found.append({"id": made.id, "skill": made.skill, "document": store.document_of(made), "due": due})
         with self.engine.begin() as connection:
-            book.keep(connection, one)
+            store.store_pin(connection, one)
             run_many(
                 connection,
                 "INSERT INTO metier_schedules (id, skill, document, revision, paused, failures, next_due, next_start, seen, since)"
@@ -105,7 +105,7 @@ class House:
 
     def count(self, where: str) -> int:
         with self.engine.connect() as connection:
-            return int(rows(connection, f"SELECT count(*) AS n FROM metier_firings WHERE {where}")[0]["n"])
+            return int(fetch_rows(connection, f"SELECT count(*) AS n FROM metier_firings WHERE {where}")[0]["n"])
 
     def wait(self, number: int, seconds: float) -> float:
         began = time.monotonic()
@@ -120,7 +120,7 @@ class House:
 
     def lateness(self) -> list[float]:
         with self.engine.connect() as connection:
-            found = rows(connection, "SELECT due, started FROM metier_firings WHERE started IS NOT NULL")
+            found = fetch_rows(connection, "SELECT due, started FROM metier_firings WHERE started IS NOT NULL")
         return sorted((row["started"] - row["due"]) / 1_000 for row in found)
 
     def close(self) -> None:
@@ -189,10 +189,10 @@ def fleet(quick: bool) -> bool:
             made.start(f"w{worker}", 16)
         took = made.wait(number, 7_200)
         with made.engine.connect() as connection:
-            attempts = rows(
+            attempts = fetch_rows(
                 connection, "SELECT max(attempt) AS most, count(*) AS n FROM metier_firings WHERE state = 'finished'"
             )[0]
-            shares = rows(connection, "SELECT owner, count(*) AS n FROM metier_firings GROUP BY owner")
+            shares = fetch_rows(connection, "SELECT owner, count(*) AS n FROM metier_firings GROUP BY owner")
         split = ", ".join(str(row["n"]) for row in shares)
         print(
             f"C  {number} firings over 4 workers on PostgreSQL: {attempts['n']} in {took:.0f} s, {attempts['n'] / took:.0f} a second; most attempts {attempts['most']}; shares {split}"

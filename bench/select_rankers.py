@@ -10,14 +10,14 @@ from pathlib import Path
 from bench.select_data import Record
 
 from metier.catalog import rank as ranking
-from metier.catalog.cards import card
-from metier.catalog.fuse import fused
-from metier.host.database import open_database
-from metier.runtime.dense import Dense
-from metier.runtime.searching import Lexical
-from metier.sources import index, search
-from metier.types.search import Encoder
-from metier.types.words import STOP
+from metier.catalog.cards import make_card
+from metier.catalog.rank import fuse_rankings
+from metier.catalog.tokens import STOP_WORDS
+from metier.host.sqlite import open_database
+from metier.library import search_index
+from metier.library.search import DenseEngine, LexicalEngine
+from metier.sources import index
+from metier.types.catalog import TextEncoder
 
 DEPTH = 200
 Ranker = Callable[[str], Sequence[str]]
@@ -43,7 +43,7 @@ def plain(pool: list[Record], columns: Sequence[str]) -> Ranker:
     base.executemany(f"INSERT INTO words (rowid, {names}) VALUES ({marks})", rows)
 
     def rank(request: str) -> list[str]:
-        words = dict.fromkeys(word for word in re.findall(r"\w+", request.lower()) if word not in STOP)
+        words = dict.fromkeys(word for word in re.findall(r"\w+", request.lower()) if word not in STOP_WORDS)
         asked = " OR ".join(f'"{word}"' for word in words)
         found = base.execute(
             "SELECT rowid FROM words WHERE words MATCH ? ORDER BY bm25(words), rowid LIMIT ?", (asked, DEPTH)
@@ -53,13 +53,13 @@ def plain(pool: list[Record], columns: Sequence[str]) -> Ranker:
     return rank
 
 
-def lexical(pool: list[Record], folder: Path, headings: bool = True) -> Lexical:
+def lexical(pool: list[Record], folder: Path, headings: bool = True) -> LexicalEngine:
     """metier's own engine, over an index made of these skills."""
     path = str(folder / f"{len(pool)}-{headings}.db")
-    database, _ = open_database(path, index.SCHEMA, index.READER)
+    database, _ = open_database(path, index.SCHEMA, index.READER_VERSION)
     assert database is not None
     for at in range(0, len(pool), 500):
-        search.keep(database, [made(one, headings) for one in pool[at : at + 500]])
+        search_index.save_cards(database, [made(one, headings) for one in pool[at : at + 500]])
     database.close()
     return opened(path)
 
@@ -71,30 +71,32 @@ class _Everything(frozenset[str]):
         return True
 
 
-def opened(path: str) -> Lexical:
-    database, _ = open_database(path, index.SCHEMA, index.READER)
+def opened(path: str) -> LexicalEngine:
+    database, _ = open_database(path, index.SCHEMA, index.READER_VERSION)
     assert database is not None
-    total = search.total(database)
-    usual = ranking.usual(search.common(database, total // 100), total)
-    return Lexical(database, _Everything(), total, usual)
+    total = search_index.count_cards(database)
+    usual = ranking.usual_weights(search_index.common_terms(database, total // 100), total)
+    return LexicalEngine(database, _Everything(), total, usual)
 
 
-def made(one: Record, headings: bool = True) -> search.Made:
-    return search.Made(one.id, "", True, card(one.name, one.description, "\n".join(one.headings) if headings else ""))
+def made(one: Record, headings: bool = True) -> search_index.NewCard:
+    return search_index.NewCard(
+        one.id, "", True, make_card(one.name, one.description, "\n".join(one.headings) if headings else "")
+    )
 
 
-def ids_of(engine: Lexical | Dense) -> Ranker:
+def ids_of(engine: LexicalEngine | DenseEngine) -> Ranker:
     return lambda request: [one.path for one in engine.rank(request, DEPTH)]
 
 
-def dense(pool: list[Record], encoder: Encoder) -> Dense:
+def dense(pool: list[Record], encoder: TextEncoder) -> DenseEngine:
     vectors = tuple(encoder.encode(f"{one.name.replace('-', ' ')}: {one.description}") for one in pool)
-    return Dense(encoder, tuple(one.id for one in pool), vectors)
+    return DenseEngine(encoder, tuple(one.id for one in pool), vectors)
 
 
-def both(words: Lexical, meaning: Dense) -> Ranker:
+def both(words: LexicalEngine, meaning: DenseEngine) -> Ranker:
     def rank(request: str) -> list[str]:
         rankings = {"lexical": words.rank(request, DEPTH), "dense": meaning.rank(request, DEPTH)}
-        return [one.path for one in fused(rankings, {"lexical": 2.0})]
+        return [one.path for one in fuse_rankings(rankings, {"lexical": 2.0})]
 
     return rank

@@ -18,10 +18,10 @@ from typing import NamedTuple
 from bench import select_rankers as rankers
 from bench.select_data import Record, Request, padded, requests, skills, stuffed
 
-from metier.catalog.stuffing import is_stuffed
-from metier.runtime.searching import Lexical
-from metier.sources import search
-from metier.types.text import shortened
+from metier.catalog.cards import is_stuffed
+from metier.library import search_index
+from metier.library.search import LexicalEngine
+from metier.types.text import shorten_text
 
 MISSING = 10_000
 BUDGETS = (30_000, 8_000, 4_000)
@@ -69,9 +69,9 @@ def _recall(pool: list[Record], asked: list[Request], folder: Path, with_dense: 
         "metier card": rankers.ids_of(engine),
     }
     if with_dense:
-        from metier.host.encoder import encoder
+        from metier.library.encoder import load_encoder
 
-        meaning = rankers.dense(pool, encoder())
+        meaning = rankers.dense(pool, load_encoder())
         tried["MiniLM int8"] = rankers.ids_of(meaning)
         tried["metier card + MiniLM"] = rankers.both(engine, meaning)
     sizes = {one.id: len(_line(one)) + 1 for one in pool}
@@ -89,7 +89,7 @@ def _recall(pool: list[Record], asked: list[Request], folder: Path, with_dense: 
 
 def _line(one: Record) -> str:
     """One entry of a ranked block."""
-    return f"- {one.name}: {shortened(one.description, 160)}"
+    return f"- {one.name}: {shorten_text(one.description, 160)}"
 
 
 class Placed(NamedTuple):
@@ -184,7 +184,7 @@ def _abstention(pool: list[Record], asked: list[Request], idle: list[Request], f
     ]
 
 
-def _clear(engine: Lexical, one: Request) -> bool:
+def _clear(engine: LexicalEngine, one: Request) -> bool:
     return any(found.clear for found in engine.rank(one.text, 10))
 
 
@@ -219,7 +219,9 @@ def _speed(pool: list[Record], asked: list[Request], folder: Path, quick: bool) 
         engine = rankers.lexical(padded(pool, size), folder)
         built = time.process_time() - began
         base = engine.database
-        update = sorted(_timed(lambda one=one, base=base: search.keep(base, [rankers.made(one)])) for one in pool[:200])
+        update = sorted(
+            _timed(lambda one=one, base=base: search_index.save_cards(base, [rankers.made(one)])) for one in pool[:200]
+        )
         base.close()
         command = [sys.executable, "-m", "bench.selection", "--answer", base.path]
         worst, middle, grown = json.loads(subprocess.run(command, capture_output=True, check=True).stdout)

@@ -7,51 +7,53 @@ from collections.abc import Callable
 import atheris
 
 with atheris.instrument_imports(include=["metier"]):
-    from metier.activate import Forms, marked, parts
-    from metier.activate.command import read as read_command
-    from metier.activate.hazards import check as check_command
-    from metier.activate.lexicon import HOLE, Unreadable, Value
-    from metier.catalog import command_names, match, named
-    from metier.dialects import ALL
-    from metier.parse import events, lines, parse
-    from metier.parse.body import body_of
-    from metier.parse.check import check
-    from metier.parse.json5 import read as read_json5
+    from metier.activate.render import split_body
+    from metier.activate.shell.hazards import check_hazards as check_command
+    from metier.activate.shell.lexer import HOLE, PlaceholderValue, UnreadableCommand
+    from metier.activate.shell.rewrite import read_command
+    from metier.activate.template import PlaceholderForms
+    from metier.catalog import commands
+    from metier.catalog.commands import command_names, name_commands
+    from metier.dialects import DIALECTS
+    from metier.library.trust import find_commands
+    from metier.parse import frontmatter, plain_yaml
+    from metier.parse.check import check_skill_file
+    from metier.parse.fix import mend_text
+    from metier.parse.jsonc import read_json5
     from metier.parse.lint import lint
-    from metier.parse.mend import mend
-    from metier.sources.trusted import commands_in
-    from metier.types.problem import pack, unpack
-    from metier.types.skill import Broken, Found, Origin, Skill
-    from metier.types.text import flat
-    from metier.types.tools import allowed_tools
+    from metier.parse.markers import find_markers
+    from metier.parse.reader import parse, parse_body
+    from metier.types.problem import pack_findings, unpack_findings
+    from metier.types.skill import BrokenSkill, Found, Origin, Skill, allowed_tools
+    from metier.types.text import clean_line
 
 _KEY = (1, 0, 0, 0)
-_ORIGINS = [Origin("user", 1, "root", "/skills", dialect) for dialect in ALL.values()]
+_ORIGINS = [Origin("user", 1, "root", "/skills", dialect) for dialect in DIALECTS.values()]
 _TEXT = ("parse", "check", "mend", "events")
 
 
-def _made(data: bytes, origin: Origin, whole: bool = True) -> Skill | Broken:
-    return parse(Found(origin, "s", "/skills/s/SKILL.md", _KEY, data, whole), ALL)
+def _made(data: bytes, origin: Origin, whole: bool = True) -> Skill | BrokenSkill:
+    return parse(Found(origin, "s", "/skills/s/SKILL.md", _KEY, data, whole), DIALECTS)
 
 
 def _parse(data: bytes) -> None:
     for origin in _ORIGINS:
         made = _made(data, origin, len(data) % 2 == 0)
         codes = [mark.code for mark in made.marks]
-        assert [mark.code for mark in unpack(pack(made.marks))] == codes
-        if isinstance(made, Broken):
+        assert [mark.code for mark in unpack_findings(pack_findings(made.marks))] == codes
+        if isinstance(made, BrokenSkill):
             assert made.marks[-1].fatal, codes
         else:
             assert made.name, codes
             assert not any(mark.fatal for mark in made.marks), codes
-            assert flat(made.description).isprintable() or not made.description.isascii()
+            assert clean_line(made.description).isprintable() or not made.description.isascii()
             str(made.extra.plain()), made.allowed_tools, made.arguments, made.install, made.dispatch
         assert all(one.message for one in made.problems)
-        body_of(data, origin.dialect)
+        parse_body(data, origin.dialect)
 
 
 def _check(data: bytes) -> None:
-    for mark in check(data, "my-skill"):
+    for mark in check_skill_file(data, "my-skill"):
         assert mark.fatal or mark.code == "bom-stripped", mark
 
 
@@ -62,29 +64,29 @@ def _mend(data: bytes) -> None:
         return
     if "\0" in text:
         return
-    mended, what = mend(text, "s")
+    mended, what = mend_text(text, "s")
     assert what or mended == text
-    assert mend(mended, "s") == (mended, ()), what
+    assert mend_text(mended, "s") == (mended, ()), what
     for origin in _ORIGINS:
         if isinstance(_made(data, origin), Skill):
             after = _made(mended.encode(), origin)
             assert isinstance(after, Skill), (origin.dialect.name, what, after.marks)
-    lint(text.replace("\r\n", "\n").replace("\r", "\n"), ALL["standard"])
+    lint(text.replace("\r\n", "\n").replace("\r", "\n"), DIALECTS["standard"])
 
 
 def _events(data: bytes) -> None:
     block = data.decode(errors="ignore").replace("\r", "\n").replace("\0", "")
     read_json5(block)
-    plain = lines.read(block)
+    plain = plain_yaml.read_plain(block)
     try:
-        reading = events.read(block)
-    except events.BadYaml as bad:
-        line, reading = bad.line, events.Reading({}, "bad")
+        reading = frontmatter.read_yaml(block)
+    except frontmatter.BadYaml as bad:
+        line, reading = bad.line, frontmatter.FrontmatterReading({}, "bad")
         if plain is not None or not 0 <= line <= block.count("\n"):
             raise AssertionError((line, bad.reason, plain)) from bad
     if plain is not None:
         assert not reading.twice
-        tree = {key: reading.sources[key] if key in lines.HINT and plain[key] != value else value
+        tree = {key: reading.sources[key] if key in plain_yaml.HINT_KEYS and plain[key] != value else value
                 for key, value in reading.tree.items()}  # fmt: skip
         assert plain == tree
 
@@ -103,14 +105,14 @@ def _tools(data: bytes) -> None:
 def _commands(data: bytes) -> None:
     names, _, line = data.decode(errors="ignore").partition("\n")
     pairs = [(name, name) for name in names.split("|") if name.strip()]
-    for dialect in ALL.values():
+    for dialect in DIALECTS.values():
         rules = dialect.serving.commands
-        commands = command_names(pairs, rules.form, ("help", "exit"))
-        assert len(commands) == len(pairs)
+        table = command_names(pairs, rules.form, ("help", "exit"))
+        assert len(table) == len(pairs)
         if rules.form in ("underscore", "hyphen"):
-            assert len({one.lower() for one in commands}) == len(commands)
-            assert all(0 < len(one) <= 32 and one.isascii() for one in commands), commands
-        found = match(line, named(pairs, rules.form), rules.matching)
+            assert len({one.lower() for one in table}) == len(table)
+            assert all(0 < len(one) <= 32 and one.isascii() for one in table), table
+        found = commands(line, name_commands(pairs, rules.form), rules.matching)
         assert found.name is None or found.name in names.split("|")
         assert found.name is not None or found.arguments == ""
 
@@ -118,19 +120,19 @@ def _commands(data: bytes) -> None:
 def _bodies(data: bytes) -> None:
     """A body in parts is the body; a command with arguments is its own text around references, or is refused."""
     body = data.decode(errors="ignore")
-    known = set(commands_in(body))
-    for dialect in ALL.values():
+    known = set(find_commands(body))
+    for dialect in DIALECTS.values():
         authoring = dialect.authoring
-        found = parts(body, Forms(authoring.arguments, ("name",), authoring.variables), authoring.shell)
+        found = split_body(body, PlaceholderForms(authoring.arguments, ("name",), authoring.variables), authoring.shell)
         assert "".join(one if isinstance(one, str) else one.source for one in found) == body
-        for one in marked(body, authoring.shell) if authoring.shell else ():
+        for one in find_markers(body, authoring.shell) if authoring.shell else ():
             flat_ = _unindented(one.command)
             assert any(flat_ in _unindented(text) for text in known), one
-    value = Value("a b", ("a", "b"))
+    value = PlaceholderValue("a b", ("a", "b"))
     try:
         command = read_command([value if one == HOLE else one for one in body.replace("$1", HOLE)])
         check_command(command, True)
-    except Unreadable:
+    except UnreadableCommand:
         return
     for name in command.env:
         assert f"${{{name}}}" in command.source

@@ -8,10 +8,10 @@ import os
 import tempfile
 from pathlib import Path
 
+from metier.agent.agent import Agent
 from metier.faces.tui.app import ChatApp
-from metier.runtime import open as open_library
-from metier.runtime.agent import Agent
-from metier.testing import Script
+from metier.library.open import open as open_library
+from metier.testing.models import ScriptedModel
 from metier.types.activation import ToolCall
 
 IMAGES = Path(__file__).parent.parent / "docs" / "images"
@@ -36,7 +36,7 @@ def furnish(home: Path) -> None:
 
 
 async def take(name: str, typed: str, lines: list[object], enter: bool) -> None:
-    agent = Agent(open_library("."), Script(lines, "anthropic:a-model"), keep=False)  # type: ignore[arg-type]
+    agent = Agent(open_library("."), ScriptedModel(lines, "anthropic:a-model"), keep=False)  # type: ignore[arg-type]
     app = ChatApp(agent, watch=False)
     async with app.run_test(size=(80, 24)) as pilot:
         await pilot.pause()

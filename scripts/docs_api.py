@@ -9,14 +9,25 @@ from typing import NamedTuple
 from scripts.docs_text import code, page, prose, table
 
 import metier
-from metier.runtime.watching import Change
+from metier.library.watch import Change
 from metier.types import errors
-from metier.types.catalog import LeftOut, Match
-from metier.types.dialect import Authoring, Limits, Serving
-from metier.types.skill import Recipe, Requirements
-from metier.types.verdict import Check, Facts
+from metier.types.catalog import CommandMatch, LeftOut
+from metier.types.dialect import AuthoringRules, LibraryLimits, ServingRules
+from metier.types.skill import InstallRecipe, Requirements
+from metier.types.verdict import Facts, RequirementCheck
 
-REACHED = (Change, Match, LeftOut, Check, Facts, Requirements, Recipe, Limits, Authoring, Serving)
+REACHED = (
+    Change,
+    CommandMatch,
+    LeftOut,
+    RequirementCheck,
+    Facts,
+    Requirements,
+    InstallRecipe,
+    LibraryLimits,
+    AuthoringRules,
+    ServingRules,
+)
 """Types that public names lead to, without being public names themselves."""
 
 

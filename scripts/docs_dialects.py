@@ -5,9 +5,9 @@ from dataclasses import fields as fields_of
 
 from scripts.docs_text import code, codes, page, table
 
-from metier.dialects import ALL
-from metier.dialects.common import FIELDS
-from metier.types.dialect import Authoring, Dialect, Limits, RootSpec, Serving
+from metier.dialects import DIALECTS
+from metier.dialects.common import COMMON_FIELDS
+from metier.types.dialect import AuthoringRules, Dialect, LibraryLimits, RootSpec, ServingRules
 
 _NAME = {
     "kebab": "small letters, digits and single hyphens, at most 64; else a warning",
@@ -58,11 +58,11 @@ def _yes(value: bool) -> str:
     return "yes" if value else "no"
 
 
-def _requires(authoring: Authoring) -> str:
+def _requires(authoring: AuthoringRules) -> str:
     return codes("metadata" if not key else f"metadata.{key}" for key in authoring.requires_at)
 
 
-def _placeholders(authoring: Authoring) -> str:
+def _placeholders(authoring: AuthoringRules) -> str:
     found = authoring.arguments
     if found is None:
         return "none"
@@ -71,7 +71,7 @@ def _placeholders(authoring: Authoring) -> str:
     return ", ".join(forms) + ("; `\\$` is a plain `$`" if found.escape else "")
 
 
-def _markers(authoring: Authoring) -> str:
+def _markers(authoring: AuthoringRules) -> str:
     if authoring.shell is None:
         return "none: plain text"
     return "`` !`…` ``" + (", and blocks that open with ```` ```! ````" if authoring.shell.fenced else "")
@@ -101,26 +101,26 @@ _DELIVERY = {
 }
 
 
-def _failing(authoring: Authoring) -> str:
+def _failing(authoring: AuthoringRules) -> str:
     if authoring.shell is None:
         return "-"
     quiet = f"; status 1 of {codes(sorted(authoring.shell.quiet))} is an answer" if authoring.shell.quiet else ""
     return _FAILURE[authoring.shell.on_failure] + quiet
 
 
-def _unused(authoring: Authoring) -> str:
+def _unused(authoring: AuthoringRules) -> str:
     if not authoring.unused:
         return "are not put after it"
     return _UNUSED[authoring.unused_when].format(f"are put after it as `{authoring.unused}…`,")
 
 
-def _limited(limits: Limits) -> str:
-    own = [f"{one.name} {getattr(limits, one.name):,}" for one in fields_of(Limits)
-           if getattr(limits, one.name) != getattr(Limits(), one.name)]  # fmt: skip
+def _limited(limits: LibraryLimits) -> str:
+    own = [f"{one.name} {getattr(limits, one.name):,}" for one in fields_of(LibraryLimits)
+           if getattr(limits, one.name) != getattr(LibraryLimits(), one.name)]  # fmt: skip
     return ", ".join(own) or "none of its own"
 
 
-AUTHORING: dict[str, tuple[str, Callable[[Authoring], str]]] = {
+AUTHORING: dict[str, tuple[str, Callable[[AuthoringRules], str]]] = {
     "name_rule": ("a name is", lambda one: _NAME[one.name_rule]),
     "name_required": ("without a name", lambda one: "it does not load" if one.name_required else "the folder's name"),
     "identity": ("one skill shadows another by", lambda one: "name" if one.identity == "name" else "folder"),
@@ -163,7 +163,7 @@ AUTHORING: dict[str, tuple[str, Callable[[Authoring], str]]] = {
 """How each answer of `Authoring` is asked and told; an answer that is not here is told as it stands."""
 
 _IMPROVING = {"auto": "without anybody's help", "review": "when a person agrees", "off": "not at all"}
-SERVING: dict[str, tuple[str, Callable[[Serving], str]]] = {
+SERVING: dict[str, tuple[str, Callable[[ServingRules], str]]] = {
     "listing": ("catalog", lambda one: _FORMAT[one.listing.format]),
     "order": ("order of the catalog", lambda one: "by name" if one.listing.alphabetical else "precedence, then path"),
     "paths": ("paths in the catalog", lambda one: "`~` for your home" if one.listing.paths == "home" else "absolute"),
@@ -191,29 +191,29 @@ LATER = {"unused_when", "preface", "fields", "roots"}
 def rows_of(dialect: Dialect) -> dict[str, str]:
     """Question and answer, in order."""
     found = {question: tell(dialect.authoring) for question, tell in AUTHORING.values()}
-    for one in fields_of(Authoring):
+    for one in fields_of(AuthoringRules):
         if one.name not in AUTHORING and one.name not in LATER:
             found[code(one.name)] = code(str(getattr(dialect.authoring, one.name)))
     found |= {question: tell(dialect.serving) for question, tell in SERVING.values()}
-    for one in fields_of(Serving):
+    for one in fields_of(ServingRules):
         if one.name not in SERVING and one.name not in LATER:
             found[code(one.name)] = code(str(getattr(dialect.serving, one.name)))
     return found
 
 
 def answers(name: str) -> str:
-    return table(("", "answer"), rows_of(ALL[name]).items())
+    return table(("", "answer"), rows_of(DIALECTS[name]).items())
 
 
 def fields(name: str) -> str:
-    own = ALL[name].authoring.fields
-    extra = f"Its own: {codes(sorted(own - FIELDS))}." if own - FIELDS else "It has none of its own."
-    return f"Known in every dialect: {codes(sorted(FIELDS))}.\n{extra}\n"
+    own = DIALECTS[name].authoring.fields
+    extra = f"Its own: {codes(sorted(own - COMMON_FIELDS))}." if own - COMMON_FIELDS else "It has none of its own."
+    return f"Known in every dialect: {codes(sorted(COMMON_FIELDS))}.\n{extra}\n"
 
 
 def roots_of(name: str) -> str:
     head = ("", "label", "path", "read as", "searched", "links")
-    return table(head, [_root(number, spec) for number, spec in enumerate(ALL[name].serving.roots, 1)])
+    return table(head, [_root(number, spec) for number, spec in enumerate(DIALECTS[name].serving.roots, 1)])
 
 
 def _root(number: int, spec: RootSpec) -> tuple[str, ...]:
@@ -226,18 +226,18 @@ def _root(number: int, spec: RootSpec) -> tuple[str, ...]:
 
 def differences(_: str) -> str:
     """Only the questions that not all dialects answer alike."""
-    rows = {name: rows_of(dialect) for name, dialect in ALL.items()}
+    rows = {name: rows_of(dialect) for name, dialect in DIALECTS.items()}
     questions = dict.fromkeys(question for found in rows.values() for question in found)
     shown = [
-        (question, *(rows[name][question] for name in ALL))
+        (question, *(rows[name][question] for name in DIALECTS))
         for question in questions
-        if len({rows[name][question] for name in ALL}) > 1
+        if len({rows[name][question] for name in DIALECTS}) > 1
     ]
-    return table(("", *(f"[{name}]({name}.md)" for name in ALL)), shown)
+    return table(("", *(f"[{name}]({name}.md)" for name in DIALECTS)), shown)
 
 
 def roots_page() -> str:
     parts = [ROOTS]
-    for name, dialect in ALL.items():
+    for name, dialect in DIALECTS.items():
         parts += [f"## {name}", f"{dialect.title}: [its page](../dialects/{name}.md).", roots_of(name)]
     return page("Roots", *parts)

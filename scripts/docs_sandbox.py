@@ -4,10 +4,10 @@ from dataclasses import fields
 
 from scripts.docs_text import code, table
 
-from metier.act.committing import WRITES
+from metier.agent.shell_rules import WRITING_COMMANDS
 from metier.host.sandbox import selftest
-from metier.host.sandbox.view import ETC, NETWORK, PRIVATE, PROTECTED, SYSTEM
-from metier.types.running import Limits
+from metier.host.sandbox.profile import ETC, NETWORK, PRIVATE, PROTECTED, SYSTEM
+from metier.types.sandbox import SandboxLimits
 
 _LIMITS = {
     "processes": "processes and threads at once",
@@ -33,8 +33,8 @@ def sandbox(subject: str) -> str:
 
 
 def _checks() -> str:
-    refused = selftest.refusals("", "", 0, 0, 0)
-    allowed = selftest.allowances("", "")
+    refused = selftest.refused_actions("", "", 0, 0, 0)
+    allowed = selftest.allowed_actions("", "")
     return table(("must", "what the trial does"), [("be refused", ", ".join(refused)), ("work", ", ".join(allowed))])
 
 
@@ -59,11 +59,11 @@ def _protected() -> str:
 
 
 def _commits() -> str:
-    return f"{_codes(tuple(f'git {one}' for one in WRITES))}.\n"
+    return f"{_codes(tuple(f'git {one}' for one in WRITING_COMMANDS))}.\n"
 
 
 def _limits() -> str:
-    defaults = {one.name: one.default for one in fields(Limits)}
+    defaults = {one.name: one.default for one in fields(SandboxLimits)}
     assert defaults.keys() == _LIMITS.keys(), "every limit has its words here"
     return table(("limit", "of", "usually"), [(code(name), _LIMITS[name], _amount(defaults[name])) for name in _LIMITS])
 

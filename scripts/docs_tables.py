@@ -6,10 +6,10 @@ from pathlib import Path
 
 from scripts.docs_text import code, page, table
 
-from metier.dialects import ALL, custom
+from metier.dialects import DIALECTS, custom
 from metier.parse import config
-from metier.types.dialect import Limits
-from metier.types.problem import FAMILIES, MEANINGS
+from metier.types.dialect import LibraryLimits
+from metier.types.problem import CODE_FAMILIES, CODE_MEANINGS
 
 SOURCE = Path(__file__).parent.parent / "src" / "metier"
 
@@ -41,7 +41,7 @@ Where both speak of one thing, the project's counts. A key that is not in these 
 
 def problems() -> str:
     parts = [PROBLEMS]
-    for family, members in FAMILIES.items():
+    for family, members in CODE_FAMILIES.items():
         parts += [f"## {family.capitalize()}", _FAMILIES[family]]
         rows = [(code(one), *_meaning(one)) for one in members]
         parts.append(table(("code", "severity", "message", "hint"), rows))
@@ -49,7 +49,7 @@ def problems() -> str:
 
 
 def _meaning(one: str) -> tuple[str, str, str]:
-    found = MEANINGS[one]  # type: ignore[index]
+    found = CODE_MEANINGS[one]  # type: ignore[index]
     return found.severity, found.message, found.hint
 
 
@@ -192,15 +192,15 @@ def configuration() -> str:
         "Configuration",
         CONFIGURATION,
         "## The top",
-        _keys("", config.TOP, _TOP),
+        _keys("", config.TOP_LEVEL_KEYS, _TOP),
         "## roots",
         '`roots = ["~/more", { path = "/srv/skills", dialect = "claude", label = "team" }]`',
-        _keys("", config._ROOT, _ROOT),
+        _keys("", config._ROOT_KEYS, _ROOT),
         "## skills",
-        _keys("skills.", config._SKILLS, _SKILLS),
+        _keys("skills.", config._SKILLS_KEYS, _SKILLS),
         "### skills.entries.KEY",
         "`KEY` is the name of the skill's folder, or its own `skillKey`. `skills.KEY` is short for the same table.",
-        _keys("", config._ENTRY, _ENTRY),
+        _keys("", config._ENTRY_KEYS, _ENTRY),
         "### skills.entries.KEY.permissions",
         "Where a key is given here, it counts in place of what the skill's own `metadata.metier.permissions` asks for.",
         _keys("", tuple(config._PERMISSIONS), _PERMISSIONS),
@@ -210,26 +210,26 @@ def configuration() -> str:
         "## improve",
         "Only your own configuration is asked. [Improvement and its gates](../concepts/improvement.md) says what holds"
         " in each.",
-        _keys("improve.", config.IMPROVE, _IMPROVE),
+        _keys("improve.", config.IMPROVE_KEYS, _IMPROVE),
         "## models.NAME",
         "Only your own configuration is asked. A model is then called by this name: `metier run --model NAME`.",
-        _keys("", config.MODEL, _MODEL),
+        _keys("", config.MODEL_KEYS, _MODEL),
         "## agent",
         "Only your own configuration is asked.",
-        _keys("agent.", config.AGENT, _AGENT_RULES),
+        _keys("agent.", config.AGENT_KEYS, _AGENT_RULES),
         "## mcp.NAME",
         "Only your own configuration is asked. Its tools are called `mcp__NAME__…`.",
-        _keys("", config.SERVER, _SERVER),
+        _keys("", config.SERVER_KEYS, _SERVER),
         "## record",
         "Only your own configuration is asked. Older journals go when the next run begins.",
-        _keys("record.", config.RECORD, _RECORD),
+        _keys("record.", config.RECORD_KEYS, _RECORD),
         "## limits",
         _limits(),
         "## catalog",
         "[The catalog and its limits](../concepts/catalog.md) says what these do.",
-        _keys("catalog.", config.CATALOG, _CATALOG),
+        _keys("catalog.", config.CATALOG_KEYS, _CATALOG),
         "## search",
-        _keys("search.", config.SEARCH, _SEARCH),
+        _keys("search.", config.SEARCH_KEYS, _SEARCH),
         "## agents.NAME",
         _keys("", ("skills",), _AGENT),
         "## dialects.NAME",
@@ -250,11 +250,14 @@ def _keys(prefix: str, known: tuple[str, ...], words: dict[str, str], head: str 
 
 
 def _limits() -> str:
-    _keys("", config.LIMITS, _LIMITS)
-    plain, special = Limits(), {name: one.serving.limits for name, one in ALL.items() if one.serving.limits != Limits()}
+    _keys("", config.LIMIT_KEYS, _LIMITS)
+    plain, special = (
+        LibraryLimits(),
+        {name: one.serving.limits for name, one in DIALECTS.items() if one.serving.limits != LibraryLimits()},
+    )
     head = ("key", "at most this many", "default", *(f"in {name}" for name in special))
     rows = []
-    for one in fields_of(Limits):
+    for one in fields_of(LibraryLimits):
         numbers = [getattr(limits, one.name) for limits in (plain, *special.values())]
         rows.append((code(f"limits.{one.name}"), _LIMITS[one.name], *(_number(number) for number in numbers)))
     return table(head, rows)

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-STAGES = ("sources", "parse", "resolve", "catalog", "activate", "act", "record", "improve")
+STAGES = ("sources", "parse", "resolve", "catalog", "activate", "agent", "record", "improve")
 PACKAGE = Path(__file__).parent.parent / "src" / "metier"
 
 

@@ -15,8 +15,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from metier.host.process import run
-from metier.types.running import Program, Ran
+from metier.host.process import run_program
+from metier.types.sandbox import ProcessResult, ProgramSpec
 
 ROOT = Path(__file__).parents[1]
 LIST = ROOT / "tests" / "defences.toml"
@@ -137,13 +137,13 @@ def _copied(folder: Path) -> Path:
     return copy
 
 
-def _tested(copy: Path, tests: Sequence[str]) -> Ran:
+def _tested(copy: Path, tests: Sequence[str]) -> ProcessResult:
     """Run some tests of the copy; whatever they leave running ends with them."""
     argv = (str(copy / ".venv/bin/python"), "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *tests)
     env = {**os.environ, "TMPDIR": str(copy.parent / "t"), "PYTHONDONTWRITEBYTECODE": "1"}
     for name in ("VIRTUAL_ENV", "PYTHONPATH"):
         env.pop(name, None)
-    return run(Program(argv, str(copy), env, _SECONDS if len(tests) < 20 else 1800, 8000, merged=True))
+    return run_program(ProgramSpec(argv, str(copy), env, _SECONDS if len(tests) < 20 else 1800, 8000, merged=True))
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ from langchain_core.language_models.fake_chat_models import FakeMessagesListChat
 from langchain_core.messages import AIMessage, HumanMessage
 
 import metier
-from metier.adapters.langchain import Skills
+from metier.adapters.langchain import SkillsMiddleware
 
 
 class Fake(FakeMessagesListChatModel):
@@ -20,7 +20,7 @@ class Fake(FakeMessagesListChatModel):
 call = {"name": "skill_use", "args": {"skill_name": "release-notes"}, "id": "1"}
 model = Fake(responses=[AIMessage("", tool_calls=[call]), AIMessage("I have read the instructions.")])
 
-agent = create_agent(model, middleware=[Skills(metier.open("."))])  # "anthropic:claude-sonnet-4-5", say
+agent = create_agent(model, middleware=[SkillsMiddleware(metier.open("."))])  # "anthropic:claude-sonnet-4-5", say
 
 messages = agent.invoke({"messages": [HumanMessage("Write the release notes.")]})["messages"]
 print(messages[-1].content)

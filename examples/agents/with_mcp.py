@@ -6,7 +6,7 @@ import anyio
 from mcp import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 
-server = StdioServerParameters(command=sys.executable, args=["-m", "metier.faces.cli.door", "mcp"])
+server = StdioServerParameters(command=sys.executable, args=["-m", "metier.faces.cli.fastlist", "mcp"])
 
 
 async def main() -> None:

@@ -4,12 +4,12 @@ from agents import Agent, RunConfig, Runner
 from agents.testing import ScriptedModel, assistant_message, function_call
 
 import metier
-from metier.adapters.openai_agents import Skills
+from metier.adapters.openai_agents import AgentSkills
 
 call = function_call("skill_use", '{"skill_name": "release-notes"}', call_id="1")
 model = ScriptedModel([[call], [assistant_message("I have read the instructions.")]])
 
-skills = Skills(metier.open("."))
+skills = AgentSkills(metier.open("."))
 agent = Agent(
     name="Clerk",
     model=model,  # "gpt-5", say

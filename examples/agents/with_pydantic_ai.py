@@ -4,7 +4,7 @@ from pydantic_ai import Agent, ModelMessage, ModelResponse, TextPart, ToolCallPa
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 
 import metier
-from metier.adapters.pydantic_ai import Skills
+from metier.adapters.pydantic_ai import SkillsToolset
 
 
 def fake(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
@@ -14,7 +14,7 @@ def fake(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
     return ModelResponse([TextPart("I have read the instructions.")])
 
 
-agent = Agent(FunctionModel(fake), toolsets=[Skills(metier.open("."))])  # "anthropic:claude-sonnet-4-5", say
+agent = Agent(FunctionModel(fake), toolsets=[SkillsToolset(metier.open("."))])  # "anthropic:claude-sonnet-4-5", say
 
 result = agent.run_sync("Write the release notes.")
 print(result.output)

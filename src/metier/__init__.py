@@ -14,21 +14,22 @@ __version__ = "0.1.0"
 
 TYPE_CHECKING = False  # the real one lives in `typing`, which takes longer to import than a skill to find
 if TYPE_CHECKING:
-    from .act.permission import Permission as Permission
+    from .agent.agent import Agent as Agent
+    from .agent.permissions import Permission as Permission
+    from .agent.session import Session as Session
+    from .library.library import Library as Library
+    from .library.open import open as open
+    from .library.snapshot import Snapshot as Snapshot
+    from .library.watch import Change as Change
     from .record.trace import Trace as Trace
-    from .runtime import Library as Library
-    from .runtime import Snapshot as Snapshot
-    from .runtime import open as open
-    from .runtime.agent import Agent as Agent
-    from .runtime.session import Session as Session
-    from .runtime.watching import Change as Change
-    from .types.agent import Bounds as Bounds
+    from .types.agent import TurnBounds as TurnBounds
     from .types.catalog import Catalog as Catalog
-    from .types.catalog import Command as Command
-    from .types.catalog import Entry as Entry
-    from .types.catalog import Habits as Habits
+    from .types.catalog import CatalogEntry as CatalogEntry
+    from .types.catalog import CommandMatch as CommandMatch
     from .types.catalog import LeftOut as LeftOut
-    from .types.catalog import Match as Match
+    from .types.catalog import SearchHit as SearchHit
+    from .types.catalog import SlashCommand as SlashCommand
+    from .types.catalog import UsageHabits as UsageHabits
     from .types.dialect import Dialect as Dialect
     from .types.errors import BadRequest as BadRequest
     from .types.errors import Changed as Changed
@@ -49,56 +50,55 @@ if TYPE_CHECKING:
     from .types.event import Used as Used
     from .types.event import Wrote as Wrote
     from .types.problem import Problem as Problem
-    from .types.search import Hit as Hit
-    from .types.skill import Body as Body
-    from .types.skill import Broken as Broken
+    from .types.skill import BrokenSkill as BrokenSkill
     from .types.skill import Origin as Origin
     from .types.skill import Skill as Skill
-    from .types.verdict import Check as Check
+    from .types.skill import SkillBody as SkillBody
+    from .types.verdict import RequirementCheck as RequirementCheck
     from .types.verdict import Verdict as Verdict
 
 _HOMES = {
-    "Agent": "runtime.agent",
-    "Session": "runtime.session",
-    "Bounds": "types.agent",
-    "Permission": "act.permission",
-    "Activated": "types.event",
-    "Wrote": "types.event",
-    "Replied": "types.event",
-    "Asked": "types.event",
-    "Used": "types.event",
-    "Ended": "types.event",
+    "Agent": "agent.agent",
+    "Permission": "agent.permissions",
+    "Session": "agent.session",
+    "Library": "library.library",
+    "open": "library.open",
+    "Snapshot": "library.snapshot",
+    "Change": "library.watch",
     "Trace": "record.trace",
-    "NoModel": "types.errors",
-    "ModelError": "types.errors",
-    "Unloadable": "types.errors",
-    "UnknownSkill": "types.errors",
-    "SkillError": "types.errors",
-    "Refused": "types.errors",
-    "OutsideSkill": "types.errors",
-    "MissingExtra": "types.errors",
-    "HostError": "types.errors",
-    "Changed": "types.errors",
-    "BadRequest": "types.errors",
-    "Change": "runtime.watching",
-    "Match": "types.catalog",
-    "LeftOut": "types.catalog",
-    "Habits": "types.catalog",
-    "Hit": "types.search",
-    "Check": "types.verdict",
-    "open": "runtime",
-    "Library": "runtime",
-    "Snapshot": "runtime",
+    "TurnBounds": "types.agent",
     "Catalog": "types.catalog",
-    "Command": "types.catalog",
-    "Entry": "types.catalog",
+    "CatalogEntry": "types.catalog",
+    "CommandMatch": "types.catalog",
+    "LeftOut": "types.catalog",
+    "SearchHit": "types.catalog",
+    "SlashCommand": "types.catalog",
+    "UsageHabits": "types.catalog",
     "Dialect": "types.dialect",
+    "BadRequest": "types.errors",
+    "Changed": "types.errors",
+    "HostError": "types.errors",
     "MetierError": "types.errors",
+    "MissingExtra": "types.errors",
+    "ModelError": "types.errors",
+    "NoModel": "types.errors",
+    "OutsideSkill": "types.errors",
+    "Refused": "types.errors",
+    "SkillError": "types.errors",
+    "UnknownSkill": "types.errors",
+    "Unloadable": "types.errors",
+    "Activated": "types.event",
+    "Asked": "types.event",
+    "Ended": "types.event",
+    "Replied": "types.event",
+    "Used": "types.event",
+    "Wrote": "types.event",
     "Problem": "types.problem",
-    "Body": "types.skill",
-    "Broken": "types.skill",
+    "BrokenSkill": "types.skill",
     "Origin": "types.skill",
     "Skill": "types.skill",
+    "SkillBody": "types.skill",
+    "RequirementCheck": "types.verdict",
     "Verdict": "types.verdict",
 }
 __all__ = sorted(_HOMES)

@@ -7,39 +7,38 @@ from typing import get_args
 
 import pytest
 from tests.activate.shelling import activated
-from tests.making import skill
+from tests.builders import skill
 
-from metier.activate import already_there, deliver, dispatch, tool_pair
-from metier.activate.deliver import MOST_RESOURCES
-from metier.dialects import ALL
+from metier.activate.deliver import MAX_RESOURCES, already_active_note, deliver, dispatch_call, tool_pair
+from metier.dialects import DIALECTS
 from metier.types.activation import Call, Message
-from metier.types.dialect import Delivery
-from metier.types.skill import Dispatch
+from metier.types.dialect import DeliveryMode
+from metier.types.skill import ToolDispatch
 
 BODY = "# Deploy\n\nTo $1 & <there>.\n\n\u202eHidden $ARGUMENTS"
 
 
-def serving(delivery: Delivery):
-    return replace(ALL["standard"].serving, delivery=delivery)
+def serving(delivery: DeliveryMode):
+    return replace(DIALECTS["standard"].serving, delivery=delivery)
 
 
 def test_every_delivery_that_carries_the_body_carries_the_same_bytes():
     activation = activated(BODY, "staging now")
-    for delivery in get_args(Delivery):
+    for delivery in get_args(DeliveryMode):
         text = "\n".join(message.text for message in deliver(activation, serving(delivery), ["scripts/x.sh"]))
         assert (activation.text in text) is (delivery != "model-reads"), delivery
 
 
-@pytest.mark.parametrize("dialect", sorted(ALL))
+@pytest.mark.parametrize("dialect", sorted(DIALECTS))
 def test_every_dialect_delivers_the_rendered_body_or_sends_the_model_to_read_it(dialect: str):
     activation = activated("Body text.", "arg", dialect)
-    [*_, last] = deliver(activation, ALL[dialect].serving)
+    [*_, last] = deliver(activation, DIALECTS[dialect].serving)
     assert (activation.text in last.text) is (dialect != "openclaw")
 
 
 def test_the_messages_are_those_of_the_pages():
     def said(dialect: str, arguments: str) -> str:
-        return deliver(activated("Body.", arguments, dialect), ALL[dialect].serving)[0].text
+        return deliver(activated("Body.", arguments, dialect), DIALECTS[dialect].serving)[0].text
 
     assert said("umbra", "a b") == "The user ran: /s a b\nExecute the following skill instructions now:\n\nBody."
     assert said("umbra", "") == "The user ran: /s\nExecute the following skill instructions now:\n\nBody."
@@ -52,7 +51,7 @@ def test_a_tool_call_is_the_same_history_whoever_asked():
     histories = []
     for by in ("user", "model", "schedule"):
         activation = activated("Body of it.", "", "agenvoy", by=by)
-        histories.append(deliver(activation, ALL["agenvoy"].serving))
+        histories.append(deliver(activation, DIALECTS["agenvoy"].serving))
     assert histories[0] == histories[1] == histories[2]
     call, result = histories[0]
     assert call.call is not None
@@ -69,7 +68,7 @@ def test_calls_that_differ_have_different_numbers():
 
 
 def test_where_files_lie_is_told_with_a_capped_and_sorted_list():
-    files = [f"scripts/{number:03}.sh" for number in range(MOST_RESOURCES + 7)] + ["references/b.md", "references/a.md"]
+    files = [f"scripts/{number:03}.sh" for number in range(MAX_RESOURCES + 7)] + ["references/b.md", "references/a.md"]
     [message] = deliver(activated("Body."), serving("skill-context"), list(reversed(files)))
 
     assert "Skill directory: /skills/s\nRelative paths" in message.text
@@ -87,28 +86,30 @@ def test_a_file_name_cannot_leave_its_line():
 def test_the_same_activation_again_is_a_short_note_while_its_body_can_be_seen():
     activation = activated("Body $1.", "a")
     seen = deliver(activation, serving("skill-context"))
-    note = already_there(activation.skill.name, activation.text, seen)
+    note = already_active_note(activation.skill.name, activation.text, seen)
 
     assert "already active" in note
     assert "Body" not in note
-    assert already_there(activation.skill.name, activated("Body $1.", "b").text, seen) == ""
-    assert already_there(activation.skill.name, "Other.", seen) == ""
-    assert already_there(activation.skill.name, activation.text, ()) == ""
+    assert already_active_note(activation.skill.name, activated("Body $1.", "b").text, seen) == ""
+    assert already_active_note(activation.skill.name, "Other.", seen) == ""
+    assert already_active_note(activation.skill.name, activation.text, ()) == ""
     compacted = [replace(message, text=message.text[:20]) for message in seen]
-    assert already_there(activation.skill.name, activation.text, compacted) == ""
+    assert already_active_note(activation.skill.name, activation.text, compacted) == ""
 
 
 def test_a_person_who_quotes_a_body_does_not_make_it_active():
     activation = activated("Body.")
-    assert already_there(activation.skill.name, activation.text, [Message("user", "What does `Body.` mean?")]) == ""
+    assert (
+        already_active_note(activation.skill.name, activation.text, [Message("user", "What does `Body.` mean?")]) == ""
+    )
 
 
 def test_a_command_may_go_straight_to_a_tool():
     made = skill("deploy", extra={"command-dispatch": "tool", "command-tool": "shell"})
-    assert made.dispatch == Dispatch("shell")
-    found = dispatch(made, Call("/deploy", "  staging now "))
+    assert made.dispatch == ToolDispatch("shell")
+    found = dispatch_call(made, Call("/deploy", "  staging now "))
 
     assert found is not None
     assert found.name == "shell"
     assert found.arguments == {"command": "staging now", "commandName": "deploy", "skillName": "deploy"}
-    assert dispatch(skill("plain"), Call("plain")) is None
+    assert dispatch_call(skill("plain"), Call("plain")) is None

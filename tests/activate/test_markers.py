@@ -7,19 +7,21 @@ from collections.abc import Callable
 
 import pytest
 
-from metier.activate import Forms, marked, parts
-from metier.dialects import ALL
-from metier.types.dialect import Shell
+from metier.activate.render import split_body
+from metier.activate.template import PlaceholderForms
+from metier.dialects import DIALECTS
+from metier.parse.markers import find_markers
+from metier.types.dialect import ShellRules
 
 
-def shell(dialect: str) -> Shell:
-    found = ALL[dialect].authoring.shell
+def shell(dialect: str) -> ShellRules:
+    found = DIALECTS[dialect].authoring.shell
     assert found is not None
     return found
 
 
 def commands(body: str, dialect: str = "umbra") -> list[str]:
-    return [one.command.strip() for one in marked(body, shell(dialect))]
+    return [one.command.strip() for one in find_markers(body, shell(dialect))]
 
 
 RUNS = [
@@ -108,13 +110,13 @@ def test_agent_md_finds_a_command_anywhere_and_has_no_blocks():
 
 @pytest.mark.parametrize("dialect", ["multica", "agenvoy", "openclaw"])
 def test_a_dialect_without_commands_has_none(dialect: str):
-    assert ALL[dialect].authoring.shell is None
+    assert DIALECTS[dialect].authoring.shell is None
 
 
 @pytest.mark.parametrize("body", [*(body for body, _ in RUNS), *SHOWN])
 def test_the_parts_of_a_body_are_the_body(body: str):
     for dialect in ("umbra", "agentmd", "claude", "standard"):
-        found = parts(body, Forms(), shell(dialect))
+        found = split_body(body, PlaceholderForms(), shell(dialect))
         assert "".join(one if isinstance(one, str) else one.source for one in found) == body
 
 
@@ -135,11 +137,11 @@ def cost(work: Callable[[], object]) -> float:
 @pytest.mark.parametrize("dialect", ["umbra", "agentmd"])
 @pytest.mark.parametrize("opener", OPENERS)
 def test_a_body_of_nothing_but_openers_costs_what_its_length_does(opener: str, dialect: str):
-    forms = Forms(ALL[dialect].authoring.arguments, ("name",), ("SKILL_DIR",))
+    forms = PlaceholderForms(DIALECTS[dialect].authoring.arguments, ("name",), ("SKILL_DIR",))
 
     def work(length: int) -> Callable[[], object]:
         body = (opener * (length // len(opener) + 1))[:length] + " !`x`"
-        return lambda: parts.__wrapped__(body, forms, shell(dialect))
+        return lambda: split_body.__wrapped__(body, forms, shell(dialect))
 
     small, large = cost(work(50_000)), cost(work(200_000))
     assert large < 10 * small + 0.02

@@ -6,21 +6,21 @@ from itertools import count
 
 import pytest
 from tests.activate.shelling import Runner, activated, block, refusal
-from tests.making import origin, skill
+from tests.builders import origin, skill
 
-from metier.activate import CommandFailed, Terms, render
+from metier.activate.render import CommandFailed, RenderOptions, render
 from metier.types.activation import Call
-from metier.types.dialect import Shell
-from metier.types.running import Ran
+from metier.types.dialect import ShellRules
+from metier.types.sandbox import ProcessResult
 
 
 class Said:
     """Answers every command with the same ending."""
 
-    def __init__(self, ran: Ran) -> None:
+    def __init__(self, ran: ProcessResult) -> None:
         self.ran, self.sources = ran, list[str]()
 
-    def __call__(self, source: str, env: dict[str, str], shell: Shell, seconds: float) -> Ran:
+    def __call__(self, source: str, env: dict[str, str], shell: ShellRules, seconds: float) -> ProcessResult:
         self.sources.append(source)
         return self.ran
 
@@ -28,26 +28,28 @@ class Said:
 @pytest.mark.parametrize(
     ("dialect", "ran", "text"),
     [
-        ("umbra", Ran(0, " out \n\n", "err"), " out"),
-        ("agentmd", Ran(0, " out \n", "err"), "out"),
-        ("standard", Ran(0, "out\n"), "out"),
-        ("umbra", Ran(2, "out", "bad\n"), "[shell error: exit 2: x\nbad]"),
-        ("umbra", Ran(-9, "", ""), "[shell error: ended by signal 9: x]"),
-        ("agentmd", Ran(2, "out", "bad\n"), "out\n[stderr: bad]"),
-        ("agentmd", Ran(2, "out"), "out"),
-        ("umbra", Ran(0, ""), ""),
-        ("umbra", Ran(None, "", note="there is no sandbox here"), "[shell error: there is no sandbox here]"),
-        ("agentmd", Ran(None, "", timed_out=True), "[command timed out: x]"),
-        ("umbra", Ran(None, "", timed_out=True), "[shell error: timed out: x]"),
-        ("umbra", Ran(0, "a\x1b[31mb\x07\x00\u202ec"), "abc"),
+        ("umbra", ProcessResult(0, " out \n\n", "err"), " out"),
+        ("agentmd", ProcessResult(0, " out \n", "err"), "out"),
+        ("standard", ProcessResult(0, "out\n"), "out"),
+        ("umbra", ProcessResult(2, "out", "bad\n"), "[shell error: exit 2: x\nbad]"),
+        ("umbra", ProcessResult(-9, "", ""), "[shell error: ended by signal 9: x]"),
+        ("agentmd", ProcessResult(2, "out", "bad\n"), "out\n[stderr: bad]"),
+        ("agentmd", ProcessResult(2, "out"), "out"),
+        ("umbra", ProcessResult(0, ""), ""),
+        ("umbra", ProcessResult(None, "", note="there is no sandbox here"), "[shell error: there is no sandbox here]"),
+        ("agentmd", ProcessResult(None, "", timed_out=True), "[command timed out: x]"),
+        ("umbra", ProcessResult(None, "", timed_out=True), "[shell error: timed out: x]"),
+        ("umbra", ProcessResult(0, "a\x1b[31mb\x07\x00\u202ec"), "abc"),
     ],
 )
-def test_a_command_is_replaced_by_what_it_says_in_the_dialects_own_form(dialect: str, ran: Ran, text: str):
+def test_a_command_is_replaced_by_what_it_says_in_the_dialects_own_form(dialect: str, ran: ProcessResult, text: str):
     assert activated("!`x`", "", dialect, Said(ran)).text == text
 
 
-@pytest.mark.parametrize("ran", [Ran(2, "out", "bad"), Ran(None, "", timed_out=True), Ran(None, "", note="no")])
-def test_in_claude_code_a_command_that_fails_ends_the_activation(ran: Ran):
+@pytest.mark.parametrize(
+    "ran", [ProcessResult(2, "out", "bad"), ProcessResult(None, "", timed_out=True), ProcessResult(None, "", note="no")]
+)
+def test_in_claude_code_a_command_that_fails_ends_the_activation(ran: ProcessResult):
     with pytest.raises(CommandFailed) as failed:
         activated("!`x`", "", "claude", Said(ran))
     assert "x" in failed.value.hint
@@ -57,13 +59,13 @@ def test_in_claude_code_a_command_that_fails_ends_the_activation(ran: Ran):
     "command", ["grep x f", "git diff --quiet", "test -f x", "[ -f x ]", "cd a && grep x f", "find . -x"]
 )
 def test_in_claude_code_exit_status_1_of_a_search_is_an_answer(command: str):
-    assert activated(f"!`{command}`", "", "claude", Said(Ran(1, ""))).text == ""
+    assert activated(f"!`{command}`", "", "claude", Said(ProcessResult(1, ""))).text == ""
 
 
 @pytest.mark.parametrize("command", ["make", "grep x f; make", "grep x f | make", "git log"])
 def test_in_claude_code_exit_status_1_of_anything_else_is_a_failure(command: str):
     with pytest.raises(CommandFailed):
-        activated(f"!`{command}`", "", "claude", Said(Ran(1, "")))
+        activated(f"!`{command}`", "", "claude", Said(ProcessResult(1, "")))
 
 
 @pytest.mark.parametrize("off", ["untrusted", "off"])
@@ -78,7 +80,7 @@ def test_where_commands_may_not_run_a_note_stands_for_each_and_nothing_is_starte
 
 
 def test_metadata_and_what_was_filled_in_are_never_read_again():
-    said = Said(Ran(0, "!`y` $1 ${CLAUDE_SKILL_DIR} ```!\ny\n```"))
+    said = Said(ProcessResult(0, "!`y` $1 ${CLAUDE_SKILL_DIR} ```!\ny\n```"))
     found = activated("$0 !`x`", ("!`z` $1", "two"), "claude", said)
 
     assert said.sources == ["x"]
@@ -87,9 +89,9 @@ def test_metadata_and_what_was_filled_in_are_never_read_again():
 
 def test_all_commands_of_a_body_share_a_budget():
     clock = count(0, 9.0)
-    said = Said(Ran(0, "ok"))
+    said = Said(ProcessResult(0, "ok"))
     made = skill("s", at=origin("umbra"))
-    terms = Terms(run=said, clock=lambda: float(next(clock)))
+    terms = RenderOptions(run=said, clock=lambda: float(next(clock)))
 
     text = render(made, " !`a` !`b` !`c` !`d`", Call("s"), terms).text
     over = "[shell error: the time for all commands of this skill is used up]"
@@ -98,7 +100,9 @@ def test_all_commands_of_a_body_share_a_budget():
 
 @pytest.mark.parametrize("dialect", ["umbra", "agentmd"])
 def test_what_a_failing_command_complains_of_is_no_order_to_a_terminal(dialect: str):
-    text = activated("!`x`", "", dialect, Said(Ran(2, "out\x1b[2J", "bad\x1b]52;c;eA==\x07 thing\u202e"))).text
+    text = activated(
+        "!`x`", "", dialect, Said(ProcessResult(2, "out\x1b[2J", "bad\x1b]52;c;eA==\x07 thing\u202e"))
+    ).text
     assert "bad thing" in text or "out" in text
     assert not {"\x1b", "\x07", "\u202e"} & set(text)
 
@@ -209,7 +213,7 @@ def test_a_script_of_the_skills_is_written_with_the_skills_folder(command: str):
             made,
             f"!`{command}`",
             Call("s", "main", "user", cwd or made.directory),
-            Terms(runner, has=lambda path: path == has),
+            RenderOptions(runner, has=lambda path: path == has),
         )
         return "".join(source for source, _ in runner.runs)
 

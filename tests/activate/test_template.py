@@ -6,15 +6,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from metier.activate import Forms, Given, fill, pieces, split
-from metier.dialects import ALL
+from metier.activate.template import PlaceholderForms, TemplateValues, fill_pieces, split_arguments, split_pieces
+from metier.dialects import DIALECTS
 
 
 def filled(
     dialect: str, body: str, arguments: str | tuple[str, ...], names: tuple[str, ...] = (), **variables: str
 ) -> str:
-    reads = ALL[dialect].authoring.arguments
-    return fill(pieces(body, Forms(reads, names, tuple(variables))), reads, Given(arguments, names, variables))
+    reads = DIALECTS[dialect].authoring.arguments
+    return fill_pieces(
+        split_pieces(body, PlaceholderForms(reads, names, tuple(variables))),
+        reads,
+        TemplateValues(arguments, names, variables),
+    )
 
 
 def test_the_first_word_is_one_in_umbra_and_nought_elsewhere():
@@ -53,19 +57,21 @@ def test_a_dialect_without_placeholders_changes_nothing(dialect: str):
 
 
 @settings(max_examples=200, derandomize=True, deadline=None)
-@given(st.sampled_from(sorted(ALL)), st.text(max_size=60), st.text(max_size=40))
+@given(st.sampled_from(sorted(DIALECTS)), st.text(max_size=60), st.text(max_size=40))
 def test_nothing_that_was_filled_in_is_read_again(dialect: str, body: str, arguments: str):
-    reads = ALL[dialect].authoring.arguments
-    found = pieces(body, Forms(reads))
+    reads = DIALECTS[dialect].authoring.arguments
+    found = split_pieces(body, PlaceholderForms(reads))
     kept = "".join(piece for piece in found if isinstance(piece, str))
 
-    assert fill(found, reads, Given(())).count("\x00") == kept.count("\x00")
-    assert "".join(fill([piece], reads, Given(arguments)) for piece in found) == fill(found, reads, Given(arguments))
+    assert fill_pieces(found, reads, TemplateValues(())).count("\x00") == kept.count("\x00")
+    assert "".join(fill_pieces([piece], reads, TemplateValues(arguments)) for piece in found) == fill_pieces(
+        found, reads, TemplateValues(arguments)
+    )
 
 
 @settings(max_examples=200, derandomize=True, deadline=None)
 @given(st.text(max_size=60))
 def test_splitting_never_fails_and_never_invents_a_letter(text: str):
     for how in ("quotes", "blanks", "shell", "none"):
-        words = split(text, how)
+        words = split_arguments(text, how)
         assert set("".join(words)) <= set(text)

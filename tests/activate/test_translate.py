@@ -2,22 +2,22 @@
 
 import pytest
 
-from metier.activate.template import Forms, Given, fill, pieces
-from metier.activate.translate import translated
-from metier.dialects import ALL
+from metier.activate.template import PlaceholderForms, TemplateValues, fill_pieces, split_pieces
+from metier.activate.translate import translate_body
+from metier.dialects import DIALECTS
 
 
 def turned(body: str, old: str, new: str, names: tuple[str, ...] = ()) -> tuple[str, list[str]]:
-    found = translated(body, names, ALL[old].authoring, ALL[new].authoring)
+    found = translate_body(body, names, DIALECTS[old].authoring, DIALECTS[new].authoring)
     return found.text, list(found.losses)
 
 
 def meaning(body: str, dialect: str, names: tuple[str, ...] = ()) -> str:
     """What a reader of a dialect gets for three words."""
-    authoring = ALL[dialect].authoring
-    forms = Forms(authoring.arguments, names, authoring.variables, authoring.rooted)
-    given = Given("one two three", names, {"SKILL_DIR": "/s", "CLAUDE_SKILL_DIR": "/s"})
-    return fill(pieces(body, forms), authoring.arguments, given)
+    authoring = DIALECTS[dialect].authoring
+    forms = PlaceholderForms(authoring.arguments, names, authoring.variables, authoring.rooted)
+    given = TemplateValues("one two three", names, {"SKILL_DIR": "/s", "CLAUDE_SKILL_DIR": "/s"})
+    return fill_pieces(split_pieces(body, forms), authoring.arguments, given)
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 from pathlib import Path
 
 import pytest
-from tests.shop import Shop, make_shop
+from tests.served_files import Shop, make_shop
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.prebuilt import ToolNode
 from pydantic import Field
 
-from metier.adapters.langchain import Skills, skill_tools
+from metier.adapters.langchain import SkillsMiddleware, skill_tools
 
 
 class Scripted(FakeMessagesListChatModel):
@@ -41,7 +41,7 @@ def model_of(*said: AIMessage, **more: Any) -> Scripted:
     return Scripted(responses=[*said, AIMessage("done")], **more)
 
 
-def run(model: Scripted, skills: Skills) -> list[AnyMessage]:
+def run(model: Scripted, skills: SkillsMiddleware) -> list[AnyMessage]:
     agent = create_agent(model, middleware=[skills], system_prompt="You are careful.")
     messages: list[AnyMessage] = agent.invoke({"messages": [HumanMessage("Go.")]})["messages"]
     return messages
@@ -53,7 +53,7 @@ def answers(messages: list[Any]) -> list[ToolMessage]:
 
 def test_the_model_sees_the_catalog_and_the_tools(shop):
     model = model_of()
-    run(model, Skills(shop.open()))
+    run(model, SkillsMiddleware(shop.open()))
 
     prompt = str(model.asked[0][0].content)
     assert prompt.startswith("You are careful.\n\n")
@@ -64,7 +64,7 @@ def test_the_model_sees_the_catalog_and_the_tools(shop):
 
 def test_the_catalog_is_the_whole_prompt_where_there_is_no_other(shop):
     model = model_of()
-    create_agent(model, middleware=[Skills(shop.open())]).invoke({"messages": [HumanMessage("Go.")]})
+    create_agent(model, middleware=[SkillsMiddleware(shop.open())]).invoke({"messages": [HumanMessage("Go.")]})
 
     assert model.asked[0][0].content == shop.open().catalog().text
 
@@ -75,7 +75,7 @@ def test_activation_is_confirmed_and_the_instructions_follow_behind_all_answers(
         ("skill_read_file", {"skill_name": "greet", "file_path": "reference.md"}),
         ("skill_use", {"skill_name": "quiet"}),
     )
-    messages = run(model_of(said), Skills(shop.open()))
+    messages = run(model_of(said), SkillsMiddleware(shop.open()))
 
     kinds = [message.type for message in messages]
     assert kinds == ["human", "ai", "tool", "tool", "tool", "human", "human", "ai"]
@@ -86,13 +86,13 @@ def test_activation_is_confirmed_and_the_instructions_follow_behind_all_answers(
 
 def test_a_script_runs(shop):
     call = ("skill_run_script", {"skill_name": "greet", "script_name": "hello.sh", "script_args": "Ada"})
-    [answer] = answers(run(model_of(calls(call)), Skills(shop.open())))
+    [answer] = answers(run(model_of(calls(call)), SkillsMiddleware(shop.open())))
 
     assert answer.content == "hello Ada"
 
 
 def test_a_skill_that_is_not_for_the_model_is_refused(shop):
-    [answer] = answers(run(model_of(calls(("skill_use", {"skill_name": "launch"}))), Skills(shop.open())))
+    [answer] = answers(run(model_of(calls(("skill_use", {"skill_name": "launch"}))), SkillsMiddleware(shop.open())))
 
     assert answer.status == "error"
     assert answer.content == "Skill 'launch' is not enabled for the model. Available: greet, quiet."
@@ -101,7 +101,7 @@ def test_a_skill_that_is_not_for_the_model_is_refused(shop):
 def test_what_comes_late_is_said_at_the_end_and_the_beginning_stays(shop):
     steps = [calls(("skill_use", {"skill_name": "greet"})), calls(("skill_use", {"skill_name": "late"}))]
     model = model_of(*steps, between=lambda: shop.add("late"))
-    messages = run(model, Skills(shop.open()))
+    messages = run(model, SkillsMiddleware(shop.open()))
 
     assert model.asked[0][0].content == model.asked[-1][0].content
     assert "<skills-changed>\nNew:\n- late: Comes late.\n</skills-changed>" in [message.content for message in messages]
@@ -110,7 +110,7 @@ def test_what_comes_late_is_said_at_the_end_and_the_beginning_stays(shop):
 
 def test_a_conversation_that_goes_on_later_keeps_its_beginning(shop):
     model = model_of(AIMessage("first"))
-    agent = create_agent(model, middleware=[Skills(shop.open())], checkpointer=InMemorySaver())
+    agent = create_agent(model, middleware=[SkillsMiddleware(shop.open())], checkpointer=InMemorySaver())
     thread: Any = {"configurable": {"thread_id": "1"}}
     agent.invoke({"messages": [HumanMessage("One.")]}, thread)
     shop.remove("quiet")
@@ -139,7 +139,7 @@ def test_the_asynchronous_way_is_the_same(shop):
     import asyncio
 
     model = model_of(calls(("skill_use", {"skill_name": "greet", "arguments": "Ada"})))
-    agent = create_agent(model, middleware=[Skills(shop.open())])
+    agent = create_agent(model, middleware=[SkillsMiddleware(shop.open())])
     messages = asyncio.run(agent.ainvoke({"messages": [HumanMessage("Go.")]}))["messages"]
 
     assert any("Say hello to Ada." in str(message.content) for message in messages)

@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 import pytest
 import yaml
-from tests.world import SOURCE, python
+from tests.home import SOURCE, python
 
 
 def bare(code: str, *folders: Path) -> str:

@@ -9,7 +9,7 @@ from agents import Agent, RunConfig, Runner, function_tool
 from agents.items import ToolCallOutputItem
 from agents.testing import ScriptedModel, assistant_message, function_call
 
-from metier.adapters.openai_agents import Skills
+from metier.adapters.openai_agents import AgentSkills
 
 NUMBERS = itertools.count(1)
 
@@ -18,7 +18,7 @@ def call(name: str, **arguments: object) -> Any:
     return [function_call(name, json.dumps(arguments), call_id=f"c{next(NUMBERS)}")]
 
 
-def run(skills: Skills, *steps: Any) -> tuple[ScriptedModel, list[str]]:
+def run(skills: AgentSkills, *steps: Any) -> tuple[ScriptedModel, list[str]]:
     """The model with all it was asked, and what the tools answered."""
     model = ScriptedModel([*steps, [assistant_message("done")]])
     agent = Agent(name="Clerk", instructions=skills.instructions("You are careful."), tools=skills.tools, model=model)
@@ -27,7 +27,7 @@ def run(skills: Skills, *steps: Any) -> tuple[ScriptedModel, list[str]]:
 
 
 def test_the_model_sees_the_catalog_and_the_tools(shop):
-    model, _ = run(Skills(shop.open()))
+    model, _ = run(AgentSkills(shop.open()))
 
     prompt = model.calls[0].system_instructions or ""
     assert prompt.startswith("You are careful.\n\n")
@@ -37,7 +37,7 @@ def test_the_model_sees_the_catalog_and_the_tools(shop):
 
 
 def test_activation_brings_the_instructions(shop):
-    _, [answer] = run(Skills(shop.open()), call("skill_use", skill_name="greet", arguments="Ada"))
+    _, [answer] = run(AgentSkills(shop.open()), call("skill_use", skill_name="greet", arguments="Ada"))
 
     assert answer.startswith("Skill 'greet' activated successfully.")
     assert "Say hello to Ada." in answer
@@ -45,25 +45,25 @@ def test_activation_brings_the_instructions(shop):
 
 def test_a_script_runs(shop):
     asked = call("skill_run_script", skill_name="greet", script_name="hello.sh", script_args="Ada")
-    _, [answer] = run(Skills(shop.open()), asked)
+    _, [answer] = run(AgentSkills(shop.open()), asked)
 
     assert answer == "hello Ada"
 
 
 def test_a_skill_that_is_not_for_the_model_is_refused(shop):
-    _, [answer] = run(Skills(shop.open()), call("skill_use", skill_name="launch"))
+    _, [answer] = run(AgentSkills(shop.open()), call("skill_use", skill_name="launch"))
 
     assert answer == "Skill 'launch' is not enabled for the model. Available: greet, quiet."
 
 
 def test_arguments_that_are_no_object_are_answered(shop):
-    _, [answer] = run(Skills(shop.open()), [function_call("skill_use", '["greet"]', call_id="c0")])
+    _, [answer] = run(AgentSkills(shop.open()), [function_call("skill_use", '["greet"]', call_id="c0")])
 
     assert "must be a JSON object" in answer
 
 
 def test_what_comes_late_is_said_once_and_the_beginning_stays(shop):
-    skills = Skills(shop.open())
+    skills = AgentSkills(shop.open())
 
     @function_tool
     def write_skill() -> str:
@@ -83,7 +83,7 @@ def test_what_comes_late_is_said_once_and_the_beginning_stays(shop):
 
 
 def test_a_run_that_is_over_is_forgotten(shop):
-    skills = Skills(shop.open())
+    skills = AgentSkills(shop.open())
     run(skills)
     gc.collect()
 

@@ -7,7 +7,7 @@ from pydantic_ai import Agent
 from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse, TextPart, ToolCallPart, ToolReturnPart
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 
-from metier.adapters.pydantic_ai import Skills
+from metier.adapters.pydantic_ai import SkillsToolset
 
 Said = tuple[str, dict[str, Any]]
 
@@ -31,7 +31,7 @@ class Scripted:
             return ModelResponse([ToolCallPart(name, arguments)])
         return ModelResponse([TextPart("done")])
 
-    def run(self, skills: Skills, **more: Any) -> list[ModelMessage]:
+    def run(self, skills: SkillsToolset, **more: Any) -> list[ModelMessage]:
         agent: Agent[None, str] = Agent(FunctionModel(self.answer), toolsets=[skills])
         return agent.run_sync("Go.", **more).all_messages()
 
@@ -51,7 +51,7 @@ def everything(messages: list[ModelMessage]) -> str:
 
 def test_the_model_sees_the_catalog_and_the_tools(shop):
     model = Scripted()
-    model.run(Skills(shop.open()))
+    model.run(SkillsToolset(shop.open()))
 
     assert "Greets people." in (model.infos[0].instructions or "")
     assert "Launches." not in (model.infos[0].instructions or "")
@@ -59,7 +59,7 @@ def test_the_model_sees_the_catalog_and_the_tools(shop):
 
 
 def test_activation_answers_and_the_instructions_follow_as_a_message(shop):
-    messages = Scripted(("skill_use", {"skill_name": "greet", "arguments": "Ada"})).run(Skills(shop.open()))
+    messages = Scripted(("skill_use", {"skill_name": "greet", "arguments": "Ada"})).run(SkillsToolset(shop.open()))
 
     [returned] = parts(messages, ToolReturnPart)
     assert returned.content == "Skill 'greet' activated successfully. Instructions will follow."
@@ -68,20 +68,24 @@ def test_activation_answers_and_the_instructions_follow_as_a_message(shop):
 
 def test_a_script_runs(shop):
     call = ("skill_run_script", {"skill_name": "greet", "script_name": "hello.sh", "script_args": "Ada"})
-    [returned] = parts(Scripted(call).run(Skills(shop.open())), ToolReturnPart)
+    [returned] = parts(Scripted(call).run(SkillsToolset(shop.open())), ToolReturnPart)
 
     assert returned.content == "hello Ada"
 
 
 def test_a_skill_that_is_not_for_the_model_is_refused(shop):
-    [returned] = parts(Scripted(("skill_use", {"skill_name": "launch"})).run(Skills(shop.open())), ToolReturnPart)
+    [returned] = parts(
+        Scripted(("skill_use", {"skill_name": "launch"})).run(SkillsToolset(shop.open())), ToolReturnPart
+    )
 
     assert returned.outcome == "failed"
     assert returned.content == "Skill 'launch' is not enabled for the model. Available: greet, quiet."
 
 
 def test_wrong_arguments_are_answered_in_words(shop):
-    [returned] = parts(Scripted(("skill_use", {"skill_name": ["greet"]})).run(Skills(shop.open())), ToolReturnPart)
+    [returned] = parts(
+        Scripted(("skill_use", {"skill_name": ["greet"]})).run(SkillsToolset(shop.open())), ToolReturnPart
+    )
 
     assert "skill_name must be text" in returned.content
 
@@ -89,7 +93,7 @@ def test_wrong_arguments_are_answered_in_words(shop):
 def test_a_skill_that_comes_late_is_appended_and_the_beginning_stays(shop):
     calls = [("skill_use", {"skill_name": "greet"}), ("skill_use", {"skill_name": "late"})]
     model = Scripted(*calls, between=lambda: shop.add("late"))
-    messages = model.run(Skills(shop.open()))
+    messages = model.run(SkillsToolset(shop.open()))
 
     assert model.infos[0].instructions == model.infos[-1].instructions
     assert "Comes late." not in (model.infos[0].instructions or "")
@@ -98,14 +102,14 @@ def test_a_skill_that_comes_late_is_appended_and_the_beginning_stays(shop):
 
 
 def test_a_skill_that_was_edited_is_used_as_it_is_now(shop):
-    skills = Skills(shop.open())
+    skills = SkillsToolset(shop.open())
     shop.add("greet", "Greets people.", "Say good evening.\n")
 
     assert "Say good evening." in everything(Scripted(("skill_use", {"skill_name": "greet"})).run(skills))
 
 
 def test_a_folder_of_skills_that_goes_away_ends_no_conversation(shop):
-    skills = Skills(shop.open())
+    skills = SkillsToolset(shop.open())
     for name in ("greet", "launch", "quiet"):
         shop.remove(name)
     shop.skills.rmdir()

@@ -8,8 +8,8 @@ import pytest
 
 from metier.adapters.skills_ref import (
     ParseError,
-    SkillError,
     SkillProperties,
+    SkillsRefError,
     ValidationError,
     find_skill_md,
     parse_frontmatter,
@@ -196,7 +196,7 @@ def test_properties_need_a_name_and_a_description(tmp_path, frontmatter):
     with pytest.raises(ValidationError) as raised:
         read_properties(skill(tmp_path, frontmatter))
     assert raised.value.errors == [str(raised.value)]
-    assert isinstance(raised.value, SkillError)
+    assert isinstance(raised.value, SkillsRefError)
 
 
 def test_frontmatter_and_body_come_apart():

@@ -3,13 +3,12 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.making import origin, skill
+from tests.builders import origin, skill
 
-from metier.catalog import command_names, command_table, match
-from metier.catalog import named as table_of
-from metier.catalog.commands import normalised
-from metier.dialects import ALL
-from metier.types.catalog import Command, Match
+from metier.catalog.commands import command_names, command_table, match_command, normalize_command
+from metier.catalog.commands import name_commands as table_of
+from metier.dialects import DIALECTS
+from metier.types.catalog import CommandMatch, SlashCommand
 from metier.types.verdict import Verdict
 
 NORMALISING = ("multica", "openclaw")
@@ -17,16 +16,16 @@ EXACT = ("umbra", "claude", "standard")
 
 
 def named(dialect: str, *names: str, reserved: tuple[str, ...] = ()) -> list[str]:
-    return command_names([(name, name) for name in names], ALL[dialect].serving.commands.form, reserved)
+    return command_names([(name, name) for name in names], DIALECTS[dialect].serving.commands.form, reserved)
 
 
-def called(dialect: str, line: str, *names: str) -> Match:
-    rules = ALL[dialect].serving.commands
-    return match(line, table_of([(name, name) for name in names], rules.form), rules.matching)._replace(at=None)
+def called(dialect: str, line: str, *names: str) -> CommandMatch:
+    rules = DIALECTS[dialect].serving.commands
+    return match_command(line, table_of([(name, name) for name in names], rules.form), rules.matching)._replace(at=None)
 
 
 def table(dialect: str, *skills, reserved=(), scheduled=()):
-    return command_table([Verdict(one) for one in skills], ALL[dialect].serving.commands, reserved, scheduled)
+    return command_table([Verdict(one) for one in skills], DIALECTS[dialect].serving.commands, reserved, scheduled)
 
 
 @pytest.mark.parametrize(
@@ -61,7 +60,7 @@ def test_no_two_commands_are_the_same_none_is_reserved_and_none_is_longer_than_3
     assert not {name.lower() for name in reserved} & set(found)
     for name in found:
         assert 0 < len(name) <= 32
-        assert name == normalised(name, ALL[dialect].serving.commands.form) or name.endswith("_")
+        assert name == normalize_command(name, DIALECTS[dialect].serving.commands.form) or name.endswith("_")
 
 
 def test_a_suffix_shortens_the_base_and_not_itself():
@@ -82,7 +81,7 @@ def test_elsewhere_the_name_is_the_command_in_the_order_given(dialect):
 
 
 def test_in_claude_the_folder_is_the_command():
-    assert command_names([("Display", "folder")], ALL["claude"].serving.commands.form, ()) == ["folder"]
+    assert command_names([("Display", "folder")], DIALECTS["claude"].serving.commands.form, ()) == ["folder"]
 
 
 def test_umbra_lists_its_commands_by_name():
@@ -115,7 +114,7 @@ def test_the_skills_of_a_plugin_are_called_with_its_name_in_front():
 
 @given(st.lists(st.tuples(st.sampled_from(["a", "A", "a b", "a-b", "\u200b"]), st.sampled_from("123")), max_size=8))
 def test_no_command_stands_in_the_table_twice(pairs):
-    for dialect in ALL:
+    for dialect in DIALECTS:
         at = [origin(dialect, root=f"root-{number}") for _, number in pairs]
         skills = [
             skill(name, at=place, id=f"{name}{n}") for n, ((name, _), place) in enumerate(zip(pairs, at, strict=True))
@@ -126,7 +125,7 @@ def test_no_command_stands_in_the_table_twice(pairs):
 
 
 def test_scheduler_skills_come_last_where_the_dialect_has_them():
-    later = Command("sched-daily", None, "run it now", scheduled="/s/daily/SKILL.md")
+    later = SlashCommand("sched-daily", None, "run it now", scheduled="/s/daily/SKILL.md")
     assert [one.name for one in table("agenvoy", skill("z"), scheduled=[later])] == ["z", "sched-daily"]
     assert [one.name for one in table("umbra", skill("z"), scheduled=[later])] == ["z"]
 
@@ -134,10 +133,10 @@ def test_scheduler_skills_come_last_where_the_dialect_has_them():
 NOT_COMMANDS = ["/", "//pdf", "/ pdf", "/\tpdf", "pdf", "", "   ", "see /pdf", "/usr/bin", "/pdf/x", "\\pdf", "／pdf"]
 
 
-@pytest.mark.parametrize("dialect", sorted(ALL))
+@pytest.mark.parametrize("dialect", sorted(DIALECTS))
 @pytest.mark.parametrize("line", NOT_COMMANDS)
 def test_what_is_not_a_command_is_left_as_it_is(dialect, line):
-    assert called(dialect, line, "pdf", "usr", "bin", "usr-bin") == Match(None, "", line)
+    assert called(dialect, line, "pdf", "usr", "bin", "usr-bin") == CommandMatch(None, "", line)
 
 
 @pytest.mark.parametrize("dialect", NORMALISING)
@@ -156,7 +155,7 @@ def test_what_is_not_a_command_is_left_as_it_is(dialect, line):
 )
 def test_every_spelling_of_a_name_finds_the_same_skill(dialect, line):
     for name in ("my-skill", "my_skill", "My Skill", "MY  SKILL"):
-        assert called(dialect, line, "other", name) == Match(name, "", line)
+        assert called(dialect, line, "other", name) == CommandMatch(name, "", line)
 
 
 @pytest.mark.parametrize("dialect", NORMALISING)
@@ -172,7 +171,7 @@ def test_every_spelling_of_a_name_finds_the_same_skill(dialect, line):
     ],
 )
 def test_arguments_are_trimmed_at_both_ends_and_no_more(dialect, line, arguments):
-    assert called(dialect, line, "pdf") == Match("pdf", arguments, line)
+    assert called(dialect, line, "pdf") == CommandMatch("pdf", arguments, line)
 
 
 @pytest.mark.parametrize("dialect", NORMALISING)
@@ -189,8 +188,8 @@ def test_the_command_is_tried_before_the_name_and_the_name_before_looser_spellin
 
 
 def test_a_skill_that_is_called_skill_can_be_called():
-    assert called("multica", "/skill", "skill") == Match("skill", "", "/skill")
-    assert called("multica", "/skill do it", "skill") == Match("skill", "do it", "/skill do it")
+    assert called("multica", "/skill", "skill") == CommandMatch("skill", "", "/skill")
+    assert called("multica", "/skill do it", "skill") == CommandMatch("skill", "do it", "/skill do it")
     assert called("multica", "/skill pdf x", "skill", "pdf").name == "pdf"
 
 
@@ -212,7 +211,7 @@ def test_a_name_in_another_script_is_found_by_itself_and_by_its_command():
     ],
 )
 def test_an_exact_name_ends_at_any_white_space(dialect, line, arguments):
-    assert called(dialect, line, "deploy") == Match("deploy", arguments, line)
+    assert called(dialect, line, "deploy") == CommandMatch("deploy", arguments, line)
 
 
 @pytest.mark.parametrize("dialect", EXACT)
@@ -241,7 +240,7 @@ def test_agenvoy_takes_the_rest_of_the_line_as_the_message(line, name, message):
     assert (found.name, found.user_message) == (name, message)
 
 
-@given(st.sampled_from(sorted(ALL)), st.text(max_size=30), st.lists(st.text(min_size=1, max_size=8), max_size=4))
+@given(st.sampled_from(sorted(DIALECTS)), st.text(max_size=30), st.lists(st.text(min_size=1, max_size=8), max_size=4))
 def test_a_match_is_always_one_of_the_skills_and_never_a_failure(dialect, line, names):
     found = called(dialect, line, *names)
     assert found.name is None or found.name in names
@@ -261,6 +260,6 @@ def test_every_command_of_the_table_calls_its_own_skill(names):
 
 
 def test_a_match_says_which_command_it_is():
-    found = match("/b x", table_of([("a", "a"), ("b", "b")], "name"), "exact")
+    found = match_command("/b x", table_of([("a", "a"), ("b", "b")], "name"), "exact")
 
     assert (found.name, found.at) == ("b", 1)

@@ -7,12 +7,13 @@ from xml.etree import ElementTree
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.builders import origin, skill
 from tests.golden import same_as
-from tests.making import origin, skill
 
-from metier.catalog import Budget, Style, catalogue
-from metier.catalog.entries import compact_path
-from metier.dialects import ALL
+from metier.catalog.fit import CatalogBudget
+from metier.catalog.formats import compact_path
+from metier.catalog.listing import ListingStyle, build_catalog
+from metier.dialects import DIALECTS
 from metier.types.catalog import Catalog
 from metier.types.skill import Skill
 from metier.types.verdict import Verdict
@@ -23,10 +24,10 @@ LINES = ("agentmd", "multica", "agenvoy", "claude")
 HOME = "/home/user"
 
 
-def listed(dialect: str, *skills: Skill, budget: Budget | None = None) -> Catalog:
-    serving = ALL[dialect].serving
-    limits = Budget(serving.limits.listed, serving.limits.characters) if budget is None else budget
-    return catalogue([Verdict(one) for one in skills], Style(serving.listing, HOME), limits)
+def listed(dialect: str, *skills: Skill, budget: CatalogBudget | None = None) -> Catalog:
+    serving = DIALECTS[dialect].serving
+    limits = CatalogBudget(serving.limits.listed, serving.limits.characters) if budget is None else budget
+    return build_catalog([Verdict(one) for one in skills], ListingStyle(serving.listing, HOME), limits)
 
 
 def examples(dialect: str) -> list[Skill]:
@@ -42,7 +43,7 @@ def examples(dialect: str) -> list[Skill]:
     ]
 
 
-@pytest.mark.parametrize("dialect", sorted(ALL))
+@pytest.mark.parametrize("dialect", sorted(DIALECTS))
 def test_a_listing_is_what_its_golden_file_says(dialect):
     same_as(GOLDEN / f"{dialect}.txt", listed(dialect, *examples(dialect)).text + "\n")
 
@@ -111,7 +112,7 @@ def test_multica_entries_begin_with_the_emoji_and_name_the_folder():
     ]
 
 
-@pytest.mark.parametrize("dialect", sorted(ALL))
+@pytest.mark.parametrize("dialect", sorted(DIALECTS))
 def test_nothing_at_all_is_written_when_there_is_nothing_to_list(dialect):
     hidden = skill("x", "d", origin(dialect), model_may_invoke=False)
     assert listed(dialect).text == ""
@@ -174,7 +175,7 @@ def keeps_to_itself(dialect: str, evil: str) -> None:
     poisoned = skill(
         f"n{evil}", evil, at, id="evil", argument_hint=evil, extra={"when_to_use": evil, "metadata": {"emoji": evil}}
     )
-    text = listed(dialect, skill("one", "d", at), poisoned, skill("two", "d", at), budget=Budget()).text
+    text = listed(dialect, skill("one", "d", at), poisoned, skill("two", "d", at), budget=CatalogBudget()).text
     assert not HIDDEN.search(text)
     if dialect in XML:
         block = ElementTree.fromstring(text[text.rindex("<available_skills>\n") :])
@@ -205,44 +206,46 @@ names = st.text("abcdefghijklmnop-", min_size=1, max_size=12)
 many = st.lists(st.tuples(names, st.text(max_size=40)), min_size=1, max_size=12, unique_by=lambda pair: pair[0])
 
 
-@given(st.sampled_from(sorted(ALL)), many, st.integers(0, 2_000), st.integers(0, 14))
+@given(st.sampled_from(sorted(DIALECTS)), many, st.integers(0, 2_000), st.integers(0, 14))
 def test_a_bigger_budget_never_lists_fewer_and_the_list_is_the_longest_prefix(dialect, pairs, room, most):
     at = origin(dialect)
     skills = [skill(name, text, at) for name, text in pairs]
-    whole = listed(dialect, *skills, budget=Budget())
-    found = listed(dialect, *skills, budget=Budget(most, room))
-    bigger = listed(dialect, *skills, budget=Budget(most + 1, room + 97))
+    whole = listed(dialect, *skills, budget=CatalogBudget())
+    found = listed(dialect, *skills, budget=CatalogBudget(most, room))
+    bigger = listed(dialect, *skills, budget=CatalogBudget(most + 1, room + 97))
     order = [entry.name for entry in whole.entries]
     shown = [entry.name for entry in found.entries]
     assert shown == order[: len(shown)]
     assert len(bigger.entries) >= len(shown)
     assert [*shown, *(one.name for one in found.left_out)] == order, "nothing is lost"
     if len(shown) < min(most, len(order)):
-        one_more = listed(dialect, *[one for one in skills if one.name in order[: len(shown) + 1]], budget=Budget())
+        one_more = listed(
+            dialect, *[one for one in skills if one.name in order[: len(shown) + 1]], budget=CatalogBudget()
+        )
         assert len(one_more.text) > room, "one more would have fitted"
     if shown:
-        alone = listed(dialect, *[one for one in skills if one.name in shown], budget=Budget())
+        alone = listed(dialect, *[one for one in skills if one.name in shown], budget=CatalogBudget())
         assert len(alone.text) <= room
         assert found.text.endswith(alone.text)
 
 
-@pytest.mark.parametrize("dialect", sorted(ALL))
+@pytest.mark.parametrize("dialect", sorted(DIALECTS))
 def test_the_last_character_decides(dialect):
     skills = [skill(f"s{number}", "words", origin(dialect)) for number in range(5)]
-    exact = len(listed(dialect, *skills, budget=Budget()).text)
-    assert len(listed(dialect, *skills, budget=Budget(characters=exact)).entries) == 5
-    assert len(listed(dialect, *skills, budget=Budget(characters=exact + 1)).entries) == 5
-    assert len(listed(dialect, *skills, budget=Budget(characters=exact - 1)).entries) == 4
+    exact = len(listed(dialect, *skills, budget=CatalogBudget()).text)
+    assert len(listed(dialect, *skills, budget=CatalogBudget(characters=exact)).entries) == 5
+    assert len(listed(dialect, *skills, budget=CatalogBudget(characters=exact + 1)).entries) == 5
+    assert len(listed(dialect, *skills, budget=CatalogBudget(characters=exact - 1)).entries) == 4
 
 
 def test_what_was_cut_is_noted_in_front_and_every_name_is_told():
     skills = [skill(f"s{number}", "words") for number in range(7)]
-    found = listed("openclaw", *skills, budget=Budget(skills=3))
+    found = listed("openclaw", *skills, budget=CatalogBudget(skills=3))
     assert found.text.startswith("⚠️ Skills truncated: included 3 of 7.")
     assert [(one.name, one.reason) for one in found.left_out] == [(f"s{n}", "limit-listed") for n in range(3, 7)]
-    by_size = listed("openclaw", *skills, budget=Budget(characters=700))
+    by_size = listed("openclaw", *skills, budget=CatalogBudget(characters=700))
     assert {one.reason for one in by_size.left_out} == {"limit-characters"}
-    assert "included 0 of 7" in listed("openclaw", *skills, budget=Budget(skills=0)).text
+    assert "included 0 of 7" in listed("openclaw", *skills, budget=CatalogBudget(skills=0)).text
 
 
 def test_openclaw_lists_150_skills_and_no_more_and_the_others_have_no_limit():

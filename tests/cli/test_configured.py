@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from tests.cli.desk import Desk
+from tests.cli.console import Desk
 
 
 def names(desk: Desk, *words: str) -> list[str]:

@@ -9,9 +9,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.cli.desk import FULL, METIER, Desk
+from tests.cli.console import FULL, METIER, Desk
 
-from metier.faces.cli import door
+from metier.faces.cli import fastlist
 from metier.sources import index
 
 
@@ -38,7 +38,7 @@ def warm(desk: Desk, *words: str) -> str:
 
 
 def test_the_door_knows_the_version_of_the_index():
-    assert door.INDEX_VERSION == index.READER
+    assert fastlist.INDEX_VERSION == index.READER_VERSION
 
 
 def test_the_door_imports_next_to_nothing(desk):
@@ -52,7 +52,7 @@ def test_the_door_imports_next_to_nothing(desk):
     )
     usual = {line.rpartition("|")[2].strip() for line in bare.stderr.splitlines()}
     ours = imported(desk, "list") - usual
-    assert ours <= {"metier", "metier.faces", "metier.faces.cli", "metier.host", "metier.host.memo"}
+    assert ours <= {"metier", "metier.faces", "metier.faces.cli", "metier.host", "metier.host.lookup"}
     heavy = {"click", "yaml", "json", "ctypes", "asyncio", "dataclasses", "typing", "inspect", "difflib", "subprocess"}
     assert not heavy & (imported(desk, "list") - usual)
     assert "metier.types" not in imported(desk, "list")

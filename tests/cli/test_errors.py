@@ -5,7 +5,7 @@ import os
 import subprocess
 
 import pytest
-from tests.cli.desk import FULL, METIER, Desk, Said
+from tests.cli.console import FULL, METIER, Desk, Said
 
 
 def complained(said: Said, code: int) -> None:

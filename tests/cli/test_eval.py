@@ -8,8 +8,8 @@ import pytest
 
 pytest.importorskip("pydantic_ai", reason="the extra `agent` is not installed")
 
-from tests.act.wire import Fails, Says
-from tests.cli.desk import Desk
+from tests.agent.wire import Fails, Says
+from tests.cli.console import Desk
 from tests.cli.test_run import model
 
 
@@ -70,9 +70,11 @@ def test_a_service_that_is_down_is_no_result(desk):
 
 def test_a_skill_is_compared_with_a_version_of_its_history(desk):
     folder = tried(desk, [{"contains": "Pear"}])
-    from metier.record.history import Change, record, repository_of
+    from metier.record.history import HistoryChange, record_change, repository_path
 
-    version = record(repository_of(str(desk.state), str(desk.skills)), Change("edit", "fruit", str(folder)))
+    version = record_change(
+        repository_path(str(desk.state), str(desk.skills)), HistoryChange("edit", "fruit", str(folder))
+    )
     assert version is not None
     desk.skill("fruit", description="Knows more fruit.")
     with model(desk, [Says("Pear."), Says("Plum.")]) as wire:

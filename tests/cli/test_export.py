@@ -7,7 +7,7 @@ import zipfile
 from hashlib import sha256
 
 import pytest
-from tests.cli.desk import Desk
+from tests.cli.console import Desk
 
 
 @pytest.fixture

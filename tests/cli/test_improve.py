@@ -9,8 +9,8 @@ import pytest
 
 pytest.importorskip("pydantic_ai", reason="the extra `agent` is not installed")
 
-from tests.act.wire import Says, speaking
-from tests.cli.desk import Desk
+from tests.agent.wire import Says, speaking
+from tests.cli.console import Desk
 
 WRONG = "---\nname: look\ndescription: Looks around. # by hand\n---\nUse the Bash tool to run `ls`.\n"
 RIGHT = WRONG.replace("Bash", "run_command")

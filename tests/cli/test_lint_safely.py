@@ -4,11 +4,11 @@ import json
 from pathlib import Path
 
 import pytest
-from tests.cli.desk import Desk
+from tests.cli.console import Desk
 
 from metier.faces.cli import lint
-from metier.host import state
-from metier.parse.mend import mend
+from metier.host import fs
+from metier.parse.fix import mend_text
 
 SLIP = "---\nname: one\ndescripton: Does it.\n---\nBody.\n"
 CURED = SLIP.replace("descripton", "description")
@@ -60,12 +60,12 @@ def test_a_folder_that_becomes_a_link_midway_leads_nowhere(desk, monkeypatch):
     def swapped(text, directory):
         file.parent.rename(moved)
         file.parent.symlink_to(outside.parent)
-        return mend(text, directory)
+        return mend_text(text, directory)
 
-    monkeypatch.setattr(lint, "mend", swapped)
+    monkeypatch.setattr(lint, "mend_text", swapped)
     done: list[str] = []
-    with state.folder_beneath(str(desk.project / "given"), "one") as opened:
-        lint._mend_in(opened, "one", "SKILL.md", done)
+    with fs.folder_beneath(str(desk.project / "given"), "one") as opened:
+        lint._mend_opened(opened, "one", "SKILL.md", done)
     assert done
     assert outside.read_text() == SLIP
     assert (moved / "SKILL.md").read_text() == CURED

@@ -6,7 +6,7 @@ from pathlib import Path
 from unicodedata import east_asian_width
 
 import pytest
-from tests.cli.desk import Desk
+from tests.cli.console import Desk
 from tests.golden import same_as
 
 GOLDEN = Path(__file__).parent / "golden"

@@ -5,10 +5,10 @@ import subprocess
 import sys
 
 import pytest
-from tests.cli.desk import Desk
+from tests.cli.console import Desk
 
 from metier.faces.cli.app import COMMANDS, SECTIONS
-from metier.runtime import open as open_library
+from metier.library.open import open as open_library
 
 
 def bundled(desk: Desk) -> list[str]:
@@ -54,7 +54,7 @@ def test_the_library_brings_nothing(desk, monkeypatch):
 
 
 def test_a_pipe_on_either_side_is_no_terminal(desk):
-    script = "import subprocess, sys; subprocess.run([sys.executable, '-m', 'metier.faces.cli.door', 'list'], stdout=subprocess.PIPE)"
+    script = "import subprocess, sys; subprocess.run([sys.executable, '-m', 'metier.faces.cli.fastlist', 'list'], stdout=subprocess.PIPE)"
     desk.at_terminal("-c", script, program=[sys.executable])
     assert bundled(desk) == []
 
@@ -79,7 +79,7 @@ def completed(desk: Desk, line: str, **env: str) -> list[str]:
         "compopt() { :; }\n"
         '_metier_completion metier; printf "%s\\n" "${COMPREPLY[@]}"'
     )
-    (desk.bin / "metier").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m metier.faces.cli.door "$@"\n')
+    (desk.bin / "metier").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m metier.faces.cli.fastlist "$@"\n')
     (desk.bin / "metier").chmod(0o755)
     done = subprocess.run(
         ["bash", "--norc", "-c", script],

@@ -4,8 +4,8 @@ import os
 import subprocess
 
 import pytest
-from tests.cli import press
-from tests.cli.desk import METIER
+from tests.cli import forkserver
+from tests.cli.console import METIER
 
 COMMANDS = [
     ["list"], ["list", "--json"], ["status", "-v"], ["show", "one"], ["roots", "--json"], ["catalog"], ["verify"],
@@ -22,13 +22,13 @@ def test_a_forked_command_says_what_a_new_one_does(desk, words):
         [*METIER, *words], cwd=desk.project, env=desk.env, capture_output=True, stdin=subprocess.DEVNULL
     )
 
-    assert press.run(words, desk.project, desk.env, 60) == (fresh.returncode, fresh.stdout, fresh.stderr)
+    assert forkserver.run(words, desk.project, desk.env, 60) == (fresh.returncode, fresh.stdout, fresh.stderr)
 
 
 def test_it_has_its_own_folder_environment_and_files_and_leaves_none_behind(desk):
     before = len(os.listdir("/proc/self/fd"))
-    first = press.run(["roots", "--json"], desk.project, desk.env, 60)
-    second = press.run(["roots", "--json"], desk.home, desk.env | {"METIER_PATH": str(desk.bin)}, 60)
+    first = forkserver.run(["roots", "--json"], desk.project, desk.env, 60)
+    second = forkserver.run(["roots", "--json"], desk.home, desk.env | {"METIER_PATH": str(desk.bin)}, 60)
 
     assert str(desk.bin) not in first[1].decode()
     assert str(desk.bin) in second[1].decode()
@@ -38,7 +38,7 @@ def test_it_has_its_own_folder_environment_and_files_and_leaves_none_behind(desk
 def test_one_that_takes_too_long_is_ended(desk):
     ours, theirs = os.pipe()
     with open(os.devnull, "rb") as nothing:
-        running = press.fork(["mcp"], desk.project, desk.env, (ours, nothing.fileno(), nothing.fileno()))
+        running = forkserver.fork(["mcp"], desk.project, desk.env, (ours, nothing.fileno(), nothing.fileno()))
     with pytest.raises(subprocess.TimeoutExpired):
         running.wait(0.5)
     os.close(ours)

@@ -9,11 +9,19 @@ import sys
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.cli.desk import Desk
+from tests.cli.console import Desk
 
-from metier.faces.cli.printing import clean, clean_path, columns, fitted, problem_lines, say_json, wide
+from metier.faces.cli.output import (
+    clean_path,
+    display_width,
+    fit_width,
+    format_columns,
+    printable,
+    problem_lines,
+    say_json,
+)
 from metier.types.problem import Problem
-from metier.types.text import flat, hidden_in, one_line, seen, unseen_escaped
+from metier.types.text import clean_line, escape_hidden_in_json, hidden_characters_in, one_line, visible_text
 
 ORDERS = re.compile(
     "[\x00-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff\U000e0000-\U000e0fff]"
@@ -34,15 +42,15 @@ def harmless(text: str) -> bool:
 
 @given(evil)
 def test_what_is_shown_on_one_line_is_one_harmless_line(text):
-    for shown in (flat(text), one_line(text), clean(text), clean_path(text)):
+    for shown in (clean_line(text), one_line(text), printable(text), clean_path(text)):
         assert harmless(shown)
-    assert harmless(seen(text).replace("\n", "").replace("\t", ""))
-    assert not hidden_in(flat(text))
+    assert harmless(visible_text(text).replace("\n", "").replace("\t", ""))
+    assert not hidden_characters_in(clean_line(text))
 
 
 @given(evil)
 def test_flattening_twice_changes_nothing_more(text):
-    assert flat(flat(text)) == flat(text)
+    assert clean_line(clean_line(text)) == clean_line(text)
     assert one_line(one_line(text)) == one_line(text)
 
 
@@ -50,7 +58,7 @@ def test_flattening_twice_changes_nothing_more(text):
     st.text(st.characters(categories=["L", "N", "P", "S"], exclude_characters="\u3164\u115f\u1160\uffa0"), max_size=40)
 )
 def test_ordinary_text_stays_as_it_is(text):
-    assert flat(text) == text
+    assert clean_line(text) == text
     assert one_line(f" {text}  x") == f" {text}  x"
 
 
@@ -62,25 +70,28 @@ def test_a_finding_is_harmless_whatever_it_is_about(message, hint, path):
 
 @given(st.lists(st.tuples(evil, evil, evil), max_size=5))
 def test_a_table_is_harmless_and_aligned(rows):
-    cleaned = [tuple(map(clean, row)) for row in rows]
-    lines = columns(cleaned)
+    cleaned = [tuple(map(printable, row)) for row in rows]
+    lines = format_columns(cleaned)
     assert len(lines) == len(rows)
     assert all(harmless(line) for line in lines)
-    assert all(wide(line) <= 100 or wide(row[0]) + wide(row[1]) > 60 for line, row in zip(lines, cleaned, strict=True))
+    assert all(
+        display_width(line) <= 100 or display_width(row[0]) + display_width(row[1]) > 60
+        for line, row in zip(lines, cleaned, strict=True)
+    )
 
 
 @given(st.text(max_size=60), st.integers(1, 40))
 def test_a_cut_text_never_takes_more_room_than_it_was_given(text, room):
-    cut = fitted(flat(text), room)
-    assert wide(cut) <= room
-    assert cut == flat(text) or cut.endswith("…")
+    cut = fit_width(clean_line(text), room)
+    assert display_width(cut) <= room
+    assert cut == clean_line(text) or cut.endswith("…")
 
 
 @pytest.mark.parametrize(
     ("text", "columns_taken"), [("abc", 3), ("日本", 4), ("🔧", 2), ("e\u0301", 1), ("ｆ", 2), ("é", 1), ("", 0)]
 )
 def test_wide_characters_take_two_columns_and_combining_ones_none(text, columns_taken):
-    assert wide(text) == columns_taken
+    assert display_width(text) == columns_taken
 
 
 @given(
@@ -104,7 +115,7 @@ def test_json_for_a_terminal_that_knows_only_ascii_is_still_json():
         say_json({"é": "日本\x9b\U000e0041"})
     out.flush()
     assert json.loads(out.buffer.getvalue()) == {"é": "日本\x9b\U000e0041"}
-    assert unseen_escaped("\U000e0041") == "\\udb40\\udc41"
+    assert escape_hidden_in_json("\U000e0041") == "\\udb40\\udc41"
 
 
 POISON = "\x1b[31m\x9b2J\x07\r\u202e\u2028\U000e0041\x85\x0b"

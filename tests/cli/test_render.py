@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from tests.cli.desk import Desk
+from tests.cli.console import Desk
 
 BODY = """---
 name: deploy

@@ -10,8 +10,8 @@ import pytest
 
 pytest.importorskip("pydantic_ai", reason="the extra `agent` is not installed")
 
-from tests.act.wire import Fails, Says, Wire, speaking
-from tests.cli.desk import Desk, Said
+from tests.agent.wire import Fails, Says, Wire, speaking
+from tests.cli.console import Desk, Said
 
 
 @contextmanager

@@ -8,7 +8,7 @@ import pytest
 
 pytest.importorskip("pydantic_ai", reason="the extra `agent` is not installed")
 
-from tests.act.wire import Fails, Says
+from tests.agent.wire import Fails, Says
 from tests.cli.test_run import last, model
 
 WRITE = Says(calls=[("write_file", {"path": "x.txt", "content": "new\nsame\n"})])

@@ -10,7 +10,7 @@ import pytest
 pytest.importorskip("pydantic_ai", reason="the extra `agent` is not installed")
 pytest.importorskip("sqlalchemy", reason="the extra `schedule` is not installed")
 
-from tests.act.wire import Says, Wire
+from tests.agent.wire import Says, Wire
 from tests.cli.test_run import last, model
 
 NAME = "tidy-0a1b2c3d"

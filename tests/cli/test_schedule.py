@@ -178,7 +178,7 @@ def test_scheduler_skills_have_a_colour_of_their_own_in_the_table_of_commands(de
 
 def test_listing_skills_imports_nothing_heavy(desk):
     for words in ("list", "commands", "catalog"):
-        done = desk.say(words, program=[sys.executable, "-X", "importtime", "-m", "metier.faces.cli.door"])
+        done = desk.say(words, program=[sys.executable, "-X", "importtime", "-m", "metier.faces.cli.fastlist"])
         assert done.code == 0
         for heavy in ("sqlalchemy", "dbos", "cronsim", "zoneinfo"):
             assert f" {heavy}\n" not in done.err

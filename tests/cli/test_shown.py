@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from tests.cli.desk import Desk
+from tests.cli.console import Desk
 
 HIDDEN = "ls -la; : \x1b]; echo HIDDEN-RAN; : \x07"
 

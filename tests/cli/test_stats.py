@@ -3,12 +3,11 @@
 import json
 
 import pytest
-from tests.cli.desk import Desk
+from tests.cli.console import Desk
 
 from metier.record.journal import Journal
 from metier.types.activation import ToolCall
-from metier.types.event import Activated, Ended, Event, Heard, Started, Used
-from metier.types.usage import Usage
+from metier.types.event import Activated, Ended, Event, Heard, Started, Usage, Used
 
 
 @pytest.fixture

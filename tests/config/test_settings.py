@@ -4,17 +4,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metier.dialects import ALL
-from metier.dialects.custom import custom
-from metier.parse.config import merged, settings_of
-from metier.types.problem import Mark, Problem, problem
+from metier.dialects import DIALECTS
+from metier.dialects.custom import custom_dialect
+from metier.parse.config import merge_settings, parse_settings
+from metier.types.problem import Finding, Problem, problem_from
 from metier.types.settings import ConfiguredRoot, Settings
 
 
 def read(toml: str) -> tuple[Settings, list[Problem]]:
-    marks: list[Mark] = []
-    found = settings_of(toml, marks)
-    return found, [problem(mark, "config.toml") for mark in marks]
+    marks: list[Finding] = []
+    found = parse_settings(toml, marks)
+    return found, [problem_from(mark, "config.toml") for mark in marks]
 
 
 def test_everything_a_configuration_may_say_is_read():
@@ -161,11 +161,11 @@ def test_no_value_at_any_key_is_more_than_a_finding(key, value):
     found, problems = read(f"{key} = {value}")
     assert all(one.message and one.hint for one in problems)
     found.entry("a")
-    merged(found, found)
+    merge_settings(found, found)
     tables = found.tree.get("dialects", {})
     for name, table in tables.items() if isinstance(tables, dict) else ():
         if isinstance(table, dict):
-            custom(name, table, ALL, [])
+            custom_dialect(name, table, DIALECTS, [])
 
 
 def test_the_second_file_says_more_where_both_speak():
@@ -173,7 +173,7 @@ def test_the_second_file_says_more_where_both_speak():
         'roots = ["a"]\n[limits]\nlisted = 1\nskills = 2\n[skills.entries.x]\nenabled = false\napiKey = "k"'
     )
     second, _ = read('roots = ["b"]\n[limits]\nlisted = 3\n[skills.entries.x]\nenabled = true')
-    both = merged(first, second)
+    both = merge_settings(first, second)
     assert [root.path for root in both.roots] == ["b", "a"]
     assert both.limits == {"listed": 3, "skills": 2}
     assert both.entry("x").enabled
@@ -181,8 +181,8 @@ def test_the_second_file_says_more_where_both_speak():
 
 
 def made(table: dict[str, object], name: str = "house"):
-    marks: list[Mark] = []
-    return custom(name, table, ALL, marks), [problem(mark) for mark in marks]
+    marks: list[Finding] = []
+    return custom_dialect(name, table, DIALECTS, marks), [problem_from(mark) for mark in marks]
 
 
 def test_a_dialect_of_ones_own_is_like_another_but_for_what_it_says():
@@ -196,7 +196,7 @@ def test_a_dialect_of_ones_own_is_like_another_but_for_what_it_says():
     assert "team" in house.authoring.fields
     assert house.authoring.description == "required"
     assert not house.authoring.indented
-    assert house.authoring.arguments == ALL["umbra"].authoring.arguments
+    assert house.authoring.arguments == DIALECTS["umbra"].authoring.arguments
     assert house.serving.listing.format == "plain"
     assert house.serving.listing.description_cut == 80
     assert house.serving.commands.form == "underscore"

@@ -19,7 +19,7 @@ import pytest
 from scripts import docs
 
 import metier
-from metier.types.problem import FAMILIES, MEANINGS
+from metier.types.problem import CODE_FAMILIES, CODE_MEANINGS
 
 ROOT = Path(__file__).parents[2]
 WORKSPACE = ROOT / "examples" / "workspace"
@@ -176,8 +176,8 @@ def test_generating_twice_gives_the_same_bytes():
 def test_every_problem_code_is_in_the_reference():
     text = (ROOT / "docs" / "reference" / "problems.md").read_text(encoding="utf-8")
 
-    assert [code for code in MEANINGS if f"| `{code}` |" not in text] == []
-    assert sorted(MEANINGS) == sorted(code for family in FAMILIES.values() for code in family)
+    assert [code for code in CODE_MEANINGS if f"| `{code}` |" not in text] == []
+    assert sorted(CODE_MEANINGS) == sorted(code for family in CODE_FAMILIES.values() for code in family)
 
 
 def test_every_public_name_is_exported_and_documented():

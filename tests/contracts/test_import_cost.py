@@ -2,7 +2,7 @@
 
 import json
 
-from tests.world import World, make_world, python, write_skill
+from tests.home import World, make_world, python, write_skill
 
 FRAMEWORKS = (
     "acp", "agents", "anthropic", "anyio", "httpx", "langchain", "langchain_core", "langgraph", "mcp", "mcp_types", "openai",
@@ -37,7 +37,7 @@ library.tools_for("anthropic")
 """
     names = loaded(code, world)
 
-    assert "metier.runtime.desk" in names
+    assert "metier.library.access" in names
     assert [name for name in names if name.partition(".")[0] in FRAMEWORKS] == []
 
 
@@ -59,12 +59,12 @@ def test_whoever_has_installed_skills_lists_them_without_what_installs(tmp_path)
 from metier.faces.cli.app import run
 assert run(["freeze", "greet"]) == 0
 """
-    assert "metier.install.adding" in loaded(code, world)
+    assert "metier.install.add" in loaded(code, world)
 
     names = loaded("from metier.faces.cli.app import run\nassert run(['status']) == 0", world)
 
-    assert "metier.install.compare" in names
-    heavy = {"metier.install.adding", "metier.install.inspect", "metier.record", "http.client", "ssl"}
+    assert "metier.library.lockfile" in names
+    heavy = {"metier.install.add", "metier.install.inspect", "metier.record", "http.client", "ssl"}
     assert heavy & set(names) == set()
 
 
@@ -75,6 +75,6 @@ def test_commands_that_list_load_nothing_of_what_installs_records_or_runs(tmp_pa
 
     names = loaded(f"from metier.faces.cli.app import run\nassert {listed} == [0] * 5", world)
 
-    assert "metier.schedule.skills" in names
-    heavy = {"metier.install", "metier.record", "metier.types.running", "metier.types.agent", "hashlib", "subprocess"}
+    assert "metier.library.scheduled" in names
+    heavy = {"metier.install", "metier.record", "metier.types.sandbox", "metier.types.agent", "hashlib", "subprocess"}
     assert heavy & set(names) == set()

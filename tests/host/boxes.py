@@ -11,21 +11,22 @@ from pathlib import Path
 from typing import Any
 
 from metier.host import sandbox
-from metier.types.running import Box, Permissions, Program, Ran
+from metier.host.sandbox import probe
+from metier.types.sandbox import ProcessResult, ProgramSpec, SandboxPermissions, SandboxSpec
 
 ENV = {"PATH": "/usr/local/bin:/usr/bin:/bin", "LANG": "C.UTF-8"}
 SOAK = bool(os.environ.get("METIER_SOAK"))
 
 
-def program(*argv: str, cwd: Path | str = "/", env: dict[str, str] | None = None, **more: Any) -> Program:
-    return Program(argv, str(cwd), ENV | (env or {}), **more)
+def program(*argv: str, cwd: Path | str = "/", env: dict[str, str] | None = None, **more: Any) -> ProgramSpec:
+    return ProgramSpec(argv, str(cwd), ENV | (env or {}), **more)
 
 
-def sh(script: str, *arguments: str, **more: Any) -> Program:
+def sh(script: str, *arguments: str, **more: Any) -> ProgramSpec:
     return program("bash", "-c", script, "bash", *arguments, **more)
 
 
-def py(script: str, *arguments: str, **more: Any) -> Program:
+def py(script: str, *arguments: str, **more: Any) -> ProgramSpec:
     return program(sys.executable, "-c", script, *arguments, **more)
 
 
@@ -33,7 +34,7 @@ def py(script: str, *arguments: str, **more: Any) -> Program:
 class Desk:
     """Where one test works, and the machine as it is allowed to use it."""
 
-    machine: sandbox.Machine
+    machine: probe.MachineOptions
     skill: Path
     work: Path
     private: Path
@@ -41,18 +42,18 @@ class Desk:
 
     @property
     def tier(self) -> str:
-        return sandbox.probe(self.machine).tier
+        return probe.probe_sandbox(self.machine).tier
 
-    def box(self, read: tuple[Path, ...] = (), write: tuple[Path, ...] = (), **more: Any) -> Box:
-        allowed = Permissions(more.pop("network", False), (), tuple(map(str, read)), tuple(map(str, write)))
-        return Box(more.pop("need", "require"), str(self.skill), str(self.work), allowed, **more)
+    def box(self, read: tuple[Path, ...] = (), write: tuple[Path, ...] = (), **more: Any) -> SandboxSpec:
+        allowed = SandboxPermissions(more.pop("network", False), (), tuple(map(str, read)), tuple(map(str, write)))
+        return SandboxSpec(more.pop("need", "require"), str(self.skill), str(self.work), allowed, **more)
 
-    def run(self, wanted: Program, box: Box | None = None) -> Ran:
+    def run(self, wanted: ProgramSpec, box: SandboxSpec | None = None) -> ProcessResult:
         if wanted.cwd == "/":
             wanted = replace(wanted, cwd=str(self.work))
-        return sandbox.run(wanted, box or self.box(), self.machine)
+        return sandbox.run_sandboxed(wanted, box or self.box(), self.machine)
 
-    def says(self, wanted: Program, box: Box | None = None) -> str:
+    def says(self, wanted: ProgramSpec, box: SandboxSpec | None = None) -> str:
         """What it prints when all goes well."""
         ran = self.run(wanted, box)
         assert ran.status == 0, ran

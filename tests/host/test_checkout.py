@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from metier.host.checkout import repository_of
+from metier.host.git import repository_of
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from metier.host.memory import making_many
+from metier.host.memory import pause_garbage_collection
 
 
 class Ring:
@@ -27,13 +27,13 @@ def _collecting() -> Iterator[None]:
 
 
 def test_nobody_looks_for_garbage_while_many_are_made() -> None:
-    with making_many():
+    with pause_garbage_collection():
         assert not gc.isenabled()
     assert gc.isenabled()
 
 
 def test_what_was_made_is_old_at_once() -> None:
-    with making_many():
+    with pause_garbage_collection():
         kept: list[object] = []
     assert any(one is kept for one in gc.get_objects(generation=2))
 
@@ -41,7 +41,7 @@ def test_what_was_made_is_old_at_once() -> None:
 def test_garbage_among_what_was_made_is_found_in_the_end() -> None:
     first = weakref.ref(Ring())
     for _ in range(100):
-        with making_many():
+        with pause_garbage_collection():
             for _ in range(5_000):
                 Ring()
     assert first() is None
@@ -50,13 +50,13 @@ def test_garbage_among_what_was_made_is_found_in_the_end() -> None:
 def test_what_others_froze_stays_frozen() -> None:
     gc.freeze()
     frozen = gc.get_freeze_count()
-    with making_many():
+    with pause_garbage_collection():
         pass
     assert gc.get_freeze_count() > frozen / 2
 
 
 def test_a_collector_that_was_off_stays_off() -> None:
     gc.disable()
-    with making_many():
+    with pause_garbage_collection():
         pass
     assert not gc.isenabled()

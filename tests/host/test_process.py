@@ -8,13 +8,12 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from tests.home import python
 from tests.host.boxes import SOAK, alive, program, py, sh, soon
-from tests.world import python
 
-from metier.host import follow
-from metier.host.gate import Gate
-from metier.host.process import run
-from metier.types.running import Program
+from metier.host import process
+from metier.host.process import AdmissionGate, run_program
+from metier.types.sandbox import ProgramSpec
 
 
 @pytest.fixture
@@ -31,29 +30,29 @@ READY = "while [ ! -e ready ]; do sleep 0.01; done"
 
 
 def test_its_output_its_errors_and_its_status_are_reported_exactly():
-    ran = run(sh("echo out; echo err >&2; exit 255"))
+    ran = run_program(sh("echo out; echo err >&2; exit 255"))
     assert (ran.status, ran.stdout, ran.stderr, ran.timed_out, ran.note) == (255, "out\n", "err\n", False, "")
 
 
 @pytest.mark.parametrize("number", [1, 2, 6, 9, 11, 13, 15])
 def test_a_signal_is_told_from_a_status(number: int):
-    assert run(sh(f"kill -{number} $$")).status == -number
-    assert run(sh(f"exit {128 + number}")).status == 128 + number
+    assert run_program(sh(f"kill -{number} $$")).status == -number
+    assert run_program(sh(f"exit {128 + number}")).status == 128 + number
 
 
 def test_merged_output_keeps_the_order_it_was_written_in():
-    ran = run(sh("echo 1; echo 2 >&2; echo 3; echo 4 >&2", merged=True))
+    ran = run_program(sh("echo 1; echo 2 >&2; echo 3; echo 4 >&2", merged=True))
     assert (ran.stdout, ran.stderr) == ("1\n2\n3\n4\n", "")
 
 
 def test_it_sees_only_the_environment_it_is_given_and_none_of_ours():
-    ran = run(Program(("/usr/bin/env",), "/", {"ONE": "1", "LD_LIBRARY_PATH": "/nowhere"}))
+    ran = run_program(ProgramSpec(("/usr/bin/env",), "/", {"ONE": "1", "LD_LIBRARY_PATH": "/nowhere"}))
     assert sorted(ran.stdout.splitlines()) == ["LD_LIBRARY_PATH=/nowhere", "ONE=1"]
 
 
 def test_runs_at_the_same_time_do_not_see_each_others_variables():
     def ask(number: int) -> str:
-        return run(Program(("/usr/bin/env",), "/", {"KEY": str(number)})).stdout
+        return run_program(ProgramSpec(("/usr/bin/env",), "/", {"KEY": str(number)})).stdout
 
     before = dict(os.environ)
     with ThreadPoolExecutor(8) as pool:
@@ -63,23 +62,25 @@ def test_runs_at_the_same_time_do_not_see_each_others_variables():
 
 def test_what_is_preloaded_into_the_program_is_not_loaded_into_its_launcher(tmp_path: Path):
     """A variable may name a library; it must not run before there is a session, a limit or a boundary around it."""
-    ran = run(program("/usr/bin/true", env={"LD_PRELOAD": str(tmp_path / "not-there.so")}))
+    ran = run_program(program("/usr/bin/true", env={"LD_PRELOAD": str(tmp_path / "not-there.so")}))
     assert ran.stderr.count("not-there.so") == 1
 
 
 def test_its_input_is_closed_and_it_has_no_terminal_and_no_file_of_ours():
-    ran = run(sh("cat; (: < /dev/tty) 2>/dev/null && echo tty; for fd in /proc/$$/fd/*; do echo ${fd##*/}; done"))
+    ran = run_program(
+        sh("cat; (: < /dev/tty) 2>/dev/null && echo tty; for fd in /proc/$$/fd/*; do echo ${fd##*/}; done")
+    )
     assert ran.stdout.split() == ["0", "1", "2", "3"]  # the last is the listing itself
 
 
 def test_it_is_the_leader_of_a_session_of_its_own():
-    ran = run(py("import os; print(os.getsid(0) == os.getpid())"))
+    ran = run_program(py("import os; print(os.getsid(0) == os.getpid())"))
     assert ran.stdout == "True\n"
 
 
 def test_signals_work_in_it_as_they_do_anywhere():
     """Python ignores SIGPIPE, and what is ignored is inherited: `yes | head` would complain or never end."""
-    ran = run(sh("yes | head -1; echo ${PIPESTATUS[0]}"))
+    ran = run_program(sh("yes | head -1; echo ${PIPESTATUS[0]}"))
     assert (ran.stdout, ran.stderr) == ("y\n141\n", "")
 
 
@@ -96,7 +97,7 @@ def test_signals_work_in_it_as_they_do_anywhere():
 def test_nothing_that_it_starts_outlives_it(start: str, ends: bool, marker: str, tmp_path: Path):
     last = "exit 0" if ends else "sleep 100"
     script = f"{SLEEPER}\n{start}\n{READY}\necho started\n{last}"
-    ran = run(sh(script, marker, cwd=tmp_path, seconds=20 if ends else 2))
+    ran = run_program(sh(script, marker, cwd=tmp_path, seconds=20 if ends else 2))
     assert ran.stdout == "started\n"
     assert ran.timed_out is not ends
     assert alive(marker) == []
@@ -113,36 +114,36 @@ if not os.fork():
 while not os.path.exists("ready"): pass
 resource.prlimit(os.getppid(), resource.RLIMIT_NOFILE, (0, 0))
 """
-    ran = run(py(script, marker, cwd=tmp_path, seconds=30))
+    ran = run_program(py(script, marker, cwd=tmp_path, seconds=30))
     assert (ran.status, ran.timed_out, ran.note) == (0, False, "")
     assert alive(marker) == []
 
 
 def test_at_its_time_it_is_asked_to_end_and_its_last_words_are_kept():
-    ran = run(sh("trap 'echo bye; exit 3' TERM; echo hello; while :; do sleep 0.05; done", seconds=0.4))
+    ran = run_program(sh("trap 'echo bye; exit 3' TERM; echo hello; while :; do sleep 0.05; done", seconds=0.4))
     assert (ran.status, ran.stdout, ran.timed_out) == (3, "hello\nbye\n", True)
 
 
 def test_what_will_not_end_is_ended_and_its_output_kept():
-    ran = run(sh("trap '' TERM; echo partial; while :; do sleep 0.05; done", seconds=0.4))
+    ran = run_program(sh("trap '' TERM; echo partial; while :; do sleep 0.05; done", seconds=0.4))
     assert (ran.status, ran.stdout, ran.timed_out) == (-9, "partial\n", True)
 
 
 def test_what_stopped_itself_is_ended_too():
-    ran = run(sh("echo partial; kill -STOP $$", seconds=0.4))
+    ran = run_program(sh("echo partial; kill -STOP $$", seconds=0.4))
     assert (ran.stdout, ran.timed_out) == ("partial\n", True)
     assert ran.status in (-15, -9)
-    asked = run(sh("trap 'echo bye; exit 3' TERM; echo partial; kill -STOP $$; sleep 60", seconds=0.4))
+    asked = run_program(sh("trap 'echo bye; exit 3' TERM; echo partial; kill -STOP $$; sleep 60", seconds=0.4))
     assert (asked.status, asked.stdout, asked.timed_out) == (3, "partial\nbye\n", True)
 
 
 def test_leaving_with_0_when_asked_to_end_is_a_timeout_all_the_same():
-    ran = run(sh("trap 'exit 0' TERM; while :; do sleep 0.05; done", seconds=0.4))
+    ran = run_program(sh("trap 'exit 0' TERM; while :; do sleep 0.05; done", seconds=0.4))
     assert (ran.status, ran.timed_out) == (0, True)
 
 
 def test_one_that_closes_its_output_early_is_waited_for():
-    ran = run(sh("exec >&- 2>&-; sleep 0.3; exit 7"))
+    ran = run_program(sh("exec >&- 2>&-; sleep 0.3; exit 7"))
     assert (ran.status, ran.timed_out) == (7, False)
 
 
@@ -150,7 +151,7 @@ def test_one_that_closes_its_output_early_is_waited_for():
 def test_of_a_flood_the_head_and_the_tail_are_kept(size: int):
     if size == 100_000_000 and not SOAK:
         pytest.skip("long: METIER_SOAK=1 runs it")
-    ran = run(sh("echo first; head -c $1 /dev/zero | tr '\\0' x; echo; echo last", str(size), output=1000))
+    ran = run_program(sh("echo first; head -c $1 /dev/zero | tr '\\0' x; echo; echo last", str(size), output=1000))
     assert ran.status == 0
     assert ran.stdout.startswith("first\n")
     assert ran.stdout.endswith("x\nlast\n")
@@ -160,7 +161,7 @@ def test_of_a_flood_the_head_and_the_tail_are_kept(size: int):
 
 
 def test_what_is_left_out_is_not_kept_meanwhile():
-    kept = follow.Kept(1000)
+    kept = process.HeadTailBuffer(1000)
     tracemalloc.start()
     try:
         for _ in range(320):
@@ -173,16 +174,16 @@ def test_what_is_left_out_is_not_kept_meanwhile():
 
 
 def test_a_flood_without_end_is_ended_long_before_its_time():
-    ran = run(program("yes", seconds=60, output=1000))
-    assert ran.note == f"output: more than {follow.FLOOD >> 20} MiB"
+    ran = run_program(program("yes", seconds=60, output=1000))
+    assert ran.note == f"output: more than {process.MOST_OUTPUT >> 20} MiB"
     assert (ran.status, ran.timed_out) == (-9, False)
-    assert ran.left_out > follow.FLOOD - 1000
+    assert ran.left_out > process.MOST_OUTPUT - 1000
 
 
 @pytest.mark.parametrize("most", range(4, 24))
 def test_a_character_cut_in_two_is_left_away(most: int):
     text = "aé漢🙂" * 20
-    kept = follow.Kept(most)
+    kept = process.HeadTailBuffer(most)
     for byte in text.encode():
         kept.add(bytes([byte]))
     assert "\ufffd" not in kept.text()
@@ -192,7 +193,7 @@ def test_a_character_cut_in_two_is_left_away(most: int):
 
 
 def test_bytes_that_are_no_text_are_shown_as_such():
-    assert run(sh("printf 'a\\377b'")).stdout == "a\ufffdb"
+    assert run_program(sh("printf 'a\\377b'")).stdout == "a\ufffdb"
 
 
 @pytest.mark.parametrize(
@@ -215,17 +216,17 @@ def test_bytes_that_are_no_text_are_shown_as_such():
     ],
 )
 def test_what_can_not_start_says_why(argv: tuple[str, ...], cwd: str, env: dict[str, str], said: str):
-    ran = run(Program(argv, cwd, {"PATH": "/usr/bin:/bin", **env}))
+    ran = run_program(ProgramSpec(argv, cwd, {"PATH": "/usr/bin:/bin", **env}))
     assert (ran.status, ran.note) == (None, said)
 
 
 def test_many_at_once_are_run_a_few_at_a_time_in_order_and_too_many_are_turned_away(tmp_path: Path):
-    gate = Gate(room=3, queue=5)
+    gate = AdmissionGate(room=3, queue=5)
     notes: list[str] = []
     lock = threading.Lock()
 
     def go(number: int) -> None:
-        ran = run(
+        ran = run_program(
             sh("exec 9>>log; flock 9; echo + >&9; flock -u 9; sleep 0.2; flock 9; echo - >&9", cwd=tmp_path), gate
         )
         with lock:
@@ -246,7 +247,7 @@ def test_many_at_once_are_run_a_few_at_a_time_in_order_and_too_many_are_turned_a
 
 
 def test_a_gate_lets_in_who_came_first():
-    gate = Gate(room=1, queue=10)
+    gate = AdmissionGate(room=1, queue=10)
     order: list[int] = []
 
     def go(number: int) -> None:
@@ -269,17 +270,17 @@ def test_a_gate_lets_in_who_came_first():
 @pytest.mark.skipif(not SOAK, reason="long: METIER_SOAK=1 runs it")
 def test_two_hundred_requests_at_once_all_get_an_answer_and_leave_no_file_open():
     with ThreadPoolExecutor(200) as pool:
-        answers = list(pool.map(lambda number: run(sh("echo $1", str(number))), range(200)))
+        answers = list(pool.map(lambda number: run_program(sh("echo $1", str(number))), range(200)))
     for number, ran in enumerate(answers):
         assert ran.stdout == f"{number}\n" or ran.note.startswith("busy: ")
 
 
 DYING = """
 import sys
-from metier.host.process import run
-from metier.types.running import Program
+from metier.host.process import run_program
+from metier.types.sandbox import ProgramSpec
 print("ready", flush=True)
-run(Program(("bash", "-c", sys.argv[1], "bash", sys.argv[2]), ".", {"PATH": "/usr/bin:/bin"}))
+run_program(ProgramSpec(("bash", "-c", sys.argv[1], "bash", sys.argv[2]), ".", {"PATH": "/usr/bin:/bin"}))
 """
 
 

@@ -9,8 +9,8 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from tests.home import python
 from tests.host.boxes import Desk, alive, py, sh, soon
-from tests.world import python
 
 TALK = """
 import socket, sys
@@ -299,10 +299,10 @@ def test_root_is_nobody_inside(desk: Desk):
 DYING = """
 import os, sys, threading
 from metier.host import sandbox
-from metier.types.running import Box, Program
-machine = sandbox.Machine(bwrap=sys.argv[1])
+from metier.types.sandbox import SandboxSpec, ProgramSpec
+machine = sandbox.MachineOptions(bwrap=sys.argv[1])
 script = "touch up; (setsid bash -c 'trap \\"\\" TERM; while :; do sleep 0.1; done' $0 &); while :; do sleep 0.1; done"
-go = lambda: sandbox.run(Program(("bash", "-c", script, sys.argv[2]), sys.argv[3], {"PATH": "/usr/bin:/bin"}), Box("require", work=sys.argv[3]), machine)
+go = lambda: sandbox.run_sandboxed(ProgramSpec(("bash", "-c", script, sys.argv[2]), sys.argv[3], {"PATH": "/usr/bin:/bin"}), SandboxSpec("require", work=sys.argv[3]), machine)
 threading.Thread(target=go, daemon=True).start()
 while not os.path.exists(sys.argv[3] + "/up"): pass
 os.kill(os.getpid(), 9)

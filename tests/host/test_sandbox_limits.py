@@ -7,22 +7,22 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tests.home import python
 from tests.host.boxes import SOAK, Desk, py, sh
-from tests.world import python
 
 from metier.host.sandbox import limits as keeping
-from metier.types.running import Limits
+from metier.types.sandbox import SandboxLimits
 
 BOMB = "bomb() { [ $1 = 0 ] || { bomb $(($1 - 1)) | bomb $(($1 - 1)) & }; sleep 100; }; bomb 10; sleep 100"
 """Doubles itself until there are two thousand: enough to see it ended, and no more than a machine bears if it is not."""
-SMALL = Limits(processes=60, memory=150 << 20, scratch=16 << 20, file=32 << 20, disk=64 << 20, files=500)
+SMALL = SandboxLimits(processes=60, memory=150 << 20, scratch=16 << 20, file=32 << 20, disk=64 << 20, files=500)
 
 
 @pytest.fixture(params=["with a control group", "watched"])
 def held(request: pytest.FixtureRequest, desk: Desk) -> Desk:
     if request.param == "watched":
         return replace(desk, machine=desk.machine._replace(groups=False))
-    with keeping.group(SMALL) as found:
+    with keeping.control_group(SMALL) as found:
         if found is None:
             pytest.skip("no control group can be made here")
     return desk
@@ -58,7 +58,7 @@ def test_taking_too_much_memory_is_ended_and_the_reason_is_oom(held: Desk, scrip
 
 
 def test_a_control_group_keeps_what_it_was_told_without_anybody_watching():
-    with keeping.group(SMALL) as found:
+    with keeping.control_group(SMALL) as found:
         if found is None:
             pytest.skip("no control group can be made here")
         memory = "memory.max" if found.modern else "memory.limit_in_bytes"
@@ -67,7 +67,7 @@ def test_a_control_group_keeps_what_it_was_told_without_anybody_watching():
 
 
 def test_the_kernel_keeps_the_number_of_processes_where_the_watch_is_late():
-    carried = dict(keeping.rlimits(SMALL, None, SMALL.processes))
+    carried = dict(keeping.process_rlimits(SMALL, None, SMALL.processes))
     assert SMALL.processes <= carried[resource.RLIMIT_NPROC] <= 2 * SMALL.processes
     assert SMALL.memory <= carried[resource.RLIMIT_DATA] <= SMALL.memory + (2 << 30)
 
@@ -131,7 +131,7 @@ def test_memory_that_waits_in_sockets_counts_as_well(desk: Desk):
 
 
 def test_nothing_stays_in_a_control_group():
-    with keeping.group(SMALL) as found:
+    with keeping.control_group(SMALL) as found:
         if found is None:
             pytest.skip("no control group can be made here")
         left = subprocess.Popen(["/bin/sleep", "60"], start_new_session=True)
@@ -178,9 +178,9 @@ def test_eight_gigabytes_are_refused_by_the_usual_limits(held: Desk):
 ONE_RUN = """
 import os, sys
 from metier.host import sandbox
-from metier.types.running import Box, Program
-program = Program(("true",), sys.argv[2], {"PATH": "/usr/bin:/bin"})
-sandbox.run(program, Box("require", work=sys.argv[2]), sandbox.Machine(bwrap=sys.argv[1]))
+from metier.types.sandbox import SandboxSpec, ProgramSpec
+program = ProgramSpec(("true",), sys.argv[2], {"PATH": "/usr/bin:/bin"})
+sandbox.run_sandboxed(program, SandboxSpec("require", work=sys.argv[2]), sandbox.MachineOptions(bwrap=sys.argv[1]))
 print(os.getpid())
 """
 
@@ -199,8 +199,8 @@ def test_control_groups_are_gone_when_the_process_is(desk: Desk):
 SLOW_TO_LEAVE = """
 import os, subprocess
 from metier.host.sandbox import limits
-from metier.types.running import Limits
-with limits.group(Limits()) as found:
+from metier.types.sandbox import SandboxLimits
+with limits.control_group(SandboxLimits()) as found:
     if found is not None:
         found.add(subprocess.Popen(["sleep", "0.5"]).pid)
 print(os.getpid(), found is not None)
@@ -217,7 +217,7 @@ def test_control_groups_wait_for_what_is_still_leaving_them():
 
 def test_control_groups_of_a_process_that_was_killed_go_with_the_next(desk: Desk):
     dead = 2**22 + 1  # more than any process id
-    with keeping.group(SMALL) as found:
+    with keeping.control_group(SMALL) as found:
         if found is None:
             pytest.skip("no control group can be made here")
         for folder in found[:2]:

@@ -8,13 +8,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tests.home import python
 from tests.host.boxes import Desk, program, py, sh, soon
-from tests.world import python
 
 from metier.host import sandbox
-from metier.host.sandbox.view import PRIVATE, PROTECTED, view
+from metier.host.sandbox import probe
+from metier.host.sandbox.profile import PRIVATE, PROTECTED, build_view
 from metier.types.errors import BadRequest, Refused
-from metier.types.running import Box, Permissions
+from metier.types.sandbox import SandboxPermissions, SandboxSpec
 
 TRY = """
 import os, sys
@@ -30,7 +31,7 @@ for path in sys.argv[2:]:
 """
 
 
-def may(desk: Desk, how: str, *paths: Path | str, box: Box | None = None) -> list[bool]:
+def may(desk: Desk, how: str, *paths: Path | str, box: SandboxSpec | None = None) -> list[bool]:
     return [word == "yes" for word in desk.says(py(TRY, how, *map(str, paths)), box).split()]
 
 
@@ -179,11 +180,11 @@ def test_a_folder_of_skills_that_is_granted_itself_can_be_written(bubble: Desk):
 
 
 def test_every_folder_of_a_project_that_skills_and_agents_are_read_from_is_guarded():
-    from metier.dialects import ALL
-    from metier.sources.trusted import AGENTS
+    from metier.dialects import DIALECTS
+    from metier.library.trust import AGENT_FOLDERS
 
-    places = [root.path for dialect in ALL.values() for root in dialect.serving.roots] + [
-        f"{{ancestor}}/{folder}" for folder in AGENTS
+    places = [root.path for dialect in DIALECTS.values() for root in dialect.serving.roots] + [
+        f"{{ancestor}}/{folder}" for folder in AGENT_FOLDERS
     ]
     inside = [place.removeprefix("{ancestor}/") for place in places if place.startswith("{ancestor}/")]
     assert [one for one in inside if not any(f"{one}/".startswith(f"{name}/") for name in PROTECTED)] == []
@@ -201,12 +202,12 @@ def test_placeholders_of_a_run_that_was_killed_go_with_the_next(bubble: Desk):
 KILLED = """
 import os, sys, threading
 from metier.host import sandbox
-from metier.types.running import Box, Permissions, Program
+from metier.types.sandbox import SandboxSpec, SandboxPermissions, ProgramSpec
 work, project, state = sys.argv[1:]
-box = Box("require", work=work, permissions=Permissions(write=(project,)))
-program = Program(("sh", "-c", "touch up; sleep 60"), work, {"PATH": "/usr/bin:/bin"})
-machine = sandbox.Machine(landlock=False, state=state)
-threading.Thread(target=lambda: sandbox.run(program, box, machine), daemon=True).start()
+box = SandboxSpec("require", work=work, permissions=SandboxPermissions(write=(project,)))
+program = ProgramSpec(("sh", "-c", "touch up; sleep 60"), work, {"PATH": "/usr/bin:/bin"})
+machine = sandbox.MachineOptions(landlock=False, state=state)
+threading.Thread(target=lambda: sandbox.run_sandboxed(program, box, machine), daemon=True).start()
 while not os.path.exists(work + "/up"): pass
 os.kill(os.getpid(), 9)
 """
@@ -231,7 +232,7 @@ def test_after_a_metier_was_killed_the_next_run_in_the_same_folder_works_and_lea
     killed = python(KILLED, str(bubble.work), str(bubble.project), str(state))
     assert killed.returncode == -9, killed.stderr
     machine = bubble.machine._replace(state=str(state))
-    ran = sandbox.run(sh("echo hi", cwd=bubble.project), bubble.box(write=(bubble.project,)), machine)
+    ran = sandbox.run_sandboxed(sh("echo hi", cwd=bubble.project), bubble.box(write=(bubble.project,)), machine)
     assert (ran.status, ran.stdout) == (0, "hi\n"), ran
     assert os.listdir(bubble.project) == ["code.txt"]
 
@@ -340,7 +341,12 @@ def test_secrets_of_a_home_that_may_be_read_are_hidden(tmp_path: Path):
     for name in (".ssh", ".aws", "work"):
         (home / name).mkdir(parents=True)
     (home / ".netrc").write_text("secret")
-    seen = view(program("true", cwd=home), Box("require", permissions=Permissions(read=(str(home),))), "", [str(home)])
+    seen = build_view(
+        program("true", cwd=home),
+        SandboxSpec("require", permissions=SandboxPermissions(read=(str(home),))),
+        "",
+        [str(home)],
+    )
     kinds = {one.path.removeprefix(f"{home}"): one.kind for one in seen.seen}
     assert kinds == {"": "read", "/.ssh": "hide", "/.aws": "hide", "/.netrc": "hide"}
 
@@ -348,8 +354,8 @@ def test_secrets_of_a_home_that_may_be_read_are_hidden(tmp_path: Path):
 def test_what_is_both_hidden_and_guarded_is_hidden(tmp_path: Path):
     home = tmp_path / "home"
     (home / ".metier").mkdir(parents=True)
-    allowed = Permissions(write=(str(home),))
-    seen = view(program("true", cwd=home), Box("require", permissions=allowed), "", [str(home)])
+    allowed = SandboxPermissions(write=(str(home),))
+    seen = build_view(program("true", cwd=home), SandboxSpec("require", permissions=allowed), "", [str(home)])
     assert {one.path: one.kind for one in seen.seen}[f"{home}/.metier"] == "hide"
 
 
@@ -410,7 +416,7 @@ def test_of_a_private_home_only_the_granted_path_appears(bubble: Desk, tmp_path:
 @pytest.mark.parametrize("path", ["/", "/proc", "/sys/fs", "/dev", "/etc", "/home", "/run", "/var", "/usr/"])
 @pytest.mark.parametrize("how", ["read", "write"])
 def test_what_would_open_the_whole_machine_is_no_grant(desk: Desk, path: str, how: str):
-    allowed = Permissions(read=(path,)) if how == "read" else Permissions(write=(path,))
+    allowed = SandboxPermissions(read=(path,)) if how == "read" else SandboxPermissions(write=(path,))
     with pytest.raises(Refused, match=r"never opened|Landlock can't keep"):
         desk.run(sh("true"), replace(desk.box(), permissions=allowed))
 
@@ -459,4 +465,4 @@ def test_git_status_runs_in_a_project_that_may_be_read(desk: Desk, need: str):
 
 
 def test_what_is_shown_is_the_same_value_for_every_tier(desk: Desk):
-    assert sandbox.probe(desk.machine).tier == desk.run(sh("true")).tier
+    assert probe.probe_sandbox(desk.machine).tier == desk.run(sh("true")).tier

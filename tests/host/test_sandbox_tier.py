@@ -9,15 +9,16 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tests.home import SOURCE
 from tests.host.boxes import Desk, program, sh
-from tests.world import SOURCE
 
 from metier.host import sandbox
-from metier.host.gate import Gate
+from metier.host.process import AdmissionGate
+from metier.host.sandbox import probe
 from metier.types.errors import BadRequest, Refused
-from metier.types.running import Box, Permissions
+from metier.types.sandbox import SandboxPermissions, SandboxSpec
 
-NOWHERE = sandbox.Machine(bwrap="/missing", landlock=False)
+NOWHERE = probe.MachineOptions(bwrap="/missing", landlock=False)
 
 FILTERED = f"""#!{sys.executable}
 import os, sys
@@ -59,15 +60,17 @@ def bwrap_in(folder: Path, text: str) -> str:
 
 def test_where_there_is_neither_a_skill_that_needs_a_boundary_is_refused_with_the_reason(world: dict[str, Path]):
     with pytest.raises(Refused) as refused:
-        sandbox.run(sh("touch ran", cwd=world["work"]), Box("require", work=str(world["work"])), NOWHERE)
+        sandbox.run_sandboxed(
+            sh("touch ran", cwd=world["work"]), SandboxSpec("require", work=str(world["work"])), NOWHERE
+        )
     assert refused.value.message == "there is no sandbox here: bubblewrap is not installed; the kernel has no Landlock"
     assert "install bubblewrap" in refused.value.hint
     assert list(world["work"].iterdir()) == []
 
 
 def test_one_that_only_prefers_a_boundary_runs_and_says_there_was_none(world: dict[str, Path]):
-    box = Box("prefer", work=str(world["work"]))
-    ran = sandbox.run(sh("echo hi", cwd=world["work"]), box, NOWHERE)
+    box = SandboxSpec("prefer", work=str(world["work"]))
+    ran = sandbox.run_sandboxed(sh("echo hi", cwd=world["work"]), box, NOWHERE)
     assert (ran.stdout, ran.tier) == ("hi\n", "none")
     assert ran.note == "sandbox: none (bubblewrap is not installed; the kernel has no Landlock)"
 
@@ -78,27 +81,27 @@ def test_one_that_wants_none_runs_plainly_and_says_so(desk: Desk):
 
 
 def test_a_plain_run_has_a_folder_to_work_in_that_goes_afterwards():
-    ran = sandbox.run(program("sh", "-c", "touch file; pwd", cwd=""), Box("off"), NOWHERE)
+    ran = sandbox.run_sandboxed(program("sh", "-c", "touch file; pwd", cwd=""), SandboxSpec("off"), NOWHERE)
     assert ran.status == 0
     assert not os.path.exists(ran.stdout.strip())
 
 
 def test_without_bubblewrap_it_is_landlock_and_the_reason_is_told(landlocked: Desk):
-    footing = sandbox.probe(landlocked.machine)
+    footing = probe.probe_sandbox(landlocked.machine)
     assert (footing.tier, footing.reason) == ("landlock", "bubblewrap is not installed")
     assert landlocked.run(sh("true")).tier == "landlock"
 
 
 def test_a_bubblewrap_that_may_make_no_namespaces_gives_way_with_its_own_words(tmp_path: Path):
     words = "bwrap: No permissions to create new namespace"
-    machine = sandbox.Machine(bwrap=bwrap_in(tmp_path, f"#!/bin/sh\necho '{words}' >&2\nexit 1\n"), landlock=False)
-    footing = sandbox.probe(machine)
+    machine = probe.MachineOptions(bwrap=bwrap_in(tmp_path, f"#!/bin/sh\necho '{words}' >&2\nexit 1\n"), landlock=False)
+    footing = probe.probe_sandbox(machine)
     assert footing.tier == "none"
     assert words in footing.reason
 
 
 def test_every_check_that_was_made_is_told(desk: Desk):
-    footing = sandbox.probe(desk.machine)
+    footing = probe.probe_sandbox(desk.machine)
     assert all(check.held for check in footing.checks)
     assert {"read outside", "TCP", "ptrace", "signal another", "write the skill"} <= {
         one.name for one in footing.checks
@@ -108,15 +111,15 @@ def test_every_check_that_was_made_is_told(desk: Desk):
 
 def test_a_boundary_that_refuses_nothing_is_none(tmp_path: Path):
     """As an ordinary program would: a `bwrap` that runs what it is given and nothing else."""
-    machine = sandbox.Machine(bwrap=bwrap_in(tmp_path, NO_BOUNDARY), landlock=False)
-    footing = sandbox.probe(machine)
+    machine = probe.MachineOptions(bwrap=bwrap_in(tmp_path, NO_BOUNDARY), landlock=False)
+    footing = probe.probe_sandbox(machine)
     assert footing.tier == "none"
     failed = {one.name for one in footing.checks if not one.held}
     assert {"read outside", "write outside", "TCP", "UDP", "signal another", "user namespace", "keyctl"} <= failed
     assert "bubblewrap: " in footing.reason
     assert "read outside was done" in footing.reason
     with pytest.raises(Refused, match="read outside was done"):
-        sandbox.run(sh("true"), Box("require"), machine)
+        sandbox.run_sandboxed(sh("true"), SandboxSpec("require"), machine)
     assert not [path for path in ("/usr/.metier-probe", "/.metier-probe", "/dev/.metier-probe") if os.path.exists(path)]
 
 
@@ -126,14 +129,14 @@ def test_a_boundary_that_allows_nothing_is_none_either(bubble: Desk, tmp_path: P
         "    for drop in DROPPED:",
         "    words = ['--ro-bind' if one == '--bind-try' else one for one in words]\n    for drop in []:",
     )
-    footing = sandbox.probe(sandbox.Machine(bwrap=bwrap_in(tmp_path, text), landlock=False))
+    footing = probe.probe_sandbox(probe.MachineOptions(bwrap=bwrap_in(tmp_path, text), landlock=False))
     assert footing.tier == "none"
     assert "write the work folder was refused" in footing.reason
 
 
 def test_a_trial_that_does_not_come_to_its_end_proves_nothing(tmp_path: Path):
     silent = NO_BOUNDARY.replace("os.execve(words[9], words[9:], env)", "os._exit(0)")
-    footing = sandbox.probe(sandbox.Machine(bwrap=bwrap_in(tmp_path, silent), landlock=False))
+    footing = probe.probe_sandbox(probe.MachineOptions(bwrap=bwrap_in(tmp_path, silent), landlock=False))
     assert footing.tier == "none"
     assert "the trial did not come to its end" in footing.reason
 
@@ -161,12 +164,12 @@ def test_a_profile_that_lacks_one_thing_is_found_out(
     bubble: Desk, tmp_path: Path, dropped: list[list[str]], caught: str
 ):
     text = FILTERED.replace("DROPPED", repr(dropped))
-    footing = sandbox.probe(sandbox.Machine(bwrap=bwrap_in(tmp_path, text), landlock=False))
+    footing = probe.probe_sandbox(probe.MachineOptions(bwrap=bwrap_in(tmp_path, text), landlock=False))
     assert footing.tier == "none"
     assert caught in {one.name for one in footing.checks if not one.held}, footing.reason
 
 
-KEY = "from metier.host.sandbox import Machine, probe; import sys; print(sys.modules[probe.__module__]._key(Machine()))"
+KEY = "from metier.host.sandbox import probe; print(probe._cache_key(probe.MachineOptions()))"
 
 
 def test_what_was_found_on_the_machine_is_not_believed_in_a_container():
@@ -181,8 +184,8 @@ def test_what_was_found_is_remembered_until_something_changes(bubble: Desk, tmp_
     state = tmp_path / "state"
     calls = tmp_path / "calls"
     wrapper = Path(bwrap_in(tmp_path, f'#!/bin/sh\necho >> {calls}\nexec /usr/bin/bwrap "$@"\n'))
-    machine = sandbox.Machine(bwrap=str(wrapper), state=str(state))
-    code = "import sys\nfrom metier.host import sandbox\nprint(sandbox.tier(sandbox.Machine(bwrap=sys.argv[1], state=sys.argv[2])))"
+    machine = probe.MachineOptions(bwrap=str(wrapper), state=str(state))
+    code = "import sys\nfrom metier.host import sandbox\nprint(sandbox.sandbox_tier(sandbox.MachineOptions(bwrap=sys.argv[1], state=sys.argv[2])))"
 
     def times() -> int:
         done = subprocess.run(
@@ -209,47 +212,47 @@ def test_what_was_found_is_remembered_until_something_changes(bubble: Desk, tmp_
 
 
 def test_that_there_is_none_is_not_remembered_beyond_this_process(tmp_path: Path):
-    sandbox.probe(NOWHERE._replace(state=str(tmp_path)))
+    probe.probe_sandbox(NOWHERE._replace(state=str(tmp_path)))
     assert list(tmp_path.iterdir()) == []
 
 
 def test_the_environment_may_choose_a_tier_and_it_is_told(landlocked: Desk):
-    machine = sandbox.here({"METIER_SANDBOX": "landlock"})
-    ran = sandbox.run(sh("echo hi", cwd=landlocked.work), landlocked.box(), machine)
+    machine = probe.read_machine_options({"METIER_SANDBOX": "landlock"})
+    ran = sandbox.run_sandboxed(sh("echo hi", cwd=landlocked.work), landlocked.box(), machine)
     assert (ran.tier, ran.note) == ("landlock", "METIER_SANDBOX is landlock")
 
 
 def test_no_boundary_by_the_environment_satisfies_nothing_that_needs_one(world: dict[str, Path]):
-    machine = sandbox.here({"METIER_SANDBOX": "none"})
+    machine = probe.read_machine_options({"METIER_SANDBOX": "none"})
     with pytest.raises(Refused, match="METIER_SANDBOX is none"):
-        sandbox.run(sh("true"), Box("require"), machine)
-    ran = sandbox.run(sh("true", cwd=world["work"]), Box("prefer"), machine)
+        sandbox.run_sandboxed(sh("true"), SandboxSpec("require"), machine)
+    ran = sandbox.run_sandboxed(sh("true", cwd=world["work"]), SandboxSpec("prefer"), machine)
     assert ran.note == "sandbox: none (METIER_SANDBOX is none)"
 
 
 def test_a_tier_that_nobody_knows_is_a_mistake():
     with pytest.raises(BadRequest, match="METIER_SANDBOX is `docker`"):
-        sandbox.here({"METIER_SANDBOX": "docker"})
+        probe.read_machine_options({"METIER_SANDBOX": "docker"})
 
 
 @pytest.mark.parametrize("need", ["require", "prefer", "off"])
 def test_certain_hosts_only_is_refused_where_nothing_can_filter_them(desk: Desk, need: str):
-    box = replace(desk.box(need=need), permissions=Permissions(network=True, hosts=("example.org",)))
+    box = replace(desk.box(need=need), permissions=SandboxPermissions(network=True, hosts=("example.org",)))
     with pytest.raises(Refused, match="certain hosts"):
         desk.run(sh("true"), box)
 
 
 def test_too_many_at_once_are_turned_away_before_they_start(desk: Desk):
-    gate = Gate(room=1, queue=0)
+    gate = AdmissionGate(room=1, queue=0)
     with gate.enter():
-        ran = sandbox.run(sh("true", cwd=desk.work), desk.box(), desk.machine, gate)
+        ran = sandbox.run_sandboxed(sh("true", cwd=desk.work), desk.box(), desk.machine, gate)
     assert (ran.status, ran.note) == (None, "busy: 1 programs run and 0 wait")
 
 
 def test_many_at_once_each_have_their_own_box(desk: Desk):
     def ask(number: int) -> str:
         wanted = program("sh", "-c", "echo $KEY > key; sleep 0.1; cat key", cwd="", env={"KEY": str(number)})
-        return sandbox.run(wanted, Box("require"), desk.machine).stdout
+        return sandbox.run_sandboxed(wanted, SandboxSpec("require"), desk.machine).stdout
 
     with ThreadPoolExecutor(6) as pool:
         assert list(pool.map(ask, range(12))) == [f"{number}\n" for number in range(12)]
@@ -258,15 +261,15 @@ def test_many_at_once_each_have_their_own_box(desk: Desk):
 ORDINARY = """
 import json, os, sys, tempfile
 from metier.host import sandbox
-from metier.types.running import Box, Limits, Program
+from metier.types.sandbox import SandboxSpec, SandboxLimits, ProgramSpec
 found = {}
-for name, machine in {"bubblewrap": sandbox.Machine(), "landlock": sandbox.Machine(bwrap="/missing")}.items():
-    footing = sandbox.probe(machine)
+for name, machine in {"bubblewrap": sandbox.MachineOptions(), "landlock": sandbox.MachineOptions(bwrap="/missing")}.items():
+    footing = sandbox.probe_sandbox(machine)
     found[name] = [footing.tier, footing.reason, [one.name for one in footing.checks if not one.held]]
     if footing.tier != "none":
         with tempfile.TemporaryDirectory() as work:
-            go = lambda script, **more: sandbox.run(Program(("bash", "-c", script), work, {"PATH": "/usr/bin:/bin"}, 60), Box("require", work=work, **more), machine)
-            found[name] += [go("echo hi > f; cat f").stdout, go("for _ in {1..500}; do sleep 100 & done; wait", limits=Limits(processes=60)).note]
+            go = lambda script, **more: sandbox.run_sandboxed(ProgramSpec(("bash", "-c", script), work, {"PATH": "/usr/bin:/bin"}, 60), SandboxSpec("require", work=work, **more), machine)
+            found[name] += [go("echo hi > f; cat f").stdout, go("for _ in {1..500}; do sleep 100 & done; wait", limits=SandboxLimits(processes=60)).note]
 print(json.dumps(found))
 """
 

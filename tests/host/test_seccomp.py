@@ -5,7 +5,7 @@ import struct
 
 import pytest
 
-from metier.host.sandbox import seccomp
+from metier.host.sandbox import kernel
 
 ALLOW = 0x7FFF0000
 ARCH = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
@@ -40,10 +40,10 @@ def machine(request: pytest.FixtureRequest) -> str:
 
 
 def test_every_call_that_is_named_is_refused_and_no_other(machine: str):
-    program = seccomp.build(False, machine=machine)
+    program = kernel.build_filter(False, machine=machine)
     column = 0 if machine == "x86_64" else 1
-    refused = {calls[column]: errno.EPERM for calls in seccomp._NEVER.values()}
-    refused |= {calls[column]: errno.ENOSYS for calls in seccomp._ABSENT.values()}
+    refused = {calls[column]: errno.EPERM for calls in kernel._FORBIDDEN_CALLS.values()}
+    refused |= {calls[column]: errno.ENOSYS for calls in kernel._ABSENT_CALLS.values()}
     refused[SOCKET[machine]] = errno.EPERM
     for number in range(600):
         assert answer(program, machine, number) == refused.get(number, 0), number
@@ -53,22 +53,24 @@ def test_sockets_are_for_the_network_only_and_only_when_it_is_allowed(machine: s
     allowed = {
         family
         for family in range(46)
-        if not answer(seccomp.build(True, machine=machine), machine, SOCKET[machine], family)
+        if not answer(kernel.build_filter(True, machine=machine), machine, SOCKET[machine], family)
     }
     assert allowed == {2, 10, 16}
-    assert all(answer(seccomp.build(False, machine=machine), machine, SOCKET[machine], family) for family in range(46))
+    assert all(
+        answer(kernel.build_filter(False, machine=machine), machine, SOCKET[machine], family) for family in range(46)
+    )
 
 
 @pytest.mark.parametrize("flag", [0x20000, 0x02000000, 0x04000000, 0x08000000, 0x10000000, 0x20000000, 0x40000000])
 def test_processes_and_threads_are_made_but_no_namespace(machine: str, flag: int):
-    program = seccomp.build(False, machine=machine)
+    program = kernel.build_filter(False, machine=machine)
     assert answer(program, machine, CLONE[machine], 17) == 0
     assert answer(program, machine, CLONE[machine], 0x3D0F00) == 0
     assert answer(program, machine, CLONE[machine], flag | 17) == errno.EPERM
 
 
 def test_a_terminal_can_be_asked_for_its_size_but_nothing_typed_into_it(machine: str):
-    program = seccomp.build(False, machine=machine)
+    program = kernel.build_filter(False, machine=machine)
     assert answer(program, machine, IOCTL[machine], 1, 0x5413) == 0
     assert answer(program, machine, IOCTL[machine], 1, 0x5412) == errno.EPERM
     assert answer(program, machine, IOCTL[machine], 1, 0xFFFFFFFF_00005412) == errno.EPERM
@@ -76,50 +78,50 @@ def test_a_terminal_can_be_asked_for_its_size_but_nothing_typed_into_it(machine:
 
 
 def test_another_kind_of_processor_or_calling_is_refused_whole(machine: str):
-    program = seccomp.build(True, machine=machine)
+    program = kernel.build_filter(True, machine=machine)
     assert answer(program, machine, READ[machine], arch=0x40000003) == errno.ENOSYS
     if machine == "x86_64":
         assert answer(program, machine, 0x40000000) == errno.ENOSYS
 
 
 def test_modes_by_path_are_changed_only_where_they_may_be(machine: str):
-    assert answer(seccomp.build(False, machine=machine), machine, CHMOD[machine]) == 0
-    assert answer(seccomp.build(False, modes=False, machine=machine), machine, CHMOD[machine]) == errno.EPERM
+    assert answer(kernel.build_filter(False, machine=machine), machine, CHMOD[machine]) == 0
+    assert answer(kernel.build_filter(False, modes=False, machine=machine), machine, CHMOD[machine]) == errno.EPERM
 
 
 @pytest.mark.parametrize("name", ["fchmod", "fchown", "fsetxattr", "fremovexattr"])
 def test_an_open_file_is_no_way_around_what_its_path_is_refused(machine: str, name: str):
-    number = {**seccomp._MODES, **seccomp._MARKS}[name][machine == "aarch64"]
-    assert answer(seccomp.build(False, machine=machine), machine, number) == 0
-    assert answer(seccomp.build(False, modes=False, marks=False, machine=machine), machine, number) == errno.EPERM
+    number = {**kernel._MODE_CALLS, **kernel._ATTRIBUTE_CALLS}[name][machine == "aarch64"]
+    assert answer(kernel.build_filter(False, machine=machine), machine, number) == 0
+    assert answer(kernel.build_filter(False, modes=False, marks=False, machine=machine), machine, number) == errno.EPERM
 
 
-@pytest.mark.parametrize("request_", seccomp._REQUESTS)
+@pytest.mark.parametrize("request_", kernel._FORBIDDEN_IOCTLS)
 def test_nothing_that_changes_a_file_is_asked_of_an_open_one(machine: str, request_: int):
-    assert answer(seccomp.build(False, machine=machine), machine, IOCTL[machine], 3, request_) == errno.EPERM
+    assert answer(kernel.build_filter(False, machine=machine), machine, IOCTL[machine], 3, request_) == errno.EPERM
 
 
-@pytest.mark.parametrize("name", seccomp._BY_ID)
+@pytest.mark.parametrize("name", kernel._BY_ID)
 def test_only_its_own_limits_and_schedule_are_a_programs_to_set(machine: str, name: str):
-    number = seccomp._BY_ID[name][machine == "aarch64"]
-    program = seccomp.build(False, others=False, machine=machine)
+    number = kernel._BY_ID[name][machine == "aarch64"]
+    program = kernel.build_filter(False, others=False, machine=machine)
     assert answer(program, machine, number, 0) == 0
     assert answer(program, machine, number, 4711) == errno.EPERM
-    assert answer(seccomp.build(False, machine=machine), machine, number, 4711) == 0
+    assert answer(kernel.build_filter(False, machine=machine), machine, number, 4711) == 0
 
 
-@pytest.mark.parametrize("name", seccomp._BY_KIND)
+@pytest.mark.parametrize("name", kernel._BY_KIND)
 def test_only_its_own_priority_is_a_programs_to_set(machine: str, name: str):
-    numbers, everything = seccomp._BY_KIND[name]
+    numbers, everything = kernel._BY_KIND[name]
     number = numbers[machine == "aarch64"]
-    program = seccomp.build(False, others=False, machine=machine)
+    program = kernel.build_filter(False, others=False, machine=machine)
     assert answer(program, machine, number, everything - 2, 0) == 0
     assert answer(program, machine, number, everything - 2, 4711) == errno.EPERM
     assert answer(program, machine, number, everything, 0) == errno.EPERM
 
 
 def test_how_much_waits_in_a_socket_is_passed_over_and_nothing_is_hidden_from_the_watch(machine: str):
-    program = seccomp.build(True, machine=machine)
+    program = kernel.build_filter(True, machine=machine)
     steps = [value for code, _, _, value in struct.iter_unpack("=HBBI", program) if code == 0x06]
     assert 0x00050000 in steps
     assert answer(program, machine, {"x86_64": 157, "aarch64": 167}[machine], 4, 0) == errno.EPERM
@@ -127,4 +129,4 @@ def test_how_much_waits_in_a_socket_is_passed_over_and_nothing_is_hidden_from_th
 
 
 def test_an_unknown_processor_has_no_filter():
-    assert not seccomp.is_known("riscv64")
+    assert not kernel.is_supported("riscv64")

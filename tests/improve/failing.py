@@ -6,16 +6,15 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from tests.act.talking import call, spoken
-from tests.world import World, write_skill
+from tests.agent.talking import call, spoken
+from tests.home import World, write_skill
 
-from metier.act.permission import Permission
-from metier.runtime.agent import Agent
-from metier.runtime.improving import Improved, after_run
-from metier.runtime.judging import Terms
-from metier.testing import Script
+from metier.agent.agent import Agent
+from metier.agent.permissions import Permission
+from metier.improve.improver import ImproveOptions, ImproveResult, improve_after_run
+from metier.testing.models import ScriptedModel
 from metier.types.event import Ended
-from metier.types.proposal import Proposal
+from metier.types.improvement import Proposal
 
 AUTO = ".config/agenvoy/skills"
 """A root in which skills are improved without anybody's help."""
@@ -34,17 +33,19 @@ def skill(world: World, body: str, name: str = "report", root: str = AUTO, more:
 
 def ran(world: World, *lines: Any, task: str = "/report", dialect: str = "agenvoy") -> str:
     """A run, kept in its journal: the name of it."""
-    model = Script([*lines, "Done."])
+    model = ScriptedModel([*lines, "Done."])
     session = Agent(world.open(dialect), model, rules=ALLOWED).start()
     [ended] = [one for one in spoken(session, task) if isinstance(one, Ended)]
     assert ended.outcome == "finished", ended
     return session.run
 
 
-def improved(world: World, run: str, lines: Iterable[Any] = (), dialect: str = "agenvoy") -> tuple[Improved, Script]:
+def improved(
+    world: World, run: str, lines: Iterable[Any] = (), dialect: str = "agenvoy"
+) -> tuple[ImproveResult, ScriptedModel]:
     """What the end of that run leads to, with a model that says these lines."""
-    model = Script(lines)
-    found = after_run(world.open(dialect), run, Terms(model))
+    model = ScriptedModel(lines)
+    found = improve_after_run(world.open(dialect), run, ImproveOptions(model))
     assert len(found) == 1, found
     return found[0], model
 

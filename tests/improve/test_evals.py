@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from metier.improve.evals import suite_of, triggers_of
+from metier.improve.evals import read_suite, read_triggers
 from metier.types.errors import MetierError
-from metier.types.evals import Check, Trigger
+from metier.types.improvement import EvalCheck, TriggerCase
 
 
 def written(folder: Path, document: object, name: str = "evals.json") -> str:
@@ -24,22 +24,22 @@ def case(**more: object) -> dict[str, object]:
 @pytest.mark.parametrize("key", ["assertions", "expectations"])
 def test_both_spellings_are_read(tmp_path, key):
     rows = [{"id": 1, "prompt": "Do it.", "expected_output": "Done.", "files": ["evals/in.csv"], key: ["It is done."]}]
-    suite = suite_of(written(tmp_path, {"skill_name": "s", "evals": rows}))
+    suite = read_suite(written(tmp_path, {"skill_name": "s", "evals": rows}))
 
     assert suite.spelling == key
     assert suite.skill == "s"
-    assert suite.cases[0].checks == (Check("It is done."),)
+    assert suite.cases[0].checks == (EvalCheck("It is done."),)
     assert suite.cases[0].files == ("evals/in.csv",)
 
 
 def test_the_older_form_is_read_too(tmp_path):
-    suite = suite_of(written(tmp_path, [{"query": "Do it.", "files": [], "expected_behavior": ["It is done."]}]), "s")
+    suite = read_suite(written(tmp_path, [{"query": "Do it.", "files": [], "expected_behavior": ["It is done."]}]), "s")
 
     assert [(one.id, one.prompt, len(one.checks)) for one in suite.cases] == [("1", "Do it.", 1)]
 
 
 def test_what_is_expected_is_a_check_where_there_is_no_other(tmp_path):
-    suite = suite_of(written(tmp_path, case(assertions=[], expected_output="A chart.")))
+    suite = read_suite(written(tmp_path, case(assertions=[], expected_output="A chart.")))
 
     assert [one.text for one in suite.cases[0].checks] == ["The result is what was expected: A chart."]
 
@@ -52,7 +52,7 @@ def test_checks_that_need_no_model_say_what_they_check(tmp_path):
         {"contains": "no", "not": True},
         {"command": "true", "text": "it runs"},
     ]
-    suite = suite_of(written(tmp_path, case(checks=checks)))
+    suite = read_suite(written(tmp_path, case(checks=checks)))
 
     assert [one.kind for one in suite.cases[0].checks] == ["file", "json", "matches", "contains", "command", "model"]
     assert [one.text for one in suite.cases[0].checks][:5] == [
@@ -68,13 +68,13 @@ def test_cases_get_folder_names_of_their_own_whatever_their_ids(tmp_path):
     ids = ["../../etc", "Top months", "top-months", "\u202e", 7]
     rows = [{"id": id, "prompt": "x", "assertions": ["y"]} for id in ids]
 
-    assert [one.slug for one in suite_of(written(tmp_path, rows)).cases] == [
+    assert [one.slug for one in read_suite(written(tmp_path, rows)).cases] == [
         "etc", "top-months", "top-months-2", "case", "7",
     ]  # fmt: skip
 
 
 def test_a_skill_without_evals_has_none(tmp_path):
-    assert suite_of(str(tmp_path), "s").cases == ()
+    assert read_suite(str(tmp_path), "s").cases == ()
 
 
 BAD = [
@@ -114,7 +114,7 @@ BAD = [
 @pytest.mark.parametrize(("document", "said"), BAD)
 def test_what_is_wrong_is_said_with_its_place(tmp_path, document, said):
     with pytest.raises(MetierError) as caught:
-        suite_of(written(tmp_path, document))
+        read_suite(written(tmp_path, document))
 
     assert said in caught.value.message
     assert caught.value.message.startswith("evals/evals.json")
@@ -125,7 +125,7 @@ def test_everything_wrong_is_said_at_once(tmp_path):
     rows = [{"id": number, "prompt": number} for number in range(9)]
 
     with pytest.raises(MetierError, match=r"evals\[0\].*evals\[4\].*and 4 more"):
-        suite_of(written(tmp_path, rows))
+        read_suite(written(tmp_path, rows))
 
 
 def test_evals_behind_a_link_that_leaves_the_skill_are_refused(tmp_path):
@@ -137,14 +137,14 @@ def test_evals_behind_a_link_that_leaves_the_skill_are_refused(tmp_path):
     (skill / "evals").symlink_to(outside)
 
     with pytest.raises(MetierError):
-        suite_of(str(skill))
+        read_suite(str(skill))
 
 
 def test_trigger_prompts_are_read_with_what_should_happen(tmp_path):
     rows = [{"query": "make a chart", "should_trigger": True}, {"query": "say hello", "should_trigger": False}]
-    found = triggers_of(written(tmp_path, rows, "triggers.json"))
+    found = read_triggers(written(tmp_path, rows, "triggers.json"))
 
-    assert found == (Trigger("make a chart", True), Trigger("say hello", False))
+    assert found == (TriggerCase("make a chart", True), TriggerCase("say hello", False))
 
 
 @pytest.mark.parametrize(
@@ -158,8 +158,8 @@ def test_trigger_prompts_are_read_with_what_should_happen(tmp_path):
 )
 def test_a_bad_trigger_set_is_said_with_its_place(tmp_path, document, said):
     with pytest.raises(MetierError, match=said):
-        triggers_of(written(tmp_path, document, "triggers.json"))
+        read_triggers(written(tmp_path, document, "triggers.json"))
 
 
 def test_a_broken_trigger_set_is_no_matter_of_the_cases(tmp_path):
-    assert suite_of(written(tmp_path, {"a": 1}, "triggers.json")).cases == ()
+    assert read_suite(written(tmp_path, {"a": 1}, "triggers.json")).cases == ()

@@ -1,15 +1,16 @@
 """What has one clear cure is put right without any model, checked, and kept in the history."""
 
 import pytest
-from tests.improve.failing import call, improved, ran, skill
+from tests.agent.talking import call
+from tests.improve.failing import improved, ran, skill
 
-from metier.improve.texts import parted
+from metier.improve.texts import split_frontmatter
 from metier.record import history
 
 
 def versions(world):
-    return history.versions(
-        history.repository_of(str(world.state), str(world.home / ".config/agenvoy/skills")), "report"
+    return history.list_versions(
+        history.repository_path(str(world.state), str(world.home / ".config/agenvoy/skills")), "report"
     )
 
 
@@ -48,7 +49,7 @@ def test_a_skill_that_is_wrong_in_a_way_with_one_cure_is_mended_without_a_model(
     file = skill(world, body)
     (file.parent / "references").mkdir()
     (file.parent / "references" / "guide.md").write_text("Guide.\n")
-    head = parted(file.read_text())[0]
+    head = split_frontmatter(file.read_text())[0]
 
     found, model = improved(world, ran(world, *calls))
 

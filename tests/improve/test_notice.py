@@ -1,14 +1,14 @@
 """What is not the skill's fault leads to nothing: no proposal, and no model is asked."""
 
 import pytest
-from tests.improve.failing import AUTO, call, improved, ran, skill
+from tests.agent.talking import call
+from tests.improve.failing import AUTO, improved, ran, skill
 
 from metier.improve import store
-from metier.improve.accept import A_DAY
-from metier.record.journal import Journal, folder_of, new_id
-from metier.runtime.improving import after_run, improve_named
-from metier.runtime.judging import Terms
-from metier.testing import Script
+from metier.improve.improver import ImproveOptions, improve_after_run, improve_named
+from metier.improve.land import MOST_PER_DAY
+from metier.record.journal import Journal, new_run_id, runs_folder
+from metier.testing.models import ScriptedModel
 from metier.types.activation import ToolCall
 from metier.types.errors import ModelError, Refused
 from metier.types.event import Activated, Ended, Heard, Started, Used
@@ -16,8 +16,8 @@ from metier.types.event import Activated, Ended, Heard, Started, Used
 
 def recorded(world, *used, agent="", ended=None):
     """A run as its journal has it."""
-    run = new_id()
-    journal = Journal(f"{folder_of(str(world.state))}/{run}.jsonl")
+    run = new_run_id()
+    journal = Journal(f"{runs_folder(str(world.state))}/{run}.jsonl")
     path = str(world.home / AUTO / "report" / "SKILL.md")
     begun = [Started(run, agent=agent, cwd=str(world.project)), Heard("/report"), Activated("report", path)]
     for event in (*begun, *used, ended or Ended("finished", "Done.")):
@@ -59,7 +59,7 @@ def test_what_is_not_the_skills_fault_proposes_nothing(world, case):
 
     assert found.proposals == ()
     assert model.requests == []
-    assert store.proposals(str(world.state)) == ()
+    assert store.list_proposals(str(world.state)) == ()
 
 
 def test_a_script_that_needs_a_key_that_is_not_set_proposes_nothing(world):
@@ -100,9 +100,9 @@ def test_an_error_inside_the_improver_starts_no_improver(world):
     assert proposal.standing == "refused"
     assert proposal.note.startswith("improver: failed")
     assert len(model.requests) == 3
-    assert after_run(world.open("agenvoy"), proposal.by, Terms(Script([]))) == ()
+    assert improve_after_run(world.open("agenvoy"), proposal.by, ImproveOptions(ScriptedModel([]))) == ()
     with pytest.raises(Refused, match="the improver's own"):
-        improve_named(world.open("agenvoy"), "report", proposal.by, Terms(Script([])))
+        improve_named(world.open("agenvoy"), "report", proposal.by, ImproveOptions(ScriptedModel([])))
 
 
 def test_the_improver_does_not_improve_itself(world):
@@ -128,13 +128,13 @@ def test_a_skill_is_not_rewritten_again_and_again(world):
 
 def test_only_so_many_proposals_are_made_for_a_skill_in_a_day(world):
     file = skill(world, "Begin.\n")
-    for number in range(A_DAY + 1):
+    for number in range(MOST_PER_DAY + 1):
         file.write_text(file.read_text() + f"Run `sh gone{number}.sh`.\n")
         run = ran(world, call("run_command", command=f"sh gone{number}.sh"))
         found, _ = improved(world, run, ["I can't tell."])
 
     assert found.proposals == ()
-    assert found.words == f"{A_DAY} proposals were made for it today"
+    assert found.words == f"{MOST_PER_DAY} proposals were made for it today"
 
 
 def test_with_the_mode_off_nothing_is_proposed_unless_somebody_asks(world):
@@ -144,5 +144,5 @@ def test_with_the_mode_off_nothing_is_proposed_unless_somebody_asks(world):
     run = ran(world, call("Bash", command="ls"))
 
     assert improved(world, run)[0].words == "improve.mode is off"
-    asked = improve_named(world.open("agenvoy"), "report", run, Terms())
+    asked = improve_named(world.open("agenvoy"), "report", run, ImproveOptions())
     assert [one.standing for one in asked.proposals] == ["waiting"]

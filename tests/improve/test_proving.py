@@ -3,10 +3,11 @@
 import json
 
 import pytest
-from tests.improve.failing import REVIEW, call, gate, improved, ran, skill
+from tests.agent.talking import call
+from tests.improve.failing import REVIEW, gate, improved, ran, skill
 
-from metier.improve.prove import confirmed, weighed
-from metier.improve.score import compared
+from metier.improve.evaluate import confirm_gate, evals_gate
+from metier.improve.score import compare_arms
 
 FAILS = call("run_command", command="cat numbers.txt")
 BODY = "1. Run `cat numbers.txt`.\n2. Answer with the word seven.\n3. Be brief.\n4. Stop.\n"
@@ -69,7 +70,7 @@ def test_outside_auto_few_evals_leave_it_to_a_person(world):
 )
 def test_with_enough_evals_a_gain_must_show_twice(before, after, again, says):
     cases = [str(number) for number in range(20)]
-    first = weighed(compared({key: [before] for key in cases}, {key: [after] for key in cases}), 20, "review")
-    gate = confirmed(first, compared({key: [before] for key in cases}, {key: [again] for key in cases}))
+    first = evals_gate(compare_arms({key: [before] for key in cases}, {key: [after] for key in cases}), 20, "review")
+    gate = confirm_gate(first, compare_arms({key: [before] for key in cases}, {key: [again] for key in cases}))
 
     assert (gate.says if first.says == "yes" else first.says) == says

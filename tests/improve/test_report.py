@@ -3,9 +3,8 @@
 import re
 from html.parser import HTMLParser
 
-from metier.improve.report import page
-from metier.improve.results import Benchmark
-from metier.types.evals import Arm, Case, Check, Graded, Made, Sample, Suite
+from metier.improve.report import Benchmark, render_page
+from metier.types.improvement import EvalArm, EvalCase, EvalCheck, EvalOutput, EvalSample, EvalSuite, GradedCheck
 
 HOSTILE = "</pre><script>alert(1)</script><img src=x onerror=alert(1)>'\"&\x1b[31m\u202e<!--"
 
@@ -28,30 +27,32 @@ def read(text: str) -> Tags:
 
 
 def benchmark(text: str = HOSTILE) -> Benchmark:
-    case = Case(text, text, (Check(text),), expected=text, slug="1")
-    made = Made(text, "/nowhere", "finished", 1.0, 10, note=text)
-    arms: tuple[Arm, ...] = ("with_skill", "without_skill")
-    samples = tuple(Sample(text, arm, 1, made, (Graded(text, arm == "with_skill" or None, text),)) for arm in arms)
-    return Benchmark(Suite(text, (case,)), samples, arms, 1, text, text, (text,))
+    case = EvalCase(text, text, (EvalCheck(text),), expected=text, slug="1")
+    made = EvalOutput(text, "/nowhere", "finished", 1.0, 10, note=text)
+    arms: tuple[EvalArm, ...] = ("with_skill", "without_skill")
+    samples = tuple(
+        EvalSample(text, arm, 1, made, (GradedCheck(text, arm == "with_skill" or None, text),)) for arm in arms
+    )
+    return Benchmark(EvalSuite(text, (case,)), samples, arms, 1, text, text, (text,))
 
 
 def test_nothing_that_a_skill_or_a_model_says_becomes_part_of_the_page():
-    hostile, plain = read(page(benchmark())), read(page(benchmark("plain")))
+    hostile, plain = read(render_page(benchmark())), read(render_page(benchmark("plain")))
 
     assert hostile.names == plain.names
     assert [name for name, _ in hostile.attributes] == [name for name, _ in plain.attributes]
-    assert "\x1b" not in page(benchmark())
-    assert "\u202e" not in page(benchmark())
+    assert "\x1b" not in render_page(benchmark())
+    assert "\u202e" not in render_page(benchmark())
 
 
 def test_the_page_fetches_nothing_and_runs_nothing():
-    tags = read(page(benchmark()))
+    tags = read(render_page(benchmark()))
     policy = dict(tags.attributes)["content"]
 
     assert not {"script", "link", "img", "iframe", "object", "form", "base", "a"} & set(tags.names)
     assert not {"src", "href", "style", "onload", "onerror"} & {name for name, _ in tags.attributes}
-    assert "default-src 'none'" in page(benchmark())
-    assert re.search(r"style-src 'sha256-[A-Za-z0-9+/=]+'", page(benchmark()))
+    assert "default-src 'none'" in render_page(benchmark())
+    assert re.search(r"style-src 'sha256-[A-Za-z0-9+/=]+'", render_page(benchmark()))
     assert policy is not None
 
 
@@ -59,7 +60,7 @@ def test_the_style_is_the_one_that_the_policy_allows():
     from base64 import b64encode
     from hashlib import sha256
 
-    text = page(benchmark())
+    text = render_page(benchmark())
     style = text.partition("<style>")[2].partition("</style>")[0]
 
     assert b64encode(sha256(style.encode()).digest()).decode() in text
@@ -68,7 +69,7 @@ def test_the_style_is_the_one_that_the_policy_allows():
 
 
 def test_an_interval_lies_on_its_line():
-    numbers = [float(one) for one in re.findall(r'(?:x1|x2|cx)="([-\d.]+)"', page(benchmark("plain")))]
+    numbers = [float(one) for one in re.findall(r'(?:x1|x2|cx)="([-\d.]+)"', render_page(benchmark("plain")))]
 
     assert numbers
     assert all(4 <= one <= 196 for one in numbers)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from metier.improve.steps import new_steps
+from metier.improve.gates import find_new_steps
 
 BODY = """\
 # Notes
@@ -14,7 +14,7 @@ Make sure that the form is filled in; find what is missing.
 
 
 def found(added: str) -> list[str]:
-    return new_steps({"SKILL.md": BODY}, {"SKILL.md": BODY + added + "\n"})
+    return find_new_steps({"SKILL.md": BODY}, {"SKILL.md": BODY + added + "\n"})
 
 
 @pytest.mark.parametrize(
@@ -83,5 +83,5 @@ def test_what_only_says_it_better_is_not(added: str):
 def test_what_a_script_of_the_skill_does_is_nothing_that_its_text_said():
     files = {"SKILL.md": BODY, "scripts/x.py": "# npx\n"}
 
-    assert new_steps(files, {**files, "SKILL.md": BODY + "Run npx here.\n"}) == ["npx"]
-    assert new_steps(files, {**files, "SKILL.md": BODY + "See `scripts/x.py`.\n"}) == []
+    assert find_new_steps(files, {**files, "SKILL.md": BODY + "Run npx here.\n"}) == ["npx"]
+    assert find_new_steps(files, {**files, "SKILL.md": BODY + "See `scripts/x.py`.\n"}) == []

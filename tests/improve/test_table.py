@@ -1,7 +1,8 @@
 """Each row of Agenvoy's table of what is fixed, with nobody asked and no evals: rewritten, committed, watched."""
 
 import pytest
-from tests.improve.failing import call, improved, ran, skill
+from tests.agent.talking import call
+from tests.improve.failing import improved, ran, skill
 
 
 def edit(old, new):

@@ -4,10 +4,10 @@ import json
 from pathlib import Path
 
 import pytest
-from tests.act.talking import call
+from tests.agent.talking import call
 from tests.improve.trying import SECRET, Actor, compared, obedient, shown, skill, trial
 
-from metier.runtime.queueing import InTurn
+from metier.improve.trials import SerialQueue
 from metier.types.errors import BadRequest, MetierError, ModelError, Refused
 
 BOTH = ("with_skill", "without_skill")
@@ -188,8 +188,8 @@ def test_a_trial_that_was_cut_off_goes_on_where_it_was(world):
         return "PLAIN"
 
     with pytest.raises(KeyboardInterrupt):
-        trial(world, Actor(leaving), queue=InTurn())
-    found = trial(world, Actor(leaving), queue=InTurn())
+        trial(world, Actor(leaving), queue=SerialQueue())
+    found = trial(world, Actor(leaving), queue=SerialQueue())
 
     assert found.rate("with_skill").mean == 1.0
     assert len(found.samples) == 4
@@ -204,7 +204,7 @@ def test_a_trial_of_a_skill_that_was_changed_begins_anew(world):
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        trial(world, Actor(leaving), queue=InTurn())
+        trial(world, Actor(leaving), queue=SerialQueue())
     (folder / "SKILL.md").write_text((folder / "SKILL.md").read_text() + "More.\n")
 
     assert trial(world, Actor(obedient)).folder.endswith("iteration-2")
@@ -246,13 +246,13 @@ def test_skills_of_every_dialect_get_the_task_and_their_instructions(world, root
     folder.rename(target)
     model = Actor(obedient)
     dialect = {".umbra/skills": "umbra", ".openclaw/skills": "openclaw", ".claude/skills": "claude"}.get(root)
-    from metier.runtime.bench import Plan
-    from metier.runtime.evaluating import evaluated, skill_to_try
-    from metier.runtime.queueing import Pool
+    from metier.improve.eval_runner import EvalPlan
+    from metier.improve.evaluate import run_evals, skill_to_try
+    from metier.improve.trials import ThreadQueue
 
     library = world.open(dialect)
-    plan = Plan(model=model, runs=1, grader=None)
-    evaluated(library, skill_to_try(library, "fruit"), plan, Pool(1), lambda what, done, total: None)
+    plan = EvalPlan(model=model, runs=1, grader=None)
+    run_evals(library, skill_to_try(library, "fruit"), plan, ThreadQueue(1), lambda what, done, total: None)
 
     assert "Which fruit is number 0?" in shown(model.requests[0])
     assert (f"Say {SECRET}." in shown(model.requests[0])) == (dialect != "openclaw")  # there the model reads it itself

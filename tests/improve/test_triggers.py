@@ -3,13 +3,13 @@
 import json
 
 import pytest
-from tests.act.talking import call
+from tests.agent.talking import call
+from tests.home import World, write_skill
 from tests.improve.trying import Actor
-from tests.world import World, write_skill
 
-from metier.improve.triggers import Tried, Triggering, document
-from metier.runtime.evaluating import skill_to_try, triggered
-from metier.runtime.queueing import Pool
+from metier.improve.evals import TriggerReport, TriggerResult, triggers_document
+from metier.improve.evaluate import run_trigger_prompts, skill_to_try
+from metier.improve.trials import ThreadQueue
 from metier.types.errors import BadRequest, ModelError
 
 CHARTS = [
@@ -31,9 +31,9 @@ def chooser(
     (home / "sketch" / "evals" / "triggers.json").write_text(json.dumps(rows))
 
 
-def tried(world: World, model: Actor | None = None, runs: int = 1) -> Triggering:
+def tried(world: World, model: Actor | None = None, runs: int = 1) -> TriggerReport:
     library = world.open(index=True)
-    return triggered(library, skill_to_try(library, "sketch"), Pool(2), model, runs)
+    return run_trigger_prompts(library, skill_to_try(library, "sketch"), ThreadQueue(2), model, runs)
 
 
 def test_a_good_description_is_chosen_for_its_own_prompts_and_for_no_others(world):
@@ -87,15 +87,18 @@ def test_a_service_that_is_down_is_no_choice(world):
 def test_half_of_the_runs_are_enough():
     half = ("charts", "")
 
-    assert Tried("x", True, half, "charts").passed
-    assert not Tried("x", False, half, "charts").passed
+    assert TriggerResult("x", True, half, "charts").passed
+    assert not TriggerResult("x", False, half, "charts").passed
 
 
 def test_the_results_are_written_as_other_tools_write_them():
-    found = Triggering(
-        "charts", "Draws.", "ranker", (Tried("x", True, ("charts",), "charts"), Tried("y", True, ("z",), "charts"))
+    found = TriggerReport(
+        "charts",
+        "Draws.",
+        "ranker",
+        (TriggerResult("x", True, ("charts",), "charts"), TriggerResult("y", True, ("z",), "charts")),
     )
-    rows = document(found)
+    rows = triggers_document(found)
 
     assert rows["summary"] == {"total": 2, "passed": 1, "failed": 1}
     assert rows["results"][1] == {

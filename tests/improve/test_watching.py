@@ -1,14 +1,13 @@
 """A change that was accepted is watched for its next runs, and taken back when it does worse."""
 
-from tests.improve.failing import AUTO, call, improved, ran, skill
+from tests.agent.talking import call
+from tests.improve.failing import AUTO, improved, ran, skill
 
 from metier.improve import store
-from metier.improve.accept import WATCHED
+from metier.improve.improver import ImproveOptions, improve_after_run
+from metier.improve.land import WATCHED_RUNS, land_proposal
 from metier.record import history
-from metier.runtime.improving import after_run
-from metier.runtime.judging import Terms
-from metier.runtime.landing import land
-from metier.types.proposal import Proposal
+from metier.types.improvement import Proposal
 
 WRONG = "1. Use the Bash tool to run `ls`.\n2. Run `sh second.sh`.\n"
 
@@ -22,11 +21,11 @@ def accepted(world):
 
 
 def later(world, *calls):
-    after_run(world.open("agenvoy"), ran(world, *calls), Terms())
+    improve_after_run(world.open("agenvoy"), ran(world, *calls), ImproveOptions())
 
 
 def standing(world):
-    return store.proposals(str(world.state))[0]
+    return store.list_proposals(str(world.state))[0]
 
 
 def test_a_change_that_does_worse_is_taken_back_and_that_is_a_version_too(world):
@@ -39,13 +38,13 @@ def test_a_change_that_does_worse_is_taken_back_and_that_is_a_version_too(world)
     assert standing(world).standing == "rolled-back"
     assert standing(world).note == "2 of 2 runs since then failed"
     assert file.read_text().endswith(WRONG)
-    [newest, *_] = history.versions(history.repository_of(str(world.state), str(world.home / AUTO)), "report")
+    [newest, *_] = history.list_versions(history.repository_path(str(world.state), str(world.home / AUTO)), "report")
     assert newest.act == "rollback"
 
 
 def test_a_change_that_does_well_is_kept_and_no_longer_watched(world):
     file = accepted(world)
-    for _ in range(WATCHED):
+    for _ in range(WATCHED_RUNS):
         later(world)
 
     assert (standing(world).standing, standing(world).watched) == ("accepted", None)
@@ -65,11 +64,11 @@ def test_what_a_person_wrote_after_the_change_is_theirs(world):
 
 
 def waiting(world, file):
-    from metier.runtime.examining import contents
+    from metier.improve.examine import read_contents
 
     before = file.read_text()
     return Proposal(
-        "20260101-000000-abcdef", "report", str(file.parent), str(file.parents[1]), contents(str(file.parent)).digest,
+        "20260101-000000-abcdef", "report", str(file.parent), str(file.parents[1]), read_contents(str(file.parent)).digest,
         {"SKILL.md": before}, {"SKILL.md": before.replace("Bash", "run_command")}, (), "fix",
     )  # fmt: skip
 
@@ -79,7 +78,7 @@ def test_a_skill_that_was_edited_meanwhile_is_left_alone(world):
     proposal = waiting(world, file)
     file.write_text(file.read_text() + "3. Mine.\n")
 
-    assert land(world.open("agenvoy"), proposal).standing == "stale"
+    assert land_proposal(world.open("agenvoy"), proposal).standing == "stale"
     assert file.read_text().endswith("3. Mine.\n")
 
 
@@ -89,7 +88,7 @@ def test_what_can_t_be_kept_in_the_history_waits_and_changes_nothing(world):
     (world.state).mkdir(exist_ok=True)
     (world.state / "history").write_text("in the way\n")
 
-    done = land(world.open("agenvoy"), proposal)
+    done = land_proposal(world.open("agenvoy"), proposal)
 
     assert done.standing == "waiting"
     assert "could not be put in place" in done.note

@@ -12,19 +12,18 @@ import pytest
 
 pytest.importorskip("pydantic_ai", reason="the extra `agent` is not installed")
 
-from tests.act.talking import spoken
-from tests.act.wire import Says, Wire, speaking
+from tests.agent.talking import spoken
+from tests.agent.wire import Says, Wire, speaking
+from tests.home import World
 from tests.improve.failing import ALLOWED, gate, skill
-from tests.world import World
 
-from metier.act.engine import Engine
+from metier.agent.agent import Agent
+from metier.agent.models.pydantic_ai import ProviderModel
 from metier.improve import propose, store
-from metier.runtime.agent import Agent
-from metier.runtime.improving import after_run
-from metier.runtime.judging import Terms
+from metier.improve.improver import ImproveOptions, improve_after_run
 from metier.types.event import Ended
-from metier.types.proposal import Proposal
-from metier.types.provider import SERVICES, Address
+from metier.types.improvement import Proposal
+from metier.types.model import MODEL_SERVICES, ModelAddress
 
 BODY = """\
 # Report
@@ -59,12 +58,12 @@ def improved(world: World, fails: Says, lines: Sequence[Any], spoken_as: str = "
     with speaking([fails, Says("Done.")]) as wire:
         wire.lines += [partial(line, wire) if callable(line) else line for line in lines]
         url = wire.url + ("/v1" if spoken_as == "openai" else "")
-        engine = Engine(Address(SERVICES[spoken_as], "a-model", url, "a-secret-key", patience=0.01))
+        engine = ProviderModel(ModelAddress(MODEL_SERVICES[spoken_as], "a-model", url, "a-secret-key", patience=0.01))
         try:
             session = Agent(world.open("agenvoy"), engine, rules=ALLOWED).start()
             [ended] = [one for one in spoken(session, "/report") if isinstance(one, Ended)]
             assert ended.outcome == "finished", ended
-            [found] = after_run(world.open("agenvoy"), session.run, Terms(engine))
+            [found] = improve_after_run(world.open("agenvoy"), session.run, ImproveOptions(engine))
         finally:
             engine.close()
     assert wire.faults == []
@@ -100,7 +99,7 @@ def test_one_that_may_not_be_is_refused_with_the_reason_and_kept_for_reading(wor
     assert proposal.standing == "refused"
     assert gate(proposal, name).startswith("no: ")
     assert file.read_text().endswith(BODY)
-    assert [one.id for one in store.proposals(str(world.state))] == [proposal.id]
+    assert [one.id for one in store.list_proposals(str(world.state))] == [proposal.id]
 
 
 def test_one_that_follows_an_instruction_planted_in_an_error_message_is_refused(world):
@@ -137,7 +136,7 @@ def test_an_improver_whose_provider_is_down_changes_nothing_and_starts_no_other(
     assert file.read_text().endswith(BODY)
     improvers = [one for one in wire.requests if "Improve a skill" in json.dumps(one)]
     assert 1 <= len(improvers) <= 5
-    assert [one.id for one in store.proposals(str(world.state))] == [proposal.id]
+    assert [one.id for one in store.list_proposals(str(world.state))] == [proposal.id]
 
 
 def test_an_improver_has_two_minutes_and_what_it_had_not_finished_is_not_taken(world, monkeypatch):

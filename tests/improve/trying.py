@@ -7,16 +7,16 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tests.world import World, write_skill
+from tests.home import World, write_skill
 
-from metier.improve.results import Benchmark
-from metier.improve.score import Comparison
-from metier.runtime.bench import Plan
-from metier.runtime.evaluating import evaluated, skill_to_try
-from metier.runtime.queueing import Pool
-from metier.testing import Script
-from metier.types.event import Steps
-from metier.types.model import Reply, Request, Stop
+from metier.improve.eval_runner import EvalPlan
+from metier.improve.evaluate import run_evals, skill_to_try
+from metier.improve.report import Benchmark
+from metier.improve.score import ArmComparison
+from metier.improve.trials import ThreadQueue
+from metier.testing.models import ScriptedModel
+from metier.types.event import EventSteps
+from metier.types.model import Reply, ReplyRequest, StopFlag
 
 SECRET = "QUINCE"
 
@@ -26,25 +26,25 @@ class Actor:
 
     name, window = "actor", 200_000
 
-    def __init__(self, play: Callable[[Request], Any]) -> None:
+    def __init__(self, play: Callable[[ReplyRequest], Any]) -> None:
         self.play = play
-        self.requests: list[Request] = []
+        self.requests: list[ReplyRequest] = []
 
-    def reply(self, request: Request, stop: Stop) -> Steps[Reply]:
+    def reply(self, request: ReplyRequest, stop: StopFlag) -> EventSteps[Reply]:
         self.requests.append(request)
-        return (yield from Script([self.play]).reply(request, stop))
+        return (yield from ScriptedModel([self.play]).reply(request, stop))
 
-    def wire(self, request: Request) -> str:
+    def wire(self, request: ReplyRequest) -> str:
         return ""
 
 
-def shown(request: Request) -> str:
+def shown(request: ReplyRequest) -> str:
     """All that a model is shown, as one text."""
     tools = " ".join(f"{tool.name} {tool.description}" for tool in request.tools)
     return "\n".join([tools, request.system, *(message.text for message in request.messages)])
 
 
-def obedient(request: Request) -> str:
+def obedient(request: ReplyRequest) -> str:
     """Says the word that it is told to say; the plain word where nobody tells it anything."""
     seen = shown(request)
     return next((word for word in (SECRET, "WRONG") if f"Say {word}." in seen), "PLAIN")
@@ -63,13 +63,13 @@ def skill(world: World, body: str, checks: list[Any], cases: int = 6, name: str 
     return folder
 
 
-def trial(world: World, model: Any, plan: Plan | None = None, name: str = "fruit", **more: Any) -> Benchmark:
-    queue = more.pop("queue", None) or Pool(2)
+def trial(world: World, model: Any, plan: EvalPlan | None = None, name: str = "fruit", **more: Any) -> Benchmark:
+    queue = more.pop("queue", None) or ThreadQueue(2)
     library = world.open(place=world.place(env={"PATH": "/usr/bin:/bin"}))
-    found = plan or Plan(**{"model": model, "runs": 1, "grader": None, **more})
-    return evaluated(library, skill_to_try(library, name), found, queue, lambda what, done, total: None)
+    found = plan or EvalPlan(**{"model": model, "runs": 1, "grader": None, **more})
+    return run_evals(library, skill_to_try(library, name), found, queue, lambda what, done, total: None)
 
 
-def compared(found: Benchmark) -> Comparison:
+def compared(found: Benchmark) -> ArmComparison:
     assert found.comparison is not None
     return found.comparison

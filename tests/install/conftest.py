@@ -1,7 +1,7 @@
 from pathlib import Path
 
 import pytest
-from tests.cli.desk import Desk
+from tests.cli.console import Desk
 from tests.install.servers import Repo, anthropic_like, make_certificate
 
 

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.cli.desk import Desk
+from tests.cli.console import Desk
 from tests.install.servers import Repo, files, git, git_http, serving, skill_text
 
-from metier.install.names import name_fault
+from metier.install.transaction import name_fault
 
 
 def placed(desk: Desk, under: Path | None = None) -> list[str]:

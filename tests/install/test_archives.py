@@ -11,9 +11,9 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from tests.cli.desk import Desk
+from tests.cli.console import Desk
 
-from metier.host.archive import BOUNDS, unpack
+from metier.host.archives import BOUNDS, unpack_archive
 from metier.types.errors import Refused
 
 
@@ -50,7 +50,7 @@ def zip_mode(name: str, mode: int) -> zipfile.ZipInfo:
 
 def take(archive: Path, target: Path, strip: int = 0) -> list[str]:
     target.mkdir()
-    unpack(str(archive), str(target), strip)
+    unpack_archive(str(archive), str(target), strip)
     return sorted(str(path.relative_to(target)) for path in target.rglob("*") if path.is_file())
 
 
@@ -269,9 +269,9 @@ def test_bombs_liars_and_torn_archives_are_refused_soon_and_in_little_memory(tmp
     archive = make(tmp_path / "a")
     (tmp_path / "out").mkdir()
     code = (
-        "import sys, time\nfrom metier.host.archive import unpack\nfrom metier.types.errors import Refused\n"
+        "import sys, time\nfrom metier.host.archives import unpack_archive\nfrom metier.types.errors import Refused\n"
         "began = time.process_time()\n"
-        "try:\n    unpack(sys.argv[1], sys.argv[2])\n"
+        "try:\n    unpack_archive(sys.argv[1], sys.argv[2])\n"
         "except Refused as error:\n"
         "    peak = open('/proc/self/status').read().partition('VmHWM:')[2].split()[0]\n"
         "    print('refused', time.process_time() - began, peak)\n"
@@ -303,8 +303,8 @@ def test_a_full_disk_is_no_archives_fault(tmp_path):
     code = (
         "import resource, signal, sys\nsignal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))\n"
-        "from metier.host.archive import unpack\nfrom metier.types.errors import HostError\n"
-        "try:\n    unpack(sys.argv[1], sys.argv[2])\nexcept HostError as error:\n    print(error.message)\n"
+        "from metier.host.archives import unpack_archive\nfrom metier.types.errors import HostError\n"
+        "try:\n    unpack_archive(sys.argv[1], sys.argv[2])\nexcept HostError as error:\n    print(error.message)\n"
     )
     (tmp_path / "out").mkdir()
     done = subprocess.run(

@@ -5,11 +5,11 @@ import os
 from pathlib import Path
 
 import pytest
-from tests.cli.desk import Desk
+from tests.cli.console import Desk
 from tests.install.servers import Repo
 
-from metier.install import cleaning
-from metier.install.place import Ground
+from metier.install import remove
+from metier.library.lockfile import InstallRoot
 
 DAY = 86_400
 
@@ -60,9 +60,9 @@ def test_adding_and_updating_empty_it_of_what_is_old(desk: Desk, trash: Path, re
 
 
 def test_when_there_is_too_much_the_oldest_goes_and_the_latest_never(desk: Desk, trash: Path):
-    ground = Ground(str(desk.skills))
-    assert [one.what for one in cleaning.old_trash(ground, days=1000)] == []
-    assert [one.what for one in cleaning.old_trash(ground, days=1000, most=1)] == ["skills/skills/pdf"]
+    ground = InstallRoot(str(desk.skills))
+    assert [one.what for one in remove.old_trash(ground, days=1000)] == []
+    assert [one.what for one in remove.old_trash(ground, days=1000, most=1)] == ["skills/skills/pdf"]
 
 
 def test_a_text_that_a_lock_names_is_kept_however_old_and_another_for_a_year(desk: Desk, repo: Repo):

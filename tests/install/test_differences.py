@@ -8,7 +8,7 @@ from time import process_time
 
 import pytest
 
-from metier.install.merge import diff, merge3
+from metier.install.merge import diff_texts, merge_texts
 
 
 def lines(*parts: object) -> str:
@@ -45,7 +45,7 @@ def test_a_short_difference_is_what_diff_writes(letters: str):
         before = lines(*random.choices(letters, k=random.randrange(60)))
         after = changed(before, random, letters)
         names = "a/x" if before else "/dev/null", "b/x" if after else "/dev/null"
-        assert diff("x", before, after) == list(
+        assert diff_texts("x", before, after) == list(
             unified_diff(before.splitlines(), after.splitlines(), *names, lineterm="")
         )
 
@@ -56,7 +56,7 @@ def test_a_long_difference_says_what_became_of_every_line(letters: str):
     for _ in range(10):
         before = lines(*(random.choice((place, random.choice(letters))) for place in range(700)))
         after = changed(before, random, letters)
-        found = diff("x", before, after)
+        found = diff_texts("x", before, after)
         assert put_together(before, found) == after
         assert len(found) < 200
 
@@ -72,7 +72,7 @@ LONG = [
 @pytest.mark.parametrize(("before", "after"), LONG)
 def test_a_difference_of_long_texts_costs_what_their_length_does(before: str, after: str):
     begun = process_time()
-    assert put_together(before, diff("x", before, after)) == after
+    assert put_together(before, diff_texts("x", before, after)) == after
     assert process_time() - begun < 2
 
 
@@ -80,6 +80,6 @@ def test_long_texts_are_merged_as_fast_and_keep_both_changes():
     base = lines(*(place if place % 3 else "same" for place in range(18_000)))
     mine, theirs = base.replace("\n100\n", "\nmine\n"), base.replace("\n17000\n", "\ntheirs\n")
     begun = process_time()
-    assert merge3(base, mine, theirs) == mine.replace("\n17000\n", "\ntheirs\n")
-    assert merge3(base, mine, base.replace("\n100\n", "\ntheirs\n")) is None
+    assert merge_texts(base, mine, theirs) == mine.replace("\n17000\n", "\ntheirs\n")
+    assert merge_texts(base, mine, base.replace("\n100\n", "\ntheirs\n")) is None
     assert process_time() - begun < 2

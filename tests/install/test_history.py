@@ -11,13 +11,13 @@ import time
 from pathlib import Path
 from typing import Any
 
-from tests.cli.desk import METIER, Desk
+from tests.cli.console import METIER, Desk
+from tests.home import SOURCE, python
 from tests.install.servers import Repo
-from tests.world import SOURCE, python
 
-from metier.host.repository import fault
-from metier.install import place
-from metier.install.place import Ground
+from metier.host.repository import integrity_fault
+from metier.install import transaction
+from metier.library.lockfile import InstallRoot
 from metier.record import history
 
 ROUNDS = 200 if os.environ.get("METIER_SOAK") else 10
@@ -79,7 +79,7 @@ def test_every_change_is_a_version_with_its_act_and_its_evidence(desk: Desk, tmp
     assert first in found[-1]["evidence"]
     assert {one["name"] for one in found} == {"one/skills/a"}
     assert found[-1]["subject"] == f"add_one/skills/a_{found[-1]['at'][:10].replace('-', '')}"
-    assert fault(repository(desk)) == ""
+    assert integrity_fault(repository(desk)) == ""
 
 
 def test_an_edit_by_hand_is_kept_when_history_looks_and_before_anything_is_replaced(desk: Desk, tmp_path: Path):
@@ -90,7 +90,7 @@ def test_an_edit_by_hand_is_kept_when_history_looks_and_before_anything_is_repla
     assert desk.say("remove", "thing").code == 0
     assert acts(desk) == ["trash", "edit", "edit", "add"]
     last = versions(desk)[1]["rev"]
-    assert b"Two." in history.files(repository(desk), "thing", last)["SKILL.md"][1]
+    assert b"Two." in history.read_files(repository(desk), "thing", last)["SKILL.md"][1]
 
 
 def test_rollback_restores_bytes_modes_and_the_lock_entry_and_is_a_version_itself(desk: Desk, tmp_path: Path):
@@ -212,11 +212,11 @@ def test_where_the_history_has_no_room_changes_are_made_and_said(desk: Desk, tmp
 
 FULL = """
 import resource, sys
-from metier.record.history import Change, record
+from metier.record.history import HistoryChange, record_change
 from metier.types.errors import MetierError
 resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
 try:
-    print(record(sys.argv[1], Change("improve", "thing", sys.argv[2])))
+    print(record_change(sys.argv[1], HistoryChange("improve", "thing", sys.argv[2])))
 except MetierError as error:
     print("refused:", error.message)
 """
@@ -227,37 +227,37 @@ def test_a_full_disk_is_said_and_the_history_stays_whole(desk: Desk, tmp_path: P
     (folder / "large.bin").write_bytes(random.Random(1).randbytes(300_000))
     said = python(FULL, repository(desk), str(folder))
     assert said.stdout.startswith("refused:"), said
-    assert fault(repository(desk)) == ""
+    assert integrity_fault(repository(desk)) == ""
     assert acts(desk) == ["edit", "add"]
-    assert fault(repository(desk)) == ""
+    assert integrity_fault(repository(desk)) == ""
 
 
 PUT = """
 import sys
-from metier.host.place import here
-from metier.runtime.changing import Edit, Managed, digest_of, ground_of, put
-place = here(".")
-one = Managed(ground_of(place, f"{place.state}/skills"), sys.argv[1])
-base = digest_of(one.folder)
+from metier.host.facts import find_place
+from metier.install.managed import SkillEdit, ManagedSkill, digest_of_folder, install_root_for, apply_edit
+place = find_place(".")
+one = ManagedSkill(install_root_for(place, f"{place.state}/skills"), sys.argv[1])
+base = digest_of_folder(one.folder)
 print("ready", flush=True)
 sys.stdin.readline()
-print(put(one, Edit({"SKILL.md": (0o644, sys.argv[2].encode())}, "improve", "because", "run", base)))
+print(apply_edit(one, SkillEdit({"SKILL.md": (0o644, sys.argv[2].encode())}, "improve", "because", "run", base)))
 """
 
 
 TWENTY = """
 import os, sys
-from metier.host.place import here
-from metier.runtime.changing import Edit, Managed, digest_of, ground_of, put
-place = here(".")
-ground = ground_of(place, f"{place.state}/skills")
+from metier.host.facts import find_place
+from metier.install.managed import SkillEdit, ManagedSkill, digest_of_folder, install_root_for, apply_edit
+place = find_place(".")
+ground = install_root_for(place, f"{place.state}/skills")
 children = []
 for name in sys.argv[1:]:
     child = os.fork()
     if not child:
-        one = Managed(ground, name)
+        one = ManagedSkill(ground, name)
         text = f"better {name}\\n".encode()
-        made = put(one, Edit({"SKILL.md": (0o644, text)}, "improve", base=digest_of(one.folder)))
+        made = apply_edit(one, SkillEdit({"SKILL.md": (0o644, text)}, "improve", base=digest_of_folder(one.folder)))
         os._exit(0 if made is not None and made.name == name else 1)
     children.append(child)
 print([os.waitpid(child, 0)[1] for child in children])
@@ -278,17 +278,17 @@ def test_twenty_processes_at_once_lose_nothing(desk: Desk):
     said = python(TWENTY, *names, env=desk.env, cwd=desk.project, timeout=120)
     assert said.stdout == f"{[0] * 20}\n", said.stderr
     kept = repository(desk)
-    found = history.versions(kept, "", 100)
+    found = history.list_versions(kept, "", 100)
     assert sorted(one.name for one in found if one.act == "improve") == names
     assert sorted(one.name for one in found if one.act == "add") == names
     for name in names:
-        newest = history.versions(kept, name, 1)[0]
-        assert history.files(kept, name, newest.rev) == {"SKILL.md": (0o644, f"better {name}\n".encode())}
+        newest = history.list_versions(kept, name, 1)[0]
+        assert history.read_files(kept, name, newest.rev) == {"SKILL.md": (0o644, f"better {name}\n".encode())}
     parents = subprocess.run(
         ["git", "--git-dir", kept, "log", "--format=%P"], capture_output=True, text=True, check=True
     ).stdout.splitlines()
     assert [len(one.split()) for one in parents] == [1] * 39 + [0]
-    assert fault(kept) == ""
+    assert integrity_fault(kept) == ""
 
 
 def test_an_edit_while_the_improver_works_is_left_alone(desk: Desk):
@@ -326,16 +326,16 @@ def test_killed_at_random_moments_history_stays_whole_and_loses_nothing(desk: De
             os.killpg(running.pid, signal.SIGKILL)
             running.wait()
             killed += 1
-        assert fault(repository(desk)) == ""
-        found = history.versions(repository(desk), "", 10_000)
+        assert integrity_fault(repository(desk)) == ""
+        found = history.list_versions(repository(desk), "", 10_000)
         assert len(found) >= known
         known = len(found)
     assert killed
-    place.recover(Ground(str(desk.skills), history=repository(desk)))
+    transaction.recover_root(InstallRoot(str(desk.skills), history=repository(desk)))
     assert desk.say("history").code == 0
-    assert fault(repository(desk)) == ""
-    newest = history.versions(repository(desk), "thing", 1)[0]
-    kept = history.files(repository(desk), "thing", newest.rev)
+    assert integrity_fault(repository(desk)) == ""
+    newest = history.list_versions(repository(desk), "thing", 1)[0]
+    kept = history.read_files(repository(desk), "thing", newest.rev)
     assert kept == (state_of(folder) if folder.exists() else {})
     assert not list(Path(repository(desk)).rglob("*.lock"))
     assert not (Path(repository(desk)) / "incoming").exists()

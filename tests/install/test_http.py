@@ -8,10 +8,10 @@ import threading
 from pathlib import Path
 
 import pytest
-from tests.cli.desk import Desk
+from tests.cli.console import Desk
 from tests.install.servers import Repo, files, proxying, serving, skill_text
 
-from metier.host.http import Reach, download, read
+from metier.host.http import FetchLimits, download_file, fetch_document
 from metier.types.errors import BadRequest, HostError, Refused
 
 SCHEMA = "https://schemas.agentskills.io/discovery/0.2.0/schema.json"
@@ -26,12 +26,12 @@ def trusting(certificate: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_http_is_refused_and_so_is_a_redirect_down_to_it(tmp_path: Path, trusting: Path):
     with serving(files({"/x": b"x"})) as plain:
         with pytest.raises(Refused, match="not https"):
-            download(f"{plain.url}/x", str(tmp_path / "a"), Reach(private=True))
+            download_file(f"{plain.url}/x", str(tmp_path / "a"), FetchLimits(private=True))
         with (
             serving(files({}, {"/x": f"{plain.url}/x"}), trusting) as secure,
             pytest.raises(Refused, match="not https"),
         ):
-            download(f"{secure.url}/x", str(tmp_path / "a"), Reach(private=True))
+            download_file(f"{secure.url}/x", str(tmp_path / "a"), FetchLimits(private=True))
         assert plain.seen == []
     assert not (tmp_path / "a").exists()
 
@@ -39,7 +39,7 @@ def test_http_is_refused_and_so_is_a_redirect_down_to_it(tmp_path: Path, trustin
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "10.0.0.1", "169.254.169.254", "192.168.1.1", "[::1]", "0.0.0.0", "[::ffff:127.0.0.1]", "100.64.0.1"])  # fmt: skip
 def test_addresses_of_private_networks_are_refused_before_they_are_called(tmp_path: Path, host: str):
     with pytest.raises((Refused, HostError), match=r"private network|can't be found"):
-        download(f"https://{host}:9/x", str(tmp_path / "a"), Reach())
+        download_file(f"https://{host}:9/x", str(tmp_path / "a"), FetchLimits())
 
 
 def test_a_redirect_to_another_private_host_is_refused_even_if_the_first_was_named(tmp_path: Path, trusting: Path):
@@ -47,7 +47,7 @@ def test_a_redirect_to_another_private_host_is_refused_even_if_the_first_was_nam
         serving(files({}, {"/x": "https://169.254.169.254/latest"}), trusting) as server,
         pytest.raises(Refused, match="private network"),
     ):
-        download(f"{server.url}/x", str(tmp_path / "a"), Reach(private=True))
+        download_file(f"{server.url}/x", str(tmp_path / "a"), FetchLimits(private=True))
 
 
 def test_a_head_that_comes_a_little_at_a_time_has_no_more_time_than_the_rest(tmp_path: Path):
@@ -70,7 +70,7 @@ def test_a_head_that_comes_a_little_at_a_time_has_no_more_time_than_the_rest(tmp
         try:
             url = f"http://127.0.0.1:{server.getsockname()[1]}/x"
             with pytest.raises(HostError, match="took too long"):
-                download(url, str(tmp_path / "a"), Reach(insecure=True, private=True, seconds=1.0))
+                download_file(url, str(tmp_path / "a"), FetchLimits(insecure=True, private=True, seconds=1.0))
         finally:
             gone.set()
             thread.join()
@@ -78,26 +78,26 @@ def test_a_head_that_comes_a_little_at_a_time_has_no_more_time_than_the_rest(tmp
 
 def test_redirects_end_somewhere(tmp_path: Path, trusting: Path):
     with serving(files({"/end": b"yes"}, {"/x": "/y", "/y": "/end", "/round": "/round"}), trusting) as server:
-        assert download(f"{server.url}/x", str(tmp_path / "a"), Reach(private=True)).url.endswith("/end")
+        assert download_file(f"{server.url}/x", str(tmp_path / "a"), FetchLimits(private=True)).url.endswith("/end")
         assert (tmp_path / "a").read_bytes() == b"yes"
         with pytest.raises(Refused, match="on and on"):
-            download(f"{server.url}/round", str(tmp_path / "b"), Reach(private=True))
+            download_file(f"{server.url}/round", str(tmp_path / "b"), FetchLimits(private=True))
 
 
 def test_a_password_goes_to_the_first_host_alone(tmp_path: Path, trusting: Path):
     with serving(files({"/x": b"1"}), trusting) as server:
-        download(f"{server.url}/x", str(tmp_path / "a"), Reach(private=True, secret="me:pw"))
+        download_file(f"{server.url}/x", str(tmp_path / "a"), FetchLimits(private=True, secret="me:pw"))
         assert server.seen[0][1]["Authorization"] == "Basic bWU6cHc="
 
 
 def test_too_much_and_too_slow_are_ended_and_leave_nothing(tmp_path: Path, trusting: Path):
     with serving(files({"/x": b"x" * 5_000_000}), trusting) as server, pytest.raises(Refused):
-        download(f"{server.url}/x", str(tmp_path / "a"), Reach(private=True, most=1_000_000))
+        download_file(f"{server.url}/x", str(tmp_path / "a"), FetchLimits(private=True, most=1_000_000))
     with serving(files({"/x": b"x" * 3_000}, pause=0.002), trusting) as server:
         with pytest.raises(Refused):
-            download(f"{server.url}/x", str(tmp_path / "a"), Reach(private=True, most=100))
+            download_file(f"{server.url}/x", str(tmp_path / "a"), FetchLimits(private=True, most=100))
         with pytest.raises(HostError, match="too long"):
-            download(f"{server.url}/x", str(tmp_path / "a"), Reach(private=True, seconds=0.2))
+            download_file(f"{server.url}/x", str(tmp_path / "a"), FetchLimits(private=True, seconds=0.2))
     assert not (tmp_path / "a").exists()
 
 
@@ -106,7 +106,7 @@ def test_what_says_that_it_is_too_large_is_not_begun(tmp_path: Path, trusting: P
         serving(files({"/x": b"x" * 1_000}), trusting) as server,
         pytest.raises(Refused, match="has 1000 bytes; at most"),
     ):
-        download(f"{server.url}/x", str(tmp_path / "a"), Reach(private=True, most=100))
+        download_file(f"{server.url}/x", str(tmp_path / "a"), FetchLimits(private=True, most=100))
     assert not (tmp_path / "a").exists()
 
 
@@ -123,7 +123,9 @@ def test_a_download_that_breaks_off_is_no_download(tmp_path: Path):
     thread.start()
     try:
         with pytest.raises(HostError):
-            download(f"http://127.0.0.1:{listening.getsockname()[1]}/x", str(tmp_path / "a"), Reach(True, True))
+            download_file(
+                f"http://127.0.0.1:{listening.getsockname()[1]}/x", str(tmp_path / "a"), FetchLimits(True, True)
+            )
     finally:
         thread.join()
         listening.close()
@@ -133,27 +135,27 @@ def test_a_download_that_breaks_off_is_no_download(tmp_path: Path):
 def test_a_server_that_can_not_prove_who_it_is_is_not_listened_to(tmp_path: Path, certificate: Path):
     with serving(files({"/x": b"x"}), certificate) as server:
         with pytest.raises(HostError, match="prove"):
-            read(f"{server.url}/x", Reach(private=True))
+            fetch_document(f"{server.url}/x", FetchLimits(private=True))
         assert server.seen == []
 
 
-def through(proxy: str, **more: str) -> Reach:
-    return Reach(private=True, env={"HTTPS_PROXY": f"http://me:p%40ss@{proxy}", **more})
+def through(proxy: str, **more: str) -> FetchLimits:
+    return FetchLimits(private=True, env={"HTTPS_PROXY": f"http://me:p%40ss@{proxy}", **more})
 
 
 def test_a_proxy_is_asked_for_a_tunnel_and_the_host_proves_who_it_is(tmp_path: Path, trusting: Path):
     with serving(files({"/x": b"x"}), trusting) as server, proxying() as (proxy, seen):
-        download(f"{server.url}/x", str(tmp_path / "a"), through(proxy))
+        download_file(f"{server.url}/x", str(tmp_path / "a"), through(proxy))
         assert [line for line, _ in seen] == [f"CONNECT {server.url.removeprefix('https://')}"]
         assert seen[0][1]["Proxy-Authorization"] == "Basic bWU6cEBzcw=="
         assert "Proxy-Authorization" not in server.seen[0][1]
         with pytest.raises(HostError, match="prove"):
-            read(server.url.replace("127.0.0.1", "unproven.invalid") + "/x", through(proxy))
+            fetch_document(server.url.replace("127.0.0.1", "unproven.invalid") + "/x", through(proxy))
 
 
 def test_plain_http_is_asked_of_the_proxy_itself(tmp_path: Path):
     with proxying() as (proxy, seen):
-        where, data = read("http://far.invalid/x?y=1", Reach(insecure=True, env={"http_proxy": proxy}))
+        where, data = fetch_document("http://far.invalid/x?y=1", FetchLimits(insecure=True, env={"http_proxy": proxy}))
     assert (where, data) == ("http://far.invalid/x?y=1", b"by proxy")
     assert (seen[0][0], seen[0][1]["Host"]) == ("GET http://far.invalid/x?y=1", "far.invalid")
 
@@ -162,7 +164,7 @@ def test_plain_http_is_asked_of_the_proxy_itself(tmp_path: Path):
 def test_a_proxy_opens_no_private_network(host: str):
     with proxying() as (proxy, seen):
         with pytest.raises(Refused, match="private network"):
-            read(f"https://{host}/x", Reach(env={"https_proxy": proxy}))
+            fetch_document(f"https://{host}/x", FetchLimits(env={"https_proxy": proxy}))
         assert seen == []
 
 
@@ -173,14 +175,14 @@ def test_a_proxy_opens_no_private_network(host: str):
 def test_hosts_that_need_no_proxy_are_asked_themselves(tmp_path: Path, trusting: Path, said: str, excepted: bool):
     with serving(files({"/x": b"x"}), trusting) as server, proxying() as (proxy, seen):
         said = said.format(port=server.url.rpartition(":")[2])
-        download(f"{server.url}/x", str(tmp_path / "a"), through(proxy, NO_PROXY=said))
+        download_file(f"{server.url}/x", str(tmp_path / "a"), through(proxy, NO_PROXY=said))
         assert bool(seen) is not excepted
 
 
 @pytest.mark.parametrize("proxy", ["socks5://me:secret@127.0.0.1:1", "http://", "http://me:secret@h:x"])
 def test_a_proxy_that_can_not_be_used_is_said_without_its_password(proxy: str):
     with pytest.raises(BadRequest, match="proxy for https") as told:
-        read("https://example.invalid/x", Reach(env={"HTTPS_PROXY": proxy}))
+        fetch_document("https://example.invalid/x", FetchLimits(env={"HTTPS_PROXY": proxy}))
     assert "secret" not in told.value.message
 
 
@@ -188,7 +190,7 @@ def test_a_proxy_that_is_not_there_is_said(tmp_path: Path):
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     with pytest.raises(HostError, match="can't be reached through"):
-        read("https://example.invalid/x", Reach(env={"HTTPS_PROXY": f"127.0.0.1:{port}"}))
+        fetch_document("https://example.invalid/x", FetchLimits(env={"HTTPS_PROXY": f"127.0.0.1:{port}"}))
 
 
 def test_archives_are_added_through_the_proxy_of_the_environment(desk: Desk, repo: Repo, certificate: Path):

@@ -4,18 +4,18 @@ import json
 from pathlib import Path
 
 import pytest
-from tests.cli.desk import Desk
+from tests.cli.console import Desk
 from tests.install.malicious import HONEST, MALICIOUS, Contents
 from tests.install.servers import skill_text
 
-from metier.dialects import ALL
-from metier.host import swap
-from metier.install import scanner as scanning
-from metier.install.adding import folder_at
-from metier.install.inspect import inspect
-from metier.install.similar import skeleton
-from metier.types.installed import Inspected
-from metier.types.running import Ran
+from metier.catalog.similarity import skeleton
+from metier.dialects import DIALECTS
+from metier.host import trees
+from metier.install import rules as scanning
+from metier.install.add import read_folder
+from metier.install.inspect import inspect_skill
+from metier.types.lockfile import InspectedSkill
+from metier.types.sandbox import ProcessResult
 
 
 def written(folder: Path, contents: Contents) -> Path:
@@ -26,9 +26,9 @@ def written(folder: Path, contents: Contents) -> Path:
     return folder
 
 
-def looked_at(folder: Path, nearby: tuple[tuple[str, str], ...] = ()) -> Inspected:
-    files = swap.marks(str(folder))
-    return inspect(folder_at(str(folder), "", folder.name, files), ALL["standard"], nearby)
+def looked_at(folder: Path, nearby: tuple[tuple[str, str], ...] = ()) -> InspectedSkill:
+    files = trees.file_marks(str(folder))
+    return inspect_skill(read_folder(str(folder), "", folder.name, files), DIALECTS["standard"], nearby)
 
 
 def test_there_are_enough_of_both():
@@ -225,8 +225,8 @@ def test_a_scanner_that_does_not_finish_has_scanned_nothing(desk: Desk, tmp_path
 
 def test_a_scanner_that_takes_too_long_has_scanned_nothing():
     report = '{"findings": []}'
-    assert scanning.said(Ran(0, report)) == ()
-    slow = scanning.said(Ran(None, report, timed_out=True))
+    assert scanning.parse_report(ProcessResult(0, report)) == ()
+    slow = scanning.parse_report(ProcessResult(None, report, timed_out=True))
     assert [(one.code, one.severity) for one in slow] == [("scan-failed", "error")]
 
 

@@ -13,11 +13,13 @@ import time
 from pathlib import Path
 
 import pytest
-from tests.cli.desk import METIER, Desk
+from tests.cli.console import METIER, Desk
 from tests.install.servers import Repo, files, git, serving
 
-from metier.install import place
-from metier.install.place import Change, Ground
+from metier.install import transaction
+from metier.install.transaction import FolderChange
+from metier.library import lockfile
+from metier.library.lockfile import InstallRoot
 
 ROUNDS = 200 if os.environ.get("METIER_SOAK") else 10
 FILES = 12
@@ -81,7 +83,7 @@ def shot(running: subprocess.Popen[bytes], after: float) -> bool:
 def swept(desk: Desk) -> None:
     """The next metier sweeps; a git whose owner was just killed may still write for a moment, and is swept after it."""
     for _ in range(100):
-        place.recover(Ground(str(desk.skills)))
+        transaction.recover_root(InstallRoot(str(desk.skills)))
         if not [path for path in (desk.skills / ".metier/staging").iterdir() if path.is_dir()]:
             return
         time.sleep(0.05)
@@ -129,8 +131,8 @@ def test_killed_at_random_moments_add_update_and_remove_leave_the_old_or_the_new
 
 STEPS = """
 import os, sys
-from metier.install import place
-from metier.install.place import Change, Ground
+from metier.install import transaction
+from metier.install.transaction import FolderChange, InstallRoot
 count, wanted = 0, int(sys.argv[3])
 def counting(event, args):
     global count
@@ -138,13 +140,13 @@ def counting(event, args):
         count += 1
         if count == wanted:
             os.kill(os.getpid(), 9)
-ground = Ground(sys.argv[1])
-with place.staging(ground) as staging:
+ground = InstallRoot(sys.argv[1])
+with transaction.open_staging(ground) as staging:
     new = staging.inner()
     open(new + "/SKILL.md", "w").write("new")
     open(new + "/other", "w").write("new")
     sys.addaudithook(counting)
-    place.commit(staging, Change(sys.argv[2], "a"), new if sys.argv[2] == "place" else "")
+    transaction.commit_change(staging, FolderChange(sys.argv[2], "a"), new if sys.argv[2] == "place" else "")
 print("done", count)
 """
 
@@ -153,7 +155,7 @@ print("done", count)
 @pytest.mark.parametrize("exchange", [True, False], ids=["in-one-step", "in-two-steps"])
 def test_killed_at_each_step_of_a_change_the_next_one_finishes_or_undoes_it(tmp_path: Path, op: str, exchange: bool):
     """Every system call that changes something is one moment to die at."""
-    code = STEPS if exchange else "from metier.host import swap\nswap.exchange = lambda *_: False\n" + STEPS
+    code = STEPS if exchange else "from metier.host import trees\ntrees.exchange_folders = lambda *_: False\n" + STEPS
     at = 0
     while True:
         at += 1
@@ -164,14 +166,14 @@ def test_killed_at_each_step_of_a_change_the_next_one_finishes_or_undoes_it(tmp_
         done = subprocess.run([sys.executable, "-c", code, str(root), op, str(at)], capture_output=True, text=True)
         finished = done.stdout.startswith("done")
         assert finished or done.returncode == -9, done.stderr
-        place.recover(Ground(str(root)))
+        transaction.recover_root(InstallRoot(str(root)))
         there = {file.name: file.read_text() for file in (root / "a").iterdir()} if (root / "a").exists() else {}
         old, new = dict.fromkeys(("SKILL.md", "other"), "old"), dict.fromkeys(("SKILL.md", "other"), "new")
         assert there in ([old, new] if op == "place" else [old, {}])
         if there != old:
             kept = [file.read_text() for file in (root / ".metier/trash").rglob("SKILL.md")]
             assert kept == ["old"], "what was replaced is in the trash"
-        place.read_lock(Ground(str(root)))
+        lockfile.read_lock(InstallRoot(str(root)))
         assert list((root / ".metier/journal").iterdir()) == []
         assert list((root / ".metier/staging").iterdir()) == []
         if finished:
@@ -181,10 +183,10 @@ def test_killed_at_each_step_of_a_change_the_next_one_finishes_or_undoes_it(tmp_
 
 
 def test_what_is_being_worked_on_is_not_swept(tmp_path: Path):
-    ground = Ground(str(tmp_path / "root"))
-    with place.staging(ground) as mine:
+    ground = InstallRoot(str(tmp_path / "root"))
+    with transaction.open_staging(ground) as mine:
         folder = mine.inner()
-        with place.staging(ground) as other:
+        with transaction.open_staging(ground) as other:
             assert Path(folder).is_dir()
             assert other.folder != mine.folder
         assert Path(folder).is_dir()
@@ -192,26 +194,26 @@ def test_what_is_being_worked_on_is_not_swept(tmp_path: Path):
 
 
 def test_a_full_disk_leaves_the_old_and_says_so(tmp_path: Path):
-    ground = Ground(str(tmp_path / "root"))
+    ground = InstallRoot(str(tmp_path / "root"))
     (tmp_path / "root/a").mkdir(parents=True)
     (tmp_path / "root/a/SKILL.md").write_text("old")
     code = (
-        "import resource, signal, sys\nfrom metier.install import place\nfrom metier.install.place import Change, Ground\n"
+        "import resource, signal, sys\nfrom metier.install import transaction\nfrom metier.install.transaction import FolderChange, InstallRoot\n"
         "from metier.types.errors import HostError\nsignal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
-        "ground = Ground(sys.argv[1])\n"
-        "try:\n    with place.staging(ground) as staging:\n        new = staging.inner()\n"
+        "ground = InstallRoot(sys.argv[1])\n"
+        "try:\n    with transaction.open_staging(ground) as staging:\n        new = staging.inner()\n"
         "        open(new + '/SKILL.md', 'w').write('new')\n"
         "        resource.setrlimit(resource.RLIMIT_FSIZE, (10, 10))\n"
-        "        place.commit(staging, Change('place', 'a'), new)\n"
+        "        transaction.commit_change(staging, FolderChange('place', 'a'), new)\n"
         "except HostError as error:\n    print(error.message)\n"
     )
     done = subprocess.run([sys.executable, "-c", code, ground.root], capture_output=True, text=True)
     assert "can't be written" in done.stdout, done.stderr
     assert (tmp_path / "root/a/SKILL.md").read_text() == "old"
-    with place.staging(ground) as staging:
+    with transaction.open_staging(ground) as staging:
         new = staging.inner()
         Path(new, "SKILL.md").write_text("new")
-        place.commit(staging, Change("place", "a"), new)
+        transaction.commit_change(staging, FolderChange("place", "a"), new)
     assert (tmp_path / "root/a/SKILL.md").read_text() == "new"
 
 

@@ -6,15 +6,15 @@ import shutil
 from pathlib import Path
 
 import pytest
-from tests.cli.desk import Desk
+from tests.cli.console import Desk
 from tests.install.servers import Repo, git, skill_text
 
-from metier.install.lockfile import BadLock, read, read_foreign, tree_digest, written
-from metier.runtime import Library
-from metier.runtime.desk import LibraryDesk
-from metier.runtime.opening import Request, open_at
+from metier.library.access import SkillAccess
+from metier.library.library import Library
+from metier.library.lockfile import BadLock, parse_lockfile, read_foreign, render_lockfile, tree_digest
+from metier.library.open import OpenRequest, open_at
 from metier.types.errors import Changed
-from metier.types.installed import FileMark, Lock
+from metier.types.lockfile import FileRecord, Lockfile
 from metier.types.place import Place
 
 
@@ -38,7 +38,7 @@ def test_the_lock_holds_source_commit_every_file_capabilities_findings_and_appro
     assert entry["source"]["commit"] == git("rev-parse", "HEAD", cwd=repo.path)
     assert sorted(entry["files"]) == ["SKILL.md", "reference.md", "scripts/fill.py"]
     assert entry["files"]["scripts/fill.py"][1] == "755"
-    assert entry["digest"] == tree_digest({path: FileMark(*mark) for path, mark in entry["files"].items()})
+    assert entry["digest"] == tree_digest({path: FileRecord(*mark) for path, mark in entry["files"].items()})
     assert entry["capabilities"]["scripts"] == ["scripts/fill.py"]
     assert entry["findings"] == []
     assert entry["approved"]["digest"] == entry["digest"]
@@ -326,7 +326,7 @@ def test_locks_of_npx_skills_are_read(desk: Desk, repo: Repo):
     }  # fmt: skip
     assert read_foreign(json.dumps(world))[0].spec == "anthropics/skills/skills/pdf"
     with pytest.raises(BadLock):
-        read_foreign(written(Lock()))
+        read_foreign(render_lockfile(Lockfile()))
     (desk.project / "skills-lock.json").write_text(json.dumps(project))
     said = desk.say("sync", "--from", "skills-lock.json", "--yes")
     assert said.code == 0, said.err
@@ -347,19 +347,19 @@ def test_a_lock_of_npx_skills_with_another_hash_places_nothing(desk: Desk, repo:
 
 def test_a_lock_written_and_read_is_the_same(desk: Desk, pdf: Path):
     text = lock_path(desk).read_text()
-    assert written(read(text)) == text
+    assert render_lockfile(parse_lockfile(text)) == text
 
 
 def opened(desk: Desk) -> Library:
     here = Place(str(desk.project), str(desk.project), str(desk.home), str(desk.state), desk.env, "linux")
-    return open_at(here, Request(index=False))
+    return open_at(here, OpenRequest(index=False))
 
 
 def test_reading_a_file_and_running_a_script_of_a_frozen_skill_that_changed_is_refused(desk: Desk, pdf: Path):
     assert desk.say("freeze", "pdf").code == 0
     library = opened(desk)
     skill = library.find("pdf").skill
-    at = LibraryDesk(library, str(desk.project))
+    at = SkillAccess(library, str(desk.project))
     assert at.page(skill, "reference.md", 0).text == "More about PDF.\n"
     (pdf / "scripts/extra.py").write_text("x\n")
     for use in (
@@ -378,4 +378,4 @@ def test_a_script_that_changed_after_the_library_was_opened_is_not_run(desk: Des
     skill = library.find("pdf").skill
     change_bytes(pdf)
     with pytest.raises(Changed, match=r"scripts/fill\.py was changed"):
-        LibraryDesk(library, str(desk.project)).run(skill, "fill.py", ())
+        SkillAccess(library, str(desk.project)).run(skill, "fill.py", ())

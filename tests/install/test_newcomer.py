@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from tests.cli.desk import Desk
+from tests.cli.console import Desk
 from tests.install.servers import Repo, skill_text
 
 

@@ -2,7 +2,7 @@
 
 import json
 
-from tests.cli.desk import Desk
+from tests.cli.console import Desk
 from tests.install.servers import Repo
 
 

@@ -8,14 +8,14 @@ import tarfile
 from pathlib import Path
 
 import pytest
-from tests.cli.desk import Desk
+from tests.builders import read
+from tests.cli.console import Desk
 from tests.install.servers import files, serving
-from tests.making import read
 
-from metier.install.recipes import Means, Plan, options, planned, preferred
+from metier.install.recipes import InstallEnvironment, InstallPlan, list_options, plan_recipe, preferred_option
 
 ALL = frozenset({"brew", "npm", "pnpm", "yarn", "bun", "uv", "go"})
-HERE = Means("linux", ALL, "/t")
+HERE = InstallEnvironment("linux", ALL, "/t")
 SHA = "ab" * 32
 
 
@@ -45,22 +45,22 @@ ARGV = [
     ),
     (
         "type: npm\npackage: typescript\nglobal: true",
-        Means("linux", ALL, "/t", superuser=True),
+        InstallEnvironment("linux", ALL, "/t", superuser=True),
         ("npm", "install", "--global", "--prefix", "/t", "--ignore-scripts", "--no-audit", "--no-fund", "--", "typescript"),
     ),
     (
         "kind: npm\npackage: x",
-        Means("linux", ALL, "/t", node="pnpm"),
+        InstallEnvironment("linux", ALL, "/t", node="pnpm"),
         ("pnpm", "add", "--global", "--global-dir", "/t/pnpm", "--global-bin-dir", "/t/bin", "--ignore-scripts", "--", "x"),
     ),
     (
         "kind: npm\npackage: x\nglobal: yes",
-        Means("linux", ALL, "/t", node="yarn"),
+        InstallEnvironment("linux", ALL, "/t", node="yarn"),
         ("yarn", "global", "add", "--ignore-scripts", "--non-interactive", "x"),
     ),
     (
         "kind: npm\npackage: x",
-        Means("linux", ALL, "/t", node="bun"),
+        InstallEnvironment("linux", ALL, "/t", node="bun"),
         ("bun", "add", "--global", "--ignore-scripts", "x"),
     ),
 ]  # fmt: skip
@@ -70,20 +70,20 @@ ARGV = [
     ("text", "means", "argv"), ARGV, ids=[" ".join(row[2][:3]) + f" {at}" for at, row in enumerate(ARGV)]
 )
 def test_a_recipe_becomes_exactly_this_command(text, means, argv):
-    plan = planned(recipe(text), means, "x")
-    assert isinstance(plan, Plan), plan
+    plan = plan_recipe(recipe(text), means, "x")
+    assert isinstance(plan, InstallPlan), plan
     assert plan.argv == argv
 
 
 def test_go_uv_and_bun_install_into_metiers_own_folder():
     env = {}
     for one, name in (("uv", "a"), ("go", "a.b/c")):
-        plan = planned(recipe(f"kind: {one}\npackage: {name}"), HERE, "x")
-        assert isinstance(plan, Plan)
+        plan = plan_recipe(recipe(f"kind: {one}\npackage: {name}"), HERE, "x")
+        assert isinstance(plan, InstallPlan)
         env[one] = plan.env
     assert env["uv"]["UV_TOOL_BIN_DIR"] == env["go"]["GOBIN"] == "/t/bin"
-    bun = planned(recipe("kind: npm\npackage: x"), Means("linux", ALL, "/t", node="bun"), "x")
-    assert isinstance(bun, Plan)
+    bun = plan_recipe(recipe("kind: npm\npackage: x"), InstallEnvironment("linux", ALL, "/t", node="bun"), "x")
+    assert isinstance(bun, InstallPlan)
     assert bun.env["BUN_INSTALL_BIN"] == "/t/bin"
 
 
@@ -128,33 +128,33 @@ REFUSED = [
 
 @pytest.mark.parametrize(("text", "why"), REFUSED, ids=[f"{at}" for at in range(len(REFUSED))])
 def test_a_recipe_that_could_be_an_order_or_is_for_elsewhere_is_refused_with_the_reason(text, why):
-    assert why in str(planned(recipe(text), HERE, "x"))
+    assert why in str(plan_recipe(recipe(text), HERE, "x"))
 
 
 @pytest.mark.parametrize("program", ["brew", "npm", "uv", "go"])
 def test_what_the_machine_lacks_is_named(program):
     package = "a.b/c" if program == "go" else "x"
     assert f"{program} is not installed" in str(
-        planned(recipe(f"kind: {program}\npackage: {package}"), Means("linux"), "x")
+        plan_recipe(recipe(f"kind: {program}\npackage: {package}"), InstallEnvironment("linux"), "x")
     )
 
 
 def test_a_download_goes_to_the_skills_own_folder_of_tools():
-    plan = planned(
+    plan = plan_recipe(
         recipe(
             f"kind: download\nurl: https://x.example.com/t.tar.gz\narchive: tar.gz\nstripComponents: 1\nsha256: {SHA}"
         ),
         HERE,
         "key",
     )
-    assert isinstance(plan, Plan)
+    assert isinstance(plan, InstallPlan)
     assert (plan.target, plan.archive, plan.strip, plan.sha256) == ("/t/key", "tar", 1, SHA)
-    inner = planned(recipe("kind: download\nurl: https://x.example.com/t.zip\ntargetDir: a/b"), HERE, "key")
-    assert isinstance(inner, Plan)
+    inner = plan_recipe(recipe("kind: download\nurl: https://x.example.com/t.zip\ntargetDir: a/b"), HERE, "key")
+    assert isinstance(inner, InstallPlan)
     assert (inner.target, inner.archive) == ("/t/key/a/b", "zip")
     assert "sha256" in inner.note
-    odd = planned(recipe("kind: download\nurl: https://x.example.com/t"), HERE, "../../etc")
-    assert isinstance(odd, Plan)
+    odd = plan_recipe(recipe("kind: download\nurl: https://x.example.com/t"), HERE, "../../etc")
+    assert isinstance(odd, InstallPlan)
     assert odd.target.startswith("/t/")
     assert ".." not in odd.target
 
@@ -164,14 +164,14 @@ def test_ids_default_to_the_kind_and_its_number_and_one_is_recommended():
         "name: x\ninstall:\n  - kind: go\n    package: a.b/c\n  - kind: npm\n    package: c\n  - id: mine\n    kind: uv\n    package: d\n"
         "  - kind: brew\n    package: e\n    platforms: [darwin]\n"
     )
-    found = options(skill.install, HERE, "x")
+    found = list_options(skill.install, HERE, "x")
     assert [option.recipe.id for option in found] == ["go-0", "npm-1", "mine", "brew-3"]
-    best = preferred(found, HERE)
+    best = preferred_option(found, HERE)
     assert best is not None
     assert best.recipe.id == "mine"
-    assert preferred([], HERE) is None
-    mac = Means("darwin", ALL, "/t")
-    choice = preferred(options(skill.install, mac, "x"), mac)
+    assert preferred_option([], HERE) is None
+    mac = InstallEnvironment("darwin", ALL, "/t")
+    choice = preferred_option(list_options(skill.install, mac, "x"), mac)
     assert choice is not None
     assert choice.recipe.id == "brew-3"
 

@@ -5,7 +5,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from tests.cli.desk import Desk
+from tests.cli.console import Desk
 from tests.install.servers import skill_text
 from tests.install.test_lock import states
 

@@ -8,13 +8,12 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.cli.desk import Desk
+from tests.cli.console import Desk
 from tests.install.servers import Repo, git
 
-from metier.install import place
-from metier.install.place import Ground
-from metier.install.turns import (
-    Keys,
+from metier.install import transaction
+from metier.install.operations import (
+    OperationKeys,
     active_keys,
     is_processing,
     queue_length,
@@ -22,6 +21,8 @@ from metier.install.turns import (
     wait_for_all,
     wait_for_key,
 )
+from metier.library import lockfile
+from metier.library.lockfile import InstallRoot
 
 SECONDS = 60 if os.environ.get("METIER_SOAK") else 4
 WORKERS = 16 if os.environ.get("METIER_SOAK") else 4
@@ -73,9 +74,9 @@ def test_many_processes_adding_updating_and_removing_end_in_a_state_that_some_or
     ]
     said = [worker.communicate(timeout=SECONDS + 120)[0].strip() for worker in workers]
     assert said == [""] * WORKERS, "something unforeseen happened"
-    ground = Ground(str(desk.skills))
-    place.recover(ground)
-    lock = place.read_lock(ground)
+    ground = InstallRoot(str(desk.skills))
+    transaction.recover_root(ground)
+    lock = lockfile.read_lock(ground)
     there = {path.name for path in desk.skills.iterdir() if path.name != ".metier"}
     assert there == set(lock.skills), "what is there and what is locked are the same"
     for name in there:
@@ -87,7 +88,7 @@ def test_many_processes_adding_updating_and_removing_end_in_a_state_that_some_or
 
 
 def test_of_two_installs_of_one_skill_one_wins_whole(desk: Desk, repo: Repo):
-    words = [*[sys.executable, "-m", "metier.faces.cli.door"], "add", str(repo.path), "--skill", "pdf", "--yes"]
+    words = [*[sys.executable, "-m", "metier.faces.cli.fastlist"], "add", str(repo.path), "--skill", "pdf", "--yes"]
     both = [subprocess.Popen(words, cwd=desk.project, env=desk.env, stdout=-3, stderr=-3) for _ in range(2)]
     assert sorted(one.wait(60) for one in both) == [0, 4]
     assert desk.say("verify").code == 0
@@ -120,14 +121,14 @@ def test_operations_of_one_key_run_first_in_first_out_and_others_overlap():
             order.append("elsewhere")
             other_began.set()
 
-        key = Keys.skill_add("x")
+        key = OperationKeys.skill_add("x")
         tasks = [asyncio.create_task(serialize(key, one)) for one in (first, second, third)]
         await asyncio.sleep(0)
-        tasks.append(asyncio.create_task(serialize(Keys.skill_add("y"), elsewhere)))
+        tasks.append(asyncio.create_task(serialize(OperationKeys.skill_add("y"), elsewhere)))
         await other_began.wait()
         assert is_processing(key)
         assert queue_length(key) == 2
-        assert active_keys() == (key,) or set(active_keys()) == {key, Keys.skill_add("y")}
+        assert active_keys() == (key,) or set(active_keys()) == {key, OperationKeys.skill_add("y")}
         gate.set()
         assert await asyncio.gather(*tasks) == [1, 2, 3, None]
         assert order == ["first begins", "elsewhere", "first ends", "second", "third"]
@@ -199,12 +200,17 @@ def test_waiting_for_a_key_and_for_all_waits_for_what_was_asked_for_so_far():
 
 
 def test_all_that_is_done_to_one_skill_has_one_key():
-    assert Keys.skill_add("x") == Keys.skill_remove("x") == Keys.skill_install("x") != Keys.skill_add("y")
-    assert Keys.file("/a") != Keys.managed()
+    assert (
+        OperationKeys.skill_add("x")
+        == OperationKeys.skill_remove("x")
+        == OperationKeys.skill_install("x")
+        != OperationKeys.skill_add("y")
+    )
+    assert OperationKeys.file("/a") != OperationKeys.managed()
 
 
 def test_add_remove_and_install_take_turns_by_themselves(desk: Desk, repo: Repo, tmp_path: Path):
-    from metier.runtime import installing
+    from metier.install import operations
     from metier.types.errors import Refused
     from metier.types.place import Place
 
@@ -213,11 +219,11 @@ def test_add_remove_and_install_take_turns_by_themselves(desk: Desk, repo: Repo,
     )
 
     async def scene():
-        added = [asyncio.create_task(installing.add(here, str(repo.path), name="thing")) for _ in range(2)]
-        removed = asyncio.create_task(installing.remove(here, "thing"))
+        added = [asyncio.create_task(operations.add(here, str(repo.path), name="thing")) for _ in range(2)]
+        removed = asyncio.create_task(operations.remove(here, "thing"))
         await asyncio.sleep(0)
-        assert is_processing(Keys.skill_add("thing"))
-        assert queue_length(Keys.skill_add("thing")) == 2
+        assert is_processing(OperationKeys.skill_add("thing"))
+        assert queue_length(OperationKeys.skill_add("thing")) == 2
         return await asyncio.gather(*added, removed, return_exceptions=True)
 
     first, second, third = run(scene())
@@ -230,16 +236,16 @@ def test_add_remove_and_install_take_turns_by_themselves(desk: Desk, repo: Repo,
 
 
 def test_a_turn_between_processes_is_waited_for_and_ends_with_its_owner(tmp_path: Path):
-    ground = Ground(str(tmp_path / "root"))
+    ground = InstallRoot(str(tmp_path / "root"))
     holder = (
-        "import sys, time\nfrom metier.install import place\n"
-        "with place.turn(place.Ground(sys.argv[1]), ['a']):\n    print('held', flush=True)\n    time.sleep(60)\n"
+        "import sys, time\nfrom metier.install.transaction import hold_folders\nfrom metier.library.lockfile import InstallRoot\n"
+        "with hold_folders(InstallRoot(sys.argv[1]), ['a']):\n    print('held', flush=True)\n    time.sleep(60)\n"
     )
     owner = subprocess.Popen([sys.executable, "-c", holder, ground.root], stdout=subprocess.PIPE)
     try:
         assert owner.stdout is not None
         owner.stdout.readline()
-        with place.turn(ground, ["b"]):
+        with transaction.hold_folders(ground, ["b"]):
             pass
         told: list[bool] = []
 
@@ -247,7 +253,7 @@ def test_a_turn_between_processes_is_waited_for_and_ends_with_its_owner(tmp_path
             told.append(True)
             owner.kill()
 
-        with place.turn(ground, ["a"], waiting):
+        with transaction.hold_folders(ground, ["a"], waiting):
             assert told == [True]
     finally:
         owner.kill()

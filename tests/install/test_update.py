@@ -5,17 +5,17 @@ import os
 from pathlib import Path
 
 import pytest
-from tests.cli.desk import Desk
+from tests.cli.console import Desk
 from tests.install.servers import Repo, git
 
-from metier.dialects import ALL
-from metier.install import adding, updating
-from metier.install.adding import Wish
-from metier.install.merge import merge3, steps
-from metier.install.outfit import Outfit
-from metier.install.place import Ground
+from metier.dialects import DIALECTS
+from metier.install import add, update
+from metier.install.add import AddRequest
+from metier.install.fetch import FetchOptions
+from metier.install.merge import merge_texts, plan_merge
+from metier.library.lockfile import InstallRoot
 from metier.types.errors import Refused
-from metier.types.installed import FileMark
+from metier.types.lockfile import FileRecord
 
 LINES = "".join(f"line {number}\n" for number in range(1, 11))
 
@@ -220,41 +220,43 @@ def test_updating_what_is_not_installed_says_so(desk: Desk):
     ],
 )
 def test_two_changes_become_one_text_or_none(mine, theirs, merged):
-    assert merge3("a\nb\nc\n", mine, theirs) == merged
+    assert merge_texts("a\nb\nc\n", mine, theirs) == merged
 
 
 def test_what_becomes_of_each_file():
-    one, two, three = (FileMark(digest, "644") for digest in "abc")
+    one, two, three = (FileRecord(digest, "644") for digest in "abc")
     base = {"same": one, "theirs": one, "mine": one, "both": one, "gone-here": one, "gone-there": one, "gone": one}
     mine = {"same": one, "theirs": one, "mine": two, "both": two, "gone-there": two, "extra": one, "clash": two}
     theirs = {"same": one, "theirs": two, "mine": one, "both": three, "gone-here": two, "new": one, "clash": three}
-    assert {step.path: step.choice for step in steps(base, mine, theirs)} == {
+    assert {step.path: step.choice for step in plan_merge(base, mine, theirs)} == {
         "same": "theirs", "theirs": "theirs", "mine": "mine", "both": "merge", "gone-here": "mine",
         "gone-there": "mine", "gone": "theirs", "extra": "mine", "new": "theirs", "clash": "clash",
     }  # fmt: skip
 
 
-def wish_of(desk: Desk, spec: str = "") -> Wish:
-    return Wish(spec, Ground(str(desk.skills)), ALL["standard"], str(desk.state))
+def wish_of(desk: Desk, spec: str = "") -> AddRequest:
+    return AddRequest(spec, InstallRoot(str(desk.skills)), DIALECTS["standard"], str(desk.state))
 
 
 def test_an_edit_made_while_an_update_waits_for_its_yes_is_not_lost(desk: Desk, repo: Repo, pdf: Path):
     repo.skill("skills/docx", body="Other.\n")
     repo.commit()
-    with updating.proposed(wish_of(desk), "skills", Outfit(os.environ, str(desk.project), str(desk.home))) as found:
+    with update.open_proposal(
+        wish_of(desk), "skills", FetchOptions(os.environ, str(desk.project), str(desk.home))
+    ) as found:
         staging, proposal = found
         assert proposal is not None
         (pdf / "reference.md").write_text("Mine, just now.\n")
         with pytest.raises(Refused, match="changed while it was being updated"):
-            updating.accept(wish_of(desk), staging, proposal)
+            update.accept_update(wish_of(desk), staging, proposal)
     assert (pdf / "reference.md").read_text() == "Mine, just now.\n"
 
 
 def test_what_was_placed_while_somebody_was_asked_is_not_replaced(desk: Desk, repo: Repo):
-    outfit = Outfit(os.environ, str(desk.project), str(desk.home))
-    with adding.offered(wish_of(desk, str(repo.path)), outfit) as offer:
+    outfit = FetchOptions(os.environ, str(desk.project), str(desk.home))
+    with add.open_offer(wish_of(desk, str(repo.path)), outfit) as offer:
         (desk.skills / "skills").mkdir(parents=True)
         (desk.skills / "skills/mine").write_text("mine")
         with pytest.raises(Refused, match="already exists"):
-            adding.accept(offer)
+            add.accept_offer(offer)
     assert [path.name for path in (desk.skills / "skills").iterdir()] == ["mine"]

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from tests.world import World, make_world
+from tests.home import World, make_world
 
 
 @pytest.fixture

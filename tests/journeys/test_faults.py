@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from tests.cli.desk import METIER, Desk, Said
+from tests.cli.console import METIER, Desk, Said
 from tests.install.servers import Repo
 
 SOAK = bool(os.environ.get("METIER_SOAK"))

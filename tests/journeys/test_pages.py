@@ -8,12 +8,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.world import World
+from tests.home import World
 
-from metier.host import sandbox
+from metier.host.sandbox import probe
+from metier.library.library import Library
 from metier.parse.lint import lint
-from metier.runtime import Library
-from metier.types.tool import Answer
+from metier.types.model import Answer
 
 GIT = {"GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_SYSTEM": "/dev/null", "PATH": os.environ.get("PATH", "")}
 
@@ -21,7 +21,9 @@ GIT = {"GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_SYSTEM": "/dev/null", "PATH
 def tiers() -> list[str]:
     """What this machine gives; where there is no boundary at all, a program of one's own still runs."""
     given = [
-        name for name in ("bubblewrap", "landlock") if sandbox.tier(sandbox.here({"METIER_SANDBOX": name})) == name
+        name
+        for name in ("bubblewrap", "landlock")
+        if probe.sandbox_tier(probe.read_machine_options({"METIER_SANDBOX": name})) == name
     ]
     return [*given, "none"]
 

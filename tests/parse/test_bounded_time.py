@@ -4,9 +4,10 @@ import time
 
 import pytest
 
-from metier.dialects import ALL
-from metier.parse import json5, lines, parse
-from metier.types.skill import Broken, Found, Origin, Skill
+from metier.dialects import DIALECTS
+from metier.parse import jsonc, plain_yaml
+from metier.parse.reader import parse
+from metier.types.skill import BrokenSkill, Found, Origin, Skill
 
 
 def cost(work) -> float:
@@ -15,17 +16,17 @@ def cost(work) -> float:
     return time.process_time() - start
 
 
-def read(text: str, dialect: str = "claude") -> Skill | Broken:
-    origin = Origin("user", 1, "r", "/r", ALL[dialect])
-    return parse(Found(origin, "evil", "/r/evil/SKILL.md", (1, 0, 0, 0), text.encode(), True), ALL)
+def read(text: str, dialect: str = "claude") -> Skill | BrokenSkill:
+    origin = Origin("user", 1, "r", "/r", DIALECTS[dialect])
+    return parse(Found(origin, "evil", "/r/evil/SKILL.md", (1, 0, 0, 0), text.encode(), True), DIALECTS)
 
 
 def test_json_that_could_be_cut_in_many_ways_is_read_in_one():
-    assert cost(lambda: lines.read("metadata: {" + '"": ' * 15_000 + "x}")) < 1
+    assert cost(lambda: plain_yaml.read_plain("metadata: {" + '"": ' * 15_000 + "x}")) < 1
 
 
 def test_a_number_without_end_is_read_once():
-    assert cost(lambda: json5.read("{a: " + "1" * 60_000 + "x}")) < 1
+    assert cost(lambda: jsonc.read_json5("{a: " + "1" * 60_000 + "x}")) < 1
 
 
 def test_line_numbers_are_worked_out_for_few_keys_only():

@@ -2,24 +2,24 @@
 
 import pytest
 
-from metier.dialects import ALL
-from metier.parse import events, lines, parse
-from metier.parse.json5 import lift, read
+from metier.dialects import DIALECTS
+from metier.parse import frontmatter, plain_yaml
+from metier.parse.fields import may_require, parse_requirements
+from metier.parse.fix import mend_text, quote_scalar
+from metier.parse.jsonc import lift_metadata, read_json5
 from metier.parse.lint import lint
-from metier.parse.mend import mend, quoted
-from metier.parse.needs import may_require, requirements_of
-from metier.types.problem import Mark, pack, problem, unpack
-from metier.types.skill import Broken, Found, Origin
-from metier.types.text import flat, hidden_in, seen, shortened
-from metier.types.tools import allowed_tools
-from metier.types.tree import Raw, Tree
+from metier.parse.reader import parse
+from metier.types.problem import Finding, pack_findings, problem_from, unpack_findings
+from metier.types.skill import BrokenSkill, Found, Origin, allowed_tools
+from metier.types.text import clean_line, hidden_characters_in, shorten_text, visible_text
+from metier.types.tree import RawValue, TextTree
 
-STANDARD = ALL["standard"]
+STANDARD = DIALECTS["standard"]
 
 
 def skill(text, dialect="openclaw"):
-    origin = Origin("user", 1, "root", "/skills", ALL[dialect])
-    return parse(Found(origin, "s", "/skills/s/SKILL.md", (1, 0, 0, 0), text.encode(), True), ALL)
+    origin = Origin("user", 1, "root", "/skills", DIALECTS[dialect])
+    return parse(Found(origin, "s", "/skills/s/SKILL.md", (1, 0, 0, 0), text.encode(), True), DIALECTS)
 
 
 # JSON5
@@ -46,7 +46,7 @@ def skill(text, dialect="openclaw"):
     ],
 )
 def test_json5_is_read_as_a_tree_of_text(text, expected):
-    assert read(text) == expected
+    assert read_json5(text) == expected
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,7 @@ def test_json5_is_read_as_a_tree_of_text(text, expected):
     ],
 )
 def test_what_is_not_json5_is_nothing(text):
-    assert read(text) is None
+    assert read_json5(text) is None
 
 
 @pytest.mark.parametrize(
@@ -101,22 +101,22 @@ def test_every_way_to_write_openclaw_metadata_is_the_same(written):
 
 def test_metadata_that_is_neither_json_nor_a_map_stays_text():
     assert skill("---\nname: s\ndescription: d\nmetadata: '{oops'\n---\n").extra.plain() == {"metadata": "{oops"}
-    assert lift("name: s") is None
-    assert lift("metadata: {a:1} more") is None
+    assert lift_metadata("name: s") is None
+    assert lift_metadata("metadata: {a:1} more") is None
 
 
 # Requirements
 
 
 def test_requirements_are_found_where_each_dialect_keeps_them():
-    asks: Raw = {
+    asks: RawValue = {
         "requires": {"bins": ["a"], "anyBins": ["b"], "env": "C", "config": ["d.e"]},
         "os": ["linux"],
         "always": "yes",
         "primaryEnv": " F ",
         "skillKey": "g",
     }
-    places: list[tuple[str, dict[str, Raw]]] = [
+    places: list[tuple[str, dict[str, RawValue]]] = [
         ("multica", {"metadata": asks}),
         ("openclaw", {"metadata": {"openclaw": asks}}),
         ("standard", {"metadata": {"metier": asks}}),
@@ -124,15 +124,15 @@ def test_requirements_are_found_where_each_dialect_keeps_them():
     ]
     for dialect, tree in places:
         assert may_require(tree)
-        found = requirements_of(tree, ALL[dialect].authoring)
+        found = parse_requirements(tree, DIALECTS[dialect].authoring)
         assert (found.binaries, found.any_binary, found.env, found.config) == (("a",), ("b",), ("C",), ("d.e",))
         assert (found.platforms, found.always, found.primary_env, found.key) == (("linux",), True, "F", "g")
 
 
 def test_empty_lists_are_no_requirement():
-    tree: dict[str, Raw] = {"metadata": {"requires": {"bins": [], "env": [], "anyBins": []}, "platforms": []}}
+    tree: dict[str, RawValue] = {"metadata": {"requires": {"bins": [], "env": [], "anyBins": []}, "platforms": []}}
 
-    assert requirements_of(tree, ALL["multica"].authoring).binaries == ()
+    assert parse_requirements(tree, DIALECTS["multica"].authoring).binaries == ()
     assert not may_require({"metadata": {"author": "x"}})
 
 
@@ -152,7 +152,7 @@ def test_empty_lists_are_no_requirement():
     ],
 )
 def test_plain_frontmatter_never_reaches_yaml(block):
-    assert lines.read(block) == events.read(block).tree
+    assert plain_yaml.read_plain(block) == frontmatter.read_yaml(block).tree
 
 
 @pytest.mark.parametrize(
@@ -176,22 +176,22 @@ def test_plain_frontmatter_never_reaches_yaml(block):
     ],
 )
 def test_anything_unusual_is_left_to_yaml(block):
-    assert lines.read(block) is None
+    assert plain_yaml.read_plain(block) is None
 
 
 def test_the_yaml_reader_knows_the_line_and_the_source_of_each_key():
-    reading = events.read("a: 1\nb: [x,  y] # c\nc:\n  - d\n")
+    reading = frontmatter.read_yaml("a: 1\nb: [x,  y] # c\nc:\n  - d\n")
 
     assert reading.lines == {"a": 0, "b": 1, "c": 2}
     assert reading.sources == {"b": "[x,  y]", "c": "- d"}
-    assert events.has_c_reader() in (True, False)
+    assert frontmatter.has_c_reader() in (True, False)
 
 
 # Mending
 
 
 def mended(text, directory="my-skill"):
-    return mend(text, directory)
+    return mend_text(text, directory)
 
 
 @pytest.mark.parametrize(
@@ -308,20 +308,20 @@ def test_mixed_line_ends_stay_mixed():
     ],
 )
 def test_quoting_is_read_back(text):
-    assert events.read(f"k: {quoted(text)}").tree == {"k": text}
+    assert frontmatter.read_yaml(f"k: {quote_scalar(text)}").tree == {"k": text}
 
 
 # Lint
 
 
 def found(text, dialect="standard"):
-    return [(mark.code, mark.line, mark.details[0] if mark.details else "") for mark in lint(text, ALL[dialect])]
+    return [(mark.code, mark.line, mark.details[0] if mark.details else "") for mark in lint(text, DIALECTS[dialect])]
 
 
 def test_a_misspelled_permission_is_named_for_it_asks_for_nothing():
     text = "---\nname: x\ndescription: d\nmetadata:\n  metier:\n    permissions:\n      netwrok: true\n      read: [a]\n---\n"
 
-    assert lint(text, STANDARD) == [Mark("field-typo", 7, ("metadata.metier.permissions.netwrok", "network"))]
+    assert lint(text, STANDARD) == [Finding("field-typo", 7, ("metadata.metier.permissions.netwrok", "network"))]
 
 
 def test_misspelled_fields_are_named_with_what_was_meant():
@@ -365,16 +365,16 @@ def test_lint_takes_linear_time(piece):
 
 
 def test_shown_text_is_one_line_without_orders_to_the_terminal():
-    assert flat("a\n\tb  c\x1b[31md\x1b]0;t\x07e\u202ef\r\ng") == "a b cdef g"
-    assert seen("a\x1b[2Jb\r\nc\rd\x0be\tf\n") == "ab\nc d e\tf\n"
-    assert flat("می\u200cخواهم 👩\u200d🔬") == "می\u200cخواهم 👩\u200d🔬"
-    assert hidden_in("a\u200bb\u200b\x07") == ("U+200B", "U+0007")
+    assert clean_line("a\n\tb  c\x1b[31md\x1b]0;t\x07e\u202ef\r\ng") == "a b cdef g"
+    assert visible_text("a\x1b[2Jb\r\nc\rd\x0be\tf\n") == "ab\nc d e\tf\n"
+    assert clean_line("می\u200cخواهم 👩\u200d🔬") == "می\u200cخواهم 👩\u200d🔬"
+    assert hidden_characters_in("a\u200bb\u200b\x07") == ("U+200B", "U+0007")
 
 
 def test_a_cut_never_splits_a_joined_character():
-    assert shortened("abcdef", 4) == "abc…"
-    assert shortened("ab👩\u200d🔬cd", 5) in ("ab…", "ab👩…")
-    assert shortened("abc", 3) == "abc"
+    assert shorten_text("abcdef", 4) == "abc…"
+    assert shorten_text("ab👩\u200d🔬cd", 5) in ("ab…", "ab👩…")
+    assert shorten_text("abc", 3) == "abc"
 
 
 @pytest.mark.parametrize(
@@ -387,35 +387,35 @@ def test_tools_are_split_at_blanks_and_commas_outside_brackets(value, expected):
 
 
 def test_a_detail_that_looks_like_a_place_is_text():
-    assert problem(Mark("name-invalid", 2, ("{1}", "why"))).message == "the name `{1}` breaks the rule: why"
-    assert "{" not in problem(Mark("invalid-yaml", 2, ("only a reason",))).hint
+    assert problem_from(Finding("name-invalid", 2, ("{1}", "why"))).message == "the name `{1}` breaks the rule: why"
+    assert "{" not in problem_from(Finding("invalid-yaml", 2, ("only a reason",))).hint
 
 
 def test_marks_survive_packing_whatever_they_hold():
-    marks = (Mark("name-mismatch", 2, ("a\x1eb\x1fc", "s")), Mark("missing-name", 1, (), True))
+    marks = (Finding("name-mismatch", 2, ("a\x1eb\x1fc", "s")), Finding("missing-name", 1, (), True))
 
-    assert [mark[:2] for mark in unpack(pack(marks))] == [("name-mismatch", 2), ("missing-name", 1)]
-    assert unpack(pack(marks))[1] == marks[1]
-    assert unpack("") == ()
-    assert unpack("no-such-code\x1f1\x1f") == ()
+    assert [mark[:2] for mark in unpack_findings(pack_findings(marks))] == [("name-mismatch", 2), ("missing-name", 1)]
+    assert unpack_findings(pack_findings(marks))[1] == marks[1]
+    assert unpack_findings("") == ()
+    assert unpack_findings("no-such-code\x1f1\x1f") == ()
 
 
 def test_a_tree_gives_back_what_it_was_given():
-    raw: dict[str, Raw] = {"a": {"b": ["c", {"d": "e"}]}, "f": "g"}
-    tree = Tree(raw)
+    raw: dict[str, RawValue] = {"a": {"b": ["c", {"d": "e"}]}, "f": "g"}
+    tree = TextTree(raw)
 
     assert tree.plain() == raw
-    assert Tree(tree.json()).plain() == raw
-    assert tree.at("a", "b") == ("c", Tree({"d": "e"}))
+    assert TextTree(tree.json()).plain() == raw
+    assert tree.at("a", "b") == ("c", TextTree({"d": "e"}))
     assert (tree.text("f"), tree.text("a"), tree.text("x", "y")) == ("g", "", "")
     assert (tree.words("f"), tree.words("a", "b"), tree.words("a")) == (("g",), ("c",), ())
-    assert hash(tree) == hash(Tree(tree.json()))
+    assert hash(tree) == hash(TextTree(tree.json()))
 
 
 def test_a_broken_skill_says_why_in_words():
     made = skill("---\nname: s\n---\n")
 
-    assert isinstance(made, Broken)
+    assert isinstance(made, BrokenSkill)
     assert made.problems[0].place == "/skills/s/SKILL.md:1"
 
 

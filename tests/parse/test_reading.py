@@ -5,20 +5,20 @@ from pathlib import Path
 
 import pytest
 
-from metier.dialects import ALL
-from metier.parse import events, parse
-from metier.parse.body import body_of
-from metier.parse.fences import cut
-from metier.types.problem import FAMILIES
-from metier.types.skill import Broken, Found, Origin, Skill
+from metier.dialects import DIALECTS
+from metier.parse import frontmatter
+from metier.parse.document import split_frontmatter
+from metier.parse.reader import parse, parse_body
+from metier.types.problem import CODE_FAMILIES
+from metier.types.skill import BrokenSkill, Found, Origin, Skill
 
 KEY = (1, 0, 0, 0)
 
 
 def read(text, dialect="standard", directory="s", whole=True):
     data = text if isinstance(text, bytes) else text.encode()
-    origin = Origin("user", 1, "root", "/skills", ALL[dialect])
-    return parse(Found(origin, directory, f"/skills/{directory}/SKILL.md", KEY, data, whole), ALL)
+    origin = Origin("user", 1, "root", "/skills", DIALECTS[dialect])
+    return parse(Found(origin, directory, f"/skills/{directory}/SKILL.md", KEY, data, whole), DIALECTS)
 
 
 def head(block, dialect="standard", directory="s", body="Body\n"):
@@ -63,7 +63,7 @@ def test_rules_in_the_body_change_nothing():
     text = "---\nname: s\ndescription: d\n---\n\n# T\n\n---\n\nend\n\n"
 
     assert read(text).description == "d"
-    assert body_of(text.encode(), ALL["standard"]) == ("# T\n\n---\n\nend", ())
+    assert parse_body(text.encode(), DIALECTS["standard"]) == ("# T\n\n---\n\nend", ())
 
 
 @pytest.mark.parametrize("opening", ["---js", "---toml", "----", "+++", "***", " ---", "--- x", "-- -"])
@@ -79,7 +79,7 @@ def test_anything_before_the_first_fence_is_no_frontmatter(before):
     assert codes(read(before + "---\nname: s\ndescription: d\n---\n")) == ["no-frontmatter"]
 
 
-@pytest.mark.parametrize("dialect", sorted(ALL))
+@pytest.mark.parametrize("dialect", sorted(DIALECTS))
 def test_a_file_without_frontmatter_is_a_body_where_the_dialect_says_so(dialect):
     made = read("Do it.\n\nMore.\n", dialect)
 
@@ -88,7 +88,7 @@ def test_a_file_without_frontmatter_is_a_body_where_the_dialect_says_so(dialect)
     assert made.problems[0].severity == ("warning" if loads(made) else "error")
 
 
-@pytest.mark.parametrize("dialect", sorted(ALL))
+@pytest.mark.parametrize("dialect", sorted(DIALECTS))
 def test_an_unclosed_file_loads_only_where_an_open_header_counts_as_none(dialect):
     made = read("---\nname: other\ndescription: d\n\nBody\n", dialect)
 
@@ -106,7 +106,7 @@ def test_a_file_may_end_right_after_the_closing_fence():
     for end in ("", " ", "\n", "\r\n"):
         text = f"---\nname: s\ndescription: d\n---{end}"
         assert read(text).description == "d"
-        assert body_of(text.encode(), ALL["standard"]) == ("", ())
+        assert parse_body(text.encode(), DIALECTS["standard"]) == ("", ())
 
 
 def test_blanks_may_follow_both_fences():
@@ -122,15 +122,15 @@ def test_an_evenly_indented_file_is_read_in_one_dialect_only(indent):
 
     assert (made.name, made.description) == ("s", "d")
     assert made.extra.plain() == {"metadata": {"a": "b"}}
-    assert body_of(text.encode(), ALL["umbra"])[0] == "Body"
+    assert parse_body(text.encode(), DIALECTS["umbra"])[0] == "Body"
     assert codes(read(text, "standard")) == ["no-frontmatter"]
 
 
 def test_cut_finds_the_first_line_that_is_a_fence():
-    assert cut("---\na: b\n--- x\n---\nbody\n---\n") == ("a: b\n--- x", "body\n---\n", True, 0)
-    assert cut("---\n---\n") == ("", "", True, 0)
-    assert cut("---") == (None, "---", True, 0)
-    assert cut("") == (None, "", False, 0)
+    assert split_frontmatter("---\na: b\n--- x\n---\nbody\n---\n") == ("a: b\n--- x", "body\n---\n", True, 0)
+    assert split_frontmatter("---\n---\n") == ("", "", True, 0)
+    assert split_frontmatter("---") == (None, "---", True, 0)
+    assert split_frontmatter("") == (None, "", False, 0)
 
 
 # Bytes and lines
@@ -146,20 +146,20 @@ def test_a_byte_order_mark_is_removed_and_reported():
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
-@pytest.mark.parametrize("dialect", sorted(ALL))
+@pytest.mark.parametrize("dialect", sorted(DIALECTS))
 def test_every_kind_of_line_end_gives_the_same_skill(end, dialect):
     text = "---\nname: s\ndescription: |\n  a\n  b\n---\nBody\n\nEnd\n".replace("\n", end)
 
     assert read(text, dialect).description == "a\nb"
-    assert body_of(text.encode(), ALL[dialect])[0] == "Body\n\nEnd"
+    assert parse_body(text.encode(), DIALECTS[dialect])[0] == "Body\n\nEnd"
 
 
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-32"])
-@pytest.mark.parametrize("dialect", sorted(ALL))
+@pytest.mark.parametrize("dialect", sorted(DIALECTS))
 def test_other_encodings_are_named_and_never_a_crash(encoding, dialect):
     made = read("---\nname: s\ndescription: dé\n---\n".encode(encoding), dialect)
 
-    assert isinstance(made, Broken)
+    assert isinstance(made, BrokenSkill)
     assert codes(made)[0] in ("not-utf8", "nul-byte")
 
 
@@ -194,7 +194,7 @@ def test_an_empty_file_is_no_frontmatter():
 
 
 @pytest.mark.parametrize("block", ["", "# only a comment", "- a\n- b", "just text", '""', "[a]", "42", "~"])
-@pytest.mark.parametrize("dialect", sorted(ALL))
+@pytest.mark.parametrize("dialect", sorted(DIALECTS))
 def test_frontmatter_that_is_no_mapping_is_named(block, dialect):
     made = head(block, dialect)
 
@@ -203,7 +203,7 @@ def test_frontmatter_that_is_no_mapping_is_named(block, dialect):
     assert loads(made) == (dialect in LENIENT_WITHOUT_FENCE)
 
 
-@pytest.mark.parametrize("dialect", sorted(ALL))
+@pytest.mark.parametrize("dialect", sorted(DIALECTS))
 def test_yaml_beyond_repair_is_named_with_its_line_and_a_cure(dialect):
     made = head("name: s\n}{ not yaml [", dialect, body="First line.\n")
 
@@ -227,7 +227,7 @@ def test_yaml_beyond_repair_is_named_with_its_line_and_a_cure(dialect):
      "'quoted' then more", "\"unclosed", "[unclosed", "{unclosed", "C:\\x: y", "http://a.b: c", "- a: b: c", "? a: b: c",
      "{{ template }}", "a: b # c", "x: ]", "key: 'it's'"],
 )  # fmt: skip
-@pytest.mark.parametrize("dialect", sorted(ALL))
+@pytest.mark.parametrize("dialect", sorted(DIALECTS))
 def test_a_description_at_fault_is_taken_as_plain_text(value, dialect):
     made = head(f"name: s\ndescription: {value}", dialect)
 
@@ -338,7 +338,7 @@ def test_tags_anchors_aliases_merge_keys_and_second_documents_are_refused(line, 
     key = "name: s\n" if line.startswith("description") else "name: s\ndescription: d\n"
     made = head(key + line, dialect)
 
-    assert isinstance(made, Broken)
+    assert isinstance(made, BrokenSkill)
     assert codes(made)[-1] == "invalid-yaml"
     assert word in made.problems[-1].message
     assert made.problems[-1].hint
@@ -369,7 +369,7 @@ def test_a_bomb_costs_little_and_is_named(bomb, dialect):
     made = head(f"name: s\n{BOMBS[bomb]}", dialect)
 
     assert time.process_time() - start < 0.5
-    assert isinstance(made, Broken) or dialect == "claude"
+    assert isinstance(made, BrokenSkill) or dialect == "claude"
     assert codes(made)
 
 
@@ -387,8 +387,8 @@ def test_sixty_four_levels_are_read_and_one_more_is_not():
 
 def test_frontmatter_of_65536_characters_is_read_and_one_more_is_not():
     block = "name: s\ndescription: d\nlicense: "
-    assert loads(head(block + "x" * (events.LONGEST - len(block))))
-    made = head(block + "x" * (events.LONGEST - len(block) + 1))
+    assert loads(head(block + "x" * (frontmatter.LONGEST_BLOCK - len(block))))
+    made = head(block + "x" * (frontmatter.LONGEST_BLOCK - len(block) + 1))
     assert codes(made) == ["invalid-yaml"]
     assert "longer" in made.problems[0].message
 
@@ -446,7 +446,7 @@ def test_values_over_several_lines_lose_only_the_line_breaks_at_their_end(writte
 
 
 @pytest.mark.parametrize("word", ["true", "TRUE", "True", "yes", "Yes", "on", "ON", "1", '"true"', "'yes'", '" on "'])
-@pytest.mark.parametrize("dialect", sorted(ALL))
+@pytest.mark.parametrize("dialect", sorted(DIALECTS))
 def test_words_for_yes_are_yes_in_any_case(word, dialect):
     made = head(f"name: s\ndescription: d\ndisable-model-invocation: {word}\nuser-invocable: {word}", dialect)
 
@@ -454,7 +454,7 @@ def test_words_for_yes_are_yes_in_any_case(word, dialect):
 
 
 @pytest.mark.parametrize("word", ["false", "FALSE", "no", "No", "off", "OFF", "0", '"false"', "'0'"])
-@pytest.mark.parametrize("dialect", sorted(ALL))
+@pytest.mark.parametrize("dialect", sorted(DIALECTS))
 def test_words_for_no_are_no_in_any_case(word, dialect):
     made = head(f"name: s\ndescription: d\ndisable-model-invocation: {word}\nuser-invocable: {word}", dialect)
 
@@ -475,7 +475,7 @@ def test_any_other_word_is_the_default(word):
 )  # fmt: skip
 def test_keys_may_be_spelled_with_underscores_or_in_camel_case(kebab, value):
     first, *rest = kebab.split("-")
-    for dialect in ALL:
+    for dialect in DIALECTS:
         made = [
             head(f"name: s\ndescription: d\n{key}: {value}", dialect)
             for key in (kebab, kebab.replace("-", "_"), first + "".join(part.title() for part in rest))
@@ -512,7 +512,7 @@ def test_a_hint_inside_metadata_is_an_ordinary_value():
         "name: s\ndescription: d\nmetadata: {a: b, a: c}",
     ],
 )
-@pytest.mark.parametrize("dialect", sorted(ALL))
+@pytest.mark.parametrize("dialect", sorted(DIALECTS))
 def test_a_key_that_occurs_twice_is_reported_and_the_last_counts(block, dialect):
     made = head(block, dialect)
 
@@ -524,7 +524,7 @@ def test_a_key_that_occurs_twice_is_reported_and_the_last_counts(block, dialect)
 
 @pytest.mark.parametrize("key", ["name", "description"])
 @pytest.mark.parametrize("value", ["[a]", "{a: b}", "\n  - a", "\n  a: b"])
-@pytest.mark.parametrize("dialect", sorted(ALL))
+@pytest.mark.parametrize("dialect", sorted(DIALECTS))
 def test_a_list_or_map_in_place_of_text_is_an_error_on_its_line(key, value, dialect):
     other = "description: d" if key == "name" else "name: s"
     made = head(f"{other}\n{key}: {value}", dialect)
@@ -534,7 +534,7 @@ def test_a_list_or_map_in_place_of_text_is_an_error_on_its_line(key, value, dial
     assert loads(made) == (dialect in LENIENT_WITHOUT_FENCE)
 
 
-@pytest.mark.parametrize("dialect", sorted(ALL))
+@pytest.mark.parametrize("dialect", sorted(DIALECTS))
 @pytest.mark.parametrize("line", ["", 'name: ""\n', 'name: "   "\n', "name:\n"])
 def test_a_missing_name_is_the_folder_except_where_it_must_be_given(dialect, line):
     made = head(f"{line}description: d", dialect, "folder")
@@ -552,10 +552,10 @@ WRONG = ["Bad", "a b", "-x", "x-", "a--b", "a_b", "café", "技能", "a.b", "a/b
 
 
 @pytest.mark.parametrize("name", WRONG)
-@pytest.mark.parametrize("dialect", sorted(ALL))
+@pytest.mark.parametrize("dialect", sorted(DIALECTS))
 def test_a_name_meets_the_rule_of_its_dialect_or_is_reported(name, dialect):
     made = head(f'description: d\nname: "{name}"', dialect, name)
-    rule = ALL[dialect].authoring.name_rule
+    rule = DIALECTS[dialect].authoring.name_rule
     word = all(one.isascii() and (one.isalnum() or one in "-_") for one in name)
 
     assert loads(made) == (rule != "word" or word)
@@ -566,12 +566,12 @@ def test_a_name_meets_the_rule_of_its_dialect_or_is_reported(name, dialect):
 
 
 def test_sixty_four_characters_are_not_too_long():
-    for dialect in ALL:
+    for dialect in DIALECTS:
         assert codes(head(f"name: {'n' * 64}\ndescription: d", dialect, "n" * 64)) == []
 
 
 def test_a_name_that_differs_from_its_folder_is_reported_in_the_standard_only():
-    for dialect in ALL:
+    for dialect in DIALECTS:
         made = head("description: d\nname: other", dialect, "folder")
         assert made.name == "other"
         assert codes(made) == (["name-mismatch"] if dialect == "standard" else [])
@@ -615,7 +615,7 @@ def test_a_missing_description_is_what_the_dialect_says(line, dialect, body, exp
         assert codes(made) == (["description-from-body"] if expected else [])
 
 
-@pytest.mark.parametrize("dialect", sorted(ALL))
+@pytest.mark.parametrize("dialect", sorted(DIALECTS))
 def test_a_description_of_1024_characters_is_fine_and_one_more_is_reported(dialect):
     assert codes(head(f"name: s\ndescription: {'é' * 1024}", dialect)) == []
     made = head(f"name: s\ndescription: {'é' * 1025}", dialect)
@@ -635,7 +635,7 @@ def test_compatibility_is_judged_where_the_dialect_knows_it():
         assert all(mark.line == 4 for mark in (*empty.marks, *long.marks, *fine.marks))
 
 
-@pytest.mark.parametrize("dialect", sorted(ALL))
+@pytest.mark.parametrize("dialect", sorted(DIALECTS))
 def test_unknown_keys_are_kept_and_named_once(dialect):
     made = head("name: s\ndescription: d\nzebra: 1\nyak: [a]", dialect)
 
@@ -687,4 +687,4 @@ def test_every_reading_code_is_known_to_these_tests():
     source = Path(__file__).read_text(encoding="utf-8")
     outside = {"not-found", "not-a-directory", "missing-skill-md", "too-large"}  # of folders: test_strict.py
 
-    assert not [code for code in FAMILIES["reading"] if f'"{code}"' not in source and code not in outside]
+    assert not [code for code in CODE_FAMILIES["reading"] if f'"{code}"' not in source and code not in outside]

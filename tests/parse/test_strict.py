@@ -4,12 +4,12 @@ import os
 
 import pytest
 
-from metier.faces.cli.validate import reports_of
-from metier.parse.check import check, name_fault
+from metier.parse.check import check_skill_file, name_fault
+from metier.sources.strict import reports_of
 
 
 def errors(text, directory="my-skill"):
-    return {mark.code for mark in check(text.encode(), directory)}
+    return {mark.code for mark in check_skill_file(text.encode(), directory)}
 
 
 def head(name="my-skill", description="d", more=""):
@@ -61,7 +61,7 @@ def test_names_are_compared_after_normalisation_and_trimming():
 def test_every_problem_is_reported_with_its_line():
     text = "---\ndescription: ''\nextra: 1\ncompatibility: ''\nname: Wrong_Name\nextra: 2\n---\n"
 
-    assert {(mark.code, mark.line) for mark in check(text.encode(), "right")} == {
+    assert {(mark.code, mark.line) for mark in check_skill_file(text.encode(), "right")} == {
         ("missing-description", 2),
         ("unknown-field", 6),
         ("compatibility-empty", 4),
@@ -69,7 +69,7 @@ def test_every_problem_is_reported_with_its_line():
         ("name-mismatch", 5),
         ("duplicate-key", 6),
     }
-    assert all(mark.fatal for mark in check(text.encode(), "right"))
+    assert all(mark.fatal for mark in check_skill_file(text.encode(), "right"))
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,7 @@ def test_every_problem_is_reported_with_its_line():
     ],
 )
 def test_a_file_that_does_not_parse_gives_only_that(text, code):
-    assert [mark.code for mark in check(text.encode(), "x")] == [code]
+    assert [mark.code for mark in check_skill_file(text.encode(), "x")] == [code]
 
 
 @pytest.mark.parametrize(

@@ -19,12 +19,12 @@ from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 from tests.activate.shelling import SHELLS, activated, block
 
-from metier.activate import CommandFailed, Forms, Given, fill, pieces
-from metier.activate.render import Run
-from metier.dialects import ALL
-from metier.types.activation import Activation, By
-from metier.types.dialect import Shell
-from metier.types.running import Ran
+from metier.activate.render import CommandFailed, CommandRunner
+from metier.activate.template import PlaceholderForms, TemplateValues, fill_pieces, split_pieces
+from metier.dialects import DIALECTS
+from metier.types.activation import Activation, InvokedBy
+from metier.types.dialect import ShellRules
+from metier.types.sandbox import ProcessResult
 
 EXAMPLES = int(os.environ.get("METIER_FUZZ", "0"))
 SOAK = bool(os.environ.get("METIER_SOAK"))
@@ -70,10 +70,10 @@ class Bench:
             (self.work / ".git" / part).mkdir(parents=True)
         (self.work / ".git" / "HEAD").write_text("ref: refs/heads/main\n")
 
-    def with_(self, shell: str, kept: list[Ran] | None = None) -> Run:
+    def with_(self, shell: str, kept: list[ProcessResult] | None = None) -> CommandRunner:
         """Runs commands with that shell, and keeps how they ended."""
 
-        def run(source: str, env: dict[str, str], how: Shell, seconds: float) -> Ran:
+        def run(source: str, env: dict[str, str], how: ShellRules, seconds: float) -> ProcessResult:
             ran = self.run(shell, source, env)
             if kept is not None:
                 kept.append(ran)
@@ -81,7 +81,7 @@ class Bench:
 
         return run
 
-    def run(self, shell: str, source: str, env: dict[str, str]) -> Ran:
+    def run(self, shell: str, source: str, env: dict[str, str]) -> ProcessResult:
         with subprocess.Popen(
             [f"/bin/{shell}", "-c", source],
             env={"PATH": str(self.bin), "LANG": "C.UTF-8", "HOME": str(self.work)} | env,
@@ -97,7 +97,7 @@ class Bench:
             finally:
                 with contextlib.suppress(ProcessLookupError):
                     os.killpg(done.pid, signal.SIGKILL)
-        return Ran(done.returncode, out.decode("utf-8", "surrogateescape"))
+        return ProcessResult(done.returncode, out.decode("utf-8", "surrogateescape"))
 
 
 @pytest.fixture(scope="module")
@@ -178,7 +178,9 @@ VALUES = st.lists(st.one_of(HOSTILE, HOSTILE, st.text(max_size=8)), min_size=0, 
 @example("echo $1 | sort -o x; bash x", ("pwn",), "user")
 @example("echo $1 > x.txt; bash < x.txt", ("pwn",), "user")
 @example('echo "$(case x in *) echo "$1";; esac)"', ("$(pwn)",), "user")
-def test_no_command_runs_that_the_author_did_not_write(bench: Bench, command: str, values: tuple[str, ...], by: By):
+def test_no_command_runs_that_the_author_did_not_write(
+    bench: Bench, command: str, values: tuple[str, ...], by: InvokedBy
+):
     assume("\0" not in "".join(values))
     for shell in SHELLS:
         bench.fresh()
@@ -195,14 +197,14 @@ def test_with_harmless_arguments_a_command_does_what_it_would_with_their_text_in
     assume(not _would_join(command))
     runs: list[tuple[str, dict[str, str]]] = []
 
-    def remember(source: str, env: dict[str, str], how: Shell, seconds: float) -> Ran:
+    def remember(source: str, env: dict[str, str], how: ShellRules, seconds: float) -> ProcessResult:
         runs.append((source, env))
-        return Ran(0, "")
+        return ProcessResult(0, "")
 
     activated(block(command), ("abc",), "umbra", remember)
     assume(runs and runs[0][1])
-    reads = ALL["umbra"].authoring.arguments
-    textual = fill(pieces(f"{command}\n", Forms(reads)), reads, Given(("abc",)))
+    reads = DIALECTS["umbra"].authoring.arguments
+    textual = fill_pieces(split_pieces(f"{command}\n", PlaceholderForms(reads)), reads, TemplateValues(("abc",)))
     for shell in SHELLS:
         outcomes = []
         for source, env in (runs[0], (textual, {})):
@@ -230,7 +232,7 @@ ONE = ['"$1"', "'$1'", "a$1b", '"a $1 b"', "'a $1 b'", 'a"$1"b', "'\"$1\"'", "\"
 def test_a_value_reaches_the_program_exactly_whatever_quotes_are_around_it(bench: Bench, form: str, words: list[str]):
     said = {"'\"$1\"'": '"@"', "\"'$1'\"": "'@'"}.get(form, form.replace("$1", "@").strip("\"'").replace('"', ""))
     for shell in SHELLS:
-        ran: list[Ran] = []
+        ran: list[ProcessResult] = []
         activated(block(f"printf '%s\\0' {form}"), tuple(words), "umbra", bench.with_(shell, ran))
         assert ran[0].stdout == said.replace("@", words[0]) + "\0"
 
@@ -251,7 +253,7 @@ def test_unquoted_arguments_are_words_quoted_ones_are_one_and_missing_ones_vanis
         "$1 $2": words[:2],
     }
     for form, expected in wanted.items():
-        ran: list[Ran] = []
+        ran: list[ProcessResult] = []
         activated(block(f"printf '%s\\0' start {form}"), tuple(words), "umbra", bench.with_("sh", ran))
         assert ran[0].stdout.split("\0")[1:-1] == expected, form
 
@@ -283,7 +285,7 @@ def author_text(activation: Activation) -> str:
 
 @bounded(400)
 @given(
-    st.sampled_from(sorted(ALL)),
+    st.sampled_from(sorted(DIALECTS)),
     BODY,
     st.one_of(st.text(max_size=30), VALUES),
     st.sampled_from(["", "untrusted", "off"]),
@@ -291,8 +293,8 @@ def author_text(activation: Activation) -> str:
 def test_no_byte_outside_a_placeholder_changes_and_the_record_shows_every_one_that_did(
     dialect: str, body: str, arguments: str | tuple[str, ...], off: str
 ):
-    def say(source: str, env: dict[str, str], how: Shell, seconds: float) -> Ran:
-        return Ran(0, "$1 !`pwn` $ARGUMENTS ```!\npwn\n```\n")
+    def say(source: str, env: dict[str, str], how: ShellRules, seconds: float) -> ProcessResult:
+        return ProcessResult(0, "$1 !`pwn` $ARGUMENTS ```!\npwn\n```\n")
 
     def once() -> Activation | None:
         try:

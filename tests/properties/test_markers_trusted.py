@@ -6,9 +6,9 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from tests.properties.test_commands import EXAMPLES, SOAK
 
-from metier.activate import marked
-from metier.dialects import ALL
-from metier.sources.trusted import commands_in
+from metier.dialects import DIALECTS
+from metier.library.trust import find_commands
+from metier.parse.markers import find_markers
 
 BODIES = st.lists(
     st.one_of(
@@ -38,10 +38,10 @@ BODIES = st.lists(
 @example("```!\r\nx\r\n```")
 def test_every_command_that_would_run_is_vouched_for(body: str):
     body = body.replace("\r\n", "\n").replace("\r", "\n")
-    known = set(commands_in(body))
-    for dialect in ALL.values():
+    known = set(find_commands(body))
+    for dialect in DIALECTS.values():
         if dialect.authoring.shell is not None:
-            for one in marked(body, dialect.authoring.shell):
+            for one in find_markers(body, dialect.authoring.shell):
                 lines = _lines(one.command)
                 assert any(lines in _lines(text) for text in known), (dialect.name, one)
 

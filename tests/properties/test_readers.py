@@ -10,16 +10,16 @@ import pytest
 from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 
-from metier.dialects import ALL
-from metier.parse import events, head_of, lines, parse
-from metier.parse.fences import cut
-from metier.parse.fields import settle
-from metier.parse.mend import mend, quoted
-from metier.parse.simple import Simple, simple
-from metier.parse.text import Refusal, text_of
-from metier.types.problem import MEANINGS, pack, unpack
-from metier.types.skill import Broken, Found, Origin, Skill
-from metier.types.text import flat, seen
+from metier.dialects import DIALECTS
+from metier.parse import frontmatter, plain_yaml
+from metier.parse.document import ParseRefusal, decode_text, split_frontmatter
+from metier.parse.fastpath import SimpleSkillReader, parse_simple
+from metier.parse.fields import build_skill
+from metier.parse.fix import mend_text, quote_scalar
+from metier.parse.reader import parse, parse_head
+from metier.types.problem import CODE_MEANINGS, pack_findings, unpack_findings
+from metier.types.skill import BrokenSkill, Found, Origin, Skill
+from metier.types.text import clean_line, visible_text
 
 SOAK = bool(os.environ.get("METIER_SOAK"))
 REAL = [
@@ -125,13 +125,13 @@ BLOCKS = st.one_of(
 
 def agree(block):
     """Where the plain reader answers, it answers as the YAML reader does."""
-    tree = lines.read(block)
+    tree = plain_yaml.read_plain(block)
     if tree is None:
         return False
-    reading = events.read(block)
+    reading = frontmatter.read_yaml(block)
     assert not reading.twice
     expected = {
-        key: reading.sources[key] if key in lines.HINT and isinstance(value, list) else value
+        key: reading.sources[key] if key in plain_yaml.HINT_KEYS and isinstance(value, list) else value
         for key, value in reading.tree.items()
     }
     assert tree == expected
@@ -152,16 +152,16 @@ def test_the_plain_reader_gives_what_the_yaml_reader_gives_or_nothing(block):
 
 
 def found(data, dialect="standard", directory="s", whole=True):
-    origin = Origin("user", 1, "root", "/skills", ALL[dialect])
+    origin = Origin("user", 1, "root", "/skills", DIALECTS[dialect])
     return Found(origin, directory, f"/skills/{directory}/SKILL.md", KEY, data, whole)
 
 
 def the_long_way(one):
     marks = list(one.marks)
     try:
-        head = head_of(text_of(one.head, one.whole, marks), one.origin.dialect.authoring, marks, one.whole)
-        return settle(one, one.origin, head, marks)
-    except Refusal as refusal:
+        head = parse_head(decode_text(one.head, one.whole, marks), one.origin.dialect.authoring, marks, one.whole)
+        return build_skill(one, one.origin, head, marks)
+    except ParseRefusal as refusal:
         return tuple(refusal.marks)
 
 
@@ -172,16 +172,18 @@ def same(short, long):
     assert short.extra.plain() == long.extra.plain()
     assert list(short.extra) == list(long.extra)
     if short.tidy:
-        assert (flat(short.name), flat(short.description)) == (short.name, short.description)
+        assert (clean_line(short.name), clean_line(short.description)) == (short.name, short.description)
 
 
 @bounded(500)
-@given(mappings(), st.sampled_from(sorted(ALL)), st.booleans(), st.sampled_from(["s", "my-skill", "n" * 65, "A b"]))
+@given(
+    mappings(), st.sampled_from(sorted(DIALECTS)), st.booleans(), st.sampled_from(["s", "my-skill", "n" * 65, "A b"])
+)
 def test_the_short_way_gives_what_the_long_way_gives_or_nothing(block, dialect, whole, directory):
     named = f"name: {directory}\ndescription: What it does\n"
     for text in (f"---\n{block}\n---\nBody\n", f"---\n{named}{block}\n---\nBody\n", f"---\n{named}---\n{block}"):
         one = found(text.encode("utf-8", "replace"), dialect, directory, whole)
-        short = simple(one)
+        short = parse_simple(one)
         if short is not None:
             same(short, the_long_way(one))
 
@@ -198,11 +200,11 @@ DESCRIBED = st.one_of(
     ),
 ).filter(lambda text: "\0" not in text and "\r" not in text)
 BELOW = st.one_of(st.just(""), mappings(), st.lists(st.tuples(KEYS, TEXT).map(": ".join), max_size=4).map("\n".join))
-READ_BEFORE = Simple()
+READ_BEFORE = SimpleSkillReader()
 
 
 @bounded(3000)
-@given(DESCRIBED, BELOW, st.sampled_from(sorted(ALL)))
+@given(DESCRIBED, BELOW, st.sampled_from(sorted(DIALECTS)))
 @example("Use when: asked", "license: MIT", "standard")
 @example("Use when: asked: twice", "x: y: z", "standard")
 @example('"Say \\"go\\" to start\n  and \\"stop\\""', "license: MIT\nlicense: MIT", "standard")
@@ -216,7 +218,7 @@ def test_the_short_way_reads_any_description_as_the_long_way_does(description, b
     for more in (f"{below}\n" if below else "", f"{below}\n\n"):
         text = f"---\nname: s\ndescription: {description}\n{more}---\nBody\n"
         one = found(text.encode("utf-8", "replace"), dialect)
-        for short in (simple(one), READ_BEFORE.read(*one[:5]), READ_BEFORE.read(*one[:5])):
+        for short in (parse_simple(one), READ_BEFORE.read(*one[:5]), READ_BEFORE.read(*one[:5])):
             if short is not None:
                 same(short, the_long_way(one))
 
@@ -229,15 +231,15 @@ def test_the_short_way_reads_any_description_as_the_long_way_does(description, b
 def test_the_short_way_is_taken_whatever_form_a_description_has(description):
     one = found(f"---\nname: s\ndescription: {description}\nlicense: MIT\nx: y\n---\nBody\n".encode())
 
-    assert simple(one) is not None
-    same(simple(one), the_long_way(one))
+    assert parse_simple(one) is not None
+    same(parse_simple(one), the_long_way(one))
 
 
 def test_what_one_dialect_made_of_a_field_is_not_what_another_makes_of_it():
     text = b"---\nname: s\ndescription: d\nwhen_to_use: always\nlicense: MIT\n---\n"
-    reader = Simple()
+    reader = SimpleSkillReader()
 
-    for dialect in (*ALL, *ALL):
+    for dialect in (*DIALECTS, *DIALECTS):
         short = reader.read(*found(text, dialect)[:5])
         if short is not None:
             same(short, the_long_way(found(text, dialect)))
@@ -246,8 +248,8 @@ def test_what_one_dialect_made_of_a_field_is_not_what_another_makes_of_it():
 def test_the_short_way_is_taken_by_a_plain_skill():
     plain = b"---\nname: s\ndescription: Makes a report.\nmetadata:\n  author: Someone\nversion: 1.10\n---\nBody\n"
 
-    assert simple(found(plain)) is not None
-    same(simple(found(plain)), the_long_way(found(plain)))
+    assert parse_simple(found(plain)) is not None
+    same(parse_simple(found(plain)), the_long_way(found(plain)))
 
 
 ENDINGS = st.sampled_from(["\n", "\n", "\r\n", "\r"])
@@ -277,15 +279,15 @@ def files(draw):
 @bounded(700)
 @given(files(), st.booleans())
 def test_every_file_is_a_skill_or_broken_with_a_reason_in_every_dialect(data, whole):
-    for dialect in ALL:
-        made = parse(found(data, dialect, whole=whole), ALL)
-        assert isinstance(made, Skill | Broken)
-        assert all(mark.code in MEANINGS for mark in made.marks)
+    for dialect in DIALECTS:
+        made = parse(found(data, dialect, whole=whole), DIALECTS)
+        assert isinstance(made, Skill | BrokenSkill)
+        assert all(mark.code in CODE_MEANINGS for mark in made.marks)
         assert all(one.message and "{0}" not in one.message + one.hint for one in made.problems)
-        assert [mark[:2] for mark in unpack(pack(made.marks))] == [mark[:2] for mark in made.marks]
+        assert [mark[:2] for mark in unpack_findings(pack_findings(made.marks))] == [mark[:2] for mark in made.marks]
         count = data.count(b"\n") + data.count(b"\r") + 1
         assert all(0 <= mark.line <= count for mark in made.marks)
-        if isinstance(made, Broken):
+        if isinstance(made, BrokenSkill):
             assert made.marks[-1].fatal
             assert all(one.severity == "error" for one in made.problems[-1:])
         else:
@@ -298,7 +300,7 @@ def seconds(data, dialect):
     best = 9.0
     for _ in range(3):
         start = time.process_time()
-        parse(found(data, dialect), ALL)
+        parse(found(data, dialect), DIALECTS)
         best = min(best, time.process_time() - start)
     return best
 
@@ -329,14 +331,14 @@ def test_mending_twice_is_mending_once_and_spoils_nothing(data, directory):
         text = data.decode()
     except UnicodeDecodeError:
         return
-    mended, what = mend(text, directory)
+    mended, what = mend_text(text, directory)
     if not what:
         assert mended == text
         return
-    assert mend(mended, directory) == (mended, ())
-    for dialect in ALL:
-        before = parse(found(data, dialect, directory), ALL)
-        after = parse(found(mended.encode(), dialect, directory), ALL)
+    assert mend_text(mended, directory) == (mended, ())
+    for dialect in DIALECTS:
+        before = parse(found(data, dialect, directory), DIALECTS)
+        after = parse(found(mended.encode(), dialect, directory), DIALECTS)
         if isinstance(before, Skill):
             assert isinstance(after, Skill), (dialect, what, after.marks)
     if any(one.startswith(("removed hidden", "removed the byte", "removed the blank")) for one in what):
@@ -357,8 +359,8 @@ def test_mending_twice_is_mending_once_and_spoils_nothing(data, directory):
 def test_mending_the_head_leaves_every_byte_of_the_body(block, rows, end):
     body = "".join(row.replace("\n", " ").replace("\r", " ") + end for row in rows)
     text = "---\n".replace("\n", end) + block.replace("\n", end) + end + "---" + end
-    assume(cut((text + body).replace("\r\n", "\n").replace("\r", "\n")).block is not None)
-    mended, what = mend(text + body, "s")
+    assume(split_frontmatter((text + body).replace("\r\n", "\n").replace("\r", "\n")).block is not None)
+    mended, what = mend_text(text + body, "s")
     if not any("hidden" in one for one in what):
         assert mended.endswith(body)
     if end == "\n":
@@ -399,20 +401,20 @@ HOSTILE = st.lists(
 @given(HOSTILE)
 @example("a\rb\x0bc\x0cd\x85e\u2028f")
 def test_what_is_shown_holds_no_control_character_and_no_hidden_mark(text):
-    assert not CONTROL & set(flat(text))
-    assert flat(text) == " ".join(flat(text).split())
-    assert not (CONTROL - {"\n", "\t"}) & set(seen(text))
-    assert flat(flat(text)) == flat(text)
-    assert seen(seen(text)) == seen(text)
+    assert not CONTROL & set(clean_line(text))
+    assert clean_line(text) == " ".join(clean_line(text).split())
+    assert not (CONTROL - {"\n", "\t"}) & set(visible_text(text))
+    assert clean_line(clean_line(text)) == clean_line(text)
+    assert visible_text(visible_text(text)) == visible_text(text)
 
 
 @bounded(300)
 @given(TEXT)
 def test_a_quoted_text_is_read_back_as_it_was(text):
     assume("\n" not in text)
-    written = f"description: {quoted(text.strip())}"
+    written = f"description: {quote_scalar(text.strip())}"
 
-    assert events.read(written).tree == {"description": text.strip()}
+    assert frontmatter.read_yaml(written).tree == {"description": text.strip()}
 
 
 # The same over text that people wrote.
@@ -438,7 +440,7 @@ def test_real_skills_are_read_back_however_they_are_written(way):
         if way >= len(written):
             continue
         expected, block = written[way]
-        made = parse(found(f"---\n{block}\n---\nBody\n".encode(), directory=real["name"]), ALL)
+        made = parse(found(f"---\n{block}\n---\nBody\n".encode(), directory=real["name"]), DIALECTS)
         assert isinstance(made, Skill), (real["name"], made.marks)
         repaired = any(mark.code == "yaml-repaired" for mark in made.marks)
         assert made.name == real["name"]

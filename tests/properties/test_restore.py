@@ -5,11 +5,19 @@ from __future__ import annotations
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as some
 
-from metier.act.conversation import Conversation
-from metier.act.restore import ALL, EACH, Offer, answered, changed, lost, repairs
+from metier.agent.conversation import (
+    MOST_PER_SKILL,
+    MOST_RESTORED,
+    CatalogOffer,
+    Conversation,
+    catalog_change,
+    lost_skills,
+    pair_answers,
+    repair_events,
+)
 from metier.types.activation import Message, ToolCall
 from metier.types.event import Activated, Offered, Restored
-from metier.types.text import tokens_of
+from metier.types.text import estimate_tokens
 
 NAMES = ("alpha", "beta", "gamma", "delta")
 names = some.sampled_from(NAMES)
@@ -46,13 +54,13 @@ def said(draw: some.DrawFn) -> list[Message]:
 
 
 @some.composite
-def conversations(draw: some.DrawFn) -> tuple[Conversation, Offer]:
+def conversations(draw: some.DrawFn) -> tuple[Conversation, CatalogOffer]:
     """A conversation whose history was then rewritten at will: cut, thinned, doubled, shuffled."""
     active = []
     messages: list[Message] = []
     for name in draw(some.lists(names, unique=True)):
         text = f"<{name}> " + draw(bodies)
-        active.append(Activated(name, text=text, tokens=tokens_of(text)))
+        active.append(Activated(name, text=text, tokens=estimate_tokens(text)))
         messages.append(Message("user", f"Skill directory: /x\n\n{text}", skill=name))
         messages += [message for piece in draw(some.lists(said(), max_size=4)) for message in piece]
     match draw(some.sampled_from(["nothing", "cut", "thin", "double", "shuffle", "clear"])):
@@ -67,14 +75,16 @@ def conversations(draw: some.DrawFn) -> tuple[Conversation, Offer]:
         case "clear":
             messages = []
     listing = {name: draw(some.text(max_size=5)) for name in draw(some.lists(names, unique=True))}
-    then = Offer({name: f"- {name}: {told}\n" for name, told in listing.items()})
-    now = Offer({name: f"- {name}: {draw(some.text(max_size=5))}\n" for name in draw(some.lists(names, unique=True))})
+    then = CatalogOffer({name: f"- {name}: {told}\n" for name, told in listing.items()})
+    now = CatalogOffer(
+        {name: f"- {name}: {draw(some.text(max_size=5))}\n" for name in draw(some.lists(names, unique=True))}
+    )
     system = "Who you are.\n\n" + "".join(then.lines.values())
     return Conversation("run", system, then.digests, tuple(messages), tuple(active)), now
 
 
-def repaired(conversation: Conversation, offer: Offer) -> Conversation:
-    for event in repairs(conversation, offer):
+def repaired(conversation: Conversation, offer: CatalogOffer) -> Conversation:
+    for event in repair_events(conversation, offer):
         assert isinstance(event, Restored | Offered)
         conversation = conversation.after(event)
     return conversation
@@ -94,12 +104,12 @@ def test_no_active_skill_is_lost(made):
 @given(conversations())
 def test_what_is_put_back_is_within_its_bounds_and_the_newest_comes_before_the_rest(made):
     conversation, offer = made
-    missing = lost(conversation.active, answered(conversation.messages))
+    missing = lost_skills(conversation.active, pair_answers(conversation.messages))
     whole = repaired(conversation, offer)
     back = {message.skill: message.text for message in whole.messages if message.tag == "restored"}
 
-    assert sum(tokens_of(text) for text in back.values()) <= ALL + 200 * len(back)
-    assert all(tokens_of(text) <= EACH + 200 for text in back.values())
+    assert sum(estimate_tokens(text) for text in back.values()) <= MOST_RESTORED + 200 * len(back)
+    assert all(estimate_tokens(text) <= MOST_PER_SKILL + 200 for text in back.values())
     assert [message.skill for message in whole.messages if message.tag == "restored"] == [one.skill for one in missing]
     if missing:
         assert "Skill directory:" in back[missing[-1].skill]
@@ -113,7 +123,7 @@ def test_the_catalog_is_there_once_and_the_last_note_tells_how_it_is_now(made):
     notes = [message.text for message in whole.messages if message.tag == "change"]
 
     assert whole.system == conversation.system
-    assert changed(whole, offer) is None
+    assert catalog_change(whole, offer) is None
     if offer.digests != dict(conversation.listing):
         for name in offer.lines.keys() - conversation.listing.keys():
             assert name in notes[-1].partition("No longer there")[0]
@@ -148,13 +158,13 @@ def test_what_is_whole_is_left_alone(made):
     conversation, offer = made
     once = repaired(conversation, offer)
 
-    assert list(repairs(once, offer)) == []
+    assert list(repair_events(once, offer)) == []
 
 
 @slowly
 @given(conversations())
 def test_what_was_there_and_right_stays_where_it_was(made):
     conversation, offer = made
-    whole = answered(conversation.messages)
+    whole = pair_answers(conversation.messages)
 
     assert repaired(conversation, offer).messages[: len(whole)] == whole

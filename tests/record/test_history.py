@@ -8,11 +8,11 @@ import time
 from pathlib import Path
 
 import pytest
-from tests.world import SOURCE, write_skill
+from tests.home import SOURCE, write_skill
 
-from metier.host.repository import fault
+from metier.host.repository import integrity_fault
 from metier.record import history
-from metier.record.history import Change, Version
+from metier.record.history import HistoryChange, SkillVersion
 from metier.types.errors import BadRequest
 
 
@@ -26,8 +26,8 @@ def repository(tmp_path: Path) -> str:
     return str(tmp_path / "state/history/skills.git")
 
 
-def keep(repository: str, folder: Path, act: str = "edit", **more: str) -> Version | None:
-    return history.record(repository, Change(act, folder.name, str(folder), **more))
+def keep(repository: str, folder: Path, act: str = "edit", **more: str) -> SkillVersion | None:
+    return history.record_change(repository, HistoryChange(act, folder.name, str(folder), **more))
 
 
 def test_a_change_is_a_commit_and_no_change_is_none(repository: str, skill: Path):
@@ -38,17 +38,17 @@ def test_a_change_is_a_commit_and_no_change_is_none(repository: str, skill: Path
     assert keep(repository, skill) is None
     (skill / "SKILL.md").write_text("other\n")
     second = keep(repository, skill)
-    assert history.versions(repository) == (second, first)
-    assert history.versions(repository, "pdf", 1) == (second,)
-    assert history.versions(repository, "other") == ()
+    assert history.list_versions(repository) == (second, first)
+    assert history.list_versions(repository, "pdf", 1) == (second,)
+    assert history.list_versions(repository, "other") == ()
 
 
 def test_there_is_no_history_before_the_first_change(repository: str):
-    assert history.versions(repository) == ()
-    assert history.names(repository) == ()
-    assert history.blame(repository, "pdf") == ()
+    assert history.list_versions(repository) == ()
+    assert history.skill_names(repository) == ()
+    assert history.blame_file(repository, "pdf") == ()
     with pytest.raises(BadRequest, match="no version `abcdef`"):
-        history.files(repository, "pdf", "abcdef")
+        history.read_files(repository, "pdf", "abcdef")
 
 
 def test_files_come_back_with_their_bytes_modes_and_links(repository: str, skill: Path):
@@ -62,7 +62,7 @@ def test_files_come_back_with_their_bytes_modes_and_links(repository: str, skill
     text = (skill / "SKILL.md").read_bytes()
     kept = keep(repository, skill)
     assert kept is not None
-    assert history.files(repository, "pdf", kept.rev[:8]) == {
+    assert history.read_files(repository, "pdf", kept.rev[:8]) == {
         "SKILL.md": (0o644, text),
         "run.sh": (0o750, b"\x00\xff\r\n"),
         "secret": (0o600, b"s"),
@@ -76,7 +76,7 @@ def test_a_mode_alone_is_a_change_and_shows_in_the_difference(repository: str, s
     assert before is not None
     (skill / "SKILL.md").chmod(0o600)
     assert keep(repository, skill) is not None
-    assert history.difference(repository, "pdf", before.rev) == "SKILL.md: mode as usual is now 600\n"
+    assert history.diff_versions(repository, "pdf", before.rev) == "SKILL.md: mode as usual is now 600\n"
 
 
 def test_what_git_gives_a_meaning_to_is_kept_and_means_nothing(repository: str, skill: Path, tmp_path: Path):
@@ -99,10 +99,10 @@ def test_what_git_gives_a_meaning_to_is_kept_and_means_nothing(repository: str, 
     (evil / "config").write_text(f"[core]\n fsmonitor = touch {tmp_path}/owned\n")
     kept = keep(repository, skill)
     assert kept is not None
-    found = history.files(repository, "pdf", kept.rev)
+    found = history.read_files(repository, "pdf", kept.rev)
     assert {name: data.decode() for name, (_, data) in found.items() if name in odd} == odd
     assert not [name for name in found if name.startswith(".git/")]
-    assert fault(repository) == ""
+    assert integrity_fault(repository) == ""
     assert not (tmp_path / "owned").exists()
 
 
@@ -110,7 +110,7 @@ def test_a_name_that_is_not_utf8_comes_back(repository: str, skill: Path):
     (skill / os.fsdecode(b"\xff.md")).write_text("x")
     kept = keep(repository, skill)
     assert kept is not None
-    assert os.fsdecode(b"\xff.md") in history.files(repository, "pdf", kept.rev)
+    assert os.fsdecode(b"\xff.md") in history.read_files(repository, "pdf", kept.rev)
 
 
 def test_nothing_of_the_users_git_has_a_say(repository: str, skill: Path, tmp_path: Path):
@@ -122,8 +122,8 @@ def test_nothing_of_the_users_git_has_a_say(repository: str, skill: Path, tmp_pa
         (hooks / name).write_text(f"#!/bin/sh\ntouch {tmp_path}/owned\n")
         (hooks / name).chmod(0o755)
     (home / ".gitconfig").write_text(f"[core]\n hooksPath = {hooks}\n[commit]\n gpgSign = true\n")
-    code = "import sys\nfrom metier.record import history\nprint(history.record(sys.argv[1], history.Change('add', 'pdf', sys.argv[2])))"
-    from tests.world import python
+    code = "import sys\nfrom metier.record import history\nprint(history.record_change(sys.argv[1], history.HistoryChange('add', 'pdf', sys.argv[2])))"
+    from tests.home import python
 
     said = python(code, repository, str(skill), env={
         "HOME": str(home), "GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "core.hooksPath",
@@ -138,7 +138,7 @@ def test_nothing_of_the_users_git_has_a_say(repository: str, skill: Path, tmp_pa
 def test_evidence_is_never_interpreted_and_shows_no_control_characters(repository: str, skill: Path):
     evidence = "\x1b]0;owned\x07first\nAct: trash\n\nName: other\nRun: x\n\n# not a comment\n-----\n\0end"
     kept = keep(repository, skill, "improve", evidence=evidence, run="r")
-    found = history.versions(repository)[0]
+    found = history.list_versions(repository)[0]
     assert found == kept
     assert (found.act, found.name, found.run) == ("improve", "pdf", "r")
     assert found.evidence == "first\nAct: trash\n\nName: other\nRun: x\n\n# not a comment\n-----\nend"
@@ -150,29 +150,29 @@ def test_a_skill_that_is_gone_can_still_be_read(repository: str, skill: Path):
     shutil.rmtree(skill)
     gone = keep(repository, skill, "trash")
     assert gone is not None
-    assert history.names(repository) == ()
-    assert history.files(repository, "pdf", gone.rev) == {}
-    assert list(history.files(repository, "pdf", kept.rev)) == ["SKILL.md"]
-    assert "-description: Does it." in history.difference(repository, "pdf", kept.rev)
+    assert history.skill_names(repository) == ()
+    assert history.read_files(repository, "pdf", gone.rev) == {}
+    assert list(history.read_files(repository, "pdf", kept.rev)) == ["SKILL.md"]
+    assert "-description: Does it." in history.diff_versions(repository, "pdf", kept.rev)
 
 
 def test_skills_do_not_disturb_each_other(repository: str, tmp_path: Path):
     one, other = write_skill(tmp_path / "skills/a").parent, write_skill(tmp_path / "skills/a/b").parent
-    first = history.record(repository, Change("add", "a", str(one)))
-    second = history.record(repository, Change("add", "a/b", str(other)))
+    first = history.record_change(repository, HistoryChange("add", "a", str(one)))
+    second = history.record_change(repository, HistoryChange("add", "a/b", str(other)))
     assert first is not None
     assert second is not None
-    assert set(history.names(repository)) == {"a", "a/b"}
-    assert [found.rev for found in history.versions(repository, "a")] == [first.rev]
-    assert [found.rev for found in history.versions(repository, "a/b")] == [second.rev]
-    assert [found.rev for found in history.since(repository, first.rev)] == [second.rev]
+    assert set(history.skill_names(repository)) == {"a", "a/b"}
+    assert [found.rev for found in history.list_versions(repository, "a")] == [first.rev]
+    assert [found.rev for found in history.list_versions(repository, "a/b")] == [second.rev]
+    assert [found.rev for found in history.versions_since(repository, first.rev)] == [second.rev]
 
 
 def test_a_skill_that_is_a_link_is_kept_as_what_it_leads_to(repository: str, skill: Path):
     (skill.parent / "linked").symlink_to(skill)
     kept = keep(repository, skill.parent / "linked", "add")
     assert kept is not None
-    assert list(history.files(repository, "linked", kept.rev)) == ["SKILL.md"]
+    assert list(history.read_files(repository, "linked", kept.rev)) == ["SKILL.md"]
 
 
 def test_blame_says_which_run_a_line_came_from(repository: str, skill: Path):
@@ -180,7 +180,7 @@ def test_blame_says_which_run_a_line_came_from(repository: str, skill: Path):
     keep(repository, skill, "add")
     file.write_text(file.read_text() + "Use run_command.\n")
     keep(repository, skill, "improve", run="20260101-000000-abcdef")
-    lines = history.blame(repository, "pdf")
+    lines = history.blame_file(repository, "pdf")
     assert "".join(line.text + "\n" for line in lines) == file.read_text()
     assert [line.version.run for line in lines if line.version.act == "improve"] == ["20260101-000000-abcdef"]
     assert lines[-1].text == "Use run_command."
@@ -191,15 +191,15 @@ def test_the_lock_entry_of_the_time_is_kept(repository: str, skill: Path):
     second = keep(repository, skill, lock='{"name": "other"}')
     assert first is not None
     assert second is not None
-    assert history.lock(repository, "pdf", first.rev) == '{"name": "pdf"}'
-    assert history.lock(repository, "pdf", second.rev) == '{"name": "other"}'
+    assert history.read_lock_entry(repository, "pdf", first.rev) == '{"name": "pdf"}'
+    assert history.read_lock_entry(repository, "pdf", second.rev) == '{"name": "other"}'
 
 
 @pytest.mark.parametrize("rev", ["--output=/tmp/x", "HEAD~9", "HEAD^", "main", "..", "", "zzzz", "abc", "0" * 40])
 def test_only_digits_of_a_version_are_a_version(repository: str, skill: Path, rev: str):
     keep(repository, skill)
     with pytest.raises(BadRequest, match="no version"):
-        history.files(repository, "pdf", rev)
+        history.read_files(repository, "pdf", rev)
 
 
 def test_locks_of_killed_processes_are_in_nobodys_way(repository: str, skill: Path):
@@ -211,7 +211,7 @@ def test_locks_of_killed_processes_are_in_nobodys_way(repository: str, skill: Pa
     (Path(repository) / "objects/tmp_obj_x").write_text("")
     (skill / "SKILL.md").write_text("other\n")
     assert keep(repository, skill) is not None
-    assert fault(repository) == ""
+    assert integrity_fault(repository) == ""
     assert not list(Path(repository).rglob("*.lock"))
 
 
@@ -223,7 +223,7 @@ def test_a_git_whose_owner_was_killed_is_waited_for(repository: str, skill: Path
     real = shutil.which("git")
     slow.write_text(f'#!/bin/sh\ncase "$*" in *update-ref*) touch {tmp_path}/there; sleep 1;; esac\nexec {real} "$@"\n')
     slow.chmod(0o755)
-    code = "import sys\nfrom metier.record import history\nhistory.record(sys.argv[1], history.Change('improve', 'pdf', sys.argv[2]))"
+    code = "import sys\nfrom metier.record import history\nhistory.record_change(sys.argv[1], history.HistoryChange('improve', 'pdf', sys.argv[2]))"
     env = {"PATH": f"{slow.parent}:{os.environ['PATH']}", "PYTHONPATH": str(SOURCE)}
     running = subprocess.Popen([sys.executable, "-c", code, repository, str(skill)], env=env)
     while not (tmp_path / "there").exists():
@@ -232,8 +232,8 @@ def test_a_git_whose_owner_was_killed_is_waited_for(repository: str, skill: Path
     running.wait()
     (skill / "SKILL.md").write_text("second\n")
     keep(repository, skill, "edit")
-    assert [one.act for one in history.versions(repository)] == ["edit", "improve", "add"]
-    assert fault(repository) == ""
+    assert [one.act for one in history.list_versions(repository)] == ["edit", "improve", "add"]
+    assert integrity_fault(repository) == ""
 
 
 def test_many_loose_objects_are_packed(repository: str, skill: Path):
@@ -248,8 +248,8 @@ def test_many_loose_objects_are_packed(repository: str, skill: Path):
     for other in others:
         other.unlink()
     assert list(Path(repository).glob("objects/pack/*.pack"))
-    assert [one.act for one in history.versions(repository)] == ["edit", "add"]
-    assert fault(repository) == ""
+    assert [one.act for one in history.list_versions(repository)] == ["edit", "add"]
+    assert integrity_fault(repository) == ""
 
 
 def test_a_skill_of_many_files_is_kept_as_one_pack(repository: str, skill: Path):
@@ -258,8 +258,8 @@ def test_a_skill_of_many_files_is_kept_as_one_pack(repository: str, skill: Path)
     kept = keep(repository, skill)
     assert kept is not None
     assert len(list(Path(repository).glob("objects/pack/*.pack"))) == 1
-    assert history.files(repository, "pdf", kept.rev)["7.md"] == (0o644, b"7\n")
-    assert fault(repository) == ""
+    assert history.read_files(repository, "pdf", kept.rev)["7.md"] == (0o644, b"7\n")
+    assert integrity_fault(repository) == ""
 
 
 def test_a_branch_moves_only_from_where_it_was(repository: str, skill: Path):
@@ -270,9 +270,9 @@ def test_a_branch_moves_only_from_where_it_was(repository: str, skill: Path):
     (skill / "SKILL.md").write_text("other\n")
     second = keep(repository, skill)
     assert first is not None
-    with git.writing(repository) as one, pytest.raises(HostError, match="update-ref"):
-        git.commit(one, first.rev, git.Step("skills/x", {}, {}), "stale", 1)
-    assert history.versions(repository)[0] == second
+    with git.open_for_writing(repository) as one, pytest.raises(HostError, match="update-ref"):
+        git.commit_change(one, first.rev, git.TreeChange("skills/x", {}, {}), "stale", 1)
+    assert history.list_versions(repository)[0] == second
 
 
 def test_only_the_owner_may_read_it(repository: str, skill: Path):

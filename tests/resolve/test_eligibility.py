@@ -1,13 +1,12 @@
 """May a skill run here: seven gates in their order, each with the hint its page gives."""
 
 import pytest
-from tests.making import origin, read, skill
+from tests.builders import origin, read, skill
 
-from metier.parse.config import settings_of
-from metier.resolve import Allowed, Terms, asked, resolve
-from metier.resolve.eligibility import checklist
-from metier.resolve.hints import install_command, recipe_note
-from metier.types.problem import Mark
+from metier.parse.config import parse_settings
+from metier.resolve.eligibility import install_command, recipe_note, requirement_checks
+from metier.resolve.resolver import AllowedSkills, ResolvePolicy, required_facts, resolve
+from metier.types.problem import Finding
 from metier.types.settings import Settings
 from metier.types.skill import Skill
 from metier.types.verdict import Facts, Verdict
@@ -24,15 +23,15 @@ def facts(*binaries: str, env: dict[str, str] | None = None, platform: str = "li
 
 
 def settings(toml: str = "") -> Settings:
-    marks: list[Mark] = []
-    found = settings_of(toml, marks)
+    marks: list[Finding] = []
+    found = parse_settings(toml, marks)
     assert not marks
     return found
 
 
 def judged(one: Skill, here: Facts | None = None, toml: str = "", bundled: bool = False, **more) -> Verdict:
     paths = frozenset({one.path}) if bundled else frozenset[str]()
-    [verdict] = resolve([one], here or facts(), Terms(settings=settings(toml), bundled=paths, **more))
+    [verdict] = resolve([one], here or facts(), ResolvePolicy(settings=settings(toml), bundled=paths, **more))
     return verdict
 
 
@@ -185,7 +184,7 @@ def test_the_older_spellings_of_multica_are_read():
 def test_empty_lists_ask_for_nothing():
     one = asking("bins: []\nanyBins: []\nenv: []\nconfig: []\nplatforms: []")
     assert judged(one).eligible
-    assert checklist(one, facts(), settings()) == ()
+    assert requirement_checks(one, facts(), settings()) == ()
 
 
 def test_an_empty_variable_counts_in_multica_and_not_in_openclaw():
@@ -252,7 +251,7 @@ def test_the_browser_is_on_in_openclaw_until_it_is_turned_off():
     assert judged(one, toml="[config.browser]\nenabled = false").diagnostics == ("config",)
     assert not judged(asking("config: [browser.enabled]")).eligible
     null = Settings(tree={"browser": {"enabled": None}})
-    [verdict] = resolve([asking("config: [browser.enabled]", "openclaw")], facts(), Terms(settings=null))
+    [verdict] = resolve([asking("config: [browser.enabled]", "openclaw")], facts(), ResolvePolicy(settings=null))
     assert not verdict.eligible
 
 
@@ -279,7 +278,7 @@ def test_the_list_of_bundled_skills_binds_bundled_skills_only():
 
 
 def test_the_checklist_tells_of_every_requirement_met_or_not():
-    found = checklist(read(EVERYTHING), facts("git", "npm", env={"OTHER": "x"}), settings("[config.a]\nb = 1"))
+    found = requirement_checks(read(EVERYTHING), facts("git", "npm", env={"OTHER": "x"}), settings("[config.a]\nb = 1"))
     assert [(check.kind, check.name, check.met) for check in found] == [
         ("platform", "darwin, linux", True),
         ("binary", "git", True),
@@ -295,7 +294,7 @@ def test_the_checklist_tells_of_every_requirement_met_or_not():
 
 
 def test_facts_are_asked_for_nothing_that_no_skill_wants():
-    assert asked([read(EVERYTHING), skill("x")]) == (
+    assert required_facts([read(EVERYTHING), skill("x")]) == (
         {"git", "node", "npm", "pnpm", "yarn"},
         {"OPENAI_API_KEY", "OTHER"},
     )
@@ -306,11 +305,11 @@ def test_facts_are_asked_for_nothing_that_no_skill_wants():
     [(None, True), ((), False), (("test",), True), (("Test",), True), (("Test@root",), False), (("x",), False)],
 )
 def test_an_agents_list_is_absent_empty_or_names_its_skills(names, usable):
-    verdict = judged(read("name: Test\ndescription: d"), allowed=Allowed(names))
+    verdict = judged(read("name: Test\ndescription: d"), allowed=AllowedSkills(names))
     assert verdict.usable is usable
     assert verdict.eligible, "what an agent may use says nothing of the machine"
 
 
 def test_the_list_takes_a_shadowed_skill_by_its_full_name():
     one = skill("x", at=origin(root="there"))
-    assert judged(one, allowed=Allowed(("x@there",))).usable
+    assert judged(one, allowed=AllowedSkills(("x@there",))).usable

@@ -12,11 +12,11 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from metier.schedule import book, copies
+from metier.schedule import pins, store
 from metier.schedule.database import open_engine
 from metier.schedule.worker import home_id
 from metier.types.place import Place
-from metier.types.schedule import Firing, Rules, Schedule, Terms
+from metier.types.schedule import Firing, RunTerms, Schedule, ScheduleRules
 
 NAME = "ping-12345678"
 
@@ -54,15 +54,15 @@ class House:
         self,
         id: str = "ping",
         when: str = "0 0 1 1 *",
-        rules: Rules | None = None,
+        rules: ScheduleRules | None = None,
         *,
         name: str = NAME,
-        terms: Terms | None = None,
+        terms: RunTerms | None = None,
         at: datetime | None = None,
         **more: object,
     ) -> Schedule:
         folder = self.skill(name) if not (self.state / "scheduler" / name).exists() else self.state / "scheduler" / name
-        one = copies.pin(str(folder))
+        one = pins.pin_folder(str(folder))
         made = Schedule(
             id,
             name,
@@ -72,10 +72,10 @@ class House:
             one.digest,
             str(folder),
             home_id(self.place),
-            rules=rules or Rules(),
-            terms=terms or Terms(),
+            rules=rules or ScheduleRules(),
+            terms=terms or RunTerms(),
         )
-        return book.add(self.engine, replace(made, **more), one, at or now())  # type: ignore[arg-type]
+        return store.add_schedule(self.engine, replace(made, **more), one, at or now())  # type: ignore[arg-type]
 
     def start(
         self, name: str = "daemon", *, steps: int = 3, seconds: float = 0.05, code: str = "", **pace: float
@@ -128,7 +128,7 @@ class House:
         return Counter((line.split()[0], line.split()[1]) for line in self.lines())
 
     def firings(self, id: str = "") -> list[Firing]:
-        return book.history(self.engine, id, 100_000)
+        return store.firing_history(self.engine, id, 100_000)
 
     def states(self, id: str = "") -> list[str]:
         return [one.state for one in reversed(self.firings(id))]
@@ -149,10 +149,10 @@ class House:
 
 WORKER = """
 import os, sys, time
-from metier.host.place import here
-from metier.host.daemon import leave
-from metier.schedule.worker import Pace, Service
-from metier.types.schedule import Outcome
+from metier.host.facts import find_place
+from metier.host.daemon import exit_now
+from metier.schedule.worker import WorkerSettings, ScheduleWorker
+from metier.types.schedule import RunOutcome
 
 def write(line):
     opened = os.open(os.environ["LOG"], os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
@@ -166,10 +166,10 @@ def fire(schedule, at, run):
         time.sleep(float(os.environ["SECONDS"]))
         return number
     done = [run.step(f"step-{number}", lambda number=number: step(number)) for number in range(int(os.environ["STEPS"]))]
-    return Outcome(True, f"did {done} by {sys.argv[1]}")
+    return RunOutcome(True, f"did {done} by {sys.argv[1]}")
 
 # more
-service = Service(here("."), fire, sys.argv[1], Pace(**eval(os.environ["PACE"])))
+service = ScheduleWorker(find_place("."), fire, sys.argv[1], WorkerSettings(**eval(os.environ["PACE"])))
 service.say = lambda line: print(line, flush=True)
-leave(service.serve())
+exit_now(service.serve())
 """

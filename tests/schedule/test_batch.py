@@ -15,11 +15,11 @@ import pytest
 
 pytest.importorskip("pydantic_ai", reason="the extra `agent` is not installed")
 
-from tests.act.wire import Fails, Says
-from tests.cli.desk import METIER, Desk
+from tests.agent.wire import Fails, Says
+from tests.cli.console import METIER, Desk
 from tests.schedule.test_firing import shop
 
-from metier.schedule import runs
+from metier.schedule import queue
 
 
 def calls(desk: Desk, *lines: str) -> Path:
@@ -49,7 +49,7 @@ def test_every_call_is_done_and_a_failure_is_told_by_the_exit_code(tmp_path):
         }  # fmt: skip
         assert "nobody is there to give it" in found[3]["text"]
         assert "no skill is called `nobody`" in found[4]["text"]
-        assert all(worker.state == "left" for worker in runs.workers(one.engine))
+        assert all(worker.state == "left" for worker in queue.list_workers(one.engine))
 
 
 def test_an_interrupted_batch_says_so_at_once_and_how_far_it_came(tmp_path):
@@ -95,7 +95,7 @@ def test_where_a_daemon_runs_it_does_the_work(tmp_path):
         one.until(lambda: "works as" in one.said())
         said = one.desk.say("batch", str(calls(one.desk, "first", "second")), "--model", "mine")
         assert (said.code, len(said.out.splitlines())) == (0, 2), said.err
-        assert [worker.name for worker in runs.workers(one.engine)] == ["daemon"]
+        assert [worker.name for worker in queue.list_workers(one.engine)] == ["daemon"]
 
 
 @pytest.mark.parametrize(
@@ -121,4 +121,4 @@ def test_where_a_daemon_runs_it_makes_the_runs_of_a_trial(tmp_path):
         said = one.desk.say("eval", "fruit", "--model", "mine", "--runs", "1", "--jobs", "1", "--json")
         assert said.code == 0, said.err
         assert json.loads(said.out)["intervals"]["with_skill"]["pass_rate"] == 0.5
-        assert [worker.name for worker in runs.workers(one.engine)] == ["daemon"]
+        assert [worker.name for worker in queue.list_workers(one.engine)] == ["daemon"]

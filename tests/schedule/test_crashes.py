@@ -8,14 +8,14 @@ from pathlib import Path
 
 from tests.schedule.house import House, now
 
-from metier.schedule import book, runs
-from metier.types.schedule import ENDS, Rules
+from metier.schedule import queue, store
+from metier.types.schedule import END_STATES, ScheduleRules
 
 KILLS = 200 if os.environ.get("METIER_SOAK") else 10
 
 
 def triggered(house: House, number: int, id: str = "ping") -> list[str]:
-    return [f"{id}@{book.ms(book.trigger(house.engine, id, now()))}" for _ in range(number)]
+    return [f"{id}@{store.epoch_ms(store.trigger_schedule(house.engine, id, now()))}" for _ in range(number)]
 
 
 def test_a_killed_worker_leaves_nothing_undone_and_repeats_only_the_step_in_flight(any_house):
@@ -35,8 +35,8 @@ def test_a_killed_worker_leaves_nothing_undone_and_repeats_only_the_step_in_flig
         house.kill(worker)
         kills += 1
     house.start(steps=4, seconds=0.02)
-    house.until(lambda: all(state in ENDS for state in house.states()))
-    found = {f"{one.schedule}@{book.ms(one.due)}": one for one in house.firings()}
+    house.until(lambda: all(state in END_STATES for state in house.states()))
+    found = {f"{one.schedule}@{store.epoch_ms(one.due)}": one for one in house.firings()}
     assert sorted(found) == sorted(asked)
     assert {one.state for one in found.values()} == {"finished"}
     assert max(one.attempt for one in found.values()) > 1, "no kill came in the middle of a firing"
@@ -48,7 +48,7 @@ def test_a_killed_worker_leaves_nothing_undone_and_repeats_only_the_step_in_flig
 
 def test_at_most_once_is_reported_as_lost_and_not_begun_again(any_house):
     house = any_house
-    house.add("ping", rules=Rules(after_crash="at-most-once", pause_after=0))
+    house.add("ping", rules=ScheduleRules(after_crash="at-most-once", pause_after=0))
     worker = house.start(steps=50, seconds=0.1)
     triggered(house, 1)
     house.until(lambda: len(house.lines()) > 2)
@@ -110,7 +110,7 @@ def test_a_worker_that_was_given_up_leaves_when_it_wakes(tmp_path, postgres_url)
         one.add("ping")
         sleeper = one.start("sleeper")
         other.start("keeper")
-        one.until(lambda: len(runs.workers(one.engine)) == 2)
+        one.until(lambda: len(queue.list_workers(one.engine)) == 2)
         sleeper.send_signal(signal.SIGSTOP)
         one.until(lambda: "took over from sleeper" in other.said("keeper"))
         sleeper.send_signal(signal.SIGCONT)
@@ -135,7 +135,7 @@ def test_a_daemon_asked_to_leave_hands_on_what_it_is_at(house):
 
 
 def test_of_five_runs_the_one_that_does_not_listen_is_left_after_the_grace_and_its_children_are_killed(house):
-    house.add("stubborn", rules=Rules(after_crash="at-most-once"))
+    house.add("stubborn", rules=ScheduleRules(after_crash="at-most-once"))
     for number in range(4):
         house.add(f"s{number}", name=f"s{number}-12345678")
     stubborn = """
@@ -158,7 +158,7 @@ def fire(schedule, at, run):
     [child] = [line.split()[1] for line in house.lines() if line.startswith("x ")]
     house.until(lambda: not Path(f"/proc/{child}").exists())  # dead at once, and then buried by whoever that falls to
     house.start(steps=100, seconds=0)
-    house.until(lambda: all(state in ENDS for state in house.states()))
+    house.until(lambda: all(state in END_STATES for state in house.states()))
     assert sorted(house.states()) == ["finished"] * 4 + ["lost"]
     assert {count for (name, _), count in house.done().items() if name != "x"} == {1}
 
@@ -189,7 +189,7 @@ def test_however_many_runs_files_threads_and_memory_stay_as_they_are(house):
         for _ in range(max(1, number // 400)):
             for id in schedules:
                 triggered(house, max(1, min(20, number // 20)), id)
-            house.until(lambda: all(state in ENDS for state in house.states()), 1_200)
+            house.until(lambda: all(state in END_STATES for state in house.states()), 1_200)
         status = dict(line.split(":", 1) for line in Path(f"/proc/{worker.pid}/status").read_text().splitlines())
         resident = int(status["VmRSS"].split()[0])
         return len(os.listdir(f"/proc/{worker.pid}/fd")), int(status["Threads"]), resident

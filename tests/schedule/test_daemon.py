@@ -13,38 +13,43 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.cli.desk import Desk
+from tests.cli.console import Desk
 from tests.schedule.house import NAME, House, now
 
 from metier.host import daemon as machine
-from metier.schedule import book, calls, runs
-from metier.schedule.copies import Pin
-from metier.schedule.database import named_errors, open_engine, rows, run
+from metier.schedule import calls, queue, store
+from metier.schedule.database import fetch_rows, named_errors, open_engine, run_statement
+from metier.schedule.pins import PinnedCopy
 from metier.types.errors import BadRequest, HostError
-from metier.types.schedule import ENDS, Rules, Terms
+from metier.types.schedule import END_STATES, RunTerms, ScheduleRules
 
 
 def triggered(house: House, id: str = "ping") -> None:
-    book.trigger(house.engine, id, now())
+    store.trigger_schedule(house.engine, id, now())
 
 
 def ended(house: House) -> bool:
-    return bool(house.states()) and all(state in ENDS for state in house.states())
+    return bool(house.states()) and all(state in END_STATES for state in house.states())
 
 
 def test_parts_of_a_second_are_known_to_any_sqlite(house):
     """Where Python is newer than its SQLite, the engine's own tables ask for them."""
     with house.engine.begin() as connection:
-        run(connection, "CREATE TABLE times (name TEXT, at INTEGER NOT NULL DEFAULT (unixepoch('subsec') * 1000))")
-        run(connection, "INSERT INTO times (name) VALUES ('now')")
-        [found] = rows(connection, "SELECT at FROM times")
+        run_statement(
+            connection, "CREATE TABLE times (name TEXT, at INTEGER NOT NULL DEFAULT (unixepoch('subsec') * 1000))"
+        )
+        run_statement(connection, "INSERT INTO times (name) VALUES ('now')")
+        [found] = fetch_rows(connection, "SELECT at FROM times")
 
     assert abs(found["at"] / 1000 - time.time()) < 60
 
 
 def test_a_schedule_that_is_due_is_fired(house):
     house.add(
-        "ping", "* * * * *", at=now().replace(second=0, microsecond=0).replace(year=2020), rules=Rules(catch_up="all")
+        "ping",
+        "* * * * *",
+        at=now().replace(second=0, microsecond=0).replace(year=2020),
+        rules=ScheduleRules(catch_up="all"),
     )
     house.start(steps=1, seconds=0)
     house.until(lambda: house.states().count("finished") >= 10)
@@ -55,7 +60,7 @@ def test_a_schedule_that_is_due_is_fired(house):
 def test_a_worker_that_left_is_no_crash_to_the_next_one_and_one_that_was_killed_is(house):
     house.kill(working(house, "first"), signal.SIGTERM)
     second = working(house, "second", lease=0.5)
-    house.until(lambda: {one.name for one in runs.workers(house.engine)} == {"second"})
+    house.until(lambda: {one.name for one in queue.list_workers(house.engine)} == {"second"})
     house.kill(second)
     working(house, "third", lease=0.5)
     house.until(lambda: "took over from second" in house.said("third"))
@@ -83,14 +88,14 @@ def test_a_changed_skill_of_others_pauses_and_does_not_run(house):
     triggered(house)
     house.until(lambda: ended(house))
     assert house.states() == ["cancelled"]
-    one = book.get(house.engine, "ping")
+    one = store.get_schedule(house.engine, "ping")
     assert one is not None
     assert "its skill changed" in one.paused
     assert house.lines() == []
 
 
 def test_a_changed_skill_of_others_runs_as_it_was_pinned_by_choice(house):
-    house.add("ping", rules=Rules(on_change="run-pinned"), own=False)
+    house.add("ping", rules=ScheduleRules(on_change="run-pinned"), own=False)
     house.skill(body="Something else.\n")
     house.start(code=SAYS_BODY)
     triggered(house)
@@ -105,7 +110,7 @@ def test_the_owners_edit_of_a_scheduler_skill_is_pinned_anew(house):
     triggered(house)
     house.until(lambda: ended(house))
     assert [one.note for one in house.firings()] == ["Pong."]
-    after = book.get(house.engine, "ping")
+    after = store.get_schedule(house.engine, "ping")
     assert after is not None
     assert after.digest != made.digest
     assert not after.paused
@@ -123,7 +128,7 @@ def test_a_skill_that_is_gone_pauses_its_schedule(house, fate):
     triggered(house)
     house.until(lambda: ended(house))
     assert house.states() == ["cancelled"]
-    one = book.get(house.engine, "ping")
+    one = store.get_schedule(house.engine, "ping")
     assert one is not None
     assert one.paused.startswith("its skill")
     assert house.lines() == []
@@ -132,7 +137,7 @@ def test_a_skill_that_is_gone_pauses_its_schedule(house, fate):
 SAYS_BODY = """
 def fire(schedule, at, run):
     assert os.path.exists(run.session + "/bot.md")
-    return Outcome(True, run.body)
+    return RunOutcome(True, run.body)
 """
 
 
@@ -152,7 +157,7 @@ def test_a_one_shot_that_went_well_takes_its_skill_to_the_bin_unless_another_sch
         name = "shared-12345678" if "shared" in id else NAME
         house.add(id, (now().replace(microsecond=0)).isoformat(), name=name, at=now().replace(year=2020))
     house.start(steps=1, seconds=0)
-    house.until(lambda: len(book.schedules(house.engine)) == 1)
+    house.until(lambda: len(store.all_schedules(house.engine)) == 1)
     house.until(lambda: not (house.state / "scheduler" / NAME).exists())
     assert (house.state / "scheduler/.Trash" / NAME / "SKILL.md").exists()
     assert (house.state / "scheduler/shared-12345678/SKILL.md").exists()
@@ -161,16 +166,16 @@ def test_a_one_shot_that_went_well_takes_its_skill_to_the_bin_unless_another_sch
 def test_what_a_crash_left_to_clear_is_cleared_by_the_next_worker(house):
     house.add("once", now().replace(microsecond=0).isoformat(), at=now().replace(year=2020))
     with house.engine.begin() as connection:  # it went well, and its worker died before the bin
-        run(connection, "UPDATE metier_schedules SET paused = :done, next_due = NULL", done=runs.DONE)
+        run_statement(connection, "UPDATE metier_schedules SET paused = :done, next_due = NULL", done=queue.DONE_REASON)
     house.start()
-    house.until(lambda: book.schedules(house.engine) == [])
+    house.until(lambda: store.all_schedules(house.engine) == [])
     assert (house.state / "scheduler/.Trash" / NAME / "SKILL.md").exists()
 
 
 def test_results_go_to_the_sink(house):
     file, told = house.folder / "results", house.folder / "told"
-    house.add("file", terms=Terms(sink=f"file:{file}"))
-    house.add("command", name="command-12345678", terms=Terms(sink=f"command:tee '{told}'"))
+    house.add("file", terms=RunTerms(sink=f"file:{file}"))
+    house.add("command", name="command-12345678", terms=RunTerms(sink=f"command:tee '{told}'"))
     house.start(steps=0)
     triggered(house, "file")
     triggered(house, "command")
@@ -181,7 +186,7 @@ def test_results_go_to_the_sink(house):
 
 
 def test_a_sink_that_is_not_there_fails_no_run(house):
-    house.add("ping", terms=Terms(sink="webhook:http://127.0.0.1:1/x"))
+    house.add("ping", terms=RunTerms(sink="webhook:http://127.0.0.1:1/x"))
     house.start(steps=0)
     triggered(house)
     house.until(lambda: house.states() == ["finished"])
@@ -222,12 +227,12 @@ def test_a_stale_lock_file_with_the_number_of_a_living_process_names_nobody(tmp_
     try:
         lock = tmp_path / "daemon.lock"
         lock.write_text(json.dumps([other.pid, "12345"]))
-        assert machine.holder(str(lock)) is None
-        with machine.held(str(lock)):
-            holder = machine.holder(str(lock))
+        assert machine.current_holder(str(lock)) is None
+        with machine.hold_daemon_lock(str(lock)):
+            holder = machine.current_holder(str(lock))
             assert holder is not None
             assert holder.pid == os.getpid()
-        assert machine.ask_to_stop(machine.Holder(other.pid, "12345"), 1)
+        assert machine.stop_lock_holder(machine.LockHolder(other.pid, "12345"), 1)
         with pytest.raises(subprocess.TimeoutExpired):
             other.wait(0.5)
     finally:
@@ -261,7 +266,7 @@ def test_a_log_that_was_cut_off_loses_what_was_not_there_and_nothing_else(house)
             data = path.read_bytes()
             (Path(place.state) / path.name).write_bytes(data[:size] if path == wal else data)
         engine = open_engine(place)
-        assert len(book.schedules(engine)) <= 1
+        assert len(store.all_schedules(engine)) <= 1
         engine.dispose()
 
 
@@ -270,14 +275,14 @@ def test_a_full_disk_is_reported_and_what_was_there_is_still_read(house):
 
     def fill() -> None:
         with named_errors(house.place), house.engine.begin() as connection:
-            rows(connection, "PRAGMA max_page_count = 1")
+            fetch_rows(connection, "PRAGMA max_page_count = 1")
             for number in range(200):
-                book.keep(connection, Pin(f"sha256:{number}", "x" * 10_000))
+                store.store_pin(connection, PinnedCopy(f"sha256:{number}", "x" * 10_000))
 
     with pytest.raises(HostError, match="full"):
         fill()
     house.engine.dispose()
-    assert [one.id for one in book.schedules(house.engine)] == ["ping"]
+    assert [one.id for one in store.all_schedules(house.engine)] == ["ping"]
 
 
 def test_a_database_that_is_locked_is_waited_for_and_then_reported(house):
@@ -286,14 +291,14 @@ def test_a_database_that_is_locked_is_waited_for_and_then_reported(house):
         other.execute("BEGIN IMMEDIATE")
         engine = open_engine(house.place, wait_ms=200)
         with pytest.raises(HostError, match="is locked by another program"), named_errors(house.place):
-            book.pause(engine, "ping", "x", now())
+            store.pause_schedule(engine, "ping", "x", now())
         other.execute("ROLLBACK")
         engine.dispose()
 
 
 def test_a_database_of_a_newer_metier_is_refused(any_house):
     with any_house.engine.begin() as connection:
-        run(connection, "UPDATE metier_schema SET version = 99")
+        run_statement(connection, "UPDATE metier_schema SET version = 99")
     with pytest.raises(HostError, match="made by a newer metier"):
         open_engine(any_house.place)
 
@@ -301,25 +306,25 @@ def test_a_database_of_a_newer_metier_is_refused(any_house):
 def test_a_database_of_an_older_metier_is_brought_up_to_date_and_keeps_what_it_holds(any_house):
     any_house.add("ping")
     with any_house.engine.begin() as connection:
-        run(connection, "DROP TABLE metier_calls")
-        run(connection, "ALTER TABLE metier_firings DROP COLUMN run")
-        run(connection, "UPDATE metier_schema SET version = 1")
+        run_statement(connection, "DROP TABLE metier_calls")
+        run_statement(connection, "ALTER TABLE metier_firings DROP COLUMN run")
+        run_statement(connection, "UPDATE metier_schema SET version = 1")
     for _ in range(2):
         engine = open_engine(any_house.place)
-        assert [one.id for one in book.schedules(engine)] == ["ping"]
-        assert calls.unfinished(engine, "x") == ""
+        assert [one.id for one in store.all_schedules(engine)] == ["ping"]
+        assert calls.unfinished_batch(engine, "x") == ""
         engine.dispose()
 
 
 def test_bringing_up_to_date_is_done_whole_or_not_at_all_and_can_be_tried_again(any_house):
     with any_house.engine.begin() as connection:
-        run(connection, "UPDATE metier_schema SET version = 1")
+        run_statement(connection, "UPDATE metier_schema SET version = 1")
     with pytest.raises(HostError, match="already exists"):
         open_engine(any_house.place)
     with any_house.engine.begin() as connection:
-        assert rows(connection, "SELECT version FROM metier_schema")[0]["version"] == 1
-        run(connection, "DROP TABLE metier_calls")
-        run(connection, "ALTER TABLE metier_firings DROP COLUMN run")
+        assert fetch_rows(connection, "SELECT version FROM metier_schema")[0]["version"] == 1
+        run_statement(connection, "DROP TABLE metier_calls")
+        run_statement(connection, "ALTER TABLE metier_firings DROP COLUMN run")
     open_engine(any_house.place).dispose()
 
 
@@ -346,7 +351,7 @@ def test_the_daemon_is_started_asked_and_stopped_by_the_command_line(desk):
     env = desk.env | {"PYTHONPATH": os.pathsep.join(sys.path)}
     with (desk.home / "out").open("wb") as out:
         daemon = subprocess.Popen(
-            [sys.executable, "-m", "metier.faces.cli.door", "daemon"],
+            [sys.executable, "-m", "metier.faces.cli.fastlist", "daemon"],
             cwd=desk.project,
             env=env,
             stdin=subprocess.DEVNULL,

@@ -9,22 +9,22 @@ from pathlib import Path
 
 import pytest
 
-from metier.host.place import here
-from metier.record.trace import runs
-from metier.runtime.opening import Request, open_at
-from metier.runtime.scheduling import agent_of, fire, fire_with, folder_of
-from metier.runtime.tooling import boundary
-from metier.schedule import book
-from metier.schedule.arrange import Wish, arrange
+from metier.agent.session_tools import command_sandbox
+from metier.host.facts import find_place
+from metier.library.open import OpenRequest, open_at
+from metier.library.trust import make_trust_record, write_trust_record
+from metier.record.trace import read_traces
+from metier.schedule import store
 from metier.schedule.database import open_engine
-from metier.schedule.fire import Paused
+from metier.schedule.fire import SchedulePaused
+from metier.schedule.requests import ScheduleRequest, create_schedule
+from metier.schedule.runner import fire_schedule, fire_with, resolve_scheduled_folder, scheduled_agent
 from metier.schedule.worker import home_id
-from metier.sources.trusted import record_of, write_record
-from metier.testing import Script
+from metier.testing.models import ScriptedModel
 from metier.types.activation import ToolCall
 from metier.types.errors import NoModel
-from metier.types.running import Box
-from metier.types.schedule import Schedule, Terms
+from metier.types.sandbox import SandboxSpec
+from metier.types.schedule import RunTerms, Schedule
 
 SCHEDULE = Schedule("s1", "tidy-0a1b2c3d", "0 9 * * *", False, "UTC", "sha256:x", "/nowhere", "/nowhere")
 
@@ -61,7 +61,7 @@ def configured(run: Now, rules: str) -> None:
 
 
 def test_the_body_is_what_the_model_is_asked(run: Now):
-    model = Script(["All tidy."])
+    model = ScriptedModel(["All tidy."])
 
     outcome = fire_with(model, SCHEDULE, run)
 
@@ -70,9 +70,9 @@ def test_the_body_is_what_the_model_is_asked(run: Now):
 
 
 def test_a_run_belongs_to_its_skill_and_its_schedule(run: Now):
-    outcome = fire_with(Script(["All tidy."]), replace(SCHEDULE, arguments="the attic"), run)
+    outcome = fire_with(ScriptedModel(["All tidy."]), replace(SCHEDULE, arguments="the attic"), run)
 
-    [trace] = runs(str(Path(run.session).parent / "state"))
+    [trace] = read_traces(str(Path(run.session).parent / "state"))
     assert trace.run == outcome.run
     assert trace.skills == (SCHEDULE.skill,)
     assert trace.task == f"/sched-{SCHEDULE.skill} the attic"
@@ -81,7 +81,7 @@ def test_a_run_belongs_to_its_skill_and_its_schedule(run: Now):
 
 
 def test_what_stays_in_its_own_folder_needs_no_yes(run: Now):
-    model = Script(
+    model = ScriptedModel(
         [
             [ToolCall("1", "write_file", {"path": "made.txt", "content": "x"})],
             [ToolCall("2", "run_command", {"command": "cat made.txt > copied.txt"})],
@@ -106,7 +106,7 @@ def test_what_was_not_granted_is_refused_at_once_and_nobody_is_waited_for(
     configured(run, 'ask = ["run_command"]')
     (Path(run.session) / ".env").write_text("x")
 
-    outcome = fire_with(Script([[ToolCall("1", tool, arguments)], "I could not."]), SCHEDULE, run)
+    outcome = fire_with(ScriptedModel([[ToolCall("1", tool, arguments)], "I could not."]), SCHEDULE, run)
 
     assert not outcome.ok
     assert "needs a yes, and nobody is there to give it" in outcome.text
@@ -114,8 +114,8 @@ def test_what_was_not_granted_is_refused_at_once_and_nobody_is_waited_for(
 
 def test_what_is_forbidden_in_the_configuration_stays_so_whatever_is_granted(run: Now):
     configured(run, 'deny = ["run_command(rm *)"]')
-    granted = replace(SCHEDULE, terms=Terms(permissions=("run_command",)))
-    model = Script([[ToolCall("1", "run_command", {"command": "rm -rf ."})], "I could not."])
+    granted = replace(SCHEDULE, terms=RunTerms(permissions=("run_command",)))
+    model = ScriptedModel([[ToolCall("1", "run_command", {"command": "rm -rf ."})], "I could not."])
 
     fire_with(model, granted, run)
 
@@ -125,14 +125,14 @@ def test_what_is_forbidden_in_the_configuration_stays_so_whatever_is_granted(run
 def test_a_tool_that_was_granted_runs(run: Now):
     configured(run, 'ask = ["write_file"]')
     (Path(run.session) / ".env").write_text("secret=1")
-    granted = replace(SCHEDULE, terms=Terms(permissions=("read_file(.env)",)))
-    model = Script([[ToolCall("1", "read_file", {"path": ".env"})], "Done."])
+    granted = replace(SCHEDULE, terms=RunTerms(permissions=("read_file(.env)",)))
+    model = ScriptedModel([[ToolCall("1", "read_file", {"path": ".env"})], "Done."])
 
     assert fire_with(model, granted, run).ok
 
 
 def test_a_run_that_nobody_watches_has_no_tool_that_asks_or_schedules(run: Now):
-    model = Script(["Done."])
+    model = ScriptedModel(["Done."])
 
     fire_with(model, SCHEDULE, run)
 
@@ -142,10 +142,10 @@ def test_a_run_that_nobody_watches_has_no_tool_that_asks_or_schedules(run: Now):
 
 
 def test_a_boundary_is_required_and_the_network_is_granted_by_name(run: Now):
-    made: list[Box] = []
+    made: list[SandboxSpec] = []
     for grants in ((), ("network",)):
-        agent = agent_of(Script([]), replace(SCHEDULE, terms=Terms(permissions=grants)), run)
-        made.append(boundary(agent.start(), writing=True))
+        agent = scheduled_agent(ScriptedModel([]), replace(SCHEDULE, terms=RunTerms(permissions=grants)), run)
+        made.append(command_sandbox(agent.start(), writing=True))
 
     assert [one.need for one in made] == ["require", "require"]
     assert [one.permissions.network for one in made] == [False, True]
@@ -157,7 +157,7 @@ def test_the_scripts_of_a_pinned_skill_can_be_read_and_run(run: Now, tmp_path: P
     (folder / "SKILL.md").write_text("x")
     (folder / "scripts/go.sh").write_text("echo went")
     run.folder = str(folder)
-    model = Script([[ToolCall("1", "run_command", {"command": f"bash {folder}/scripts/go.sh"})], "Done."])
+    model = ScriptedModel([[ToolCall("1", "run_command", {"command": f"bash {folder}/scripts/go.sh"})], "Done."])
 
     assert fire_with(model, SCHEDULE, run).ok
     assert f"The files of this skill are in {folder}" in model.requests[0].messages[-1].text
@@ -183,14 +183,14 @@ def ordinary(run: Now, body: str, under: str = ".metier") -> Schedule:
     ],
 )
 def test_an_ordinary_skill_is_told_as_a_call_of_it_is(run: Now, body: str, under: str, told: str):
-    model = Script(["Done."])
+    model = ScriptedModel(["Done."])
 
     assert fire_with(model, ordinary(run, body, under), run).ok
     assert model.requests[0].messages[-1].text == told
 
 
 def test_commands_of_an_ordinary_skill_run_once_and_what_they_said_is_kept(run: Now):
-    model = Script(["Done."])
+    model = ScriptedModel(["Done."])
     steps: list[str] = []
 
     class Kept(Now):
@@ -207,7 +207,7 @@ def test_commands_of_an_ordinary_skill_run_once_and_what_they_said_is_kept(run: 
 
 
 def test_a_scheduler_skill_is_told_as_it_stands(run: Now):
-    model = Script(["Done."])
+    model = ScriptedModel(["Done."])
     schedule = replace(ordinary(run, "Costs $1: !`echo it-ran`"), own=True)
 
     assert fire_with(model, schedule, run).ok
@@ -217,12 +217,12 @@ def test_a_scheduler_skill_is_told_as_it_stands(run: Now):
 def test_a_run_that_is_to_stop_stops(run: Now):
     run.stop = True
 
-    assert not fire_with(Script(["One\ntwo\nthree."]), SCHEDULE, run).ok
+    assert not fire_with(ScriptedModel(["One\ntwo\nthree."]), SCHEDULE, run).ok
 
 
 def test_without_a_model_a_firing_fails_and_says_so(run: Now):
     with pytest.raises(NoModel, match="there is no model to ask"):
-        fire(SCHEDULE, datetime(2026, 1, 1, tzinfo=UTC), run)
+        fire_schedule(SCHEDULE, datetime(2026, 1, 1, tzinfo=UTC), run)
 
 
 def test_a_skill_that_may_not_be_used_any_more_pauses_its_schedule(run: Now, tmp_path: Path):
@@ -230,20 +230,20 @@ def test_a_skill_that_may_not_be_used_any_more_pauses_its_schedule(run: Now, tmp
     folder.mkdir(parents=True)
     (folder / "SKILL.md").write_text("---\nname: tidy\ndescription: Tidies.\n---\nTidy.\n")
     (tmp_path / "state/config.toml").write_text("[skills.entries.tidy]\nenabled = false\n")
-    theirs = replace(SCHEDULE, skill="tidy", source=str(folder), home=home_id(here(run.session)), own=False)
+    theirs = replace(SCHEDULE, skill="tidy", source=str(folder), home=home_id(find_place(run.session)), own=False)
 
-    with pytest.raises(Paused, match="may not run here"):
-        fire(theirs, datetime(2026, 1, 1, tzinfo=UTC), run)
+    with pytest.raises(SchedulePaused, match="may not run here"):
+        fire_schedule(theirs, datetime(2026, 1, 1, tzinfo=UTC), run)
 
 
 def test_a_skill_that_nobody_finds_any_more_pauses_its_schedule(run: Now, tmp_path: Path):
     folder = tmp_path / "elsewhere/tidy"
     folder.mkdir(parents=True)
     (folder / "SKILL.md").write_text("---\nname: tidy\ndescription: Tidies.\n---\nTidy.\n")
-    theirs = replace(SCHEDULE, skill="tidy", source=str(folder), home=home_id(here(run.session)), own=False)
+    theirs = replace(SCHEDULE, skill="tidy", source=str(folder), home=home_id(find_place(run.session)), own=False)
 
-    with pytest.raises(Paused, match="may not run here"):
-        fire(theirs, datetime(2026, 1, 1, tzinfo=UTC), run)
+    with pytest.raises(SchedulePaused, match="may not run here"):
+        fire_schedule(theirs, datetime(2026, 1, 1, tzinfo=UTC), run)
 
 
 @pytest.mark.parametrize("inside", ["p/.git", "p"])
@@ -253,30 +253,30 @@ def test_a_project_whose_trust_was_taken_back_pauses_its_schedules(run: Now, tmp
     folder = project / ".claude/skills/tidy"
     folder.mkdir(parents=True)
     (folder / "SKILL.md").write_text("---\nname: tidy\ndescription: Tidies.\n---\nTidy.\n")
-    place = here(str(project))
-    trusted = record_of(str(project), open_at(place, Request()).skills, 1_000_000, whole=True)
-    write_record(place.state, str(project), trusted)
+    place = find_place(str(project))
+    trusted = make_trust_record(str(project), open_at(place, OpenRequest()).skills, 1_000_000, whole=True)
+    write_trust_record(place.state, str(project), trusted)
     engine = open_engine(place)
     try:
-        name, source, own = folder_of(place, "tidy")
-        made = arrange(place, engine, Wish(name, source, "0 9 * * *", "UTC", own), datetime.now(UTC))
-        [kept] = book.schedules(engine)
+        name, source, own = resolve_scheduled_folder(place, "tidy")
+        made = create_schedule(place, engine, ScheduleRequest(name, source, "0 9 * * *", "UTC", own), datetime.now(UTC))
+        [kept] = store.all_schedules(engine)
     finally:
         engine.dispose()
 
     assert (made.project, kept.project, own) == (str(project), str(project), False)
     with pytest.raises(NoModel):  # so it would have run
-        fire(kept, datetime(2026, 1, 1, tzinfo=UTC), run)
-    write_record(place.state, str(project), None)
-    with pytest.raises(Paused, match="may not run here"):
-        fire(kept, datetime(2026, 1, 1, tzinfo=UTC), run)
+        fire_schedule(kept, datetime(2026, 1, 1, tzinfo=UTC), run)
+    write_trust_record(place.state, str(project), None)
+    with pytest.raises(SchedulePaused, match="may not run here"):
+        fire_schedule(kept, datetime(2026, 1, 1, tzinfo=UTC), run)
 
 
 def test_a_run_does_not_write_what_the_next_one_is_told(run: Now):
     bot = Path(run.session) / "bot.md"
     bot.write_text("# Tidy\n")
     commands = "echo evil >> bot.md; rm -f bot.md; echo evil > x; mv -f x bot.md; ln -sfn . d; echo evil > d/bot.md"
-    model = Script(
+    model = ScriptedModel(
         [
             [ToolCall("1", "write_file", {"path": "bot.md", "content": "evil"})],
             [ToolCall("2", "edit_file", {"path": "./bot.md", "old": "Tidy", "new": "evil"})],
@@ -286,8 +286,8 @@ def test_a_run_does_not_write_what_the_next_one_is_told(run: Now):
         ]
     )
     fire_with(model, SCHEDULE, run)
-    after = Script(["Done."])
-    fire_with(after, replace(SCHEDULE, id="s2", terms=Terms(permissions=("network",))), run)
+    after = ScriptedModel(["Done."])
+    fire_with(after, replace(SCHEDULE, id="s2", terms=RunTerms(permissions=("network",))), run)
 
     assert model.requests[1].messages[-1].text.startswith("Access denied")
     assert bot.read_text() == "# Tidy\n"

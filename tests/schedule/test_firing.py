@@ -17,10 +17,10 @@ import pytest
 
 pytest.importorskip("pydantic_ai", reason="the extra `agent` is not installed")
 
-from tests.act.wire import Fails, Says, Wire, speaking
-from tests.cli.desk import METIER, Desk
+from tests.agent.wire import Fails, Says, Wire, speaking
+from tests.cli.console import METIER, Desk
 
-from metier.schedule import book
+from metier.schedule import store
 from metier.schedule.database import open_engine
 from metier.types.place import Place
 from metier.types.schedule import Firing
@@ -56,7 +56,7 @@ class Shop:
     def until(self, holds: Callable[[], Any], seconds: float = 90) -> Any:
         end = time.monotonic() + seconds
         while not (found := holds()):
-            assert time.monotonic() < end, (self.said(), book.history(self.engine), self.wire.requests[-1:])
+            assert time.monotonic() < end, (self.said(), store.firing_history(self.engine), self.wire.requests[-1:])
             time.sleep(0.05)
         return found
 
@@ -66,7 +66,7 @@ class Shop:
 
     def ended(self, id: str) -> Firing:
         """The one firing of a schedule, once it has ended."""
-        [found] = self.until(lambda: [one for one in book.history(self.engine, id) if one.ended])
+        [found] = self.until(lambda: [one for one in store.firing_history(self.engine, id) if one.ended])
         return found  # type: ignore[no-any-return]
 
     def journals(self) -> list[list[dict[str, Any]]]:
@@ -115,7 +115,7 @@ def test_one_shots_fire_once_and_what_went_well_is_in_the_bin_and_what_did_not_i
         assert (firing.state, firing.note) == ("finished", "All tidy.")
         one.until(lambda: not tidy.exists())
         assert (tidy.parent / ".Trash" / tidy.name / "SKILL.md").exists()
-        one.until(lambda: book.schedules(one.engine) == [])
+        one.until(lambda: store.all_schedules(one.engine) == [])
         [journal] = one.journals()
         assert journal[0]["run"] == firing.run
         assert f"run {firing.run}; All tidy." in one.desk.say("schedule", "history").out
@@ -131,7 +131,7 @@ def test_one_shots_fire_once_and_what_went_well_is_in_the_bin_and_what_did_not_i
 
         one.add(wrong.name, "+1s", *MODEL)
         assert one.ended(wrong.name).state == "failed"
-        [kept] = book.schedules(one.engine)
+        [kept] = store.all_schedules(one.engine)
         assert kept.paused.startswith("it failed: ")
         assert wrong.exists()
 

@@ -9,12 +9,12 @@ import pytest
 from sqlalchemy import create_engine
 from sqlalchemy.pool import StaticPool
 
-from metier.schedule import book, runs, ticker
-from metier.schedule.copies import Pin
+from metier.schedule import claims, queue, store
 from metier.schedule.database import make_tables
-from metier.schedule.plan import MOST, WINDOW, when_of
-from metier.schedule.when import following
-from metier.types.schedule import ENDS, Outcome, Rules, Schedule
+from metier.schedule.pins import PinnedCopy
+from metier.schedule.plan import CATCH_UP_WINDOW, MOST_CAUGHT_UP, when_of
+from metier.schedule.times import next_instant
+from metier.types.schedule import END_STATES, RunOutcome, Schedule, ScheduleRules
 
 HISTORIES = 10_000 if os.environ.get("METIER_SOAK") else 250
 CRONS = [
@@ -33,7 +33,7 @@ STARTS = [
     datetime(2026, 10, 31, 20, tzinfo=UTC),
     datetime(2026, 4, 4, 10, tzinfo=UTC),
 ]
-PIN = Pin("sha256:0", "{}")
+PIN = PinnedCopy("sha256:0", "{}")
 
 
 class Crash(Exception):
@@ -55,28 +55,28 @@ class History:
         self.chance = random.Random(seed)
         self.engine, self.id = engine, f"h{seed}"
         self.now = self.chance.choice(STARTS) + timedelta(seconds=self.chance.randrange(90_000))
-        rules = Rules(
+        rules = ScheduleRules(
             self.chance.choice(["one", "none", "all"]),
             self.chance.choice(["skip", "queue-one", "replace"]),
             pause_after=self.chance.choice([0, 3]),
         )
         zone = self.chance.choice(ZONES)
         made = Schedule(self.id, self.id, self.chance.choice(CRONS), False, zone, PIN.digest, "/s", "h", rules=rules)
-        book.add(engine, made, PIN, self.now)
+        store.add_schedule(engine, made, PIN, self.now)
         self.mark = self.now
         """Everything after this and up to the last look at the clock is in the book."""
         self.expected: set[datetime] = set()
-        self.queue: list[runs.Turn] = []
-        self.fired: list[runs.Turn] = []
-        self.at_work: runs.Turn | None = None
+        self.queue: list[queue.WorkItem] = []
+        self.fired: list[queue.WorkItem] = []
+        self.at_work: queue.WorkItem | None = None
 
     @property
     def schedule(self) -> Schedule:
-        found = book.get(self.engine, self.id)
+        found = store.get_schedule(self.engine, self.id)
         assert found is not None
         return found
 
-    def enqueue(self, connection, turn: runs.Turn) -> None:
+    def enqueue(self, connection, turn: queue.WorkItem) -> None:
         if self.chance.random() < 0.05:
             raise Crash
         if turn.schedule == self.id:
@@ -93,88 +93,90 @@ class History:
 
     def look(self) -> None:
         before = self.schedule
-        known = {one.due: one.state for one in book.history(self.engine, self.id, 100_000)}
-        ticker.claim(self.engine, self.now)
+        known = {one.due: one.state for one in store.firing_history(self.engine, self.id, 100_000)}
+        claims.claim_due(self.engine, self.now)
         if not before.paused:
             self.owe(before)
             self.mark = max(self.mark, self.now)
-            soon = following(when_of(before), before.zone, self.now + timedelta(seconds=60))
+            soon = next_instant(when_of(before), before.zone, self.now + timedelta(seconds=60))
             assert self.schedule.next is not None
             assert soon is not None
             assert self.schedule.next <= soon, "a clock that was turned back must not silence it"
-        new = {one.due: one for one in book.history(self.engine, self.id, 100_000) if one.due not in known}
+        new = {one.due: one for one in store.firing_history(self.engine, self.id, 100_000) if one.due not in known}
         waiting = [one for one in new.values() if one.state == "waiting"]
         assert all(due <= self.now for due in new)
         self.check_catch_up(before, [one for one in new.values() if one.state in ("waiting", "skipped", "replaced")])
-        was_open = [due for due, state in known.items() if state not in ENDS]
+        was_open = [due for due, state in known.items() if state not in END_STATES]
         if before.rules.overlap == "skip" and was_open and before.rules.catch_up != "all":
             assert not waiting
         if before.rules.overlap == "queue-one" and before.rules.catch_up != "all":
             assert len(waiting) + len(was_open) <= 2 or not waiting
 
     def owe(self, before: Schedule) -> None:
-        at = following(when_of(before), before.zone, self.mark)
+        at = next_instant(when_of(before), before.zone, self.mark)
         while at is not None and at <= self.now and len(self.expected) < 5_000:
             self.expected.add(at)
-            at = following(when_of(before), before.zone, at)
+            at = next_instant(when_of(before), before.zone, at)
 
     def check_catch_up(self, before: Schedule, new: list) -> None:
         if before.rules.catch_up == "all":
-            assert len(new) <= MOST
+            assert len(new) <= MOST_CAUGHT_UP
             return
         assert len(new) <= 1
         for one in new:
-            assert self.now - one.due <= (WINDOW if before.rules.catch_up == "one" else timedelta(seconds=60))
+            assert self.now - one.due <= (CATCH_UP_WINDOW if before.rules.catch_up == "one" else timedelta(seconds=60))
 
     def promote(self) -> None:
         kept = list(self.queue)
         try:
-            runs.promote(self.engine, self.enqueue)
+            queue.promote_waiting(self.engine, self.enqueue)
         except Crash:
             self.queue = kept  # the transaction is undone, and the queue with it
 
     def begin(self) -> None:
         if self.at_work is None and self.queue:
             turn = self.queue.pop(0)
-            if runs.begin(self.engine, turn, "w", self.now) is not None:
+            if queue.begin_firing(self.engine, turn, "w", self.now) is not None:
                 self.at_work = turn
                 self.fired.append(turn)
 
     def crash(self) -> None:
         """The worker dies; another one begins the same firing again."""
         if self.at_work is not None:
-            assert runs.begin(self.engine, self.at_work, "w2", self.now) is not None
+            assert queue.begin_firing(self.engine, self.at_work, "w2", self.now) is not None
 
     def end(self) -> None:
         if self.at_work is not None:
-            runs.end(self.engine, self.at_work, Outcome(self.chance.random() < 0.7, "said"), self.now)
-            assert runs.begin(self.engine, self.at_work, "w3", self.now) is None  # it is over, also for who comes late
+            queue.end_firing(self.engine, self.at_work, RunOutcome(self.chance.random() < 0.7, "said"), self.now)
+            assert (
+                queue.begin_firing(self.engine, self.at_work, "w3", self.now) is None
+            )  # it is over, also for who comes late
             self.at_work = None
 
     def edit(self) -> None:
         changed = replace(self.schedule, when=self.chance.choice(CRONS), zone=self.chance.choice(ZONES))
-        book.change(self.engine, changed, self.now)
+        store.change_schedule(self.engine, changed, self.now)
         self.mark = self.now
 
     def pause(self) -> None:
-        book.pause(self.engine, self.id, "by hand", self.now)
+        store.pause_schedule(self.engine, self.id, "by hand", self.now)
 
     def resume(self) -> None:
         if self.schedule.paused:
-            book.resume(self.engine, self.schedule, self.now)
+            store.resume_schedule(self.engine, self.schedule, self.now)
             self.mark = self.now
 
     def recount(self) -> None:
-        ticker.recount(self.engine, self.now)
+        claims.recompute_next(self.engine, self.now)
 
     def trigger(self) -> None:
-        if len([one for one in book.history(self.engine, self.id) if one.state == "waiting"]) < 5:
-            book.trigger(self.engine, self.id, self.now)
+        if len([one for one in store.firing_history(self.engine, self.id) if one.state == "waiting"]) < 5:
+            store.trigger_schedule(self.engine, self.id, self.now)
 
     # --- What must hold ---
 
     def check(self) -> None:
-        found = book.history(self.engine, self.id, 100_000)
+        found = store.firing_history(self.engine, self.id, 100_000)
         at_work = [one for one in found if one.state in ("queued", "running")]
         assert len(at_work) <= 1
         assert len(self.fired) == len(set(self.fired)), "fired twice"
@@ -195,4 +197,4 @@ def test_whatever_happens_nothing_fires_twice_and_nothing_is_lost_silently(engin
         for _ in range(history.chance.randrange(10, 40)):
             getattr(history, history.chance.choice(ACTS))()
             history.check()
-        book.remove(engine, history.id, history.now)
+        store.remove_schedule(engine, history.id, history.now)

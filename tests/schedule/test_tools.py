@@ -12,24 +12,24 @@ from pathlib import Path
 import pytest
 from tests.schedule.house import NAME, House
 
-from metier.dialects import ALL
-from metier.runtime import open_at
-from metier.runtime.opening import Request
-from metier.schedule import book, copies, skills
-from metier.schedule.tools import FORMS, Desk
+from metier.dialects import DIALECTS
+from metier.library import scheduled
+from metier.library.open import OpenRequest, open_at
+from metier.schedule import pins, store
+from metier.schedule.tools import SCHEDULE_TOOL_SPECS, ScheduleTools
 from metier.types.errors import BadRequest, MetierError, Refused, UnknownSkill, Unloadable
 
-CREATOR = Path(skills.__file__).parents[1] / "bundled" / "scheduler-skill-creator"
+CREATOR = Path(scheduled.__file__).parents[1] / "bundled" / "scheduler-skill-creator"
 SCRIPT = CREATOR / "scripts" / "init_scheduler_skill.py"
 MONDAY = datetime.fromisoformat("2026-06-08T08:00:30+08:00")
 
 
 class Agent:
     def __init__(self, house: House, session: str = "") -> None:
-        self.desk = Desk(house.place, house.engine, "Asia/Taipei", lambda: MONDAY, session)
+        self.desk = ScheduleTools(house.place, house.engine, "Asia/Taipei", lambda: MONDAY, session)
 
     def use(self, name: str, **given: str) -> str:
-        [tool] = [one for one in FORMS if one.name == name]
+        [tool] = [one for one in SCHEDULE_TOOL_SPECS if one.name == name]
         return tool.call(self.desk, given)
 
 
@@ -98,7 +98,7 @@ def test_times_are_changed_and_schedules_removed_with_their_skill(agent, house):
     said = agent.use("remove_schedule", target="cron", skill_name=NAME)
     assert said == f'removed 1 cron(s) for skill "{NAME}" and moved skill to .Trash'
     assert (house.state / "scheduler/.Trash" / NAME / "SKILL.md").exists()
-    assert skills.folders(house.place) == {}
+    assert scheduled.scheduler_folders(house.place) == {}
 
 
 def test_a_session_sees_and_changes_only_its_own(agent, house):
@@ -107,11 +107,11 @@ def test_a_session_sees_and_changes_only_its_own(agent, house):
     assert other.use("list_schedule") == "{}"
     with pytest.raises(BadRequest, match="no task for skill"):
         other.use("remove_schedule", target="task", skill_name=NAME)
-    assert len(book.schedules(house.engine)) == 1
+    assert len(store.all_schedules(house.engine)) == 1
 
 
 def test_every_tool_says_what_it_takes():
-    for tool in FORMS:
+    for tool in SCHEDULE_TOOL_SPECS:
         assert isinstance(tool.schema, Mapping)
         assert tool.schema["type"] == "object"
         assert tool.description
@@ -126,7 +126,7 @@ def test_a_scheduler_skill_is_a_command_at_the_end_and_nowhere_else(house):
     other.mkdir(parents=True)
     (other / "SKILL.md").write_text("---\nname: theirs-87654321\n---\nTheirs.\n")
     for dialect in ("standard", "agenvoy"):
-        library = open_at(house.place, Request(dialect, index=False))
+        library = open_at(house.place, OpenRequest(dialect, index=False))
         assert [one.name for one in library.commands()] == [f"sched-{NAME}", "sched-theirs-87654321"]
         assert library.skills == () or not list(library.skills)
         assert library.catalog().entries == ()
@@ -135,14 +135,14 @@ def test_a_scheduler_skill_is_a_command_at_the_end_and_nowhere_else(house):
 
 def test_a_run_by_hand_is_told_apart_from_making_a_schedule(house):
     house.skill(body="## 任務\nPing.\n")
-    agenvoy = skills.manual(house.place, f"/sched-{NAME}", "twice", ALL["agenvoy"].serving.commands)
+    agenvoy = scheduled.manual_message(house.place, f"/sched-{NAME}", "twice", DIALECTS["agenvoy"].serving.commands)
     assert agenvoy == (
         f"[執行已存在 scheduler skill: {NAME} · 此為手動 trigger,不是建立新 schedule]\n"
         "依下方 SKILL body instructions 立即執行並輸出結果。\n"
         "**禁止** activate `scheduler-skill-creator`、**禁止** 跑 `init_scheduler_skill.py`、**禁止** add_schedule"
         "\n\n---\n## 任務\nPing.\n\n---\n附加指令：twice"
     )
-    english = skills.manual(house.place, NAME, "", ALL["standard"].serving.commands)
+    english = scheduled.manual_message(house.place, NAME, "", DIALECTS["standard"].serving.commands)
     assert english.startswith(f"[Running the existing scheduler skill: {NAME} ·")
     assert "**do not** call add_schedule" in english
     assert english.endswith("\n\n---\n## 任務\nPing.")
@@ -154,14 +154,14 @@ def test_a_run_by_hand_is_told_apart_from_making_a_schedule(house):
 def test_a_run_by_hand_of_nothing_is_refused(house, name, kind):
     house.skill(body="\n")
     with pytest.raises(kind):
-        skills.manual(house.place, name, "", ALL["standard"].serving.commands)
+        scheduled.manual_message(house.place, name, "", DIALECTS["standard"].serving.commands)
 
 
 def test_a_folder_whose_frontmatter_says_another_name_is_refused(house):
     folder = house.skill()
     folder.rename(folder.parent / "other-12345678")
     with pytest.raises(Refused, match="its frontmatter says"):
-        skills.find(house.place, "other-12345678")
+        scheduled.find_scheduler_skill(house.place, "other-12345678")
 
 
 @pytest.mark.parametrize("name", ["../x", "..", ".Trash", "/etc"])
@@ -170,7 +170,7 @@ def test_a_name_never_leads_out_of_the_tree(house, name):
     (house.state / "x").mkdir()
     (house.state / "x/SKILL.md").write_text("---\nname: x\n---\nX.\n")
     with pytest.raises(MetierError):
-        skills.find(house.place, name)
+        scheduled.find_scheduler_skill(house.place, name)
 
 
 def test_a_pinned_copy_is_the_skill_to_the_byte_and_the_mode(house):
@@ -178,22 +178,22 @@ def test_a_pinned_copy_is_the_skill_to_the_byte_and_the_mode(house):
     (folder / "scripts").mkdir()
     (folder / "scripts/go.sh").write_bytes(b"#!/bin/sh\n\xff\n")
     (folder / "scripts/go.sh").chmod(0o755)
-    one = copies.pin(str(folder))
-    copy = Path(copies.unpin(house.place, one))
+    one = pins.pin_folder(str(folder))
+    copy = Path(pins.unpack_pin(house.place, one))
     assert (copy / "scripts/go.sh").read_bytes() == b"#!/bin/sh\n\xff\n"
     assert os.access(copy / "scripts/go.sh", os.X_OK)
     (copy / "scripts/go.sh").write_text("rm -rf /")
-    assert (Path(copies.unpin(house.place, one)) / "scripts/go.sh").read_bytes() == b"#!/bin/sh\n\xff\n"
-    from metier.sources.bundled import digest
+    assert (Path(pins.unpack_pin(house.place, one)) / "scripts/go.sh").read_bytes() == b"#!/bin/sh\n\xff\n"
+    from metier.sources.bundled import folder_digest
 
-    assert one.digest == digest(str(folder))
+    assert one.digest == folder_digest(str(folder))
 
 
 def test_a_link_in_a_skill_is_not_pinned(house):
     folder = house.skill()
     (folder / "secret").symlink_to("/etc/passwd")
     with pytest.raises(MetierError):
-        copies.pin(str(folder))
+        pins.pin_folder(str(folder))
 
 
 # --- The creator ---
@@ -214,9 +214,9 @@ def test_the_creator_makes_a_skill_that_can_be_scheduled(house):
     assert said.stdout.startswith("note: normalized 'Daily News!' -> 'daily-news'\n[OK] created   : ")
     name = said.stdout.strip().rpartition(" ")[2]
     assert re.fullmatch(r"daily-news-[0-9a-f]{8}", name)
-    folder = Path(skills.find(house.place, name))
-    assert "## 任務" in skills.body(str(folder))
-    assert "## 輸出格式" in skills.body(str(folder))
+    folder = Path(scheduled.find_scheduler_skill(house.place, name))
+    assert "## 任務" in scheduled.read_body(str(folder))
+    assert "## 輸出格式" in scheduled.read_body(str(folder))
     assert Agent(house).use("add_schedule", target="task", time="+5m", skill_name=name).startswith("task scheduled")
 
 

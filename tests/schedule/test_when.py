@@ -8,7 +8,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from metier.schedule.when import BadTime, Cron, Once, checked_cron, firings, following, schedule_time, uneven
+from metier.schedule.times import (
+    BadTime,
+    CronExpression,
+    OneShotTime,
+    checked_cron,
+    cron_firings,
+    next_instant,
+    schedule_time,
+    uneven_steps,
+)
 from metier.types.errors import BadRequest
 
 NOW = datetime.fromisoformat("2026-06-08T08:00:30+08:00")
@@ -17,7 +26,7 @@ SOME = "in every 5 90 minutes hours hour tomorrow today at 9 9:00 9am 12pm æ¯ å
 WORDS = st.sampled_from(SOME.split())
 
 
-def meant(text: str, zone: str = "Asia/Taipei") -> Once | Cron:
+def meant(text: str, zone: str = "Asia/Taipei") -> OneShotTime | CronExpression:
     return schedule_time(text, NOW, zone)
 
 
@@ -51,7 +60,7 @@ def meant(text: str, zone: str = "Asia/Taipei") -> Once | Cron:
     ],
 )
 def test_what_repeats_is_a_cron_expression(text, cron):
-    assert meant(text) == Cron(cron)
+    assert meant(text) == CronExpression(cron)
 
 
 @pytest.mark.parametrize(
@@ -80,7 +89,7 @@ def test_what_happens_once_is_an_instant(text, local):
             meant(text)
         return
     found = meant(text)
-    assert isinstance(found, Once)
+    assert isinstance(found, OneShotTime)
     assert found.at.astimezone(ZoneInfo("Asia/Taipei")).replace(tzinfo=None) == datetime.fromisoformat(local)
 
 
@@ -140,7 +149,7 @@ def test_a_zone_that_is_none_is_refused(zone):
 @settings(deadline=None)
 @given(st.lists(WORDS, max_size=7).map(" ".join) | st.text(max_size=30), st.sampled_from(ZONES))
 def test_every_text_is_a_time_ahead_or_refused_with_the_text_in_the_message(text, zone):
-    found: Once | Cron | str
+    found: OneShotTime | CronExpression | str
     try:
         found = schedule_time(text, NOW, zone)
     except BadTime as error:
@@ -148,11 +157,11 @@ def test_every_text_is_a_time_ahead_or_refused_with_the_text_in_the_message(text
     if isinstance(found, str):
         assert text in found
         return
-    if isinstance(found, Once):
+    if isinstance(found, OneShotTime):
         assert found.at > NOW
     else:
         assert len(found.expression.split()) == 5
-        assert following(found, zone, NOW) is not None
+        assert next_instant(found, zone, NOW) is not None
 
 
 @settings(deadline=None)
@@ -160,14 +169,17 @@ def test_every_text_is_a_time_ahead_or_refused_with_the_text_in_the_message(text
 def test_a_local_time_of_any_day_comes_out_as_itself_or_moved_past_a_gap(hour, minute, day, zone):
     when = datetime(2001, 1, 1) + timedelta(days=day, hours=hour, minutes=minute)
     found = schedule_time(f"{when:%Y-%m-%d %H:%M}", datetime(2000, 1, 1, tzinfo=UTC), zone)
-    assert isinstance(found, Once)
+    assert isinstance(found, OneShotTime)
     shown = found.at.astimezone(ZoneInfo(zone))
     assert shown.fold == 0
     assert timedelta(0) <= shown.replace(tzinfo=None) - when <= timedelta(hours=24)
 
 
 def shown(cron: str, zone: str, after: str, count: int) -> list[str]:
-    return [one.isoformat() for one in islice(firings(Cron(cron), zone, datetime.fromisoformat(after)), count)]
+    return [
+        one.isoformat()
+        for one in islice(cron_firings(CronExpression(cron), zone, datetime.fromisoformat(after)), count)
+    ]
 
 
 def test_a_fixed_time_that_happens_twice_fires_once_and_one_that_is_skipped_fires_after_the_gap():
@@ -182,7 +194,7 @@ def test_a_fixed_time_that_happens_twice_fires_once_and_one_that_is_skipped_fire
 
 
 def test_every_half_hour_follows_real_time_over_a_change_of_clocks():
-    every = firings(checked_cron("*/30 * * * *"), "Australia/Lord_Howe", datetime(2026, 4, 4, 12, tzinfo=UTC))
+    every = cron_firings(checked_cron("*/30 * * * *"), "Australia/Lord_Howe", datetime(2026, 4, 4, 12, tzinfo=UTC))
     found = [one.astimezone(UTC) for one in islice(every, 8)]
     assert {later - sooner for sooner, later in pairwise(found)} == {timedelta(minutes=30)}
 
@@ -246,7 +258,7 @@ def test_firings_are_what_a_walk_minute_by_minute_finds_whatever_the_clocks_do(
     else:
         wanted = fixed(expression, zone, start, end)
     found = []
-    for one in firings(Cron(expression), zone, start):
+    for one in cron_firings(CronExpression(expression), zone, start):
         if one > end:
             break
         found.append(one.astimezone(UTC))
@@ -278,5 +290,5 @@ def fixed(expression: str, zone: str, start: datetime, end: datetime) -> list[da
     ],
 )
 def test_steps_that_do_not_divide_are_told(cron, part):
-    assert uneven(cron).startswith(part)
-    assert bool(uneven(cron)) == bool(part)
+    assert uneven_steps(cron).startswith(part)
+    assert bool(uneven_steps(cron)) == bool(part)

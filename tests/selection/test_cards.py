@@ -1,13 +1,11 @@
 import pytest
 
-from metier.catalog.cards import card
-from metier.catalog.stuffing import is_stuffed
-from metier.parse.card import card_of_file, routing_card
-from metier.parse.triggers import triggers_in, triggers_said
+from metier.catalog.cards import is_stuffed, make_card
+from metier.parse.card import card_of_file, parse_triggers, quoted_triggers, routing_card
 
 
 def test_a_card_has_the_name_the_phrases_and_each_word_of_the_rest_once():
-    found = card("pdf-form", "Fills PDF forms, or lists their fields.", "# Forms\nforms and fields")
+    found = make_card("pdf-form", "Fills PDF forms, or lists their fields.", "# Forms\nforms and fields")
     assert found.name == "pdf form"
     assert found.description == "fill pdf form | list field"
     assert found.more == "form field"
@@ -24,12 +22,12 @@ def test_a_card_has_the_name_the_phrases_and_each_word_of_the_rest_once():
     ],
 )
 def test_what_a_skill_is_not_for_is_not_on_its_card(elsewhere: str):
-    assert "spreadsheet" not in card("pdf", f"Fills PDF forms. {elsewhere}").description
-    assert "fill pdf form" in card("pdf", f"Fills PDF forms. {elsewhere}").description
+    assert "spreadsheet" not in make_card("pdf", f"Fills PDF forms. {elsewhere}").description
+    assert "fill pdf form" in make_card("pdf", f"Fills PDF forms. {elsewhere}").description
 
 
 def test_a_description_that_is_nothing_but_refusals_stays():
-    assert card("odd", "Do not use for spreadsheets.").description
+    assert make_card("odd", "Do not use for spreadsheets.").description
 
 
 def test_a_routing_card_is_what_stands_out():
@@ -79,12 +77,12 @@ def test_an_honest_description_is_left_alone(description: str):
 
 
 def test_trigger_prompts_are_read_from_both_forms():
-    assert triggers_in('[{"query": "a b", "should_trigger": true}, {"query": "c", "should_trigger": false}]') == (
+    assert parse_triggers('[{"query": "a b", "should_trigger": true}, {"query": "c", "should_trigger": false}]') == (
         "a b",
     )
-    assert triggers_in('{"evals": [{"prompt": "do it"}, {"prompt": 3}, 4]}') == ("do it",)
-    assert triggers_in("nonsense") == triggers_in("3") == triggers_in('{"evals": 3}') == ()
+    assert parse_triggers('{"evals": [{"prompt": "do it"}, {"prompt": 3}, 4]}') == ("do it",)
+    assert parse_triggers("nonsense") == parse_triggers("3") == parse_triggers('{"evals": 3}') == ()
 
 
 def test_trigger_phrases_are_what_a_description_quotes():
-    assert triggers_said('Use for "split test," or \'which one wins\' and "x".') == ("split test", "which one wins")
+    assert quoted_triggers('Use for "split test," or \'which one wins\' and "x".') == ("split test", "which one wins")

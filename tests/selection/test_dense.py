@@ -1,12 +1,10 @@
 from collections.abc import Sequence
 
 import pytest
-from tests.world import World, settle, write_skill
+from tests.home import World, settle, write_skill
 
-from metier.host.encoder import encoder, pieces_of
-from metier.runtime.dense import Dense, dense
-from metier.runtime.finding import Finder
-from metier.runtime.searching import stored
+from metier.library.encoder import load_encoder, tokenize_text
+from metier.library.search import DenseEngine, SkillFinder, open_dense_engine, open_stored_engine
 
 STOCK = {
     "pdf-form": "Fills in PDF forms for the user.",
@@ -35,14 +33,14 @@ def stocked(world: World) -> World:
 
 
 def test_word_pieces_are_those_of_the_model():
-    assert pieces_of("unaffable Café, 東京!") == [101, 14477, 20961, 3468, 7668, 1010, 1879, 1755, 999, 102]
-    assert pieces_of("") == [101, 102]
-    assert len(pieces_of("word " * 1_000)) == 128
-    assert pieces_of("x" * 500) == [101, 100, 102]
+    assert tokenize_text("unaffable Café, 東京!") == [101, 14477, 20961, 3468, 7668, 1010, 1879, 1755, 999, 102]
+    assert tokenize_text("") == [101, 102]
+    assert len(tokenize_text("word " * 1_000)) == 128
+    assert tokenize_text("x" * 500) == [101, 100, 102]
 
 
 def test_near_texts_have_near_vectors():
-    found = encoder()
+    found = load_encoder()
     vectors = [found.encode(text) for text in ("How do I fill in a form?", "A song about the sea.")]
     assert [len(one) for one in vectors] == [384, 384]
     near, far = found.nearest("Help me complete this questionnaire", vectors)
@@ -63,25 +61,25 @@ def test_a_skill_is_found_by_what_it_means(stocked: World):
 
 def test_vectors_are_made_once_and_anew_for_what_changed(stocked: World):
     library = stocked.open(index=True)
-    words, _ = stored(library)
+    words, _ = open_stored_engine(library)
     assert words is not None
-    first = dense(library, words, Letters(), 30)
+    first = open_dense_engine(library, words, Letters(), 30)
     assert len(first.vectors) == 3
     write_skill(stocked.home / ".agents/skills/pdf-form", "Zzz.")
     fresh = stocked.open(index=True)
-    words, _ = stored(fresh)
+    words, _ = open_stored_engine(fresh)
     assert words is not None
-    assert len(dense(fresh, words, Letters(), 0).vectors) == 2
-    assert len(dense(fresh, words, Letters(), 30).vectors) == 3
+    assert len(open_dense_engine(fresh, words, Letters(), 0).vectors) == 2
+    assert len(open_dense_engine(fresh, words, Letters(), 30).vectors) == 3
 
 
 def test_other_engines_run_beside_the_live_one_and_their_ranks_are_kept(stocked: World):
     library = stocked.open(index=True)
-    words, _ = stored(library)
+    words, _ = open_stored_engine(library)
     assert words is not None
     verdicts = {verdict.skill.path: verdict for verdict in library.verdicts}
-    other = Dense(Letters(), tuple(verdicts), tuple(map(Letters().encode, verdicts)), "letters")
-    would = Finder(verdicts, (words,), (other,)).shadow("fill in a pdf form")
+    other = DenseEngine(Letters(), tuple(verdicts), tuple(map(Letters().encode, verdicts)), "letters")
+    would = SkillFinder(verdicts, (words,), (other,)).shadow("fill in a pdf form")
     assert list(would) == ["lexical", "letters"]
     assert would["lexical"][0].endswith("/pdf-form/SKILL.md")
     assert len(would["letters"]) == 3

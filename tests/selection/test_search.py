@@ -6,12 +6,12 @@ import sqlite3
 from pathlib import Path
 
 import pytest
-from tests.making import skill
+from tests.builders import skill
+from tests.home import World, codes, python, settle, write_skill
 from tests.sources.test_index import bad_wal, garbage, held, index_of, no_schema, other_schema, scribbled, truncated
-from tests.world import World, codes, python, settle, write_skill
 
-from metier.runtime.background import read_on
-from metier.runtime.inspecting import selection_marks
+from metier.library.overlap import selection_findings
+from metier.library.search import start_indexing
 from metier.types.errors import BadRequest
 
 STOCK = {
@@ -214,12 +214,12 @@ def test_the_words_stay_true_to_the_cards_whatever_changes(stocked: World):
 
 def test_a_thread_of_its_own_fills_the_index_and_can_be_stopped(stocked: World):
     library = stocked.open(index=True)
-    reading = read_on(library)
+    reading = start_indexing(library)
     assert reading.wait(30)
     assert reading.left == 0
     assert library.database is not None
     assert library.database.rows("SELECT count(*) FROM cards WHERE whole") == [(5,)]
-    stopped = read_on(library)
+    stopped = start_indexing(library)
     stopped.stop(30)
     assert stopped.wait(0)
 
@@ -257,10 +257,10 @@ def test_the_picker_goes_by_letters_and_then_by_meaning(stocked: World):
 def test_a_newcomer_that_steals_a_prompt_is_named(stocked: World):
     library = stocked.open(index=True)
     thief = skill("review-my-code", "Review my code, look for bugs, review my code.", path="/new/review/SKILL.md")
-    [mark] = [one for one in selection_marks(thief, library) if one.code == "trigger-interference"]
+    [mark] = [one for one in selection_findings(thief, library) if one.code == "trigger-interference"]
     assert mark.details[0] == "code-review"
     assert "review my code" in mark.details[1]
-    assert selection_marks(skill("quiet", "Tunes a piano."), library) == ()
+    assert selection_findings(skill("quiet", "Tunes a piano."), library) == ()
 
 
 def test_an_authors_own_trigger_prompts_count_before_what_the_description_quotes(stocked: World):
@@ -268,7 +268,7 @@ def test_an_authors_own_trigger_prompts_count_before_what_the_description_quotes
     folder.mkdir()
     (folder / "triggers.json").write_text(json.dumps([{"query": "numbers in a table please", "should_trigger": True}]))
     thief = skill("tables", "Numbers in a table. Please table numbers.", path="/new/tables/SKILL.md")
-    marks = selection_marks(thief, stocked.open(index=True))
+    marks = selection_findings(thief, stocked.open(index=True))
     assert [(one.code, one.details[0]) for one in marks] == [("trigger-interference", "csv-report")]
 
 

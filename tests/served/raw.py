@@ -11,9 +11,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tests.shop import Shop
+from tests.served_files import Shop
 
-METIER = [sys.executable, "-m", "metier.faces.cli.door"]
+METIER = [sys.executable, "-m", "metier.faces.cli.fastlist"]
 PATIENCE = 120.0
 """Seconds for an answer, on a machine that does other things as well."""
 

@@ -13,14 +13,14 @@ import acp
 import pytest
 from acp import RequestError, connect_to_agent, run_agent, text_block
 from acp.schema import AllowedOutcome, DeniedOutcome, EnvVariable, McpServerStdio, RequestPermissionResponse
+from tests.home import SOURCE, write_skill
 from tests.served.raw import METIER
-from tests.shop import Shop
-from tests.world import SOURCE, write_skill
+from tests.served_files import Shop
 
-from metier.act.permission import Permission, Rule
+from metier.agent.agent import Agent
+from metier.agent.permissions import Permission, PermissionRule
 from metier.faces.acp.agent import EditorAgent
-from metier.runtime.agent import Agent
-from metier.testing.models import Line, Script
+from metier.testing.models import ScriptedModel, ScriptLine
 from metier.types.activation import ToolCall
 
 RUN = ToolCall("c1", "skill_run_script", {"skill_name": "greet", "script_name": "hello.sh", "script_args": "Ada"})
@@ -64,11 +64,11 @@ class Editor:
 Act = Callable[[Any, str], Awaitable[Any]]
 
 
-def talk(shop: Shop, editor: Editor, lines: list[Line], act: Act, servers: list[Any] | None = None) -> Any:
+def talk(shop: Shop, editor: Editor, lines: list[ScriptLine], act: Act, servers: list[Any] | None = None) -> Any:
     """What an editor does with a session of an agent that has these lines."""
 
     def opened(cwd: str) -> Agent:
-        return Agent(shop.open(), Script(lines), rules=Permission(ask=(Rule("skill_run_script"),)))
+        return Agent(shop.open(), ScriptedModel(lines), rules=Permission(ask=(PermissionRule("skill_run_script"),)))
 
     async def main() -> Any:
         ours, theirs = socket.socketpair()
@@ -111,10 +111,10 @@ def test_skills_are_the_editors_slash_commands(shop):
 
 
 def test_the_editors_own_servers_bring_their_tools(shop):
-    command = ["-m", "metier.faces.cli.door", "--root", str(shop.skills), "mcp"]
+    command = ["-m", "metier.faces.cli.fastlist", "--root", str(shop.skills), "mcp"]
     variables = [EnvVariable(name=name, value=value) for name, value in shop.world.variables.items()]
     server = McpServerStdio(name="shop", command=sys.executable, args=command, env=variables)
-    model: list[Line] = [lambda request: " ".join(tool.name for tool in request.tools if "shop" in tool.name)]
+    model: list[ScriptLine] = [lambda request: " ".join(tool.name for tool in request.tools if "shop" in tool.name)]
     editor = Editor()
     talk(shop, editor, model, saying("Hi."), [server])
 
@@ -124,7 +124,10 @@ def test_the_editors_own_servers_bring_their_tools(shop):
 
 def test_a_question_that_wants_words_is_shown_and_answered_by_the_next_message(shop):
     editor = Editor()
-    lines: list[Line] = [ToolCall("q", "ask_user", {"question": "Which town?"}), lambda request: str(request.messages)]
+    lines: list[ScriptLine] = [
+        ToolCall("q", "ask_user", {"question": "Which town?"}),
+        lambda request: str(request.messages),
+    ]
     talk(shop, editor, lines, saying("The weather, please."))
 
     assert "Which town?" in editor.text()
@@ -133,7 +136,7 @@ def test_a_question_that_wants_words_is_shown_and_answered_by_the_next_message(s
 
 
 def test_a_slash_command_activates_its_skill(shop):
-    model: list[Line] = [lambda request: "yes" if "Launch it." in str(request.messages) else "no"]
+    model: list[ScriptLine] = [lambda request: "yes" if "Launch it." in str(request.messages) else "no"]
     editor = Editor()
     talk(shop, editor, model, saying("/launch"))
 
@@ -222,7 +225,7 @@ def test_a_failure_is_an_error_with_a_hint_and_the_agent_lives(shop):
 def test_the_command_speaks_nothing_but_protocol(shop):
     asked = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {"protocolVersion": 1}}
     process = subprocess.Popen(
-        [sys.executable, "-m", "metier.faces.cli.door", "--root", str(shop.skills), "acp"],
+        [sys.executable, "-m", "metier.faces.cli.fastlist", "--root", str(shop.skills), "acp"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,

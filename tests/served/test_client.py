@@ -8,10 +8,10 @@ import pytest
 from mcp import Client
 from mcp.shared.exceptions import MCPError
 from mcp_types import PromptReference
-from tests.shop import Shop
-from tests.world import write_skill
+from tests.home import write_skill
+from tests.served_files import Shop
 
-from metier.faces.mcp.serving import server_for, watching
+from metier.faces.mcp.run import server_for, watch_changes
 
 MODES = ["auto", "legacy"]
 Act = Callable[[Client], Awaitable[Any]]
@@ -202,7 +202,7 @@ def test_lists_follow_the_disk_and_the_client_is_told(shop, mode):
                 told.set()
 
         server = server_for(shop.open())
-        async with watching(server), Client(server, mode=mode, message_handler=listen) as client:
+        async with watch_changes(server), Client(server, mode=mode, message_handler=listen) as client:
             async with anyio.create_task_group() as group:
                 if mode == "auto":
                     group.start_soon(subscribed, client, heard, told)

@@ -10,10 +10,10 @@ from mcp import Client
 from mcp.shared.exceptions import MCPError
 from mcp_types import Request, RequestParams
 from pydantic import BaseModel, ConfigDict
-from tests.shop import Shop
-from tests.world import write_skill
+from tests.home import write_skill
+from tests.served_files import Shop
 
-from metier.faces.mcp.serving import server_for
+from metier.faces.mcp.run import server_for
 
 EXTENSION = "io.modelcontextprotocol/skills"
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from tests.host.boxes import alive, soon
 from tests.served.raw import Raw
-from tests.shop import make_shop
+from tests.served_files import make_shop
 
 LOUD = """import os, sys
 os.write(1, b'{"jsonrpc": "2.0", "id": 1, "result": "forged"}\\n')

@@ -21,15 +21,15 @@ import pytest
 import uvicorn
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
+from tests.home import World
 from tests.served.raw import METIER
-from tests.shop import Shop, make_shop
-from tests.world import World
+from tests.served_files import Shop, make_shop
 from uvicorn.server import ServerState
 
-from metier.act.permission import Permission
-from metier.faces.mcp.http import Patient
-from metier.runtime.acting import agent_for
-from metier.testing import Script
+from metier.agent.agent import agent_for
+from metier.agent.permissions import Permission
+from metier.faces.mcp.http import HeaderTimeoutProtocol
+from metier.testing.models import ScriptedModel
 from metier.types.activation import ToolCall
 from metier.types.errors import HostError
 
@@ -114,7 +114,7 @@ def test_who_has_no_token_is_hung_up_on(served):
 
 
 def test_a_connection_that_does_not_say_what_it_wants_is_closed():
-    class Hasty(Patient):
+    class Hasty(HeaderTimeoutProtocol):
         seconds = 0.05
 
     async def main() -> bytes:
@@ -245,7 +245,7 @@ def test_an_agent_uses_a_server_by_its_address_and_one_without_the_word_is_named
     (state / "config.toml").write_text(table + f'headers = {{ Authorization = "Bearer {served.token}" }}\n')
     world = World(home, project, state)
     tool = ToolCall("1", "mcp__far__skill_use", {"skill_name": "greet"})
-    model = Script([tool, "Done."])
+    model = ScriptedModel([tool, "Done."])
     agent = replace(agent_for(world.open(), model), rules=Permission(otherwise="allow"))  # type: ignore[arg-type]
     ended = agent.run("look there")
 
@@ -255,4 +255,4 @@ def test_an_agent_uses_a_server_by_its_address_and_one_without_the_word_is_named
 
     (state / "config.toml").write_text(table)
     with pytest.raises(HostError, match="far"):
-        agent_for(world.open(), Script(["x"])).start().tools()  # type: ignore[arg-type]
+        agent_for(world.open(), ScriptedModel(["x"])).start().tools()  # type: ignore[arg-type]

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.world import World, make_world
+from tests.home import World, make_world
 
 from metier.host import files
 

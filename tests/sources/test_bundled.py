@@ -11,9 +11,9 @@ import time
 from pathlib import Path
 
 import pytest
-from tests.world import SOURCE, World, codes, usable, write_skill
+from tests.home import SOURCE, World, codes, usable, write_skill
 
-from metier.sources.bundled import MANIFEST, bundle, bundled_paths, copy_bundled, digest
+from metier.sources.bundled import MANIFEST, bundled_folder, bundled_paths, copy_bundled, folder_digest
 from metier.types.errors import HostError
 
 NAMES = tuple(sorted(path.name for path in (SOURCE / "metier/bundled").iterdir() if (path / "SKILL.md").exists()))
@@ -36,14 +36,14 @@ def make_old(state: str, name: str) -> None:
     (folder / "SKILL.md").write_text("---\nname: old\ndescription: Old.\n---\n")
     manifest = Path(state) / MANIFEST
     book = json.loads(manifest.read_text())
-    book["skills"][name] = digest(str(folder))
+    book["skills"][name] = folder_digest(str(folder))
     manifest.write_text(json.dumps(book))
 
 
 def test_all_are_copied_once_with_their_modes(state: str, skills: Path):
     assert copy_bundled(state).added == NAMES
     for name in NAMES:
-        assert digest(str(skills / name)) == digest(f"{bundle()}/{name}")
+        assert folder_digest(str(skills / name)) == folder_digest(f"{bundled_folder()}/{name}")
     again = copy_bundled(state)
     assert (again.added, again.updated, again.deleted) == ((), (), ())
     assert again.kept == NAMES
@@ -66,7 +66,7 @@ def test_an_unedited_one_is_brought_up_to_date_and_an_edited_one_kept(state: str
     assert copied.updated == (NAMES[0],)
     assert NAMES[1] in copied.kept
     assert (skills / NAMES[1] / "notes.md").read_text() == "mine"
-    assert digest(str(skills / NAMES[0])) == digest(f"{bundle()}/{NAMES[0]}")
+    assert folder_digest(str(skills / NAMES[0])) == folder_digest(f"{bundled_folder()}/{NAMES[0]}")
     assert not [name for name in os.listdir(skills) if name.startswith(".")]
 
 
@@ -199,7 +199,7 @@ def test_a_copy_that_is_killed_leaves_whole_skills_only_and_is_finished_the_next
     killed_at_random(state, seed)
     there = [path.name for path in skills.glob("[!.]*")] if skills.exists() else []
     for name in there:
-        assert digest(str(skills / name)) == digest(f"{bundle()}/{name}")
+        assert folder_digest(str(skills / name)) == folder_digest(f"{bundled_folder()}/{name}")
     copied = copy_bundled(state)
     assert (copied.updated, copied.deleted) == ((), ())
     assert sorted(os.listdir(skills)) == list(NAMES)
@@ -214,7 +214,7 @@ def test_an_update_that_is_killed_loses_no_skill(state: str, skills: Path, seed:
     killed_at_random(state, seed)
     assert copy_bundled(state).deleted == ()
     for name in NAMES:
-        assert digest(str(skills / name)) == digest(f"{bundle()}/{name}")
+        assert folder_digest(str(skills / name)) == folder_digest(f"{bundled_folder()}/{name}")
     assert sorted(os.listdir(skills)) == list(NAMES)
 
 
@@ -222,7 +222,7 @@ def test_an_update_that_was_cut_between_its_two_renames_is_undone_and_done_again
     copy_bundled(state)
     make_old(state, NAMES[0])
     (skills / NAMES[0]).rename(skills / f".{NAMES[0]}.0123456789abcdef.tmp.old")
-    shutil.copytree(f"{bundle()}/{NAMES[0]}", skills / f".{NAMES[0]}.0123456789abcdef.tmp")
+    shutil.copytree(f"{bundled_folder()}/{NAMES[0]}", skills / f".{NAMES[0]}.0123456789abcdef.tmp")
     (skills / ".notes.tmp").mkdir()
     assert copy_bundled(state).updated == (NAMES[0],)
     assert sorted(os.listdir(skills)) == [".notes.tmp", *NAMES]

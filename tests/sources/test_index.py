@@ -13,24 +13,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.world import (
-    SOURCE,
-    World,
-    as_somebody_else,
-    codes,
-    ids,
-    settle,
-    skill_text,
-    world_for_everybody,
-    write_skill,
-)
+from tests.home import SOURCE, World, as_somebody_else, codes, ids, settle, skill_text, world_for_everybody, write_skill
 
-from metier.dialects import STANDARD
-from metier.host.database import memory_database, open_database
-from metier.runtime import Library
-from metier.sources.batch import entry_of
-from metier.sources.index import READER, SCHEMA, recall, remember
-from metier.types.place import Root
+from metier.dialects.standard import STANDARD
+from metier.host.sqlite import memory_database, open_database
+from metier.library.library import Library
+from metier.sources.index import READER_VERSION, SCHEMA, load_indexed, make_entry, save_changes
+from metier.types.place import SkillRoot
 from metier.types.skill import Origin, Skill
 
 SOAK = bool(os.environ.get("METIER_SOAK"))
@@ -166,7 +155,7 @@ def scribbled(file: Path) -> None:
 def other_schema(file: Path) -> None:
     file.unlink()
     with contextlib.closing(sqlite3.connect(file)) as connection:
-        connection.executescript(f"CREATE TABLE skills (x); PRAGMA user_version = {READER};")
+        connection.executescript(f"CREATE TABLE skills (x); PRAGMA user_version = {READER_VERSION};")
 
 
 def no_schema(file: Path) -> None:
@@ -212,7 +201,7 @@ def test_an_index_of_an_older_metier_is_made_anew_without_a_word(stocked: World)
 def test_an_index_of_a_newer_metier_is_left_alone(stocked: World):
     cold = shown(stocked.open())
     fill(stocked)
-    write_index(stocked, f"PRAGMA user_version = {READER + 1}")
+    write_index(stocked, f"PRAGMA user_version = {READER_VERSION + 1}")
     library = stocked.open(index=True)
     assert (shown(library), codes(library)) == (cold, ["index-unwritable"])
     assert "newer" in library.problems[0].message
@@ -527,18 +516,18 @@ def test_many_new_skills_make_more_batches_and_many_that_go_leave_none_behind(cr
 LEARN = """
 import sys
 import metier
-from metier.host.database import open_database
-from metier.sources.batch import entry_of
-from metier.sources.index import READER, SCHEMA, remember
+from metier.host.sqlite import open_database
+from metier.sources.index import make_entry
+from metier.sources.index import READER_VERSION, SCHEMA, save_changes
 library = metier.open(root=sys.argv[1], index=False)
 print("ready", flush=True)
 sys.stdin.readline()
 for skill in library.skills[int(sys.argv[2]) :: 2]:
     database = None
     while database is None or database.silent:  # a busy machine may keep the index locked for longer than one waits
-        database, _ = open_database(sys.argv[3], SCHEMA, READER)
+        database, _ = open_database(sys.argv[3], SCHEMA, READER_VERSION)
         if database is not None:
-            remember(database, library.roots[0], {skill.id: entry_of(skill.id, skill)})
+            save_changes(database, library.roots[0], {skill.id: make_entry(skill.id, skill)})
 """
 
 
@@ -579,8 +568,8 @@ TAGS = "import sqlite3, sys; print(sqlite3.connect(sys.argv[1]).execute('SELECT 
 def test_an_index_opened_twice_keeps_its_log_when_another_process_leaves(stocked: World):
     """Locks belong to a process and a file: to open it again must not let go of those of the first."""
     fill(stocked)
-    first, _ = open_database(str(index_of(stocked)), SCHEMA, READER)
-    again, _ = open_database(str(index_of(stocked)), SCHEMA, READER)
+    first, _ = open_database(str(index_of(stocked)), SCHEMA, READER_VERSION)
+    again, _ = open_database(str(index_of(stocked)), SCHEMA, READER_VERSION)
     assert first is not None
     assert again is not None
     assert first.rows("SELECT 1")
@@ -599,6 +588,6 @@ def test_a_key_of_any_size_is_kept_or_left_out():
     keys = {"old": (2**64 - 1, -5, -(10**18), 0), "plain": (1, 2, 3, 4), "far": (1, 2**63, 3, 4)}
     made = {name: Skill(name, name, "It.", f"/somewhere/{name}/SKILL.md", key, origin) for name, key in keys.items()}
     database = memory_database(SCHEMA)
-    remember(database, Root(origin), {name: entry_of(name, skill) for name, skill in made.items()})
+    save_changes(database, SkillRoot(origin), {name: make_entry(name, skill) for name, skill in made.items()})
 
-    assert recall(database, Root(origin)).items == [made["old"], made["plain"]]
+    assert load_indexed(database, SkillRoot(origin)).items == [made["old"], made["plain"]]

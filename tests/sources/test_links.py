@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
-from tests.world import World, as_somebody_else, codes, ids, world_for_everybody, write_skill
+from tests.home import World, as_somebody_else, codes, ids, world_for_everybody, write_skill
 
 from metier.host import files
 from metier.types.errors import OutsideSkill
@@ -198,13 +198,13 @@ def test_a_device_is_a_broken_skill(world: World, opener, own: Path):
 
 READ = """
 import json, sys
-from metier.runtime import open_at
-from metier.runtime.opening import Request
+from metier.library.open import open_at
+from metier.library.open import OpenRequest
 from metier.types.place import Place
 from metier.host import files
 home, project, opener = sys.argv[1:]
 files.use_plain_walk(opener == 'walk')
-library = open_at(Place(project, project, home, home + '/.metier', {}, 'linux'), Request(index=False))
+library = open_at(Place(project, project, home, home + '/.metier', {}, 'linux'), OpenRequest(index=False))
 broken = [[item.id, item.marks[0].code] for item in library.broken]
 print(json.dumps([[skill.id for skill in library.skills], broken, [problem.code for problem in library.problems]]))
 """

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from tests.world import World, codes, ids, python, write_skill
+from tests.home import World, codes, ids, python, write_skill
 
 SCHEMA = "https://agent-plugins.org/schemas/1.0.0/plugin.schema.json"
 

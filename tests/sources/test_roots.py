@@ -6,9 +6,9 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from tests.world import World, codes, ids, python, write_skill
+from tests.home import World, codes, ids, python, write_skill
 
-from metier.host.place import here
+from metier.host.facts import find_place
 from metier.types.errors import BadRequest
 
 # Of every dialect, in order of precedence: where a skill lies, then its source, its root's label and its dialect.
@@ -122,7 +122,7 @@ def test_the_git_root_is_known_by_any_dot_git(tmp_path: Path, kind: str):
         mark.write_text("gitdir: /somewhere/.git/worktrees/a\n")
     else:
         mark.symlink_to("/nowhere")
-    assert here(str(deep)).project == str(tmp_path / "a")
+    assert find_place(str(deep)).project == str(tmp_path / "a")
 
 
 def test_a_real_worktree_is_a_project_of_its_own(tmp_path: Path):
@@ -132,17 +132,17 @@ def test_a_real_worktree_is_a_project_of_its_own(tmp_path: Path):
     subprocess.run([*git, "-C", str(main), "commit", "-q", "--allow-empty", "-m", "x"], check=True)
     subprocess.run([*git, "-C", str(main), "worktree", "add", "-q", str(main / "tree"), "-b", "b"], check=True)
     (main / "tree/inner").mkdir()
-    assert here(str(main / "tree/inner")).project == str(main / "tree")
+    assert find_place(str(main / "tree/inner")).project == str(main / "tree")
 
 
 def test_a_folder_without_git_is_its_own_project(tmp_path: Path):
     (tmp_path / "plain").mkdir()
-    place = here(str(tmp_path / "plain"))
+    place = find_place(str(tmp_path / "plain"))
     assert place.project == place.cwd == str(tmp_path / "plain")
     assert place.ancestors == (place.cwd,)
 
 
-HERE = "from metier.host.place import here; place = here(); print(place.cwd, place.project, place.state, sep='\\n')"
+HERE = "from metier.host.facts import find_place; place = find_place(); print(place.cwd, place.project, place.state, sep='\\n')"
 
 
 def test_a_home_under_git_is_nobodys_project_but_its_own(world: World):
@@ -252,7 +252,7 @@ def test_a_named_root_may_itself_be_a_skill(world: World):
 @pytest.mark.parametrize("profile", ["../x", "a/b", ".hidden", "a\0b"])
 def test_a_profile_is_a_name_and_no_path(profile: str):
     with pytest.raises(BadRequest):
-        here(".", profile)
+        find_place(".", profile)
 
 
 def test_without_a_profile_no_profile_is_looked_in(world: World):

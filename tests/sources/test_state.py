@@ -11,11 +11,11 @@ import time
 from pathlib import Path
 
 import pytest
-from tests.world import SOURCE, World, as_somebody_else, python, world_for_everybody, write_skill
+from tests.home import SOURCE, World, as_somebody_else, python, world_for_everybody, write_skill
 
-from metier.host import state
+from metier.host import fs
+from metier.library.trust import read_trust_book, write_trust_record
 from metier.sources.bundled import MANIFEST
-from metier.sources.trusted import read_book, write_record
 from metier.types.errors import HostError
 
 SOAK = bool(os.environ.get("METIER_SOAK"))
@@ -30,11 +30,11 @@ import os, sys
 os.umask(int(sys.argv[1], 8))
 import metier
 from metier.sources.bundled import copy_bundled
-from metier.sources.trusted import write_record
+from metier.library.trust import write_trust_record
 library = metier.open()
 library.snapshot
 copy_bundled(library.place.state)
-write_record(library.place.state, library.place.project, {"skills": {}})
+write_trust_record(library.place.state, library.place.project, {"skills": {}})
 library = metier.open()
 print([problem.code for problem in library.problems])
 """
@@ -55,15 +55,15 @@ def test_state_is_the_owners_alone_whatever_the_umask(world: World, umask: str):
 def test_a_folder_that_is_there_keeps_its_mode_and_its_files_are_still_private(world: World):
     world.state.mkdir(mode=0o755)
     world.state.chmod(0o755)
-    write_record(str(world.state), str(world.project), {})
+    write_trust_record(str(world.state), str(world.project), {})
     assert mode(world.state) == 0o755
     assert mode(world.state / "trust.json") == 0o600
 
 
 def test_a_file_that_was_open_to_all_is_private_after_the_next_write(world: World):
-    write_record(str(world.state), str(world.project), {})
+    write_trust_record(str(world.state), str(world.project), {})
     (world.state / "trust.json").chmod(0o666)
-    write_record(str(world.state), str(world.project), {})
+    write_trust_record(str(world.state), str(world.project), {})
     assert mode(world.state / "trust.json") == 0o600
 
 
@@ -71,7 +71,7 @@ def test_a_link_in_place_of_a_state_file_is_replaced_and_not_written_through(wor
     (tmp_path / "victim").write_text("precious")
     world.state.mkdir()
     (world.state / "trust.json").symlink_to(tmp_path / "victim")
-    state.write_text(f"{world.state}/trust.json", "{}")
+    fs.write_text(f"{world.state}/trust.json", "{}")
     assert (tmp_path / "victim").read_text() == "precious"
     assert not (world.state / "trust.json").is_symlink()
 
@@ -80,7 +80,7 @@ def test_a_link_in_place_of_a_lock_is_refused(world: World, tmp_path: Path):
     world.state.mkdir()
     (world.state / ".trust.json.lock").symlink_to(tmp_path / "victim")
     with pytest.raises(HostError, match="can't be locked"):
-        write_record(str(world.state), str(world.project), {})
+        write_trust_record(str(world.state), str(world.project), {})
     assert not (tmp_path / "victim").exists()
 
 
@@ -89,57 +89,57 @@ def test_what_killed_writers_left_is_swept_and_what_is_young_or_not_ours_is_not(
     path = f"{world.state}/trust.json"
     for name in (".trust.json.0123456789abcdef.tmp", ".trust.json.tmp", ".other.json.0123456789abcdef.tmp"):
         (world.state / name).write_text("left")
-    assert state.leftovers(path, time.time_ns() + 10**9) == [f"{world.state}/.trust.json.0123456789abcdef.tmp"]
-    assert state.leftovers(path, time.time_ns() - 10**9) == []
-    state.write_text(path, "{}")
+    assert fs.find_leftovers(path, time.time_ns() + 10**9) == [f"{world.state}/.trust.json.0123456789abcdef.tmp"]
+    assert fs.find_leftovers(path, time.time_ns() - 10**9) == []
+    fs.write_text(path, "{}")
     assert (world.state / ".trust.json.0123456789abcdef.tmp").exists()
 
 
 def test_a_write_that_fails_leaves_the_old_file_and_nothing_beside_it(world: World):
-    write_record(str(world.state), str(world.project), {"skills": {}})
+    write_trust_record(str(world.state), str(world.project), {"skills": {}})
     before = (world.state / "trust.json").read_text()
     with pytest.raises(UnicodeEncodeError):
-        state.write_text(f"{world.state}/trust.json", "half \ud800")
+        fs.write_text(f"{world.state}/trust.json", "half \ud800")
     assert (world.state / "trust.json").read_text() == before
     assert sorted(os.listdir(world.state)) == [".trust.json.lock", "trust.json"]
 
 
 def test_a_full_disk_is_a_clear_error_and_the_old_file_stays(world: World):
-    write_record(str(world.state), str(world.project), {"skills": {}})
+    write_trust_record(str(world.state), str(world.project), {"skills": {}})
     code = (
-        "import resource, signal, sys\nfrom metier.host import state\nfrom metier.types.errors import HostError\n"
+        "import resource, signal, sys\nfrom metier.host import fs\nfrom metier.types.errors import HostError\n"
         "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\nresource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))\n"
-        "try: state.write_text(sys.argv[1] + '/trust.json', 'x' * 5000)\nexcept HostError as e: print(e, '|', e.hint)"
+        "try: fs.write_text(sys.argv[1] + '/trust.json', 'x' * 5000)\nexcept HostError as e: print(e, '|', e.hint)"
     )
     done = python(code, str(world.state))
     assert "can't be written: File too large | check permissions and space" in done.stdout, done.stderr
-    assert read_book(str(world.state)) == {str(world.project): {"skills": {}}}
+    assert read_trust_book(str(world.state)) == {str(world.project): {"skills": {}}}
     assert sorted(os.listdir(world.state)) == [".trust.json.lock", "trust.json"]
 
 
 WRITE = """
 import sys
-from metier.sources.trusted import write_record
+from metier.library.trust import write_trust_record
 print("go", flush=True)
 number = 0
 while True:
     number += 1
-    write_record(sys.argv[1], f"/project-{number % 50}", {"skills": {"x": ["y" * 2000]}})
+    write_trust_record(sys.argv[1], f"/project-{number % 50}", {"skills": {"x": ["y" * 2000]}})
 """
 
 
 @pytest.mark.parametrize("seed", range(200 if SOAK else 8))
 def test_a_writer_that_is_killed_leaves_a_whole_file_and_frees_its_lock(world: World, seed: int):
-    write_record(str(world.state), "/first", {"skills": {}})
+    write_trust_record(str(world.state), "/first", {"skills": {}})
     command = [sys.executable, "-c", WRITE, str(world.state)]
     with subprocess.Popen(command, env={"PYTHONPATH": str(SOURCE)}, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         process.stdout.readline()
         time.sleep(random.Random(seed).random() * 0.1)
         process.send_signal(signal.SIGKILL)
-    assert "/first" in read_book(str(world.state))
-    write_record(str(world.state), "/last", {"skills": {}})
-    assert {"/first", "/last"} <= set(read_book(str(world.state)))
+    assert "/first" in read_trust_book(str(world.state))
+    write_trust_record(str(world.state), "/last", {"skills": {}})
+    assert {"/first", "/last"} <= set(read_trust_book(str(world.state)))
 
 
 def test_two_writers_lose_nothing(world: World):
@@ -149,7 +149,7 @@ def test_two_writers_lose_nothing(world: World):
         for name in "ab"
     ]
     assert [process.wait(60) for process in running] == [0, 0]
-    assert len(read_book(str(world.state))) == 30
+    assert len(read_trust_book(str(world.state))) == 30
 
 
 @pytest.mark.parametrize("home", [None, "", "relative/home"])
@@ -174,7 +174,7 @@ except metier.MetierError as error:
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root may become somebody without a home")
 def test_a_user_without_any_home_is_told_what_to_set(tmp_path: Path):
-    code = "import metier.runtime.opening, encodings.utf_8_sig, difflib, pwd, ctypes\n" + NOBODY
+    code = "import metier.library.open, encodings.utf_8_sig, difflib, pwd, ctypes\n" + NOBODY
     done = python(code, cwd=Path("/"))
     assert done.stdout.strip() == "there is no home folder to keep anything in | set HOME, or METIER_HOME", done.stderr
 
@@ -183,10 +183,10 @@ READ_ONLY = """
 import json, os
 import metier
 from metier.sources.bundled import copy_bundled
-from metier.sources.trusted import write_record
+from metier.library.trust import write_trust_record
 library = metier.open()
 said = []
-for attempt in (lambda: copy_bundled(library.place.state), lambda: write_record(library.place.state, "/x", {})):
+for attempt in (lambda: copy_bundled(library.place.state), lambda: write_trust_record(library.place.state, "/x", {})):
     try:
         attempt()
     except metier.MetierError as error:

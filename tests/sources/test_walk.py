@@ -8,11 +8,12 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from tests.world import World, codes, ids, write_skill
+from tests.home import World, codes, ids, write_skill
 
-from metier.parse import Simple
-from metier.sources import Reader, look
-from metier.types.skill import Broken, Found, Skill
+from metier.parse.fastpath import SimpleSkillReader
+from metier.sources import scan
+from metier.sources.scan import SkillReader
+from metier.types.skill import BrokenSkill, Found, Skill
 
 
 def problem_of(library, code):
@@ -273,13 +274,13 @@ def test_a_file_that_the_reader_itself_fails_at_takes_no_other_skill_with_it(wor
     write_skill(world.state / "skills" / "well")
     write_skill(world.state / "skills" / "cursed", more="metadata: {a: [1, 2]}\n")
     library = world.open(index=False)
-    plain = Simple().read
+    plain = SimpleSkillReader().read
 
-    def failing(found: Found) -> Skill | Broken:
+    def failing(found: Found) -> Skill | BrokenSkill:
         raise RecursionError("deeper than deep")
 
-    reader = Reader(lambda *given: None if "cursed" in given[1] else plain(*given), failing)
-    seen = look(library.roots, library.limits, None, reader)
+    reader = SkillReader(lambda *given: None if "cursed" in given[1] else plain(*given), failing)
+    seen = scan.scan_roots(library.roots, library.limits, None, reader)
 
     assert [skill.id for skill in seen.skills] == ["well"]
     [broken] = seen.broken

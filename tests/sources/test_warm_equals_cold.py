@@ -8,8 +8,8 @@ from pathlib import Path
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.home import World, make_world, settle
 from tests.sources.test_index import shown
-from tests.world import World, make_world, settle
 
 SOAK = bool(os.environ.get("METIER_SOAK"))
 ROOTS = (".agents/skills", ".claude/skills", ".metier/skills", ".config/agenvoy/skills")

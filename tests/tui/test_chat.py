@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
-from tests.world import World
+from tests.home import World
 
 pytest.importorskip("textual", reason="needs the extra `chat`")
 
@@ -15,9 +15,9 @@ from textual import events
 from textual.pilot import Pilot
 from textual.widgets import Input, Markdown, Static
 
+from metier.agent.agent import Agent
 from metier.faces.tui.app import ChatApp
-from metier.runtime.agent import Agent
-from metier.testing import Script
+from metier.testing.models import ScriptedModel
 from metier.types.activation import ToolCall
 from metier.types.event import Activated, Replied, Retried, Wrote
 
@@ -53,7 +53,7 @@ def drive(world: World, act: Act, lines: list[object] = [], resume: str = "", wa
     """Run the app in a terminal of 80 by 24, and do something in it."""
 
     async def go() -> ChatApp:
-        app = ChatApp(Agent(world.open(), Script(lines)), resume, watch=watch)  # type: ignore[arg-type]
+        app = ChatApp(Agent(world.open(), ScriptedModel(lines)), resume, watch=watch)  # type: ignore[arg-type]
         async with app.run_test(size=(80, 24)) as pilot:
             await pilot.pause()
             await act(app, pilot)
@@ -341,9 +341,9 @@ def test_what_was_activated_is_an_event_and_counts_as_use(world: World):
         assert isinstance(app.talk.conversation.active[0], Activated)
 
     drive(world, act, ["Done."])
-    from metier.faces.tui.words import uses
+    from metier.faces.tui.commands import recent_uses
 
-    assert list(uses(str(world.state))) == ["summarise"]
+    assert list(recent_uses(str(world.state))) == ["summarise"]
 
 
 def test_it_says_that_a_project_is_not_trusted_yet(world: World):
@@ -431,7 +431,7 @@ def test_what_fills_the_window_tells_the_ranked_part_and_what_is_not_listed(worl
 
 def test_a_small_model_is_named_for_what_it_is_with_the_way_to_a_better_one(world: World):
     async def go() -> str:
-        app = ChatApp(Agent(world.open(), Script(["Hm."], name="local:tiny")), watch=False)
+        app = ChatApp(Agent(world.open(), ScriptedModel(["Hm."], name="local:tiny")), watch=False)
         async with app.run_test(size=(80, 24)) as pilot:
             await pilot.pause()
             await type_(pilot, "hello")

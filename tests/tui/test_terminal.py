@@ -18,8 +18,8 @@ import pytest
 pytest.importorskip("textual", reason="needs the extra `chat`")
 pytest.importorskip("pydantic_ai", reason="the extra `agent` is not installed")
 
-from tests.act.wire import Fails, Says, speaking
-from tests.cli.desk import METIER, Desk
+from tests.agent.wire import Fails, Says, speaking
+from tests.cli.console import METIER, Desk
 
 pytestmark = pytest.mark.skipif(shutil.which("tmux") is None, reason="needs tmux")
 

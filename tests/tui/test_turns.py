@@ -7,17 +7,16 @@ from collections.abc import Callable
 from threading import Event as Flag
 
 import pytest
-from tests.world import World
+from tests.home import World
 
 pytest.importorskip("textual", reason="needs the extra `chat`")
 
+from tests.tui.test_chat import drive, entered, idle, offered, pressed, shown, skill, type_, until, world
 from textual.pilot import Pilot
 
 from metier.faces.tui.app import ChatApp
 from metier.types.activation import ToolCall
-from metier.types.model import Request
-
-from .test_chat import drive, entered, idle, offered, pressed, shown, skill, type_, until, world
+from metier.types.model import ReplyRequest
 
 __all__ = ["world"]
 
@@ -26,11 +25,11 @@ COUNTED = re.compile(r"working · [1-9]\d* s · Esc stops")
 TOUCH = [ToolCall("1", "run_command", {"command": "touch made"})]
 
 
-def held(answer: object) -> tuple[Flag, Callable[[Request], object]]:
+def held(answer: object) -> tuple[Flag, Callable[[ReplyRequest], object]]:
     """A model that answers only once it is let go."""
     free = Flag()
 
-    def slow(request: Request) -> object:
+    def slow(request: ReplyRequest) -> object:
         free.wait(30)
         return answer
 
@@ -199,7 +198,7 @@ def test_notes_to_the_model_are_not_shown_as_if_a_person_had_said_them(world: Wo
 def test_ctrl_c_stops_a_turn_first_and_then_leaves_and_the_half_answer_is_kept(world: World):
     said = "Half of it.\n"
 
-    def slow(request: Request) -> str:
+    def slow(request: ReplyRequest) -> str:
         return said + "Never.\n" * 100_000
 
     async def act(app: ChatApp, pilot: Pilot[int]) -> None:

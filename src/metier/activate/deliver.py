@@ -6,18 +6,19 @@ from collections.abc import Sequence
 from hashlib import sha256
 from html import escape
 
-from ..types.activation import Activation, Message, ToolCall
-from ..types.dialect import Serving
-from ..types.running import SCRIPTS
-from ..types.text import flat
+from ..types.activation import Activation, Call, Message, ToolCall
+from ..types.dialect import ServingRules
+from ..types.sandbox import SCRIPT_SUFFIXES
+from ..types.skill import Skill
+from ..types.text import clean_line
 
-MOST_RESOURCES = 50
+MAX_RESOURCES = 50
 """Files named in a wrapper; the rest are counted."""
-_RULE = "Relative paths in these instructions are relative to the skill directory."
+_PATH_RULE = "Relative paths in these instructions are relative to the skill directory."
 
 
 def deliver(
-    activation: Activation, serving: Serving, resources: Sequence[str] = (), user_text: str = ""
+    activation: Activation, serving: ServingRules, resources: Sequence[str] = (), user_text: str = ""
 ) -> tuple[Message, ...]:
     """The messages that tell a model to follow a skill.
 
@@ -27,15 +28,15 @@ def deliver(
         case "user-message":
             return (Message("user", user_message(activation, serving, resources), skill=activation.skill.name),)
         case "skill-context":
-            return (Message("user", context(activation, resources), skill=activation.skill.name),)
+            return (Message("user", skill_context(activation, resources), skill=activation.skill.name),)
         case "tool-call":
-            said = (Message("user", user_text),) if user_text else ()
-            return said + tool_pair(activation)
+            user_messages = (Message("user", user_text),) if user_text else ()
+            return user_messages + tool_pair(activation)
         case "model-reads":
-            return (Message("user", request(activation), skill=activation.skill.name),)
+            return (Message("user", request_message(activation), skill=activation.skill.name),)
 
 
-def user_message(activation: Activation, serving: Serving, resources: Sequence[str] = ()) -> str:
+def user_message(activation: Activation, serving: ServingRules, resources: Sequence[str] = ()) -> str:
     """What stands in the conversation as the user's own words."""
     name, typed = activation.call.name.lstrip("/") or activation.skill.name, activation.call.typed
     match serving.preface:
@@ -45,62 +46,64 @@ def user_message(activation: Activation, serving: Serving, resources: Sequence[s
         case "label":
             return f"[Skill: {name}]\n\n{activation.text}"
         case "folder":
-            files = _files(resources)
-            return f"{_folder(activation)}\n\n{activation.text}" + (f"\n\n{files}" if files else "")
+            files = _resource_note(resources)
+            return f"{_folder_note(activation)}\n\n{activation.text}" + (f"\n\n{files}" if files else "")
 
 
-def request(activation: Activation) -> str:
+def request_message(activation: Activation) -> str:
     """The words that send a model to read the file itself."""
     typed = activation.call.typed
-    wanted = f'Use the "{flat(activation.skill.name)}" skill for this request.'
-    return f"{wanted}\n\nUser input:\n{typed}" if typed else wanted
+    instruction = f'Use the "{clean_line(activation.skill.name)}" skill for this request.'
+    return f"{instruction}\n\nUser input:\n{typed}" if typed else instruction
 
 
-def confirmation(activation: Activation) -> str:
+def confirmation_text(activation: Activation) -> str:
     """What a tool answers when the instructions follow as a message."""
     return f"Skill '{activation.skill.name}' activated successfully. Instructions will follow."
 
 
-def context(activation: Activation, resources: Sequence[str] = ()) -> str:
+def skill_context(activation: Activation, resources: Sequence[str] = ()) -> str:
     """The instructions in a wrapper that says whose they are, where its files lie and how to reach them."""
     skill = activation.skill
-    parts = [f"# Skill: {flat(skill.name)}", _folder(activation), activation.text]
-    if activation.call.typed and not any(one.kind in ("argument", "appended") for one in activation.inserts):
+    parts = [f"# Skill: {clean_line(skill.name)}", _folder_note(activation), activation.text]
+    if activation.call.typed and not any(insert.kind in ("argument", "appended") for insert in activation.inserts):
         parts.append(f"Arguments: {activation.call.typed}")
-    if files := _files(resources):
+    if files := _resource_note(resources):
         parts.append(files)
-    name, inside = escape(flat(skill.name)), "\n\n".join(parts)
+    name, inside = escape(clean_line(skill.name)), "\n\n".join(parts)
     return f'<skill-context name="{name}">\n{inside}\n</skill-context>'
 
 
-def _folder(activation: Activation) -> str:
-    return f"Skill directory: {activation.skill.directory}\n{_RULE}"
+def _folder_note(activation: Activation) -> str:
+    return f"Skill directory: {activation.skill.directory}\n{_PATH_RULE}"
 
 
-def _files(resources: Sequence[str]) -> str:
+def _resource_note(resources: Sequence[str]) -> str:
     """The skill's files by kind, sorted, with the tools that reach them."""
     ordered = sorted(resources)
-    runnable = [path for path in ordered if path.startswith("scripts/") and path.endswith(SCRIPTS)]
+    runnable = [path for path in ordered if path.startswith("scripts/") and path.endswith(SCRIPT_SUFFIXES)]
     scripts = [path.removeprefix("scripts/") for path in runnable]
     others = [path for path in ordered if path not in set(runnable)]
     lines = []
     if scripts:
-        lines += [f"Available scripts: {_named(scripts)}", "Use skill_run_script to execute them."]
+        lines += [f"Available scripts: {_join_paths(scripts)}", "Use skill_run_script to execute them."]
     if others:
-        lines += [f"Available references: {_named(others)}", "Use skill_read_file to read them."]
+        lines += [f"Available references: {_join_paths(others)}", "Use skill_read_file to read them."]
     return "\n".join(lines)
 
 
-def _named(paths: list[str]) -> str:
-    shown = ", ".join(flat(path) for path in paths[:MOST_RESOURCES])
-    left = len(paths) - MOST_RESOURCES
-    return f"{shown} and {left} more" if left > 0 else shown
+def _join_paths(paths: list[str]) -> str:
+    listed = ", ".join(clean_line(path) for path in paths[:MAX_RESOURCES])
+    remaining = len(paths) - MAX_RESOURCES
+    return f"{listed} and {remaining} more" if remaining > 0 else listed
 
 
 def tool_result(activation: Activation) -> str:
     """What the tool that runs a skill answers, whoever called it."""
     skill = activation.skill
-    return f"skill: {flat(skill.name)}\nskill directory: {skill.directory}\n{_RULE}\n\n---\n\n{activation.text}"
+    return (
+        f"skill: {clean_line(skill.name)}\nskill directory: {skill.directory}\n{_PATH_RULE}\n\n---\n\n{activation.text}"
+    )
 
 
 def tool_pair(activation: Activation) -> tuple[Message, Message]:
@@ -113,8 +116,19 @@ def tool_pair(activation: Activation) -> tuple[Message, Message]:
     )
 
 
-def already_there(skill: str, text: str, visible: Sequence[Message]) -> str:
+def already_active_note(skill: str, text: str, visible: Sequence[Message]) -> str:
     """The short note in place of instructions that the model can still see in full; empty when it can't."""
     if not text or not any(text in message.text for message in visible if message.skill):
         return ""
     return f"Skill '{skill}' is already active: follow its instructions above, which have not changed."
+
+
+def dispatch_call(skill: Skill, call: Call) -> ToolCall | None:
+    """The call that a skill's author asks for in place of its instructions; None where there is no such wish."""
+    target = skill.dispatch
+    if target is None:
+        return None
+    command = call.typed if isinstance(call.arguments, tuple) else call.arguments.strip()
+    arguments = {"command": command, "commandName": call.name.lstrip("/"), "skillName": skill.name}
+    number = "command-" + sha256(f"{skill.path}\0{call.name}\0{command}".encode()).hexdigest()[:16]
+    return ToolCall(number, target.tool, arguments)

@@ -8,39 +8,39 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Literal, NamedTuple, TypeAlias
 
-from ..types.activation import Activation, Call, Insert, InsertKind
-from ..types.dialect import Authoring, Shell
+from ..parse.markers import find_markers
+from ..types.activation import Activation, Call, Substitution, SubstitutionKind
+from ..types.dialect import AuthoringRules, ShellRules
 from ..types.errors import SkillError
-from ..types.running import Ran
+from ..types.sandbox import ProcessResult
 from ..types.skill import Skill
-from ..types.text import at_orders, points_of, seen
-from .command import read
-from .hazards import check, names_of
-from .lexicon import Atom, Read, Simple, Unreadable, Value
-from .markers import marked
-from .places import scripts_of
+from ..types.text import code_points_of, split_hidden_orders, visible_text
+from .shell.hazards import check_hazards, program_names
+from .shell.lexer import CommandAtom, ParsedCommand, PlaceholderValue, SimpleCommand, UnreadableCommand
+from .shell.places import relative_scripts
+from .shell.rewrite import read_command
 from .template import (
-    Escaped,
-    Filling,
-    Forms,
-    Given,
-    Named,
+    AllArguments,
+    ArgumentSlice,
+    EscapedPlaceholder,
+    NamedArgument,
     Piece,
     Placeholder,
-    Rooted,
-    Slice,
-    Variable,
-    Whole,
-    Word,
-    filling,
-    is_there,
-    pieces,
-    value_of,
-    words_at,
+    PlaceholderForms,
+    PositionalArgument,
+    PreparedValues,
+    RootedPath,
+    TemplateValues,
+    VariablePlaceholder,
+    has_value,
+    placeholder_value,
+    prepare_values,
+    slice_words,
+    split_pieces,
 )
 
 
-class Command(NamedTuple):
+class BodyCommand(NamedTuple):
     """A command of the author's, with its placeholders."""
 
     source: str
@@ -49,19 +49,19 @@ class Command(NamedTuple):
     pieces: tuple[Piece, ...]
 
 
-Part: TypeAlias = Piece | Command
+BodyPart: TypeAlias = Piece | BodyCommand
 
-Run: TypeAlias = Callable[[str, dict[str, str], Shell, float], Ran]
+CommandRunner: TypeAlias = Callable[[str, dict[str, str], ShellRules, float], ProcessResult]
 """Runs a script with an environment for its arguments, for at most so many seconds."""
 
-Off: TypeAlias = Literal["", "untrusted", "off", "preview"]
+CommandsOff: TypeAlias = Literal["", "untrusted", "off", "preview"]
 _OFF_NOTES = {
     "untrusted": "[command not run: this skill is not trusted]",
     "off": "[command not run: commands in skills are switched off]",
 }
-_safe = re.compile(r"[A-Za-z0-9_./@%+:,-]+")
+_safe_path = re.compile(r"[A-Za-z0-9_./@%+:,-]+")
 """A path that says the same to a shell in any quotes, and in none."""
-LONGEST_VALUE = 100_000
+MAX_VALUE_BYTES = 100_000
 """Bytes of an argument that may reach a command; a system passes no more than some of them."""
 
 
@@ -70,12 +70,12 @@ class CommandFailed(SkillError):
 
 
 @dataclass(frozen=True)
-class Terms:
+class RenderOptions:
     """How a body is rendered here."""
 
-    run: Run | None = None
+    run: CommandRunner | None = None
     """None: nothing in this place runs commands."""
-    off: Off = ""
+    off: CommandsOff = ""
     variables: dict[str, str] = field(default_factory=dict)
     folders: frozenset[str] = frozenset()
     """The folders that the skill's own folder holds."""
@@ -85,49 +85,57 @@ class Terms:
     """Seconds, from anywhere: all commands of a body share a budget of twice what one may take."""
 
 
-def render(skill: Skill, body: str, call: Call, terms: Terms) -> Activation:
+def render(skill: Skill, body: str, call: Call, terms: RenderOptions) -> Activation:
     """What the model will be told: the body with its arguments, variables and commands replaced."""
     authoring = skill.origin.dialect.authoring
     rooted = tuple(name for name in authoring.rooted if name in terms.folders)
-    found = parts(body, Forms(authoring.arguments, skill.arguments, authoring.variables, rooted), authoring.shell)
-    given = Given(call.arguments, skill.arguments, terms.variables, skill.directory)
-    filled = filling(given, authoring.arguments)
-    writer = _Writer(skill, call, terms, filled)
+    body_parts = split_body(
+        body, PlaceholderForms(authoring.arguments, skill.arguments, authoring.variables, rooted), authoring.shell
+    )
+    values = TemplateValues(call.arguments, skill.arguments, terms.variables, skill.directory)
+    filled = prepare_values(values, authoring.arguments)
+    writer = _BodyWriter(skill, call, terms, filled)
     plain = body.isascii()
-    for part in found:
+    for part in body_parts:
         if isinstance(part, str):
             (writer.write if plain else writer.keep)(part)
-        elif isinstance(part, Command):
+        elif isinstance(part, BodyCommand):
             writer.insert("command", part.source, *writer.command(part))
         else:
             writer.insert(_KINDS.get(type(part), "argument"), part.source, writer.value(part))
-    writer.append_unused(found, authoring)
+    writer.append_unused(body_parts, authoring)
     return Activation(skill, call, "".join(writer.out), tuple(writer.inserts))
 
 
 @lru_cache(maxsize=64)
-def parts(body: str, forms: Forms, shell: Shell | None) -> tuple[Part, ...]:
+def split_body(body: str, forms: PlaceholderForms, shell: ShellRules | None) -> tuple[BodyPart, ...]:
     """The author's text, split once."""
-    found: list[Part] = []
+    body_parts: list[BodyPart] = []
     last = 0
-    for one in marked(body, shell) if shell is not None else ():
-        found.extend(pieces(body[last : one.start], forms))
-        found.append(Command(body[one.start : one.end], one.command.strip(), pieces(one.command, forms)))
-        last = one.end
-    found.extend(pieces(body[last:] if last else body, forms))
-    return tuple(found)
+    for marker in find_markers(body, shell) if shell is not None else ():
+        body_parts.extend(split_pieces(body[last : marker.start], forms))
+        body_parts.append(
+            BodyCommand(body[marker.start : marker.end], marker.command.strip(), split_pieces(marker.command, forms))
+        )
+        last = marker.end
+    body_parts.extend(split_pieces(body[last:] if last else body, forms))
+    return tuple(body_parts)
 
 
-_KINDS: dict[type, InsertKind] = {Variable: "variable", Rooted: "path", Escaped: "escape"}
+_KINDS: dict[type, SubstitutionKind] = {
+    VariablePlaceholder: "variable",
+    RootedPath: "path",
+    EscapedPlaceholder: "escape",
+}
 
 
-class _Writer:
+class _BodyWriter:
     """What has been written so far, and what it was made of."""
 
-    def __init__(self, skill: Skill, call: Call, terms: Terms, filled: Filling) -> None:
+    def __init__(self, skill: Skill, call: Call, terms: RenderOptions, filled: PreparedValues) -> None:
         self.skill, self.call, self.terms, self.filled = skill, call, terms, filled
         self.out: list[str] = []
-        self.inserts: list[Insert] = []
+        self.inserts: list[Substitution] = []
         self.values: dict[Placeholder, str] = {}
         self.length = 0
         self.begun = terms.clock()
@@ -138,78 +146,84 @@ class _Writer:
 
     def keep(self, text: str) -> None:
         """The author's own text, without what nobody can see."""
-        for stays, goes in at_orders(text):
+        for stays, goes in split_hidden_orders(text):
             self.write(stays)
             if goes:
-                self.inserts.append(Insert("removed", goes, "", self.length, f"hidden characters {points_of(goes)}"))
+                self.inserts.append(
+                    Substitution("removed", goes, "", self.length, f"hidden characters {code_points_of(goes)}")
+                )
 
     def value(self, part: Placeholder) -> str:
         """What a placeholder becomes; most stand in a body more than once."""
-        known = self.values.get(part)
-        if known is None:
-            known = self.values[part] = value_of(part, self.filled)
-        return known
+        cached = self.values.get(part)
+        if cached is None:
+            cached = self.values[part] = placeholder_value(part, self.filled)
+        return cached
 
-    def insert(self, kind: InsertKind, source: str, value: str, note: str = "") -> None:
-        self.inserts.append(Insert(kind, source, value, self.length, note))
+    def insert(self, kind: SubstitutionKind, source: str, value: str, note: str = "") -> None:
+        self.inserts.append(Substitution(kind, source, value, self.length, note))
         self.write(value)
 
-    def append_unused(self, found: tuple[Part, ...], authoring: Authoring) -> None:
+    def append_unused(self, body_parts: tuple[BodyPart, ...], authoring: AuthoringRules) -> None:
         """Arguments that the body has no place for, where the dialect puts them after it."""
         typed = self.call.typed
         if not authoring.unused or not typed:
             return
-        if authoring.unused_when != "always" and any(_takes(part, authoring.unused_when) for part in found):
+        if authoring.unused_when != "always" and any(
+            _takes_arguments(part, authoring.unused_when) for part in body_parts
+        ):
             return
         self.insert("appended", "", f"\n\n{authoring.unused}{typed}" if self.length else f"{authoring.unused}{typed}")
 
-    def command(self, command: Command) -> tuple[str, str]:
+    def command(self, command: BodyCommand) -> tuple[str, str]:
         """What stands in a command's place, and a note when it is not its output."""
         shell = self.skill.origin.dialect.authoring.shell
         assert shell is not None
         off = self.terms.off or ("off" if self.terms.run is None else "")
         if off or self.terms.run is None:
             return (_OFF_NOTES[off], off) if off in _OFF_NOTES else (f"[the output of: {command.text}]", "")
-        left = 2 * shell.seconds - (self.terms.clock() - self.begun)
-        if left <= 0:
+        seconds_left = 2 * shell.seconds - (self.terms.clock() - self.begun)
+        if seconds_left <= 0:
             return self.failed(command, shell, "the time for all commands of this skill is used up")
         try:
-            found = _read(_atoms(command, self.filled))
-            _check_values(found.env)
-            check(found, self.call.by == "user")
-            self.check_scripts(found, shell)
-        except Unreadable as reason:
+            parsed = _parse_command(_command_atoms(command, self.filled))
+            _check_values(parsed.env)
+            check_hazards(parsed, self.call.by == "user")
+            self.check_scripts(parsed, shell)
+        except UnreadableCommand as reason:
             return self.failed(command, shell, f"not run: {reason}")
-        ran = self.terms.run(found.source, found.env, shell, min(shell.seconds, left))
-        return self.ended(command, shell, ran, found)
+        result = self.terms.run(parsed.source, parsed.env, shell, min(shell.seconds, seconds_left))
+        return self.ended(command, shell, result, parsed)
 
-    def check_scripts(self, found: Read, shell: Shell) -> None:
+    def check_scripts(self, parsed: ParsedCommand, shell: ShellRules) -> None:
         """A script that the skill has is not looked for in the project, where another may have its name."""
         if shell.cwd == "skill" or self.call.cwd == self.skill.directory:
             return
-        for path in scripts_of(found):
+        for path in relative_scripts(parsed):
             if self.terms.has(path):
-                raise Unreadable(
+                raise UnreadableCommand(
                     f"`{path}` would be a file of the project; write `${{SKILL_DIR}}/{path}` for the skill's own"
                 )
 
-    def ended(self, command: Command, shell: Shell, ran: Ran, found: Read) -> tuple[str, str]:
-        output, stderr = seen(ran.stdout), seen(ran.stderr).strip()
-        if ran.timed_out:
+    def ended(
+        self, command: BodyCommand, shell: ShellRules, result: ProcessResult, parsed: ParsedCommand
+    ) -> tuple[str, str]:
+        output, stderr = visible_text(result.stdout), visible_text(result.stderr).strip()
+        if result.timed_out:
             if shell.on_failure == "stderr":
                 return f"[command timed out: {command.text}]", "timed out"
             return self.failed(command, shell, f"timed out: {command.text}")
-        if ran.status is None:
-            return self.failed(command, shell, ran.note or "it could not be started")
-        if ran.status == 0 or (ran.status == 1 and _answers(found.commands, shell.quiet)):
-            return output.rstrip() if shell.output != "both" else output.strip(), ran.note
+        if result.status is None:
+            return self.failed(command, shell, result.note or "it could not be started")
+        if result.status == 0 or (result.status == 1 and _is_quiet_answer(parsed.commands, shell.quiet)):
+            return output.rstrip() if shell.output != "both" else output.strip(), result.note
         if shell.on_failure == "stderr":
-            return output.strip() + (f"\n[stderr: {stderr}]" if stderr else ""), f"exit {ran.status}"
+            return output.strip() + (f"\n[stderr: {stderr}]" if stderr else ""), f"exit {result.status}"
         why = stderr or (output.strip() if shell.output == "merged" else "")
-        ending = f"exit {ran.status}" if ran.status > 0 else f"ended by signal {-ran.status}"
+        ending = f"exit {result.status}" if result.status > 0 else f"ended by signal {-result.status}"
         return self.failed(command, shell, f"{ending}: {command.text}" + (f"\n{why}" if why else ""))
 
-    def failed(self, command: Command, shell: Shell, why: str) -> tuple[str, str]:
+    def failed(self, command: BodyCommand, shell: ShellRules, why: str) -> tuple[str, str]:
         """The dialect's own form of an error."""
         if shell.on_failure == "abort":
             raise CommandFailed(
@@ -217,68 +231,70 @@ class _Writer:
                 f"mend the command `{command.text}` in its SKILL.md",
                 self.skill.path,
             )
-        word = "command" if shell.on_failure == "stderr" else "shell"
-        return f"[{word} error: {why}]", why
+        label = "command" if shell.on_failure == "stderr" else "shell"
+        return f"[{label} error: {why}]", why
 
 
-def _takes(part: Part, when: str) -> bool:
+def _takes_arguments(part: BodyPart, when: str) -> bool:
     """Whether a part is a place for arguments: for all of them, or for any."""
-    if isinstance(part, Command):
-        return any(_takes(piece, when) for piece in part.pieces)
+    if isinstance(part, BodyCommand):
+        return any(_takes_arguments(piece, when) for piece in part.pieces)
     if when == "no-argument":
-        return isinstance(part, Whole | Word | Slice | Named)
-    return isinstance(part, Whole) or (isinstance(part, Word) and part.source.startswith("$ARGUMENTS"))
+        return isinstance(part, AllArguments | PositionalArgument | ArgumentSlice | NamedArgument)
+    return isinstance(part, AllArguments) or (
+        isinstance(part, PositionalArgument) and part.source.startswith("$ARGUMENTS")
+    )
 
 
-def _atoms(command: Command, filled: Filling) -> list[Atom]:
+def _command_atoms(command: BodyCommand, filled: PreparedValues) -> list[CommandAtom]:
     """A command's characters, with a value wherever there is one to be put; what has none is text."""
-    atoms: list[Atom] = []
+    atoms: list[CommandAtom] = []
     for piece in command.pieces:
         if isinstance(piece, str):
             atoms.extend(piece)
             continue
-        if isinstance(piece, Escaped) or not is_there(piece, filled):
-            atoms.extend(value_of(piece, filled))
+        if isinstance(piece, EscapedPlaceholder) or not has_value(piece, filled):
+            atoms.extend(placeholder_value(piece, filled))
             continue
-        whole = value_of(piece, filled)
+        value = placeholder_value(piece, filled)
         match piece:
-            case Whole():
-                atoms.append(Value(whole, filled.words))
-            case Slice():
-                atoms.append(Value(whole, words_at(piece, filled)))
-            case Word() | Named():
-                atoms.append(Value(whole, (whole,)))
+            case AllArguments():
+                atoms.append(PlaceholderValue(value, filled.words))
+            case ArgumentSlice():
+                atoms.append(PlaceholderValue(value, slice_words(piece, filled)))
+            case PositionalArgument() | NamedArgument():
+                atoms.append(PlaceholderValue(value, (value,)))
             case _:
-                atoms.extend(whole if _safe.fullmatch(whole) else (Value(whole, (whole,), ours=True),))
+                atoms.extend(value if _safe_path.fullmatch(value) else (PlaceholderValue(value, (value,), ours=True),))
     return atoms
 
 
-def _read(atoms: list[Atom]) -> Read:
+def _parse_command(atoms: list[CommandAtom]) -> ParsedCommand:
     """A command with its values; one that takes none is run as its author wrote it, whatever it is."""
-    if any(isinstance(one, Value) for one in atoms):
-        return read(atoms)
-    source = "".join(one for one in atoms if isinstance(one, str))
+    if any(isinstance(atom, PlaceholderValue) for atom in atoms):
+        return read_command(atoms)
+    source = "".join(atom for atom in atoms if isinstance(atom, str))
     try:
-        return read(atoms)._replace(source=source)
-    except Unreadable:
-        return Read(source, {})
+        return read_command(atoms)._replace(source=source)
+    except UnreadableCommand:
+        return ParsedCommand(source, {})
 
 
 def _check_values(env: dict[str, str]) -> None:
     for value in env.values():
         if "\0" in value:
-            raise Unreadable("an argument holds a NUL character")
-        if len(value.encode("utf-8", "surrogateescape")) > LONGEST_VALUE:
-            raise Unreadable(f"an argument has more than {LONGEST_VALUE:,} bytes")
-    if sum(map(len, env.values())) > 10 * LONGEST_VALUE:
-        raise Unreadable("the arguments are too long for a command")
+            raise UnreadableCommand("an argument holds a NUL character")
+        if len(value.encode("utf-8", "surrogateescape")) > MAX_VALUE_BYTES:
+            raise UnreadableCommand(f"an argument has more than {MAX_VALUE_BYTES:,} bytes")
+    if sum(map(len, env.values())) > 10 * MAX_VALUE_BYTES:
+        raise UnreadableCommand("the arguments are too long for a command")
 
 
-def _answers(commands: tuple[Simple, ...], quiet: frozenset[str]) -> bool:
+def _is_quiet_answer(commands: tuple[SimpleCommand, ...], quiet: frozenset[str]) -> bool:
     """Whether exit status 1 is an answer: the last command, or one it hangs on, says no that way."""
     if not quiet or not commands:
         return False
-    names = list(names_of(commands))
+    names = list(program_names(commands))
     place = len(commands) - 1
     while True:
         name = names[place]

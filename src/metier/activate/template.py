@@ -3,35 +3,83 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import NamedTuple, TypeAlias
 
-from ..types.dialect import Arguments
-from .words import words_of
+from ..types.dialect import ArgumentRules, ArgumentSplitting
 
 
-class Escaped(NamedTuple):
+def split_arguments(text: str, splitting: ArgumentSplitting) -> tuple[str, ...]:
+    """The words of an argument string; a dialect that does not split has one word, the string itself."""
+    if splitting == "quotes":
+        return tuple(_split_quoted(text))
+    if splitting == "blanks":
+        return tuple(text.split())
+    if splitting == "shell":
+        return _split_shell(text)
+    return (text,) if text else ()
+
+
+def argument_words(arguments: str | Sequence[str], splitting: ArgumentSplitting) -> tuple[str, ...]:
+    """The same for what a program hands over: a list is words already."""
+    return split_arguments(arguments, splitting) if isinstance(arguments, str) else tuple(arguments)
+
+
+def _split_quoted(text: str) -> list[str]:
+    """Quotes group, also in mid-word; a backslash is a letter like any other; an open quote runs to the end."""
+    words: list[str] = []
+    word: list[str] = []
+    quote = ""
+    for character in text:
+        if quote:
+            if character == quote:
+                quote = ""
+            else:
+                word.append(character)
+        elif character in "\"'":
+            quote = character
+        elif character.isspace():
+            if word:
+                words.append("".join(word))
+                word = []
+        else:
+            word.append(character)
+    if word:
+        words.append("".join(word))
+    return words
+
+
+def _split_shell(text: str) -> tuple[str, ...]:
+    """As a shell would; where the quotes do not balance, at white space, with the quotes kept."""
+    try:
+        return tuple(shlex.split(text, comments=False, posix=True))
+    except ValueError:
+        return tuple(text.split())
+
+
+class EscapedPlaceholder(NamedTuple):
     """A placeholder behind a backslash: it stands for itself."""
 
     source: str
 
 
-class Whole(NamedTuple):
+class AllArguments(NamedTuple):
     """All arguments."""
 
     source: str
 
 
-class Word(NamedTuple):
+class PositionalArgument(NamedTuple):
     """One argument, by its place; 0 is the first."""
 
     at: int
     source: str
 
 
-class Slice(NamedTuple):
+class ArgumentSlice(NamedTuple):
     """The arguments from one on; all of them, or so many."""
 
     start: int
@@ -39,41 +87,49 @@ class Slice(NamedTuple):
     source: str
 
 
-class Named(NamedTuple):
+class NamedArgument(NamedTuple):
     """One argument, by the name the frontmatter gives it."""
 
     at: int
     source: str
 
 
-class Variable(NamedTuple):
+class VariablePlaceholder(NamedTuple):
     name: str
     source: str
 
 
-class Rooted(NamedTuple):
+class RootedPath(NamedTuple):
     """A folder of the skill at the start of a path, which gets the skill's own folder in front."""
 
     folder: str
     source: str
 
 
-Placeholder: TypeAlias = Escaped | Whole | Word | Slice | Named | Variable | Rooted
+Placeholder: TypeAlias = (
+    EscapedPlaceholder
+    | AllArguments
+    | PositionalArgument
+    | ArgumentSlice
+    | NamedArgument
+    | VariablePlaceholder
+    | RootedPath
+)
 Piece: TypeAlias = str | Placeholder
 """What the author wrote, to be kept as it is, or something to put in its place."""
 
 
-class Forms(NamedTuple):
+class PlaceholderForms(NamedTuple):
     """What counts as a placeholder in a body."""
 
-    arguments: Arguments | None = None
+    arguments: ArgumentRules | None = None
     names: tuple[str, ...] = ()
     variables: tuple[str, ...] = ()
     rooted: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
-class Given:
+class TemplateValues:
     """What fills the placeholders: the arguments as they came, the names declared for them, the variables."""
 
     arguments: str | tuple[str, ...] = ""
@@ -83,51 +139,57 @@ class Given:
     """The skill's own."""
 
 
-def pieces(text: str, forms: Forms) -> tuple[Piece, ...]:
+def split_pieces(text: str, forms: PlaceholderForms) -> tuple[Piece, ...]:
     """Split a text at its placeholders, from left to right, once."""
     if forms.rooted:
-        return tuple(_rooted(text, forms.rooted))
-    reader = _reader(forms)
+        return tuple(_split_rooted(text, forms.rooted))
+    reader = _placeholder_pattern(forms)
     if reader is None or "$" not in text:
         return (text,) if text else ()
-    pattern, known = reader
+    pattern, cached = reader
     escape = forms.arguments is not None and forms.arguments.escape
-    found: list[Piece] = []
+    parts: list[Piece] = []
     last = 0
     for match in pattern.finditer(text):
         source = match[0]
         start, end = match.span()
-        piece = known.get(source)
+        piece = cached.get(source)
         if piece is None:
-            piece = known[source] = _read(match, forms)
-            if len(known) > _MOST_KNOWN:
-                known.clear()
-        if escape and start and text[start - 1] == "\\" and type(piece) is not Variable and _escaped(text, start):
+            piece = cached[source] = _parse_placeholder(match, forms)
+            if len(cached) > _MAX_CACHED:
+                cached.clear()
+        if (
+            escape
+            and start
+            and text[start - 1] == "\\"
+            and type(piece) is not VariablePlaceholder
+            and _is_escaped(text, start)
+        ):
             start -= 1
-            piece = Escaped(text[start:end])
+            piece = EscapedPlaceholder(text[start:end])
         if start > last:
-            found.append(text[last:start])
-        found.append(piece)
+            parts.append(text[last:start])
+        parts.append(piece)
         last = end
     if last < len(text):
-        found.append(text[last:])
-    return tuple(found)
+        parts.append(text[last:])
+    return tuple(parts)
 
 
-_MOST_KNOWN = 1_000
+_MAX_CACHED = 1_000
 
 
-def _escaped(text: str, start: int) -> bool:
+def _is_escaped(text: str, start: int) -> bool:
     """One backslash directly before makes a form literal; two do not."""
     return start < 2 or text[start - 2] != "\\"
 
 
-def _rooted(text: str, folders: Sequence[str]) -> Iterator[Piece]:
+def _split_rooted(text: str, folders: Sequence[str]) -> Iterator[Piece]:
     last = 0
     for match in _at_start_of_path(tuple(folders)).finditer(text):
         if match.start() > last:
             yield text[last : match.start()]
-        yield Rooted(match[0], match[0])
+        yield RootedPath(match[0], match[0])
         last = match.end()
     if last < len(text):
         yield text[last:]
@@ -139,15 +201,15 @@ def _at_start_of_path(folders: tuple[str, ...]) -> re.Pattern[str]:
 
 
 @lru_cache(maxsize=256)
-def _reader(wanted: Forms) -> tuple[re.Pattern[str], dict[str, Placeholder]] | None:
+def _placeholder_pattern(placeholder_forms: PlaceholderForms) -> tuple[re.Pattern[str], dict[str, Placeholder]] | None:
     """One pattern for every form a dialect has, and what was read with it before.
 
     Every form begins with `$`, which makes the search quick; the longer form comes first where two begin alike.
     """
     forms = []
-    arguments = wanted.arguments
-    if wanted.variables:
-        longest = sorted(wanted.variables, key=len, reverse=True)
+    arguments = placeholder_forms.arguments
+    if placeholder_forms.variables:
+        longest = sorted(placeholder_forms.variables, key=len, reverse=True)
         forms.append(r"\{(?P<variable>" + "|".join(map(re.escape, longest)) + r")\}")
     if arguments is not None:
         if arguments.slices:
@@ -156,37 +218,39 @@ def _reader(wanted: Forms) -> tuple[re.Pattern[str], dict[str, Placeholder]] | N
             forms.append(r"ARGUMENTS\[(?P<bracket>[0-9]+)\]")
         forms.append(r"(?P<whole>ARGUMENTS" + (r"|@" if arguments.slices else "") + ")")
         forms.append(r"(?P<number>[0-9](?!\w))" if arguments.single_digit else r"(?P<number>[0-9]+)")
-        if arguments.named and wanted.names:
-            longest = sorted((name for name in wanted.names if name), key=len, reverse=True)
+        if arguments.named and placeholder_forms.names:
+            longest = sorted((name for name in placeholder_forms.names if name), key=len, reverse=True)
             forms.append(r"(?P<name>" + "|".join(map(re.escape, longest)) + r")(?!\w)")
     return (re.compile(r"\$(?:" + "|".join(forms) + ")"), {}) if forms else None
 
 
-def _read(match: re.Match[str], forms: Forms) -> Placeholder:
+def _parse_placeholder(match: re.Match[str], forms: PlaceholderForms) -> Placeholder:
     """The placeholder a match stands for."""
     source = match[0]
     kind = match.lastgroup
     if kind == "variable":
-        return Variable(match["variable"], source)
+        return VariablePlaceholder(match["variable"], source)
     assert forms.arguments is not None
     if kind == "whole":
-        return Whole(source)
+        return AllArguments(source)
     if kind in ("start", "count"):
         count = match["count"]
-        return Slice(max(0, _number(match["start"]) - 1), None if count is None else _number(count), source)
+        return ArgumentSlice(
+            max(0, _bounded_number(match["start"]) - 1), None if count is None else _bounded_number(count), source
+        )
     if kind == "name":
-        return Named(forms.names.index(match["name"]), source)
+        return NamedArgument(forms.names.index(match["name"]), source)
     if kind == "bracket":
-        return Word(_number(match["bracket"]), source)
-    return Word(_number(match["number"]) - forms.arguments.first, source)
+        return PositionalArgument(_bounded_number(match["bracket"]), source)
+    return PositionalArgument(_bounded_number(match["number"]) - forms.arguments.first, source)
 
 
-def _number(digits: str) -> int:
+def _bounded_number(digits: str) -> int:
     """A number that is at most absurd: more digits than any list has words."""
     return int(digits[-9:]) if len(digits.lstrip("0")) <= 9 else 999_999_999
 
 
-class Filling(NamedTuple):
+class PreparedValues(NamedTuple):
     """What there is to fill a body with, worked out once."""
 
     words: tuple[str, ...]
@@ -197,58 +261,58 @@ class Filling(NamedTuple):
     folder: str
 
 
-def filling(given: Given, arguments: Arguments | None) -> Filling:
+def prepare_values(values: TemplateValues, arguments: ArgumentRules | None) -> PreparedValues:
     if arguments is None:
-        return Filling((), "", False, given.variables, given.folder)
-    words = words_of(given.arguments, arguments.splitting)
-    whole = " ".join(words) if arguments.whole == "joined" else given.arguments
-    if not isinstance(whole, str):
-        whole = arguments.joint.join(whole)
-    return Filling(words, whole, arguments.missing == "stays", given.variables, given.folder)
+        return PreparedValues((), "", False, values.variables, values.folder)
+    words = argument_words(values.arguments, arguments.splitting)
+    joined = " ".join(words) if arguments.whole == "joined" else values.arguments
+    if not isinstance(joined, str):
+        joined = arguments.joint.join(joined)
+    return PreparedValues(words, joined, arguments.missing == "stays", values.variables, values.folder)
 
 
-def fill(found: Sequence[Piece], arguments: Arguments | None, given: Given) -> str:
+def fill_pieces(parts: Sequence[Piece], arguments: ArgumentRules | None, values: TemplateValues) -> str:
     """The text with every placeholder replaced.  What is put in is never looked at again."""
-    filled = filling(given, arguments)
-    return "".join([piece if isinstance(piece, str) else value_of(piece, filled) for piece in found])
+    filled = prepare_values(values, arguments)
+    return "".join([piece if isinstance(piece, str) else placeholder_value(piece, filled) for piece in parts])
 
 
-def value_of(piece: Placeholder, filled: Filling) -> str:
+def placeholder_value(piece: Placeholder, filled: PreparedValues) -> str:
     """What a placeholder becomes in the text."""
     match piece:
-        case Escaped(source):
+        case EscapedPlaceholder(source):
             return source[1:]
-        case Whole():
+        case AllArguments():
             return filled.whole
-        case Variable(name, source):
+        case VariablePlaceholder(name, source):
             return filled.variables.get(name, source)
-        case Rooted(name, _):
+        case RootedPath(name, _):
             return f"{filled.folder}/{name}"
-        case Slice():
-            return " ".join(words_at(piece, filled))
-        case Named(at, _):
+        case ArgumentSlice():
+            return " ".join(slice_words(piece, filled))
+        case NamedArgument(at, _):
             return filled.words[at] if at < len(filled.words) else ""
-        case Word(at, source):
+        case PositionalArgument(at, source):
             if 0 <= at < len(filled.words):
                 return filled.words[at]
             return source if filled.stays else ""
 
 
-def words_at(piece: Slice, filled: Filling) -> tuple[str, ...]:
+def slice_words(piece: ArgumentSlice, filled: PreparedValues) -> tuple[str, ...]:
     words = filled.words[piece.start :]
     return words if piece.length is None else words[: piece.length]
 
 
-def is_there(piece: Placeholder, filled: Filling) -> bool:
+def has_value(piece: Placeholder, filled: PreparedValues) -> bool:
     """Whether there is a value for it at all: a word that was not given has none."""
     match piece:
-        case Word(at, _) | Named(at, _):
+        case PositionalArgument(at, _) | NamedArgument(at, _):
             return 0 <= at < len(filled.words)
-        case Variable(name, _):
+        case VariablePlaceholder(name, _):
             return name in filled.variables
-        case Slice():
-            return bool(words_at(piece, filled))
-        case Whole():
+        case ArgumentSlice():
+            return bool(slice_words(piece, filled))
+        case AllArguments():
             return bool(filled.whole)
         case _:
             return True

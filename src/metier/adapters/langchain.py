@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Annotated, Any
 
-from ..catalog.delta import delta
-from ..runtime.calling import texts_of
-from ..runtime.library import Library
-from ..runtime.live import Live
-from ..types.catalog import Entry
+from ..catalog.listing import describe_changes
+from ..library.library import Library
+from ..library.live import LiveLibrary
+from ..library.sdk import answer_texts
+from ..types.catalog import CatalogEntry
 from ..types.errors import MissingExtra
-from ..types.tool import Answer, Tool
+from ..types.model import Answer, Tool
 
 try:
     from typing import NotRequired
@@ -27,7 +27,7 @@ try:
 except ImportError as error:
     raise MissingExtra("the adapter for LangChain", "langchain") from error
 
-_MARK = "metier"
+_ARTIFACT_KEY = "metier"
 
 
 class SkillsState(AgentState[Any]):
@@ -39,13 +39,13 @@ class SkillsState(AgentState[Any]):
 
 def skill_tools(library: Library, *, cwd: str = "", write: Sequence[str] = ()) -> list[BaseTool]:
     """The tools for a graph of your own.  Instructions are part of the answer; the catalog is yours to place."""
-    live = Live(library, cwd, tuple(write))
-    return [_tool(tool, inline=True) for tool in live.tools()]
+    live = LiveLibrary(library, cwd, tuple(write))
+    return [_structured_tool(tool, inline=True) for tool in live.tools()]
 
 
-def _tool(tool: Tool, inline: bool) -> BaseTool:
+def _structured_tool(tool: Tool, inline: bool) -> BaseTool:
     def call(**arguments: object) -> tuple[str, Mapping[str, object]]:
-        return _call(tool, inline, arguments)
+        return _call_tool(tool, inline, arguments)
 
     return StructuredTool(
         name=tool.name,
@@ -57,20 +57,20 @@ def _tool(tool: Tool, inline: bool) -> BaseTool:
     )
 
 
-def _call(tool: Tool, inline: bool, arguments: Mapping[str, object]) -> tuple[str, Mapping[str, object]]:
+def _call_tool(tool: Tool, inline: bool, arguments: Mapping[str, object]) -> tuple[str, Mapping[str, object]]:
     answer = tool.call(arguments)
     if answer.error:
         raise ToolException(answer.text)
     if inline:
-        return "\n\n".join(texts_of(answer)), _artifact(answer, ())
-    return answer.text, _artifact(answer, [message.text for message in answer.messages])
+        return "\n\n".join(answer_texts(answer)), _build_artifact(answer, ())
+    return answer.text, _build_artifact(answer, [message.text for message in answer.messages])
 
 
-def _artifact(answer: Answer, following: Sequence[str]) -> Mapping[str, object]:
-    return {_MARK: list(following), "note": answer.note}
+def _build_artifact(answer: Answer, following: Sequence[str]) -> Mapping[str, object]:
+    return {_ARTIFACT_KEY: list(following), "note": answer.note}
 
 
-class Skills(AgentMiddleware[SkillsState, Any, Any]):
+class SkillsMiddleware(AgentMiddleware[SkillsState, Any, Any]):
     """A library's skills for one agent.
 
     The catalog joins the system prompt when a conversation begins and stays as it was; what changes later is said at
@@ -81,23 +81,23 @@ class Skills(AgentMiddleware[SkillsState, Any, Any]):
 
     def __init__(self, library: Library, *, cwd: str = "", write: Sequence[str] = ()) -> None:
         super().__init__()
-        self.live = Live(library, cwd, tuple(write))
-        self.tools = [_tool(tool, inline=False) for tool in self.live.tools()]
+        self.live = LiveLibrary(library, cwd, tuple(write))
+        self.tools = [_structured_tool(tool, inline=False) for tool in self.live.tools()]
 
     def before_agent(self, state: SkillsState, runtime: Runtime[Any]) -> dict[str, Any] | None:
         if "skills_prompt" in state:
             return None
         catalog = self.live.catalog()
-        return {"skills_prompt": catalog.text, "skills_told": _told(catalog.entries)}
+        return {"skills_prompt": catalog.text, "skills_told": _encode_entries(catalog.entries)}
 
     def before_model(self, state: SkillsState, runtime: Runtime[Any]) -> dict[str, Any] | None:
-        following: list[AnyMessage] = [HumanMessage(text) for text in _following(state["messages"])]
+        following: list[AnyMessage] = [HumanMessage(text) for text in _pending_instructions(state["messages"])]
         entries = self.live.catalog().entries
-        told = [Entry(name, said, at) for name, said, at in state.get("skills_told", [])]
-        changed = delta(told, entries)
+        announced = [CatalogEntry(name, description, at) for name, description, at in state.get("skills_told", [])]
+        changed = describe_changes(announced, entries)
         if not changed:
             return {"messages": following} if following else None
-        return {"messages": [*following, HumanMessage(changed)], "skills_told": _told(entries)}
+        return {"messages": [*following, HumanMessage(changed)], "skills_told": _encode_entries(entries)}
 
     def wrap_model_call(
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], ModelResponse[Any]]
@@ -110,20 +110,20 @@ class Skills(AgentMiddleware[SkillsState, Any, Any]):
         return await handler(_with_catalog(request))
 
 
-def _told(entries: Sequence[Entry]) -> list[list[str]]:
-    return [[one.name, one.description, one.location] for one in entries]
+def _encode_entries(entries: Sequence[CatalogEntry]) -> list[list[str]]:
+    return [[entry.name, entry.description, entry.location] for entry in entries]
 
 
-def _following(messages: Sequence[AnyMessage]) -> list[str]:
+def _pending_instructions(messages: Sequence[AnyMessage]) -> list[str]:
     """The instructions that the answers at the end of a conversation promise, in their order."""
-    found: list[str] = []
+    instructions: list[str] = []
     for message in reversed(messages):
         if not isinstance(message, ToolMessage):
             break
         artifact = message.artifact
-        if isinstance(artifact, Mapping) and isinstance(artifact.get(_MARK), list):
-            found[:0] = artifact[_MARK]
-    return found
+        if isinstance(artifact, Mapping) and isinstance(artifact.get(_ARTIFACT_KEY), list):
+            instructions[:0] = artifact[_ARTIFACT_KEY]
+    return instructions
 
 
 def _with_catalog(request: ModelRequest[Any]) -> ModelRequest[Any]:

@@ -13,13 +13,13 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from ..catalog.delta import delta
-from ..runtime.calling import texts_of
-from ..runtime.library import Library
-from ..runtime.live import Live
+from ..catalog.listing import describe_changes
+from ..library.library import Library
+from ..library.live import LiveLibrary
+from ..library.sdk import answer_texts
 from ..types.catalog import Catalog
 from ..types.errors import MissingExtra
-from ..types.tool import Answer, Tool
+from ..types.model import Answer, Tool
 
 try:
     from agents import Agent, FunctionTool, RunContextWrapper
@@ -28,19 +28,19 @@ except ImportError as error:
     raise MissingExtra("the adapter for the OpenAI Agents SDK", "openai-agents") from error
 
 
-class Skills:
+class AgentSkills:
     """A library's skills.  A run keeps the catalog it began with; what changes later is said after a tool's answer."""
 
     def __init__(self, library: Library, *, cwd: str = "", write: Sequence[str] = ()) -> None:
-        self.live = Live(library, cwd, tuple(write))
+        self.live = LiveLibrary(library, cwd, tuple(write))
         self.tools: list[Any] = [self._tool(tool) for tool in self.live.tools()]
         self._told: dict[int, Catalog] = {}
 
-    def instructions(self, own: str = "") -> Callable[[RunContextWrapper[Any], Agent[Any]], str]:
+    def instructions(self, base: str = "") -> Callable[[RunContextWrapper[Any], Agent[Any]], str]:
         """Your own instructions with the catalog behind them, for `Agent(instructions=…)`."""
 
         def instructions(context: RunContextWrapper[Any], agent: Agent[Any]) -> str:
-            return "\n\n".join(text for text in (own, self._begun(context).text) if text)
+            return "\n\n".join(text for text in (base, self._begun(context).text) if text)
 
         return instructions
 
@@ -61,23 +61,23 @@ class Skills:
             strict_json_schema=False,
         )
 
-    async def _invoke(self, tool: Tool, context: ToolContext[Any], written: str) -> str:
-        answer = await asyncio.to_thread(_answer, tool, written)
-        return "\n\n".join(text for text in (*texts_of(answer), self._news(context)) if text)
+    async def _invoke(self, tool: Tool, context: ToolContext[Any], arguments_json: str) -> str:
+        answer = await asyncio.to_thread(_call_tool, tool, arguments_json)
+        return "\n\n".join(text for text in (*answer_texts(answer), self._news(context)) if text)
 
     def _news(self, context: ToolContext[Any]) -> str:
         """What changed since the run was last told, once."""
         before = self._begun(context)
         after = self.live.library.catalog()
-        changed = delta(before.entries, after.entries)
+        changed = describe_changes(before.entries, after.entries)
         if changed:
             self._told[id(context.usage)] = Catalog(after.entries, after.left_out, before.text)
         return changed
 
 
-def _answer(tool: Tool, written: str) -> Answer:
+def _call_tool(tool: Tool, arguments_json: str) -> Answer:
     try:
-        arguments = json.loads(written or "{}")
+        arguments = json.loads(arguments_json or "{}")
     except (ValueError, RecursionError):
         arguments = None
     if not isinstance(arguments, dict):

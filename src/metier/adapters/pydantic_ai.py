@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..runtime.library import Library
-from ..runtime.live import Live
+from ..library.library import Library
+from ..library.live import LiveLibrary
 from ..types.errors import MissingExtra
-from ..types.tool import Answer, Tool
+from ..types.model import Answer, Tool
 
 try:
     from anyio.to_thread import run_sync
@@ -24,17 +24,17 @@ try:
 except ImportError as error:
     raise MissingExtra("the adapter for Pydantic AI", "pydantic-ai") from error
 
-_ANYTHING = SchemaValidator(core_schema.dict_schema(core_schema.str_schema(), core_schema.any_schema()))
+_ANY_ARGUMENTS = SchemaValidator(core_schema.dict_schema(core_schema.str_schema(), core_schema.any_schema()))
 """The tools check their own arguments, and say what is wrong with them."""
 
 
-class Skills(AbstractToolset[AgentDepsT]):
+class SkillsToolset(AbstractToolset[AgentDepsT]):
     """A library's skills.  The catalog is an instruction; when skills change, the change is appended to the history."""
 
     def __init__(
         self, library: Library, *, cwd: str = "", write: Sequence[str] = (), id: str = "skills", max_retries: int = 1
     ) -> None:
-        self.live = Live(library, cwd, tuple(write))
+        self.live = LiveLibrary(library, cwd, tuple(write))
         self._id = id
         self._max_retries = max_retries
 
@@ -51,15 +51,17 @@ class Skills(AbstractToolset[AgentDepsT]):
 
     def _tool(self, tool: Tool) -> ToolsetTool[AgentDepsT]:
         definition = ToolDefinition(name=tool.name, parameters_json_schema=tool.schema, description=tool.description)
-        return ToolsetTool(toolset=self, tool_def=definition, max_retries=self._max_retries, args_validator=_ANYTHING)
+        return ToolsetTool(
+            toolset=self, tool_def=definition, max_retries=self._max_retries, args_validator=_ANY_ARGUMENTS
+        )
 
     async def call_tool(
         self, name: str, tool_args: dict[str, Any], ctx: RunContext[AgentDepsT], tool: ToolsetTool[AgentDepsT]
     ) -> ToolReturn:
-        return _returned(await run_sync(self.live.call, name, tool_args))
+        return _tool_return(await run_sync(self.live.call, name, tool_args))
 
 
-def _returned(answer: Answer) -> ToolReturn:
+def _tool_return(answer: Answer) -> ToolReturn:
     """A refusal fails the call, in words; instructions follow the answer as a message of their own."""
     if answer.error:
         raise ToolFailed(answer.text)

@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import TypeAlias
 
 from ..host import files, paths
-from ..parse import events
-from ..parse.events import BadYaml
-from ..parse.fences import cut
+from ..parse import frontmatter
+from ..parse.document import split_frontmatter
 from ..parse.fields import LONGEST_COMPATIBILITY, LONGEST_DESCRIPTION, LONGEST_NAME
+from ..parse.frontmatter import BadYaml
 from ..types.errors import OutsideSkill
-from ..types.tree import Raw
+from ..types.tree import RawValue
 
 __all__ = [
     "ParseError",
@@ -36,19 +36,23 @@ __all__ = [
 ]
 
 ALLOWED_FIELDS = frozenset({"name", "description", "license", "allowed-tools", "metadata", "compatibility"})
-_LARGEST = 16_777_216
-Folder: TypeAlias = str | os.PathLike[str]
+_LARGEST_FILE = 16_777_216
+SkillDir: TypeAlias = str | os.PathLike[str]
 
 
-class SkillError(Exception):
+class SkillsRefError(Exception):
     """Whatever these functions raise."""
 
 
-class ParseError(SkillError):
+SkillError = SkillsRefError
+"""The name that skills-ref itself has for it."""
+
+
+class ParseError(SkillsRefError):
     """The file is missing, or can't be read as a skill."""
 
 
-class ValidationError(SkillError):
+class ValidationError(SkillsRefError):
     """A required field is missing or empty; `errors` has the messages."""
 
     def __init__(self, message: str, errors: list[str] | None = None) -> None:
@@ -69,7 +73,7 @@ class SkillProperties:
 
     def to_dict(self) -> dict[str, object]:
         """With the keys of the file; what is not there is left out."""
-        given: dict[str, object] = {
+        fields: dict[str, object] = {
             "name": self.name,
             "description": self.description,
             "license": self.license,
@@ -77,10 +81,10 @@ class SkillProperties:
             "allowed-tools": self.allowed_tools,
             "metadata": self.metadata or None,
         }
-        return {key: value for key, value in given.items() if value is not None}
+        return {key: value for key, value in fields.items() if value is not None}
 
 
-def find_skill_md(skill_dir: Folder) -> Path | None:
+def find_skill_md(skill_dir: SkillDir) -> Path | None:
     """The path of SKILL.md or, failing that, of skill.md."""
     for name in ("SKILL.md", "skill.md"):
         path = Path(skill_dir) / name
@@ -89,16 +93,16 @@ def find_skill_md(skill_dir: Folder) -> Path | None:
     return None
 
 
-def parse_frontmatter(content: str) -> tuple[dict[str, Raw], str]:
+def parse_frontmatter(content: str) -> tuple[dict[str, RawValue], str]:
     """The frontmatter, its scalars as text, and the body."""
     text = content.replace("\r\n", "\n").replace("\r", "\n")
-    block, body, opened, _ = cut(text)
+    block, body, opened, _ = split_frontmatter(text)
     if block is None and not opened:
         raise ParseError("SKILL.md must start with YAML frontmatter (---)")
     if block is None:
         raise ParseError("SKILL.md frontmatter not properly closed with ---")
     try:
-        reading = events.read(block)
+        reading = frontmatter.read_yaml(block)
     except BadYaml as fault:
         raise ParseError(f"Invalid YAML in frontmatter: {fault.reason} (line {fault.line + 2})") from fault
     if reading.kind:
@@ -111,9 +115,9 @@ def parse_frontmatter(content: str) -> tuple[dict[str, Raw], str]:
     return reading.tree, body.strip()
 
 
-def _content(skill_dir: Folder, skill_md: Path) -> str:
+def _read_skill_md(skill_dir: SkillDir, skill_md: Path) -> str:
     try:
-        _, data = files.read_skill_file(str(skill_dir), skill_md.name, _LARGEST)
+        _, data = files.read_skill_file(str(skill_dir), skill_md.name, _LARGEST_FILE)
     except (OSError, OutsideSkill) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise ParseError(f"SKILL.md can't be read: {reason}") from error
@@ -123,33 +127,33 @@ def _content(skill_dir: Folder, skill_md: Path) -> str:
         raise ParseError(f"SKILL.md is not UTF-8: {error.reason} at byte {error.start}") from error
 
 
-def read_properties(skill_dir: Folder) -> SkillProperties:
+def read_properties(skill_dir: SkillDir) -> SkillProperties:
     """What a skill's frontmatter says; only a name and a description are asked for."""
     skill_md = find_skill_md(skill_dir)
     if skill_md is None:
         raise ParseError(f"SKILL.md not found in {Path(skill_dir)}")
-    metadata, _ = parse_frontmatter(_content(skill_dir, skill_md))
+    metadata, _ = parse_frontmatter(_read_skill_md(skill_dir, skill_md))
     for key in ("name", "description"):
         if key not in metadata:
             raise ValidationError(f"Missing required field in frontmatter: {key}")
     return SkillProperties(
-        _required(metadata, "name"),
-        _required(metadata, "description"),
-        license=_text(metadata.get("license")),
-        compatibility=_text(metadata.get("compatibility")),
-        allowed_tools=_text(metadata.get("allowed-tools")),
-        metadata=_pairs(metadata.get("metadata")),
+        _required_text(metadata, "name"),
+        _required_text(metadata, "description"),
+        license=_optional_text(metadata.get("license")),
+        compatibility=_optional_text(metadata.get("compatibility")),
+        allowed_tools=_optional_text(metadata.get("allowed-tools")),
+        metadata=_metadata_pairs(metadata.get("metadata")),
     )
 
 
-def _required(metadata: Mapping[str, Raw], key: str) -> str:
+def _required_text(metadata: Mapping[str, RawValue], key: str) -> str:
     value = metadata[key]
     if not isinstance(value, str) or not value.strip():
         raise ValidationError(f"Field '{key}' must be a non-empty string")
     return value.strip()
 
 
-def _text(value: Raw | None) -> str | None:
+def _optional_text(value: RawValue | None) -> str | None:
     """Text as it is, a list as words, anything else as JSON."""
     if value is None or isinstance(value, str):
         return value
@@ -158,13 +162,13 @@ def _text(value: Raw | None) -> str | None:
     return json.dumps(value, ensure_ascii=False)
 
 
-def _pairs(value: Raw | None) -> dict[str, str]:
+def _metadata_pairs(value: RawValue | None) -> dict[str, str]:
     if not isinstance(value, dict):
         return {}
     return {key: item if isinstance(item, str) else json.dumps(item, ensure_ascii=False) for key, item in value.items()}
 
 
-def validate(skill_dir: Folder) -> list[str]:
+def validate(skill_dir: SkillDir) -> list[str]:
     """Every way in which a skill breaks the rules; an empty list means that it does not."""
     folder = Path(skill_dir)
     if not folder.exists():
@@ -175,13 +179,13 @@ def validate(skill_dir: Folder) -> list[str]:
     if skill_md is None:
         return ["Missing required file: SKILL.md"]
     try:
-        metadata, _ = parse_frontmatter(_content(folder, skill_md))
+        metadata, _ = parse_frontmatter(_read_skill_md(folder, skill_md))
     except ParseError as error:
         return [str(error)]
     return validate_metadata(metadata, folder)
 
 
-def validate_metadata(metadata: Mapping[str, object], skill_dir: Folder | None = None) -> list[str]:
+def validate_metadata(metadata: Mapping[str, object], skill_dir: SkillDir | None = None) -> list[str]:
     """The same for frontmatter that has been read; with a folder, its name must be the skill's."""
     errors = []
     unknown = sorted(set(metadata) - ALLOWED_FIELDS)
@@ -191,15 +195,15 @@ def validate_metadata(metadata: Mapping[str, object], skill_dir: Folder | None =
         )
     directory = None if skill_dir is None else paths.real_name(str(skill_dir))
     missing = "Missing required field in frontmatter: {}"
-    errors += _name(metadata["name"], directory) if "name" in metadata else [missing.format("name")]
+    errors += _name_errors(metadata["name"], directory) if "name" in metadata else [missing.format("name")]
     described = "description" in metadata
-    errors += _description(metadata["description"]) if described else [missing.format("description")]
+    errors += _description_errors(metadata["description"]) if described else [missing.format("description")]
     if "compatibility" in metadata:
-        errors += _compatibility(metadata["compatibility"])
+        errors += _compatibility_errors(metadata["compatibility"])
     return errors
 
 
-def _name(value: object, directory: str | None) -> list[str]:
+def _name_errors(value: object, directory: str | None) -> list[str]:
     if not isinstance(value, str) or not value.strip():
         return ["Field 'name' must be a non-empty string"]
     name = unicodedata.normalize("NFKC", value.strip())
@@ -217,7 +221,7 @@ def _name(value: object, directory: str | None) -> list[str]:
     return [message for message, true in faults.items() if true]
 
 
-def _description(value: object) -> list[str]:
+def _description_errors(value: object) -> list[str]:
     if not isinstance(value, str) or not value.strip():
         return ["Field 'description' must be a non-empty string"]
     if len(value) > LONGEST_DESCRIPTION:
@@ -225,7 +229,7 @@ def _description(value: object) -> list[str]:
     return []
 
 
-def _compatibility(value: object) -> list[str]:
+def _compatibility_errors(value: object) -> list[str]:
     if not isinstance(value, str):
         return ["Field 'compatibility' must be a string"]
     if len(value) > LONGEST_COMPATIBILITY:
@@ -233,7 +237,7 @@ def _compatibility(value: object) -> list[str]:
     return []
 
 
-def to_prompt(skill_dirs: Iterable[Folder]) -> str:
+def to_prompt(skill_dirs: Iterable[SkillDir]) -> str:
     """The `<available_skills>` block for a system prompt."""
     lines = ["<available_skills>"]
     for skill_dir in skill_dirs:

@@ -3,34 +3,110 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 
-from ..types.search import Card
-from ..types.words import terms
-from .stuffing import is_stuffed
+from ..types.catalog import SearchCard
+from .tokens import STOP_WORDS, raw_words, search_terms
 
-_sentences = re.compile(r"(?<=[.!?…;])\s+|\n+|(?=\bDO NOT USE\b)|(?<!NOT )(?=\bUSE FOR\b)").split
-_elsewhere = re.compile(
+_CALL = r"(?:use|choose|prefer|select|invoke|call|load|pick|run|activate|start with)"
+_CALLED = r"(?:used|chosen|selected|loaded|invoked|called|read)"
+_ALL = r"(?:any|all|every|each)(?: and every)?"
+_THING = r"(?:task|request|question|prompt|message|quer(?:y|ie)|conversation|topic|purpose|situation|job|thing)s?"
+_NARROWED = r"(?! (?:about|that|involv|relat|with|in|on|where|which|for|of|to)\w*\b)"
+_EVERYTHING = rf"(?:everything|anything|{_ALL}(?: \w+)? {_THING}{_NARROWED})"
+_GOOD = r"(?:good|works|perfect|ideal|needed|made|here)"
+_OTHERS = r"(?:all |any |every |the )?other skills?\b"
+_BEST = r"(?:best|ultimate|number one|#1|only|most important|highest[- ]priority)"
+_DEMANDS = (
+    (("always",), rf"\balways {_CALL} this\b(?! (?:before|after|with)\b)"),
+    (
+        ("any", "all", "every", "each"),
+        rf"\b(?:{_CALL}|{_GOOD}) (?:this |it )?(?:skill )?(?:for|on|in) (?:absolutely |literally )?{_EVERYTHING}",
+    ),
+    (("other skill",), rf"\b(?:before|instead of|rather than|over|above|ahead of) {_OTHERS}"),
+    (("other skill",), rf"\b(?:ignore|never use|do not use|don['’]t use|skip) {_OTHERS}"),
+    ((" skill ",), rf"\b{_BEST} skill (?:for {_ALL}|you(?:'ll)? (?:ever )?need|of all|available|there is|in the)\b"),
+    (("regardless",), r"\bregardless of (?:the |what )?(?:task|request|question|topic|prompt|user)"),
+    (
+        ("no matter what", "whatever"),
+        r"\b(?:no matter what|whatever) (?:the (?:user|task|request)|is asked|you (?:do|need))",
+    ),
+    (("priority", "precedence"), r"\b(?:takes?|has) (?:priority|precedence) over (?:all|any|every|other)\b"),
+    (("must",), rf"\bmust (?:always )?be {_CALLED} (?:first|always|for {_ALL})\b"),
+)
+"""What no honest description says, in small letters; without one of the words before it, none is looked for."""
+_pieces = re.compile(r"[,;|/\n•·]+|\s[-–—]\s|(?<=[.:!?])\s").split
+_MIN_WORDS = 20
+"""Words; fewer can't name too much."""
+_MAX_REPEATS = 9
+
+
+def is_stuffed(description: str) -> bool:
+    """Whether it demands to be used whatever is asked, or names things rather than saying anything of them."""
+    return demands_use(description) or is_keyword_list(description)
+
+
+def demands_use(description: str) -> bool:
+    text = " ".join(description.casefold().split())
+    return any(any(word in text for word in words) and re.search(demand, text) for words, demand in _DEMANDS)
+
+
+def is_keyword_list(description: str) -> bool:
+    """Whether it is a list of keywords: long runs of short pieces, hardly a word between, or one word over and over."""
+    words = list(raw_words(description))
+    if len(words) < _MIN_WORDS:
+        return False
+    joints = sum(word in STOP_WORDS for word in words) / len(words)
+    run = _longest_run(description)
+    if run >= 30 or (run >= 14 and joints < 0.16) or joints < 0.04 or _repeats_term(description):
+        return True
+    return joints < 0.2 and max(map(len, map(str.split, _pieces(description)))) >= 35
+
+
+def _repeats_term(description: str) -> bool:
+    """Whether one term is said more than nine times, and makes up most of it."""
+    term_list = search_terms(description)
+    return max(Counter(term_list).values(), default=0) > max(_MAX_REPEATS, 0.4 * len(term_list))
+
+
+def _longest_run(description: str) -> int:
+    """How many pieces of one or two words stand in a row."""
+    longest = run = 0
+    for piece in _pieces(description):
+        words = [word for word in piece.split() if word.lower() not in ("and", "or")]
+        if words:
+            run = run + 1 if len(words) <= 2 else 0
+            longest = max(longest, run)
+    return longest
+
+
+_split_sentences = re.compile(r"(?<=[.!?…;])\s+|\n+|(?=\bDO NOT USE\b)|(?<!NOT )(?=\bUSE FOR\b)").split
+_match_elsewhere = re.compile(
     r"\W*(?:(?:please )?(?:do not|don['’]t|never|not)\b.{0,24}?\b(?:use|for|invoke|trigger|activate|apply|intended)\b"
     r"|for\b.{3,160}?[,;:—–-]+\s*(?:see|use|try|prefer|go to|invoke)\b"
     r"|(?:use|see|prefer)\b.{2,80}\binstead\b)",
     re.IGNORECASE | re.DOTALL,
 ).match
 """`Do not use for …`, `For …, see …`: what a skill says it is not for."""
-_phrases = re.compile(r"[.;:!?,\"“”()\[\]\n—–•|…]+|\s[-/]\s|\b(?:or|and)\b|(?<!\w)['‘]|['’](?!\w)", re.IGNORECASE).split
-_LONGEST = 4_000
+_split_phrases = re.compile(
+    r"[.;:!?,\"“”()\[\]\n—–•|…]+|\s[-/]\s|\b(?:or|and)\b|(?<!\w)['‘]|['’](?!\w)", re.IGNORECASE
+).split
+_MAX_DESCRIPTION = 4_000
 """So much of a description is looked at."""
-_number = re.compile(r"\b\d{1,2}\b").sub
+_replace_numbers = re.compile(r"\b\d{1,2}\b").sub
 
 
-def card(name: str, description: str, more: str = "") -> Card:
+def make_card(name: str, description: str, more: str = "") -> SearchCard:
     """What the index keeps of a skill."""
-    text = description[:_LONGEST]
-    said = [" ".join(terms(phrase)) for phrase in _phrases(" . ".join(_own(text)))]
-    unique = dict.fromkeys(terms(_number(" ", more)))
-    return Card(" ".join(terms(name)), " | ".join(filter(None, said)), " ".join(unique), is_stuffed(text))
+    text = description[:_MAX_DESCRIPTION]
+    phrases = [" ".join(search_terms(phrase)) for phrase in _split_phrases(" . ".join(_own_sentences(text)))]
+    unique = dict.fromkeys(search_terms(_replace_numbers(" ", more)))
+    return SearchCard(
+        " ".join(search_terms(name)), " | ".join(filter(None, phrases)), " ".join(unique), is_stuffed(text)
+    )
 
 
-def _own(description: str) -> list[str]:
+def _own_sentences(description: str) -> list[str]:
     """The sentences that say what a skill is for; all of them where none is left."""
-    sentences = _sentences(description)
-    return [one for one in sentences if not _elsewhere(one)] or sentences
+    sentences = _split_sentences(description)
+    return [sentence for sentence in sentences if not _match_elsewhere(sentence)] or sentences

@@ -8,17 +8,44 @@ from itertools import pairwise
 from math import log
 from typing import NamedTuple, TypeAlias
 
-from ..types.search import Card, Matched
-from ..types.words import PLAIN, STOP, raw_words, stem
+from ..types.catalog import MatchedTerm, RankedSkill, SearchCard
+from .tokens import COMMON_TERMS, STOP_WORDS, raw_words, stem_word
+
+_SOFTENING = 60
+
+
+def fuse_rankings(rankings: Mapping[str, Sequence[RankedSkill]], weights: Mapping[str, float]) -> list[RankedSkill]:
+    """Each path once: what it is worth is the sum of weight / (60 + rank) over the rankings that have it.
+
+    What is known of a path besides comes from the first ranking that has it.
+    """
+    worth: dict[str, float] = {}
+    first_ranked: dict[str, RankedSkill] = {}
+    for engine, ranking in rankings.items():
+        for rank, ranked in enumerate(ranking, 1):
+            worth[ranked.path] = worth.get(ranked.path, 0.0) + weights.get(engine, 1.0) / (_SOFTENING + rank)
+            first_ranked.setdefault(ranked.path, ranked)
+    best = sorted(worth, key=lambda path: (-worth[path], path))
+    return [first_ranked[path]._replace(score=worth[path]) for path in best]
+
+
+def ranks_by_path(rankings: Mapping[str, Sequence[RankedSkill]]) -> dict[str, dict[str, int]]:
+    """The rank of every path in each ranking that has it, 1 being the best."""
+    by_path: dict[str, dict[str, int]] = {}
+    for engine, ranking in rankings.items():
+        for rank, ranked in enumerate(ranking, 1):
+            by_path.setdefault(ranked.path, {})[engine] = rank
+    return by_path
+
 
 Pair: TypeAlias = tuple[str, str]
 
 _quoted = re.compile(r"```.*?(?:```|\Z)|(?<!\w)['\"“‘](?:[^'\"“”’\n]|(?<=\w)['’](?=\w)){60,}['\"”’]?", re.DOTALL)
 """Code, and text that was pasted to be worked on: what is in it says little about what is wanted."""
 
-_READ = 4_000
+_MAX_CHARACTERS = 4_000
 """So many characters of a request are looked at, and so many words."""
-_MOST_WORDS = 400
+_MAX_WORDS = 400
 _PLAIN_WEIGHT = 0.4
 _QUOTED_WEIGHT = 0.5
 _FADING = 0.05
@@ -33,14 +60,14 @@ _NAME_LENGTH, _DESCRIPTION_LENGTH, _MORE_LENGTH = 3.0, 28.0, 30.0
 """Usual lengths in terms.  Constants, so that a skill's score does not depend on how long the others are."""
 _PAIR = 0.3
 _PHRASE = 2.0
-_PHRASES = (1.0, 0.5, 0.25)
+_PHRASE_SHARES = (1.0, 0.5, 0.25)
 """What the best phrase counts, the second and the third."""
-_UNKNOWN = 6.0
+_UNKNOWN_WEIGHT = 6.0
 """What a rare word of a phrase weighs that the request does not have."""
-_STUFFED = 0.6
+_STUFFED_FACTOR = 0.6
 
 
-class Question(NamedTuple):
+class SearchQuery(NamedTuple):
     """A request, as far as it can be searched for."""
 
     weights: Mapping[str, float]
@@ -49,7 +76,7 @@ class Question(NamedTuple):
     """Neighbours."""
 
 
-class Weighed(NamedTuple):
+class WeightedQuery(NamedTuple):
     """A question among so many skills: what each term is worth, the worthiest first."""
 
     terms: Mapping[str, float]
@@ -59,55 +86,58 @@ class Weighed(NamedTuple):
     total: int
 
 
-def question(request: str) -> Question:
+def parse_query(request: str) -> SearchQuery:
     """The terms of a request.  Where none of them has weight, all have the same."""
-    text = request[:_READ]
-    said, pasted = _quoted.sub(" ", text), " ".join(found[0] for found in _quoted.finditer(text))
+    text = request[:_MAX_CHARACTERS]
+    unquoted, pasted = _quoted.sub(" ", text), " ".join(match[0] for match in _quoted.finditer(text))
     weights: dict[str, float] = {}
     order: list[str] = []
-    for place, word in enumerate(raw_words(said)):
-        if word not in STOP and place < _MOST_WORDS:
-            term = stem(word)
+    for place, word in enumerate(raw_words(unquoted)):
+        if word not in STOP_WORDS and place < _MAX_WORDS:
+            term = stem_word(word)
             order.append(term)
-            weights[term] = max(weights.get(term, 0.0), _weight(term) / (1 + _FADING * place))
+            weights[term] = max(weights.get(term, 0.0), _term_weight(term) / (1 + _FADING * place))
     for place, word in enumerate(raw_words(pasted)):
-        if word not in STOP and place < _MOST_WORDS:
-            weights.setdefault(stem(word), _QUOTED_WEIGHT * _weight(stem(word)))
-    kept = {term: weight for term, weight in weights.items() if weight > 0}
+        if word not in STOP_WORDS and place < _MAX_WORDS:
+            weights.setdefault(stem_word(word), _QUOTED_WEIGHT * _term_weight(stem_word(word)))
+    weighted = {term: weight for term, weight in weights.items() if weight > 0}
     pairs = dict.fromkeys(pairwise(order))
-    return Question(kept or dict.fromkeys(weights, 1.0), tuple(pairs))
+    return SearchQuery(weighted or dict.fromkeys(weights, 1.0), tuple(pairs))
 
 
-def _weight(term: str) -> float:
+def _term_weight(term: str) -> float:
     if (len(term) == 1 and term.isascii()) or (term.isdigit() and len(term) < 3):
         return 0.0
-    return _PLAIN_WEIGHT if term in PLAIN else 1.0
+    return _PLAIN_WEIGHT if term in COMMON_TERMS else 1.0
 
 
-def rarity(found: int, total: int) -> float:
+def rarity(count: int, total: int) -> float:
     """How much it tells that a skill has a term which so many have."""
-    return log(1 + (total - found + 0.5) / (found + 0.5))
+    return log(1 + (total - count + 0.5) / (count + 0.5))
 
 
-def weighed(asked: Question, frequencies: Mapping[str, int], common: Mapping[str, float], total: int) -> Weighed:
+def weigh_query(
+    query: SearchQuery, frequencies: Mapping[str, int], common: Mapping[str, float], total: int
+) -> WeightedQuery:
     """What each term is worth; one that no skill has is left out."""
     worth = {
         term: weight * rarity(frequencies[term], total)
-        for term, weight in asked.weights.items()
+        for term, weight in query.weights.items()
         if frequencies.get(term)
     }
     best = sorted(worth, key=lambda term: (-worth[term], term))
-    return Weighed({term: worth[term] for term in best}, asked.pairs, common, total)
+    return WeightedQuery({term: worth[term] for term in best}, query.pairs, common, total)
 
 
-def usual(frequencies: Mapping[str, int], total: int) -> dict[str, float]:
+def usual_weights(frequencies: Mapping[str, int], total: int) -> dict[str, float]:
     """What the words weigh that many skills have, when a phrase has them and the request does not."""
     return {
-        term: rarity(found, total) * (_PLAIN_WEIGHT if term in PLAIN else 1.0) for term, found in frequencies.items()
+        term: rarity(count, total) * (_PLAIN_WEIGHT if term in COMMON_TERMS else 1.0)
+        for term, count in frequencies.items()
     }
 
 
-class _Read(NamedTuple):
+class _CardMatch(NamedTuple):
     """What a card has of a question."""
 
     name: list[str]
@@ -119,46 +149,46 @@ class _Read(NamedTuple):
     pairs: frozenset[Pair]
 
 
-def scores(asked: Weighed, cards: Sequence[Card]) -> list[float]:
+def score_cards(query: WeightedQuery, cards: Sequence[SearchCard]) -> list[float]:
     """How well each card answers: its words, its pairs of words, and its three best phrases."""
-    wanted = frozenset(asked.pairs)
-    read = [_apart(card, asked.terms, wanted) for card in cards]
+    query_pairs = frozenset(query.pairs)
+    card_matches = [_split_card(card, query.terms, query_pairs) for card in cards]
     having: dict[Pair, int] = {}
-    for one in read:
-        for pair in one.pairs:
+    for card_match in card_matches:
+        for pair in card_match.pairs:
             having[pair] = having.get(pair, 0) + 1
-    rare = {pair: rarity(found, asked.total) for pair, found in having.items()}
-    found = []
-    for card, one in zip(cards, read, strict=True):
-        worth = _words(asked.terms, one) + _PHRASE * _phrases(asked, one)
-        worth += _PAIR * sum(rare[pair] for pair in one.pairs)
-        found.append(worth * _STUFFED if card.stuffed else worth)
-    return found
+    rare = {pair: rarity(count, query.total) for pair, count in having.items()}
+    results = []
+    for card, card_match in zip(cards, card_matches, strict=True):
+        worth = _word_score(query.terms, card_match) + _PHRASE * _phrase_score(query, card_match)
+        worth += _PAIR * sum(rare[pair] for pair in card_match.pairs)
+        results.append(worth * _STUFFED_FACTOR if card.stuffed else worth)
+    return results
 
 
-def _apart(card: Card, terms: Mapping[str, float], wanted: frozenset[Pair]) -> _Read:
+def _split_card(card: SearchCard, terms: Mapping[str, float], query_pairs: frozenset[Pair]) -> _CardMatch:
     name = card.name.split()
     phrases = [phrase.split() for phrase in card.description.split("|")]
     length = sum(map(len, phrases))
     strange = terms.keys().isdisjoint
     phrases = [phrase for phrase in phrases if not strange(phrase)]
-    pairs = frozenset(pair for text in (name, *phrases) for pair in pairwise(text) if pair in wanted)
-    return _Read(name, phrases, length, card.more.split(), pairs)
+    pairs = frozenset(pair for text in (name, *phrases) for pair in pairwise(text) if pair in query_pairs)
+    return _CardMatch(name, phrases, length, card.more.split(), pairs)
 
 
-def _words(terms: Mapping[str, float], card: _Read) -> float:
+def _word_score(terms: Mapping[str, float], card: _CardMatch) -> float:
     """Each term once, however often it is said: more of the same counts for less and less."""
     counts: dict[str, float] = {}
-    once = _NAME / _levelled(len(card.name), _NAME_LENGTH)
+    once = _NAME / _length_factor(len(card.name), _NAME_LENGTH)
     for term in card.name:
         if term in terms:
             counts[term] = counts.get(term, 0.0) + once
-    once = 1 / _levelled(card.length, _DESCRIPTION_LENGTH)
+    once = 1 / _length_factor(card.length, _DESCRIPTION_LENGTH)
     for phrase in card.phrases:
         for term in phrase:
             if term in terms:
                 counts[term] = counts.get(term, 0.0) + once
-    once = _MORE / _levelled(len(card.more), _MORE_LENGTH)
+    once = _MORE / _length_factor(len(card.more), _MORE_LENGTH)
     for term in card.more:
         if term in terms:
             counts[term] = counts.get(term, 0.0) + once
@@ -166,42 +196,42 @@ def _words(terms: Mapping[str, float], card: _Read) -> float:
     return sum([terms[term] * count * full / (count + _SATURATION) for term, count in counts.items()])
 
 
-def _levelled(length: int, usual: float) -> float:
+def _length_factor(length: int, usual: float) -> float:
     return 1 - _LEVELLING + _LEVELLING * length / usual
 
 
-def _phrases(asked: Weighed, card: _Read) -> float:
+def _phrase_score(query: WeightedQuery, card: _CardMatch) -> float:
     """The phrases that the request covers best: a skill says what it is for in short phrases, and one is enough."""
-    terms, weight = asked.terms, asked.common.get
-    found = []
+    terms, weight = query.terms, query.common.get
+    worths = []
     for phrase in (card.name, *card.phrases):
-        said = whole = 0.0
+        matched_weight = total_weight = 0.0
         for term in set(phrase):
-            whole += weight(term, _UNKNOWN)
+            total_weight += weight(term, _UNKNOWN_WEIGHT)
             if term in terms:
-                said += terms[term]
-        if said:
-            found.append(said * (said / max(whole, said)) ** 3)
-    found.sort(reverse=True)
-    return sum([worth * share for worth, share in zip(found, _PHRASES, strict=False)])
+                matched_weight += terms[term]
+        if matched_weight:
+            worths.append(matched_weight * (matched_weight / max(total_weight, matched_weight)) ** 3)
+    worths.sort(reverse=True)
+    return sum([worth * share for worth, share in zip(worths, _PHRASE_SHARES, strict=False)])
 
 
-def explained(asked: Weighed, card: Card) -> tuple[Matched, ...]:
+def explain_match(query: WeightedQuery, card: SearchCard) -> tuple[MatchedTerm, ...]:
     """Every term of the request, what it is worth, and where a card has it."""
-    there = {"name": card.name.split(), "description": card.description.split(), "card": card.more.split()}
+    words_by_field = {"name": card.name.split(), "description": card.description.split(), "card": card.more.split()}
     return tuple(
-        Matched(term, round(worth, 2), tuple(field for field, words in there.items() if term in words))
-        for term, worth in asked.terms.items()
+        MatchedTerm(term, round(worth, 2), tuple(field for field, words in words_by_field.items() if term in words))
+        for term, worth in query.terms.items()
     )
 
 
-_CLEARLY = 14.5
-_A_TERM = 4.0
+_CLEAR_SCORE = 14.5
+_TERM_BONUS = 4.0
 _REFERENCE = 7.4
 """The rarity of a word that one skill in 2,500 has: scores among fewer skills are lower, and are scaled up to it."""
 
 
-def applies(best: Sequence[float], matched: int, total: int) -> bool:
+def request_applies(best: Sequence[float], matched: int, total: int) -> bool:
     """Whether a request is for any skill at all, by its best scores and how many of its terms the first one has.
 
     Small talk shares a word with some skill; a task shares several, and is about what a few skills are about.
@@ -210,4 +240,4 @@ def applies(best: Sequence[float], matched: int, total: int) -> bool:
         return False
     near = min(5, 1 + total // 100)
     scale = _REFERENCE / max(rarity(1, total), 0.5)
-    return scale * sum(best[:near]) / near + _A_TERM * matched >= _CLEARLY
+    return scale * sum(best[:near]) / near + _TERM_BONUS * matched >= _CLEAR_SCORE

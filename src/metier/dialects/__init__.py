@@ -11,7 +11,7 @@ from .openclaw import OPENCLAW
 from .standard import STANDARD
 from .umbra import UMBRA
 
-ALL: dict[str, Dialect] = {
+DIALECTS: dict[str, Dialect] = {
     dialect.name: dialect for dialect in (STANDARD, CLAUDE, UMBRA, AGENTMD, MULTICA, AGENVOY, OPENCLAW)
 }
 

@@ -2,29 +2,38 @@
 
 from __future__ import annotations
 
-from ..types.dialect import Arguments, Authoring, Commands, Dialect, Listing, RootSpec, Serving, Shell
-from .common import FIELDS, VENDORS
+from ..types.dialect import (
+    ArgumentRules,
+    AuthoringRules,
+    CommandRules,
+    Dialect,
+    ListingRules,
+    RootSpec,
+    ServingRules,
+    ShellRules,
+)
+from .common import COMMON_FIELDS, VENDOR_KEYS
 
 WORKSPACE = RootSpec("workspace-agentmd", "{ancestor}/workspace/agents/skills", "project", "agentmd", depth=1)
 
 AGENTMD = Dialect(
     name="agentmd",
     title="Agent.md",
-    authoring=Authoring(
-        fields=FIELDS,
+    authoring=AuthoringRules(
+        fields=COMMON_FIELDS,
         name_rule="word",
         description="optional",
-        requires_at=("metier", *VENDORS),
+        requires_at=("metier", *VENDOR_KEYS),
         user_invocable_hides=True,
-        arguments=Arguments(first=0, splitting="blanks", joint="\n", bracketed=True, single_digit=True),
-        shell=Shell(fenced=False, anchored=False, cwd="skill", on_failure="stderr", output="both"),
+        arguments=ArgumentRules(first=0, splitting="blanks", joint="\n", bracketed=True, single_digit=True),
+        shell=ShellRules(fenced=False, anchored=False, cwd="skill", on_failure="stderr", output="both"),
         variables=("SKILL_DIR", "CLAUDE_SKILL_DIR"),
     ),
-    serving=Serving(
+    serving=ServingRules(
         roots=(WORKSPACE,),
-        listing=Listing("available", description_cut=1_536),
+        listing=ListingRules("available", description_cut=1_536),
         delivery="skill-context",
-        commands=Commands(),
+        commands=CommandRules(),
         plugins=False,
         unlisted_agent="none",
     ),

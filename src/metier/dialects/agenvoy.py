@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ..types.dialect import Authoring, Commands, Dialect, Listing, RootSpec, Serving
-from .common import FIELDS, USER_CLAUDE, VENDORS
+from ..types.dialect import AuthoringRules, CommandRules, Dialect, ListingRules, RootSpec, ServingRules
+from .common import COMMON_FIELDS, USER_CLAUDE, VENDOR_KEYS
 
 SCHEDULER = "scheduler"
 
@@ -28,16 +28,16 @@ MANUAL_RUN = (
 AGENVOY = Dialect(
     name="agenvoy",
     title="Agenvoy",
-    authoring=Authoring(
-        fields=FIELDS | {"version"},
+    authoring=AuthoringRules(
+        fields=COMMON_FIELDS | {"version"},
         description="optional",
         frontmatter_required=False,
         unclosed_is_body=True,
         broken_yaml_is_empty=True,
-        requires_at=("metier", *VENDORS),
+        requires_at=("metier", *VENDOR_KEYS),
         rooted=("scripts", "templates", "assets"),
     ),
-    serving=Serving(
+    serving=ServingRules(
         roots=(
             RootSpec("project-claude", "{ancestor}/.claude/skills", "project", "claude", depth=1),
             RootSpec("project-skills", "{ancestor}/.skills", "project", "agenvoy", depth=1),
@@ -46,10 +46,10 @@ AGENVOY = Dialect(
             USER,
             USER_CLAUDE,
         ),
-        listing=Listing("policy", description_cut=512, alphabetical=True),
+        listing=ListingRules("policy", description_cut=512, alphabetical=True),
         delivery="tool-call",
         tools=("run_skill", "skill_read_file", "skill_run_script"),
-        commands=Commands(matching="tail", scheduled=True, manual_run=MANUAL_RUN, manual_extra="附加指令："),
+        commands=CommandRules(matching="tail", scheduled=True, manual_run=MANUAL_RUN, manual_extra="附加指令："),
         history=True,
         plugins=False,
         improving="auto",

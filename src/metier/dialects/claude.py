@@ -2,30 +2,43 @@
 
 from __future__ import annotations
 
-from ..types.dialect import Arguments, Authoring, Commands, Dialect, Listing, Serving, Shell
-from .common import FIELDS, PROJECT_CLAUDE, USER_CLAUDE, VENDORS
+from ..types.dialect import ArgumentRules, AuthoringRules, CommandRules, Dialect, ListingRules, ServingRules, ShellRules
+from .common import COMMON_FIELDS, PROJECT_CLAUDE, USER_CLAUDE, VENDOR_KEYS
 
-_OWN = frozenset(
+_CLAUDE_FIELDS = frozenset(
     {
-        "when_to_use", "arguments", "allowed-tools", "disallowed-tools", "model", "effort", "context", "agent",
-        "background", "hooks", "paths", "shell", "license", "compatibility", "version",
+        "when_to_use",
+        "arguments",
+        "allowed-tools",
+        "disallowed-tools",
+        "model",
+        "effort",
+        "context",
+        "agent",
+        "background",
+        "hooks",
+        "paths",
+        "shell",
+        "license",
+        "compatibility",
+        "version",
     }
-)  # fmt: skip
+)
 
-_QUIET = frozenset({"grep", "rg", "egrep", "fgrep", "find", "diff", "test", "[", "git diff", "git grep"})
+_QUIET_PROGRAMS = frozenset({"grep", "rg", "egrep", "fgrep", "find", "diff", "test", "[", "git diff", "git grep"})
 
 CLAUDE = Dialect(
     name="claude",
     title="Claude Code",
-    authoring=Authoring(
-        fields=FIELDS | _OWN,
+    authoring=AuthoringRules(
+        fields=COMMON_FIELDS | _CLAUDE_FIELDS,
         description="first-paragraph",
         frontmatter_required=False,
         broken_yaml_is_empty=True,
         identity="directory",
-        requires_at=("metier", *VENDORS),
-        arguments=Arguments(first=0, splitting="shell", missing="stays", bracketed=True, named=True, escape=True),
-        shell=Shell(
+        requires_at=("metier", *VENDOR_KEYS),
+        arguments=ArgumentRules(first=0, splitting="shell", missing="stays", bracketed=True, named=True, escape=True),
+        shell=ShellRules(
             fenced=True,
             anchored=True,
             cwd="agent",
@@ -33,16 +46,16 @@ CLAUDE = Dialect(
             output="merged",
             program="bash",
             seconds=120.0,
-            quiet=_QUIET,
+            quiet=_QUIET_PROGRAMS,
         ),
         variables=("CLAUDE_SKILL_DIR", "CLAUDE_PROJECT_DIR", "CLAUDE_SESSION_ID", "CLAUDE_EFFORT"),
         unused="ARGUMENTS: ",
         unused_when="no-whole",
     ),
-    serving=Serving(
+    serving=ServingRules(
         roots=(USER_CLAUDE, PROJECT_CLAUDE),
-        listing=Listing("plain", description_cut=1_536),
+        listing=ListingRules("plain", description_cut=1_536),
         delivery="user-message",
-        commands=Commands(form="directory", stacks=True),
+        commands=CommandRules(form="directory", stacks=True),
     ),
 )

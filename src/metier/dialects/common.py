@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from ..types.dialect import RootSpec
 
-FIELDS = frozenset({"name", "description", "metadata", "argument-hint", "user-invocable", "disable-model-invocation"})
+COMMON_FIELDS = frozenset(
+    {"name", "description", "metadata", "argument-hint", "user-invocable", "disable-model-invocation"}
+)
 """Fields that every dialect honours, whatever its page says of them."""
 
-VENDORS = ("openclaw", "clawdbot", "moltbot", "clawdis")
+VENDOR_KEYS = ("openclaw", "clawdbot", "moltbot", "clawdis")
 """The keys under `metadata` that published skills keep their requirements in."""
 
 PROJECT_AGENTS = RootSpec("project-agents", "{ancestor}/.agents/skills", "project", "standard")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ..types.dialect import Authoring, Commands, Dialect, Listing, RootSpec, Serving
-from .common import FIELDS, VENDORS
+from ..types.dialect import AuthoringRules, CommandRules, Dialect, ListingRules, RootSpec, ServingRules
+from .common import COMMON_FIELDS, VENDOR_KEYS
 
 PROFILE = RootSpec(
     "profile", "~/.super-multica/agent-profiles/{profile}/skills", "user", "multica", depth=4, links="follow"
@@ -15,8 +15,8 @@ MANAGED = RootSpec(
 MULTICA = Dialect(
     name="multica",
     title="super-multica",
-    authoring=Authoring(
-        fields=FIELDS
+    authoring=AuthoringRules(
+        fields=COMMON_FIELDS
         | {
             "version",
             "homepage",
@@ -29,17 +29,17 @@ MULTICA = Dialect(
         name_required=True,
         description="optional",
         identity="directory",
-        requires_at=("", "metier", *VENDORS),
+        requires_at=("", "metier", *VENDOR_KEYS),
         empty_env_counts=True,
         unused="User request: ",
         unused_when="always",
     ),
-    serving=Serving(
+    serving=ServingRules(
         roots=(PROFILE, MANAGED),
-        listing=Listing("emoji", description_cut=1_536),
+        listing=ListingRules("emoji", description_cut=1_536),
         delivery="user-message",
         preface="label",
-        commands=Commands(form="hyphen", matching="loose"),
+        commands=CommandRules(form="hyphen", matching="loose"),
         plugins=False,
     ),
 )

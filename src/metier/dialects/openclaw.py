@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ..types.dialect import Authoring, Commands, Dialect, Limits, Listing, RootSpec, Serving
-from .common import FIELDS, VENDORS
+from ..types.dialect import AuthoringRules, CommandRules, Dialect, LibraryLimits, ListingRules, RootSpec, ServingRules
+from .common import COMMON_FIELDS, VENDOR_KEYS
 
 WORKSPACE = RootSpec(
     "workspace",
@@ -40,15 +40,15 @@ BUNDLED = RootSpec(
 OPENCLAW = Dialect(
     name="openclaw",
     title="OpenClaw",
-    authoring=Authoring(
-        fields=FIELDS
+    authoring=AuthoringRules(
+        fields=COMMON_FIELDS
         | {"homepage", "command-dispatch", "command-tool", "command-arg-mode", "license", "allowed-tools"},
         name_rule="kebab",
         json_metadata=True,
-        requires_at=VENDORS,
+        requires_at=VENDOR_KEYS,
         config_defaults=frozenset({"browser.enabled", "browser.evaluateEnabled"}),
     ),
-    serving=Serving(
+    serving=ServingRules(
         roots=(
             WORKSPACE,
             RootSpec(
@@ -73,10 +73,10 @@ OPENCLAW = Dialect(
             MANAGED,
             BUNDLED,
         ),
-        listing=Listing("mandatory", paths="home", policy="prefix"),
+        listing=ListingRules("mandatory", paths="home", policy="prefix"),
         delivery="model-reads",
         tools=("read", "skill_run_script"),
-        commands=Commands(form="underscore", matching="loose"),
-        limits=Limits(candidates=300, skills=200, listed=150, characters=30_000),
+        commands=CommandRules(form="underscore", matching="loose"),
+        limits=LibraryLimits(candidates=300, skills=200, listed=150, characters=30_000),
     ),
 )

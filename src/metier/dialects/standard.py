@@ -2,26 +2,35 @@
 
 from __future__ import annotations
 
-from ..types.dialect import Arguments, Authoring, Commands, Dialect, Listing, RootSpec, Serving, Shell
+from ..types.dialect import (
+    ArgumentRules,
+    AuthoringRules,
+    CommandRules,
+    Dialect,
+    ListingRules,
+    RootSpec,
+    ServingRules,
+    ShellRules,
+)
 from . import agentmd, agenvoy, multica, openclaw, umbra
-from .common import FIELDS, PROJECT_AGENTS, PROJECT_CLAUDE, USER_AGENTS, USER_CLAUDE, VENDORS
+from .common import COMMON_FIELDS, PROJECT_AGENTS, PROJECT_CLAUDE, USER_AGENTS, USER_CLAUDE, VENDOR_KEYS
 
-SPECIFIED = frozenset({"name", "description", "license", "compatibility", "metadata", "allowed-tools"})
+SPECIFIED_FIELDS = frozenset({"name", "description", "license", "compatibility", "metadata", "allowed-tools"})
 """The six fields of the specification: all that strict validation accepts."""
 
 STANDARD = Dialect(
     name="standard",
     title="Agent Skills (agentskills.io)",
-    authoring=Authoring(
-        fields=FIELDS | SPECIFIED | {"arguments"},
+    authoring=AuthoringRules(
+        fields=COMMON_FIELDS | SPECIFIED_FIELDS | {"arguments"},
         name_rule="standard",
-        requires_at=("metier", *VENDORS, ""),
-        arguments=Arguments(first=0, splitting="shell", missing="stays", bracketed=True, named=True, escape=True),
-        shell=Shell(fenced=True, anchored=True, cwd="agent", on_failure="error", program="bash"),
+        requires_at=("metier", *VENDOR_KEYS, ""),
+        arguments=ArgumentRules(first=0, splitting="shell", missing="stays", bracketed=True, named=True, escape=True),
+        shell=ShellRules(fenced=True, anchored=True, cwd="agent", on_failure="error", program="bash"),
         variables=("SKILL_DIR", "CLAUDE_SKILL_DIR"),
         unused="ARGUMENTS: ",
     ),
-    serving=Serving(
+    serving=ServingRules(
         roots=(
             RootSpec("project", "{ancestor}/.metier/skills", "project", "standard"),
             PROJECT_AGENTS,
@@ -41,8 +50,8 @@ STANDARD = Dialect(
             multica.MANAGED,
             openclaw.BUNDLED,
         ),
-        listing=Listing("guided", description_cut=1_536),
+        listing=ListingRules("guided", description_cut=1_536),
         delivery="skill-context",
-        commands=Commands(scheduled=True, stacks=True),
+        commands=CommandRules(scheduled=True, stacks=True),
     ),
 )

@@ -2,8 +2,17 @@
 
 from __future__ import annotations
 
-from ..types.dialect import Arguments, Authoring, Commands, Dialect, Listing, RootSpec, Serving, Shell
-from .common import FIELDS, VENDORS
+from ..types.dialect import (
+    ArgumentRules,
+    AuthoringRules,
+    CommandRules,
+    Dialect,
+    ListingRules,
+    RootSpec,
+    ServingRules,
+    ShellRules,
+)
+from .common import COMMON_FIELDS, VENDOR_KEYS
 
 PROJECT = RootSpec("project-umbra", "{ancestor}/.umbra/skills", "project", "umbra", itself=True)
 USER = RootSpec("user-umbra", "~/.umbra/skills", "user", "umbra", links="follow", itself=True)
@@ -11,24 +20,24 @@ USER = RootSpec("user-umbra", "~/.umbra/skills", "user", "umbra", links="follow"
 UMBRA = Dialect(
     name="umbra",
     title="Umbra",
-    authoring=Authoring(
-        fields=FIELDS,
+    authoring=AuthoringRules(
+        fields=COMMON_FIELDS,
         name_rule="kebab",
         description="first-line",
         frontmatter_required=False,
         broken_yaml_is_empty=True,
         indented=True,
-        requires_at=("metier", *VENDORS),
-        arguments=Arguments(first=1, splitting="quotes", whole="joined", slices=True),
-        shell=Shell(fenced=True, anchored=True, cwd="agent", on_failure="error"),
+        requires_at=("metier", *VENDOR_KEYS),
+        arguments=ArgumentRules(first=1, splitting="quotes", whole="joined", slices=True),
+        shell=ShellRules(fenced=True, anchored=True, cwd="agent", on_failure="error"),
     ),
-    serving=Serving(
+    serving=ServingRules(
         roots=(PROJECT, USER),
-        listing=Listing("xml"),
+        listing=ListingRules("xml"),
         delivery="user-message",
         preface="ran",
         tools=("read", "skill_run_script"),
-        commands=Commands(alphabetical=True),
+        commands=CommandRules(alphabetical=True),
         plugins=False,
     ),
 )

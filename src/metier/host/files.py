@@ -5,19 +5,78 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-from collections.abc import Callable, Iterable, Iterator
-from typing import TypeAlias
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, TypeAlias
 
 from ..types.errors import OutsideSkill
-from ..types.skill import NO_KEY, StatKey
+from ..types.skill import NO_STAT_KEY, StatKey
+
+_TYPE, _REGULAR = 0o170000, 0o100000
+
+
+def all_unchanged(folder: int, names: Sequence[str], keys: Sequence[Sequence[int]], limit: int) -> set[int] | None:
+    """The devices of all files, if every single one is as its key says; the keys come column by column."""
+    lstat = os.lstat
+    modes: set[int] = set()
+    devices: set[int] = set()
+    mode = device = -1
+    try:
+        for name, inode, modified, changed, size in zip(names, *keys, strict=True):
+            now = lstat(name + "/SKILL.md", dir_fd=folder)
+            if now.st_mtime_ns != modified or now.st_ino != inode or now.st_ctime_ns != changed or now.st_size != size:
+                return None
+            if now.st_mode != mode:  # nearly always the same: looked at once, not a thousand times
+                mode = now.st_mode
+                modes.add(mode)
+            if now.st_dev != device:
+                device = now.st_dev
+                devices.add(device)
+    except OSError:
+        return None
+    if max(keys[3], default=0) > limit or any(mode & _TYPE != _REGULAR for mode in modes):
+        return None
+    return devices
+
+
+def find_unchanged(
+    folder: int, prefix: str, names: Iterable[str], remembered: Mapping[str, Any], limit: int
+) -> list[tuple[str, Any, int]]:
+    """Each name with what is known of it, if its key is still that of a plain file there, and the file's device."""
+    lstat = os.lstat
+    results: list[tuple[str, Any, int]] = []
+    for name in names:
+        inner = prefix + name if prefix else name
+        item = remembered.get(inner)
+        if item is not None:
+            try:
+                now = lstat(inner + "/SKILL.md", dir_fd=folder)
+            except OSError:
+                results.append((name, None, 0))
+                continue
+            if (
+                (now.st_ino, now.st_mtime_ns, now.st_ctime_ns, now.st_size) == item.key
+                and now.st_size <= limit
+                and now.st_mode & _TYPE == _REGULAR
+            ):
+                results.append((name, item, now.st_dev))
+                continue
+        results.append((name, None, 0))
+    return results
+
 
 HEAD = 1_024
 """Holds the frontmatter of all but a few skills in a thousand."""
 LONG_HEAD = 4_096
 LONGEST_HEAD = 69_632
 _TYPE, _REGULAR, _FOLDER, _LINK = 0o170000, 0o100000, 0o040000, 0o120000
-_KINDS = {_FOLDER: "a folder", _LINK: "a link", 0o010000: "a named pipe", 0o140000: "a socket",
-          0o020000: "a device", 0o060000: "a device"}  # fmt: skip
+_KINDS = {
+    _FOLDER: "a folder",
+    _LINK: "a link",
+    0o010000: "a named pipe",
+    0o140000: "a socket",
+    0o020000: "a device",
+    0o060000: "a device",
+}
 _READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
 _OPEN_FOLDER = os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY
 _PASS_FOLDER = os.O_DIRECTORY | os.O_CLOEXEC | getattr(os, "O_PATH", os.O_RDONLY)
@@ -38,16 +97,15 @@ class TooLarge(OSError):
         self.key = key
 
 
-Head: TypeAlias = tuple[StatKey, bytes, bool, int]
+FileHead: TypeAlias = tuple[StatKey, bytes, bool, int]
 """The file's key, its first bytes, whether they are all of it, and its device."""
-
 
 NamedHead: TypeAlias = tuple[str, bytes | OSError, StatKey, bool, int]
 """A skill's folder, the first bytes of its file, then key, whether that is all, and device."""
 
 
-def key_of(found: os.stat_result) -> StatKey:
-    return (found.st_ino, found.st_mtime_ns, found.st_ctime_ns, found.st_size)
+def key_of(status: os.stat_result) -> StatKey:
+    return (status.st_ino, status.st_mtime_ns, status.st_ctime_ns, status.st_size)
 
 
 def stat_key(path: str) -> StatKey | None:
@@ -70,7 +128,7 @@ def open_folder(path: str) -> int:
 close, fstat, read = os.close, os.fstat, os.read
 
 
-def _openat2() -> Callable[[int, bytes, bool], int] | None:
+def _load_openat2() -> Callable[[int, bytes, bool], int] | None:
     """The system call, or None where the kernel does not have it or may not be asked."""
     try:
         import ctypes  # only where it is used: it takes as long to import as a hundred skills to list
@@ -98,10 +156,10 @@ def _openat2() -> Callable[[int, bytes, bool], int] | None:
         return opened
 
     openat2.kept = (strict, linked)  # type: ignore[attr-defined]  # the structures live as long as the call
-    return openat2 if _answers(openat2) else None
+    return openat2 if _openat2_works(openat2) else None
 
 
-def _answers(openat2: Callable[[int, bytes, bool], int]) -> bool:
+def _openat2_works(openat2: Callable[[int, bytes, bool], int]) -> bool:
     try:
         folder = os.open("/", _OPEN_FOLDER)
     except OSError:
@@ -134,7 +192,7 @@ def _walk_open(folder: int, relative: bytes, links: bool) -> int:
             try:
                 step = os.open(part, flags | os.O_NOFOLLOW, dir_fd=inside[-1])
             except OSError as error:
-                target = _target(inside[-1], part) if error.errno in (errno.ELOOP, errno.ENOTDIR) else None
+                target = _link_target(inside[-1], part) if error.errno in (errno.ELOOP, errno.ENOTDIR) else None
                 if target is None:
                     raise
                 hops += 1
@@ -152,7 +210,7 @@ def _walk_open(folder: int, relative: bytes, links: bool) -> int:
             os.close(opened)
 
 
-def _target(folder: int, name: bytes) -> bytes | None:
+def _link_target(folder: int, name: bytes) -> bytes | None:
     """Where a link leads, or None when it is none."""
     try:
         return os.readlink(name, dir_fd=folder)
@@ -167,7 +225,7 @@ def open_beneath(folder: int, relative: str, links: bool = False) -> int:
     """Open a path beneath an open folder.  With `links`, links are followed as long as they stay beneath it."""
     global _opener
     if _opener is None:
-        _opener = _openat2() or _walk_open
+        _opener = _load_openat2() or _walk_open
     return _opener(folder, relative.encode("utf-8", "surrogateescape"), links)
 
 
@@ -177,15 +235,17 @@ def use_plain_walk(plain: bool) -> None:
     _opener = _walk_open if plain else None
 
 
-def read_head(folder: int, relative: str, limit: int, links: bool = False) -> Head:
+def read_head(folder: int, relative: str, limit: int, links: bool = False) -> FileHead:
     """The first bytes of a regular file beneath a folder: enough for its frontmatter."""
-    return _head(open_beneath(folder, relative, links), limit)
+    return _read_open_head(open_beneath(folder, relative, links), limit)
 
 
-def read_more(folder: int, relative: str, limit: int, contained: bool) -> Head:
+def read_more(folder: int, relative: str, limit: int, contained: bool) -> FileHead:
     """The head of a skill whose first bytes were not enough; opened as `read_heads` opens it."""
     flags = _READ | os.O_NOFOLLOW
-    return _head(open_beneath(folder, relative) if contained else os.open(relative, flags, dir_fd=folder), limit)
+    return _read_open_head(
+        open_beneath(folder, relative) if contained else os.open(relative, flags, dir_fd=folder), limit
+    )
 
 
 def read_heads(folder: int, prefix: str, names: Iterable[str], limit: int, contained: bool) -> list[NamedHead]:
@@ -195,49 +255,49 @@ def read_heads(folder: int, prefix: str, names: Iterable[str], limit: int, conta
     """
     flags = _READ | os.O_NOFOLLOW
     open_file, fstat, read, close = os.open, os.fstat, os.read, os.close
-    found: list[NamedHead] = []
+    heads: list[NamedHead] = []
     for name in names:
         file = f"{prefix}{name}/SKILL.md"
         try:
             opened = open_beneath(folder, file) if contained else open_file(file, flags, dir_fd=folder)
         except OSError as error:
-            found.append((name, error, NO_KEY, False, 0))
+            heads.append((name, error, NO_STAT_KEY, False, 0))
             continue
         try:
             now = fstat(opened)
             size = now.st_size
             key = (now.st_ino, now.st_mtime_ns, now.st_ctime_ns, size)
             plain = now.st_mode & _TYPE == _REGULAR and size <= limit
-            head = read(opened, HEAD) if plain else _refusal(now, key)
-            found.append((name, head, key, size <= HEAD, now.st_dev))
+            head = read(opened, HEAD) if plain else _read_refusal(now, key)
+            heads.append((name, head, key, size <= HEAD, now.st_dev))
         except OSError as error:
-            found.append((name, error, NO_KEY, False, 0))
+            heads.append((name, error, NO_STAT_KEY, False, 0))
         finally:
             close(opened)
-    return found
+    return heads
 
 
-def _refusal(found: os.stat_result, key: StatKey) -> OSError:
-    kind = found.st_mode & _TYPE
+def _read_refusal(status: os.stat_result, key: StatKey) -> OSError:
+    kind = status.st_mode & _TYPE
     return TooLarge(key) if kind == _REGULAR else NotRegular(_KINDS.get(kind, "special"))
 
 
-def _head(opened: int, limit: int) -> Head:
+def _read_open_head(opened: int, limit: int) -> FileHead:
     try:
-        found = fstat(opened)
-        size = found.st_size
-        key = (found.st_ino, found.st_mtime_ns, found.st_ctime_ns, size)
-        if found.st_mode & _TYPE != _REGULAR or size > limit:
-            raise _refusal(found, key)
+        status = fstat(opened)
+        size = status.st_size
+        key = (status.st_ino, status.st_mtime_ns, status.st_ctime_ns, size)
+        if status.st_mode & _TYPE != _REGULAR or size > limit:
+            raise _read_refusal(status, key)
         head = read(opened, HEAD)
-        if size > HEAD and (more := wanted_beyond(head)):
-            head += read(opened, more)
-        return key, head, len(head) >= size, found.st_dev
+        if size > HEAD and (missing_bytes := bytes_needed_beyond(head)):
+            head += read(opened, missing_bytes)
+        return key, head, len(head) >= size, status.st_dev
     finally:
         close(opened)
 
 
-def _fence(head: bytes) -> int:
+def _find_closing_fence(head: bytes) -> int:
     """Where the closing fence begins: the line break before a line that is `---`, or -1."""
     at = head.find(b"\n---", 3)
     while at >= 0:
@@ -248,12 +308,12 @@ def _fence(head: bytes) -> int:
     return head.find(b"\r---", 3) if b"\n" not in head else -1
 
 
-def wanted_beyond(head: bytes) -> int:
+def bytes_needed_beyond(head: bytes) -> int:
     """How many bytes more are needed: none if the frontmatter ends in the head and holds a description.
 
     Without a description some of the body is wanted in its place; without an end, the end.
     """
-    end = _fence(head)
+    end = _find_closing_fence(head)
     if end < 0 and head.lstrip(b"\xef\xbb\xbf \t").startswith(b"---"):
         return LONGEST_HEAD - len(head)
     if end >= 0 and head.find(b"description:", 0, end) >= 0:
@@ -265,47 +325,47 @@ def read_whole(folder: int, relative: str, limit: int, links: bool = False) -> t
     """All of a regular file, if it is no larger than the limit."""
     opened = open_beneath(folder, relative, links)
     try:
-        found = os.fstat(opened)
-        if found.st_mode & _TYPE != _REGULAR:
-            raise NotRegular(_KINDS.get(found.st_mode & _TYPE, "special"))
-        if found.st_size > limit:
-            raise TooLarge(key_of(found))
+        status = os.fstat(opened)
+        if status.st_mode & _TYPE != _REGULAR:
+            raise NotRegular(_KINDS.get(status.st_mode & _TYPE, "special"))
+        if status.st_size > limit:
+            raise TooLarge(key_of(status))
         parts = []
-        left = limit + 1
-        while left > 0:
-            part = os.read(opened, min(left, 1 << 20))
+        remaining = limit + 1
+        while remaining > 0:
+            part = os.read(opened, min(remaining, 1 << 20))
             if not part:
                 break
             parts.append(part)
-            left -= len(part)
-        if left <= 0:
-            raise TooLarge(key_of(found))
-        return key_of(found), b"".join(parts)
+            remaining -= len(part)
+        if remaining <= 0:
+            raise TooLarge(key_of(status))
+        return key_of(status), b"".join(parts)
     finally:
         os.close(opened)
 
 
 def read_skill_file(directory: str, relative: str, limit: int) -> tuple[StatKey, bytes]:
     """A file of a skill, by the skill's folder and a path inside it."""
-    with _inside(directory, relative) as folder:
+    with _open_skill_folder(directory, relative) as folder:
         return read_whole(folder, relative, limit, links=True)
 
 
 def read_part(directory: str, relative: str, offset: int, most: int) -> tuple[int, bytes]:
     """The size of a skill's file, and part of it."""
-    with _inside(directory, relative) as folder:
+    with _open_skill_folder(directory, relative) as folder:
         opened = open_beneath(folder, relative, links=True)
         try:
-            found = os.fstat(opened)
-            if found.st_mode & _TYPE != _REGULAR:
-                raise NotRegular(_KINDS.get(found.st_mode & _TYPE, "special"))
-            return found.st_size, os.pread(opened, most, min(offset, found.st_size))
+            status = os.fstat(opened)
+            if status.st_mode & _TYPE != _REGULAR:
+                raise NotRegular(_KINDS.get(status.st_mode & _TYPE, "special"))
+            return status.st_size, os.pread(opened, most, min(offset, status.st_size))
         finally:
             os.close(opened)
 
 
 @contextlib.contextmanager
-def _inside(directory: str, relative: str) -> Iterator[int]:
+def _open_skill_folder(directory: str, relative: str) -> Iterator[int]:
     """A skill's folder, open, for a path that stays inside it."""
     if not relative or "\0" in relative or relative.startswith("/") or ".." in relative.split("/"):
         raise OutsideSkill(f"`{relative}` is outside the skill's folder", "give a path inside the folder")
@@ -325,9 +385,9 @@ def _inside(directory: str, relative: str) -> Iterator[int]:
 def open_link(folder: int, relative: str, root: str, contain: bool) -> int:
     """The folder that a link in a root leads to.  Contained, it must lie beneath the root."""
     if contain:
-        return _a_folder(open_beneath(folder, relative, links=True), relative)
+        return _require_folder(open_beneath(folder, relative, links=True), relative)
     real = os.path.realpath(f"{root}/{relative}", strict=True)
-    return _a_folder(os.open(real, _READ | os.O_NOFOLLOW), relative)
+    return _require_folder(os.open(real, _READ | os.O_NOFOLLOW), relative)
 
 
 def open_root(path: str, base: str) -> int:
@@ -338,19 +398,19 @@ def open_root(path: str, base: str) -> int:
     os.close(opened)
     outer = open_folder(base)
     try:
-        return _a_folder(open_beneath(outer, path[len(base) :].lstrip("/"), links=True), path)
+        return _require_folder(open_beneath(outer, path[len(base) :].lstrip("/"), links=True), path)
     finally:
         os.close(outer)
 
 
-def _a_folder(opened: int, name: str) -> int:
+def _require_folder(opened: int, name: str) -> int:
     if os.fstat(opened).st_mode & _TYPE != _FOLDER:
         os.close(opened)
         raise NotADirectoryError(errno.ENOTDIR, "not a folder", name)
     return opened
 
 
-def read_linked_head(folder: int, relative: str, name: str, limit: int) -> Head:
+def read_linked_head(folder: int, relative: str, name: str, limit: int) -> FileHead:
     """The head of a file that is a link inside its own folder; one that leads out of it is refused."""
     inside = open_beneath(folder, relative, links=True) if relative else os.dup(folder)
     try:
@@ -359,20 +419,20 @@ def read_linked_head(folder: int, relative: str, name: str, limit: int) -> Head:
         os.close(inside)
 
 
-def plain_key(folder: int, relative: str) -> tuple[StatKey, int] | None:
+def regular_file_key(folder: int, relative: str) -> tuple[StatKey, int] | None:
     """The key and device of a regular file that is not itself a link; None for anything else."""
     try:
-        found = os.stat(relative, dir_fd=folder, follow_symlinks=False)
+        status = os.stat(relative, dir_fd=folder, follow_symlinks=False)
     except OSError:
         return None
-    if found.st_mode & _TYPE != _REGULAR:
+    if status.st_mode & _TYPE != _REGULAR:
         return None
-    return (found.st_ino, found.st_mtime_ns, found.st_ctime_ns, found.st_size), found.st_dev
+    return (status.st_ino, status.st_mtime_ns, status.st_ctime_ns, status.st_size), status.st_dev
 
 
 def has_openat2() -> bool:
     """Whether files are opened by one call that no link can race."""
     global _opener
     if _opener is None:
-        _opener = _openat2() or _walk_open
+        _opener = _load_openat2() or _walk_open
     return _opener is not _walk_open

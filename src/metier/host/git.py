@@ -6,29 +6,160 @@ import contextlib
 import os
 import re
 import selectors
+import shutil
 import signal
 import subprocess
 from base64 import b64encode
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from ..types.errors import BadRequest, HostError, Refused
-from .clock import monotonic
-from .memo import has_binary
+from .facts import monotonic
+from .lookup import has_binary
+from .paths import is_inside, read_text_file
 
-HARDENED = (
-    ("core.hooksPath", "/dev/null"), ("core.fsmonitor", "false"), ("core.symlinks", "false"),
-    ("core.attributesFile", "/dev/null"), ("core.pager", "cat"), ("core.protectNTFS", "true"),
-    ("submodule.recurse", "false"), ("fetch.recurseSubmodules", "false"), ("gc.auto", "0"),
-    ("maintenance.auto", "false"), ("commit.gpgsign", "false"), ("protocol.allow", "never"),
-    ("protocol.version", "2"), ("credential.interactive", "false"),
-    ("fetch.writeCommitGraph", "false"), ("transfer.advertiseSID", "false"),
-)  # fmt: skip
+_MOST_BYTES = 65_536
+
+
+def repository_of(project: str) -> str:
+    """The repository of a worktree or a submodule, where it lies outside the project; empty for any other project.
+
+    Anybody can write a `.git` that points to any folder, so the other side must point back to this one.
+    """
+    gitfile_lines = _read_lines(f"{project}/.git")[:1]
+    if not gitfile_lines or not gitfile_lines[0].startswith("gitdir: ") or os.path.islink(f"{project}/.git"):
+        return ""
+    git_dir = _resolve_real_path(project, gitfile_lines[0].removeprefix("gitdir: "))
+    above = os.path.dirname(git_dir)
+    if os.path.basename(above) == "worktrees":
+        back = _read_lines(f"{git_dir}/gitdir")[:1]
+        if back and _resolve_real_path(git_dir, back[0]) == _resolve_real_path(project, ".git"):
+            return os.path.dirname(above)
+        return ""
+    settings = [line.partition("=") for line in _read_lines(f"{git_dir}/config")]
+    back = [value.strip().strip('"') for name, _, value in settings if name.strip() == "worktree"]
+    return git_dir if back and _resolve_real_path(git_dir, back[-1]) == _resolve_real_path(project, ".") else ""
+
+
+def git_folders(project: str) -> tuple[str, ...]:
+    """The folders that git writes for a checkout: its repository and, in a worktree, its own part of that."""
+    git = f"{project}/.git"
+    if os.path.isdir(git) and not os.path.islink(git) and os.path.isfile(f"{git}/HEAD"):
+        return (git,)
+    common = repository_of(project)
+    if not common:
+        return ()
+    git_dir = _resolve_real_path(project, _read_lines(git)[0].removeprefix("gitdir: "))
+    return tuple(dict.fromkeys((common, git_dir))) if ".git" in git_dir.split("/") else ()
+
+
+_CONFIG_KEYS = r"^(user\.name|user\.email|core\.hookspath)$"
+_PLANTABLE_NAMES = ("commondir", "rebase-merge", "rebase-apply")
+"""Of a repository: where git looks for its settings, and what it runs when a rebase goes on.
+
+An empty folder can't stand for these, which git would take for a repository elsewhere or a rebase under way."""
+
+
+def read_git_config(project: str, env: Mapping[str, str]) -> dict[str, str]:
+    """Who commits here and where hooks lie, as the settings of the user and the repository say.  Nothing is run."""
+    if not os.path.lexists(f"{project}/.git"):
+        return {}
+    plain = {name: env[name] for name in ("HOME", "XDG_CONFIG_HOME") if name in env}
+    plain["PATH"] = path_outside_project(env.get("PATH", os.defpath), project)
+    try:
+        output = subprocess.run(
+            ["git", "config", "--includes", "-z", "--get-regexp", _CONFIG_KEYS],
+            env=plain,
+            cwd=project,
+            timeout=10,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            check=False,
+        ).stdout.decode("utf-8", "replace")
+    except (OSError, subprocess.SubprocessError):
+        return {}
+    return {key: value for key, _, value in (entry.partition("\n") for entry in output.split("\0")) if value}
+
+
+def path_outside_project(path: str, project: str) -> str:
+    """The folders of a PATH in which a project can't put a git of its own."""
+    real = os.path.realpath(project)
+    folders = [folder for folder in path.split(":") if folder.startswith("/")]
+    return ":".join(folder for folder in folders if not is_inside(os.path.realpath(folder), real))
+
+
+@contextlib.contextmanager
+def remove_planted_git_files(folders: Sequence[str]) -> Iterator[list[str]]:
+    """What gives git orders and was not in a repository before is not in it afterwards; a note for each."""
+    missing = [
+        path for folder in folders for name in _PLANTABLE_NAMES if not os.path.lexists(path := f"{folder}/{name}")
+    ]
+    notes: list[str] = []
+    try:
+        yield notes
+    finally:
+        for path in filter(os.path.lexists, missing):
+            if os.path.isdir(path) and not os.path.islink(path):
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                os.unlink(path)
+            notes.append(f"{path} was taken away: git takes orders from it")
+
+
+def _read_lines(path: str) -> list[str]:
+    """The lines of a small file; none where there is no such file."""
+    try:
+        return (read_text_file(path, _MOST_BYTES) or "").splitlines()
+    except (HostError, ValueError):
+        return []
+
+
+def _resolve_real_path(folder: str, path: str) -> str:
+    try:
+        return os.path.realpath(os.path.join(folder, path))
+    except ValueError:
+        return ""
+
+
+HARDENED_CONFIG = (
+    ("core.hooksPath", "/dev/null"),
+    ("core.fsmonitor", "false"),
+    ("core.symlinks", "false"),
+    ("core.attributesFile", "/dev/null"),
+    ("core.pager", "cat"),
+    ("core.protectNTFS", "true"),
+    ("submodule.recurse", "false"),
+    ("fetch.recurseSubmodules", "false"),
+    ("gc.auto", "0"),
+    ("maintenance.auto", "false"),
+    ("commit.gpgsign", "false"),
+    ("protocol.allow", "never"),
+    ("protocol.version", "2"),
+    ("credential.interactive", "false"),
+    ("fetch.writeCommitGraph", "false"),
+    ("transfer.advertiseSID", "false"),
+)
 _INHERITED = (
-    "PATH", "HOME", "XDG_CONFIG_HOME", "SSH_AUTH_SOCK", "USER", "LOGNAME", "TMPDIR", "http_proxy", "https_proxy",
-    "all_proxy", "no_proxy", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "SSL_CERT_FILE", "SSL_CERT_DIR", "GIT_SSL_CAINFO",
-)  # fmt: skip
-_THEIRS = re.compile(r"(?:credential|http)\..*|core\.sshcommand|ssh\.variant|url\..*\.insteadof").fullmatch
+    "PATH",
+    "HOME",
+    "XDG_CONFIG_HOME",
+    "SSH_AUTH_SOCK",
+    "USER",
+    "LOGNAME",
+    "TMPDIR",
+    "http_proxy",
+    "https_proxy",
+    "all_proxy",
+    "no_proxy",
+    "HTTPS_PROXY",
+    "ALL_PROXY",
+    "NO_PROXY",
+    "SSL_CERT_FILE",
+    "SSL_CERT_DIR",
+    "GIT_SSL_CAINFO",
+)
+_is_user_setting = re.compile(r"(?:credential|http)\..*|core\.sshcommand|ssh\.variant|url\..*\.insteadof").fullmatch
 """What of the user's own configuration is needed to reach the user's own repositories."""
 _MOST_BLOCKS = 2_097_152
 """Of 512 bytes: no file that git writes may grow beyond."""
@@ -37,7 +168,7 @@ _percent = re.compile(r"(Receiving objects|Resolving deltas|Counting objects): +
 _userinfo = re.compile(r"(?<=://)[^/\s@]+@")
 
 
-class Access(NamedTuple):
+class GitAccess(NamedTuple):
     """How git may go somewhere."""
 
     env: Mapping[str, str]
@@ -48,7 +179,7 @@ class Access(NamedTuple):
     seconds: float = 300.0
 
 
-class Blob(NamedTuple):
+class TreeEntry(NamedTuple):
     """A file of a commit."""
 
     path: str
@@ -56,115 +187,131 @@ class Blob(NamedTuple):
     oid: str
 
 
-def is_there(env: Mapping[str, str]) -> bool:
+def has_git(env: Mapping[str, str]) -> bool:
     return has_binary("git", env.get("PATH", ""))
 
 
-def resolve(url: str, ref: str, access: Access) -> str:
+def resolve_ref(url: str, ref: str, access: GitAccess) -> str:
     """The commit that a branch or tag is at, now; nothing else is fetched afterwards."""
     if re.fullmatch(r"[0-9a-f]{40}", ref):
         return ref
-    wanted = (f"refs/heads/{ref}", f"refs/tags/{ref}^{{}}", f"refs/tags/{ref}") if ref else ("HEAD",)
-    asked = ("HEAD",) if not ref else (f"refs/heads/{ref}", f"refs/tags/{ref}", f"refs/tags/{ref}^{{}}")
-    said = _git(("ls-remote", "--end-of-options", url, *asked), None, access, seconds=60)
-    found = {name: oid for oid, _, name in (line.partition("\t") for line in said.decode().splitlines())}
-    for name in wanted:
-        if re.fullmatch(r"[0-9a-f]{40}", found.get(name, "")):
-            return found[name]
-    what = f"has no branch or tag `{ref}`" if ref else "has no commit yet"
-    raise BadRequest(f"{shown(url)} {what}", "check the name; a commit is given by all its 40 digits")
+    preferred = (f"refs/heads/{ref}", f"refs/tags/{ref}^{{}}", f"refs/tags/{ref}") if ref else ("HEAD",)
+    patterns = ("HEAD",) if not ref else (f"refs/heads/{ref}", f"refs/tags/{ref}", f"refs/tags/{ref}^{{}}")
+    output = _run_git(("ls-remote", "--end-of-options", url, *patterns), None, access, seconds=60)
+    refs = {name: oid for oid, _, name in (line.partition("\t") for line in output.decode().splitlines())}
+    for name in preferred:
+        if re.fullmatch(r"[0-9a-f]{40}", refs.get(name, "")):
+            return refs[name]
+    reason = f"has no branch or tag `{ref}`" if ref else "has no commit yet"
+    raise BadRequest(f"{redact_url(url)} {reason}", "check the name; a commit is given by all its 40 digits")
 
 
-def fetch(
+def fetch_commit(
     folder: str,
     url: str,
     commit: str,
     ref: str,
-    access: Access,
+    access: GitAccess,
     progress: Callable[[str, int, int], None] | None = None,
 ) -> None:
     """Bring one commit without its history into a new bare repository, and check that it is that commit."""
-    _git(("init", "--quiet", "--bare", "--template=", "--end-of-options", folder), None, access)
+    _run_git(("init", "--quiet", "--bare", "--template=", "--end-of-options", folder), None, access)
     for key, value in (
         ("remote.origin.url", url),
         ("remote.origin.promisor", "true"),
         ("remote.origin.partialclonefilter", "blob:none"),
     ):
-        _git(("config", key, value), folder, access)
+        _run_git(("config", key, value), folder, access)
     options = ("--depth=1", "--no-tags", "--no-recurse-submodules", "--filter=blob:none")
     try:
-        _git(("fetch", "--progress", *options, "origin", commit), folder, access, progress)
+        _run_git(("fetch", "--progress", *options, "origin", commit), folder, access, progress)
     except HostError:
         if ref == commit:
             raise
-        _git(("fetch", "--progress", *options, "origin", ref or "HEAD"), folder, access, progress)  # by name alone
-    found = _git(("rev-parse", "--verify", "--quiet", "--end-of-options", f"{commit}^{{commit}}"), folder, access)
-    if found.decode().strip() != commit:
-        raise Refused(f"{shown(url)} did not give the commit {commit}", "it changed meanwhile; try again")
+        _run_git(("fetch", "--progress", *options, "origin", ref or "HEAD"), folder, access, progress)  # by name alone
+    verified = _run_git(
+        ("rev-parse", "--verify", "--quiet", "--end-of-options", f"{commit}^{{commit}}"), folder, access
+    )
+    if verified.decode().strip() != commit:
+        raise Refused(f"{redact_url(url)} did not give the commit {commit}", "it changed meanwhile; try again")
 
 
-def committed(folder: str, commit: str, access: Access) -> int:
+def commit_time(folder: str, commit: str, access: GitAccess) -> int:
     """When a commit was made, in seconds."""
-    said = _git(("show", "-s", "--format=%ct", "--no-ext-diff", "--end-of-options", commit), folder, access)
-    return int(said.decode().strip() or 0)
+    output = _run_git(("show", "-s", "--format=%ct", "--no-ext-diff", "--end-of-options", commit), folder, access)
+    return int(output.decode().strip() or 0)
 
 
-def tree(folder: str, commit: str, access: Access) -> list[Blob]:
+def list_tree(folder: str, commit: str, access: GitAccess) -> list[TreeEntry]:
     """Every file of a commit, links and submodules among them."""
-    said = _git(("ls-tree", "-r", "-z", "--full-tree", "--end-of-options", commit), folder, access)
-    found = []
-    for record in said.split(b"\0"):
+    output = _run_git(("ls-tree", "-r", "-z", "--full-tree", "--end-of-options", commit), folder, access)
+    entries = []
+    for record in output.split(b"\0"):
         head, _, path = record.partition(b"\t")
         if head:
             mode, _, oid = head.decode().split(" ")
-            found.append(Blob(path.decode("utf-8", "surrogateescape"), mode, oid))
-    return found
+            entries.append(TreeEntry(path.decode("utf-8", "surrogateescape"), mode, oid))
+    return entries
 
 
-def bring(folder: str, oids: Iterable[str], access: Access, progress: Callable[[str, int, int], None] | None) -> None:
+def fetch_blobs(
+    folder: str, oids: Iterable[str], access: GitAccess, progress: Callable[[str, int, int], None] | None
+) -> None:
     """Fetch these files, and no others."""
-    wanted = "".join(f"{oid}\n" for oid in dict.fromkeys(oids)).encode()
+    requested = "".join(f"{oid}\n" for oid in dict.fromkeys(oids)).encode()
     command = (
-        "-c", "fetch.negotiationAlgorithm=noop", "fetch", "--progress", "--no-tags", "--no-write-fetch-head",
-        "--no-recurse-submodules", "--filter=blob:none", "--stdin", "origin",
-    )  # fmt: skip
-    if wanted:
-        _git(command, folder, access, progress, given=wanted)
+        "-c",
+        "fetch.negotiationAlgorithm=noop",
+        "fetch",
+        "--progress",
+        "--no-tags",
+        "--no-write-fetch-head",
+        "--no-recurse-submodules",
+        "--filter=blob:none",
+        "--stdin",
+        "origin",
+    )
+    if requested:
+        _run_git(command, folder, access, progress, stdin_data=requested)
 
 
-def missing(folder: str, commit: str, access: Access) -> set[str]:
+def missing_blobs(folder: str, commit: str, access: GitAccess) -> set[str]:
     """The files of a commit that were not brought along."""
     command = ("rev-list", "--objects", "--missing=print", "--no-object-names", "--end-of-options", commit)
-    return {line[1:] for line in _git(command, folder, access).decode().splitlines() if line.startswith("?")}
+    return {line[1:] for line in _run_git(command, folder, access).decode().splitlines() if line.startswith("?")}
 
 
 @contextlib.contextmanager
-def blobs(folder: str, access: Access) -> Iterator[Callable[[str, int], Iterator[bytes]]]:
+def open_blob_reader(folder: str, access: GitAccess) -> Iterator[Callable[[str, int], Iterator[bytes]]]:
     """Reads files by their ids, one at a time and none larger than a bound."""
     running = subprocess.Popen(
-        _argv(("cat-file", "--batch"), folder), env=_environment(access._replace(protocols=())),
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True,
-    )  # fmt: skip
+        _git_command(("cat-file", "--batch"), folder),
+        env=_git_environment(access._replace(protocols=())),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
     assert running.stdin is not None
     assert running.stdout is not None
-    feed, said = running.stdin, running.stdout
+    feed, output = running.stdin, running.stdout
 
     def read(oid: str, most: int) -> Iterator[bytes]:
         feed.write(oid.encode() + b"\n")
         feed.flush()
-        head = said.readline().split()
+        head = output.readline().split()
         if len(head) != 3 or head[1] != b"blob":
             raise HostError(f"git lacks the file {oid}", "fetch it again")
-        left = int(head[2])
-        if left > most:
+        remaining = int(head[2])
+        if remaining > most:
             raise Refused(f"a file of the repository has more than {most} bytes", "nothing was placed")
-        while left:
-            piece = said.read(min(left, 65_536))
+        while remaining:
+            piece = output.read(min(remaining, 65_536))
             if not piece:
                 raise HostError("git ended too early", "try again")
-            left -= len(piece)
+            remaining -= len(piece)
             yield piece
-        said.read(1)
+        output.read(1)
 
     try:
         yield read
@@ -173,26 +320,36 @@ def blobs(folder: str, access: Access) -> Iterator[Callable[[str, int], Iterator
     finally:
         with contextlib.suppress(OSError):
             feed.close()
-        said.close()
-        _end(running)
+        output.close()
+        _kill_process(running)
 
 
-def shown(url: str) -> str:
+def redact_url(url: str) -> str:
     """A URL without whatever password is in it."""
     return _userinfo.sub("", url)
 
 
-def _environment(access: Access) -> dict[str, str]:
+def _git_environment(access: GitAccess) -> dict[str, str]:
     env = {name: access.env[name] for name in _INHERITED if name in access.env}
-    pairs = [*_users_own(access.env), *HARDENED, *((f"protocol.{one}.allow", "always") for one in access.protocols)]
+    pairs = [
+        *_user_git_config(access.env),
+        *HARDENED_CONFIG,
+        *((f"protocol.{protocol}.allow", "always") for protocol in access.protocols),
+    ]
     if access.secret:
-        word = b64encode(access.secret.encode()).decode()
-        pairs.append((f"http.{access.url}.extraHeader", f"Authorization: Basic {word}"))
+        credentials = b64encode(access.secret.encode()).decode()
+        pairs.append((f"http.{access.url}.extraHeader", f"Authorization: Basic {credentials}"))
     env |= {
-        "LC_ALL": "C.UTF-8", "GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": "/dev/null", "GIT_TERMINAL_PROMPT": "0",
-        "GIT_ASKPASS": "/bin/false", "SSH_ASKPASS": "/bin/false", "GIT_ALLOW_PROTOCOL": ":".join(access.protocols),
-        "GIT_LFS_SKIP_SMUDGE": "1", "GIT_CONFIG_COUNT": str(len(pairs)),
-    }  # fmt: skip
+        "LC_ALL": "C.UTF-8",
+        "GIT_CONFIG_NOSYSTEM": "1",
+        "GIT_CONFIG_GLOBAL": "/dev/null",
+        "GIT_TERMINAL_PROMPT": "0",
+        "GIT_ASKPASS": "/bin/false",
+        "SSH_ASKPASS": "/bin/false",
+        "GIT_ALLOW_PROTOCOL": ":".join(access.protocols),
+        "GIT_LFS_SKIP_SMUDGE": "1",
+        "GIT_CONFIG_COUNT": str(len(pairs)),
+    }
     if not any(key == "core.sshcommand" for key, _ in pairs):
         env |= {"GIT_SSH_COMMAND": "ssh -oBatchMode=yes"}
     for number, (key, value) in enumerate(pairs):
@@ -201,67 +358,80 @@ def _environment(access: Access) -> dict[str, str]:
 
 
 _CONFIG_HOME = "XDG_CONFIG_HOME"
-_known: dict[tuple[str, str], list[tuple[str, str]]] = {}
+_user_configs: dict[tuple[str, str], list[tuple[str, str]]] = {}
 
 
-def _users_own(env: Mapping[str, str]) -> list[tuple[str, str]]:
+def _user_git_config(env: Mapping[str, str]) -> list[tuple[str, str]]:
     """What the user configured to reach repositories: credentials, proxies, certificates, and no more."""
-    who = (env.get("HOME", ""), env.get(_CONFIG_HOME, ""))
-    if who not in _known:
+    user_key = (env.get("HOME", ""), env.get(_CONFIG_HOME, ""))
+    if user_key not in _user_configs:
         pairs = []
         for scope in ("--system", "--global"):
             plain = {name: env[name] for name in ("HOME", "PATH", _CONFIG_HOME) if name in env}
             with contextlib.suppress(OSError, subprocess.SubprocessError):
-                said = subprocess.run(
-                    ["git", "config", scope, "--includes", "-z", "--list"], env=plain, cwd="/", timeout=20,
-                    stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=False,
-                ).stdout.decode("utf-8", "replace")  # fmt: skip
-                pairs += [(key, value) for key, _, value in (one.partition("\n") for one in said.split("\0"))]
-        _known[who] = [(key, value) for key, value in pairs if _THEIRS(key)]
-    return _known[who]
+                output = subprocess.run(
+                    ["git", "config", scope, "--includes", "-z", "--list"],
+                    env=plain,
+                    cwd="/",
+                    timeout=20,
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.DEVNULL,
+                    check=False,
+                ).stdout.decode("utf-8", "replace")
+                pairs += [(key, value) for key, _, value in (entry.partition("\n") for entry in output.split("\0"))]
+        _user_configs[user_key] = [(key, value) for key, value in pairs if _is_user_setting(key)]
+    return _user_configs[user_key]
 
 
-def _argv(arguments: tuple[str, ...], folder: str | None) -> list[str]:
+def _git_command(arguments: tuple[str, ...], folder: str | None) -> list[str]:
     inside = (f"--git-dir={folder}",) if folder else ()
     return ["/bin/sh", "-c", f'ulimit -f {_MOST_BLOCKS}; exec "$@"', "sh", "git", "--no-pager", *inside, *arguments]
 
 
-def _git(
+def _run_git(
     arguments: tuple[str, ...],
     folder: str | None,
-    access: Access,
+    access: GitAccess,
     progress: Callable[[str, int, int], None] | None = None,
     seconds: float | None = None,
-    given: bytes = b"",
+    stdin_data: bytes = b"",
 ) -> bytes:
     """Run git to its end, in a session of its own; what it printed."""
-    if not is_there(access.env):
+    if not has_git(access.env):
         raise HostError("git is not installed", "install git, then try again")
     try:
         running = subprocess.Popen(
-            _argv(arguments, folder), cwd="/", env=_environment(access), start_new_session=True,
-            stdin=subprocess.PIPE if given else subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-        )  # fmt: skip
+            _git_command(arguments, folder),
+            cwd="/",
+            env=_git_environment(access),
+            start_new_session=True,
+            stdin=subprocess.PIPE if stdin_data else subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
     except OSError as error:
         raise HostError(f"git can't be started: {error.strerror}", "check that git works") from error
     try:
         if running.stdin is not None:
             with contextlib.suppress(BrokenPipeError), running.stdin:
-                running.stdin.write(given)
+                running.stdin.write(stdin_data)
         limit = seconds or access.seconds
-        said, complaint = _listen(running, monotonic() + limit, progress)
+        output, complaint = _collect_output(running, monotonic() + limit, progress)
         status = running.wait(10)
     except (TimeoutError, subprocess.TimeoutExpired):
-        raise HostError(f"git {arguments[0]} took longer than {seconds or access.seconds:g} seconds",
-                        "check the network, then try again") from None  # fmt: skip
+        raise HostError(
+            f"git {arguments[0]} took longer than {seconds or access.seconds:g} seconds",
+            "check the network, then try again",
+        ) from None
     finally:
-        _end(running)
+        _kill_process(running)
     if status:
-        raise _failure(arguments, complaint.decode("utf-8", "replace"), access)
-    return said
+        raise _git_failure(arguments, complaint.decode("utf-8", "replace"), access)
+    return output
 
 
-def _listen(
+def _collect_output(
     running: subprocess.Popen[bytes], until: float, progress: Callable[[str, int, int], None] | None
 ) -> tuple[bytes, bytes]:
     """Both streams to their ends, bounded in time and size."""
@@ -286,18 +456,18 @@ def _listen(
                     raise Refused("git says too much: the repository is too large", "nothing was placed")
                 parts[key.fd].append(piece)
                 if progress is not None and key.fileobj is running.stderr:
-                    _report(piece, progress)
+                    _report_progress(piece, progress)
         out, error = (b"".join(parts[stream.fileno()]) for stream in (running.stdout, running.stderr))
         return out, error
 
 
-def _report(piece: bytes, progress: Callable[[str, int, int], None]) -> None:
-    found = _percent.findall(piece.decode("utf-8", "replace"))
-    if found:
-        progress(found[-1][0].lower(), int(found[-1][1]), 100)
+def _report_progress(piece: bytes, progress: Callable[[str, int, int], None]) -> None:
+    matches = _percent.findall(piece.decode("utf-8", "replace"))
+    if matches:
+        progress(matches[-1][0].lower(), int(matches[-1][1]), 100)
 
 
-def _end(running: subprocess.Popen[bytes]) -> None:
+def _kill_process(running: subprocess.Popen[bytes]) -> None:
     """Nothing of git stays behind."""
     if running.poll() is None:
         with contextlib.suppress(OSError):
@@ -309,11 +479,11 @@ def _end(running: subprocess.Popen[bytes]) -> None:
                 stream.close()
 
 
-def _failure(arguments: tuple[str, ...], complaint: str, access: Access) -> HostError:
+def _git_failure(arguments: tuple[str, ...], complaint: str, access: GitAccess) -> HostError:
     """What git complained of, in one line and without secrets."""
     lines = [line.strip() for line in complaint.replace("\r", "\n").split("\n")]
-    said = [line for line in lines if line.startswith(("fatal:", "error:", "ERROR:", "remote:"))] or lines[-1:]
-    text = shown("; ".join(dict.fromkeys(said)))[:500]
+    complaints = [line for line in lines if line.startswith(("fatal:", "error:", "ERROR:", "remote:"))] or lines[-1:]
+    text = redact_url("; ".join(dict.fromkeys(complaints)))[:500]
     for part in (access.secret, access.secret.partition(":")[2]):
         text = text.replace(part, "…") if part else text
     hint = "check the address, then try again"

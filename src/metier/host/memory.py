@@ -12,7 +12,7 @@ _unseen = 0
 
 
 @contextlib.contextmanager
-def making_many() -> Iterator[None]:
+def pause_garbage_collection() -> Iterator[None]:
     """Meanwhile nobody looks for garbage: what is made here is kept, so that each look would be for nothing."""
     collecting = gc.isenabled()
     gc.disable()
@@ -20,11 +20,11 @@ def making_many() -> Iterator[None]:
         yield
     finally:
         if collecting:
-            _grow_old()
+            _age_objects()
             gc.enable()
 
 
-def _grow_old() -> None:
+def _age_objects() -> None:
     """Take what was made for old: nobody looks at it twice for being young, only now and then with all the rest."""
     global _unseen
     _unseen += gc.get_count()[0]

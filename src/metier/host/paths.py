@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple, Protocol
 
-from ..types.errors import HostError
+from ..types.errors import HostError, MissingExtra
 
 _READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
 _TYPE, _REGULAR = 0o170000, 0o100000
 
 
-def cwd() -> str:
+def working_folder() -> str:
     try:
         return os.getcwd()
     except OSError as error:
         raise HostError("the working folder is gone", "change to a folder that is there") from error
 
 
-class Listed(NamedTuple):
+class FolderListing(NamedTuple):
     """The names in a folder, sorted: what order the file system had is forgotten here."""
 
     folders: list[str]
@@ -27,15 +28,15 @@ class Listed(NamedTuple):
     files: list[str]
 
 
-def list_names(folder: int | str) -> Listed:
-    with os.scandir(folder) as found:
-        entries = list(found)
+def list_names(folder: int | str) -> FolderListing:
+    with os.scandir(folder) as scan:
+        entries = list(scan)
     folders = sorted([entry.name for entry in entries if entry.is_dir(follow_symlinks=False)])
     if len(folders) == len(entries):
-        return Listed(folders, [], [])  # a root of skills: nothing else is looked for a second time
+        return FolderListing(folders, [], [])  # a root of skills: nothing else is looked for a second time
     others = [entry for entry in entries if not entry.is_dir(follow_symlinks=False)]
     links = sorted([entry.name for entry in others if entry.is_symlink()])
-    return Listed(folders, links, sorted([entry.name for entry in others if not entry.is_symlink()]))
+    return FolderListing(folders, links, sorted([entry.name for entry in others if not entry.is_symlink()]))
 
 
 def real_path(path: str) -> str:
@@ -82,8 +83,8 @@ def read_text_file(path: str, limit: int = 1_048_576) -> str | None:
     except OSError as error:
         raise HostError(f"{path} can't be read: {error.strerror}", "check its permissions", path) from error
     try:
-        found = os.fstat(opened)
-        if found.st_mode & _TYPE != _REGULAR or found.st_size > limit:
+        status = os.fstat(opened)
+        if status.st_mode & _TYPE != _REGULAR or status.st_size > limit:
             raise HostError(f"{path} is not a regular file of at most {limit} bytes", "replace it", path)
         data = b""
         while part := os.read(opened, 65_536):
@@ -98,21 +99,21 @@ def read_text_file(path: str, limit: int = 1_048_576) -> str | None:
         raise HostError(f"{path} is not UTF-8", "save it as UTF-8", path) from error
 
 
-def absolute(path: str, cwd: str, home: str) -> str:
+def absolute_path(path: str, cwd: str, home: str) -> str:
     """A path as a user writes it: `~` is the home, anything else is relative to the working folder."""
     if path == "~" or path.startswith("~/"):
         path = home + path[1:]
     return os.path.normpath(os.path.join(cwd, path))
 
 
-def relative(path: str, start: str) -> str:
+def relative_path(path: str, start: str) -> str:
     return os.path.relpath(path, start)
 
 
 def entry_points(group: str) -> list[tuple[str, str, str]]:
     """Name, module and site folder of installed entry points, read from metadata alone."""
-    wanted = f"[{group}]"
-    found = []
+    header = f"[{group}]"
+    points = []
     for site in site_folders():
         try:
             names = sorted(entry.name for entry in os.scandir(site) if entry.name.endswith(".dist-info"))
@@ -123,13 +124,13 @@ def entry_points(group: str) -> list[tuple[str, str, str]]:
                 text = read_text_file(f"{site}/{name}/entry_points.txt")
             except HostError:
                 continue
-            if text is None or wanted not in text:
+            if text is None or header not in text:
                 continue
-            for line in text.partition(wanted)[2].partition("\n[")[0].splitlines():
+            for line in text.partition(header)[2].partition("\n[")[0].splitlines():
                 label, separator, module = line.partition("=")
                 if separator and label.lstrip()[:1] not in ("#", ";"):
-                    found.append((label.strip(), module.strip().partition(":")[0], site))
-    return sorted(found)
+                    points.append((label.strip(), module.strip().partition(":")[0], site))
+    return sorted(points)
 
 
 def site_folders() -> list[str]:
@@ -157,7 +158,6 @@ def module_folder(module: str, site: str) -> str | None:
 MOST_FILES = 20_000
 """A folder with as many files is not looked through to the end."""
 
-
 _PASSED_OVER = frozenset({"__pycache__", ".git"})
 
 
@@ -165,24 +165,24 @@ def tree_of(
     directory: str, most: int = MOST_FILES, passing_over: frozenset[str] = _PASSED_OVER
 ) -> list[tuple[str, os.stat_result]]:
     """Every file and link beneath a folder with its own status, sorted; bounded, following nothing."""
-    found: list[tuple[str, os.stat_result]] = []
+    files: list[tuple[str, os.stat_result]] = []
     waiting = [""]
-    while waiting and len(found) < most:
+    while waiting and len(files) < most:
         inner = waiting.pop()
         try:
             with os.scandir(f"{directory}/{inner}" if inner else directory) as entries:
                 for entry in entries:
-                    if len(found) >= most:
+                    if len(files) >= most:
                         break
                     path = f"{inner}/{entry.name}" if inner else entry.name
                     if entry.is_dir(follow_symlinks=False):
                         if entry.name not in passing_over:
                             waiting.append(path)
                     else:
-                        found.append((path, entry.stat(follow_symlinks=False)))
+                        files.append((path, entry.stat(follow_symlinks=False)))
         except OSError:
             continue
-    return sorted(found)
+    return sorted(files)
 
 
 def is_file(path: str) -> bool:
@@ -209,7 +209,7 @@ def folders_with(folder: str, name: str) -> list[str]:
         listed = list_names(folder)
     except OSError:
         return []
-    return [one for one in listed.folders if one[0] != "." and os.path.isfile(f"{folder}/{one}/{name}")]
+    return [inner for inner in listed.folders if inner[0] != "." and os.path.isfile(f"{folder}/{inner}/{name}")]
 
 
 def real_name(folder: str) -> str:
@@ -223,16 +223,66 @@ def folders_with_skill(folder: str) -> list[str]:
         listed = list_names(folder)
     except OSError:
         return []
-    found = []
+    matching = []
     for name in sorted([*listed.folders, *listed.links]):
         try:
             inner = list_names(f"{folder}/{name}")
         except OSError:
             continue
         if name[0] != "." and any(file.lower() == "skill.md" for file in (*inner.files, *inner.links, *inner.folders)):
-            found.append(name)
-    return found
+            matching.append(name)
+    return matching
 
 
-def home() -> str:
+def home_folder() -> str:
     return os.path.expanduser("~")
+
+
+DEBOUNCE_MS = 250
+_LONGEST_MS = 2_000
+_MOST_FOLDERS = 4_096
+
+
+class StopSignal(Protocol):
+    def is_set(self) -> bool: ...
+
+
+def watch_batches(
+    folders: Iterable[str], is_relevant: Callable[[str], bool], every_ms: int, stop: StopSignal | None
+) -> Iterator[frozenset[str]]:
+    """The paths that changed, a settled batch at a time; an empty batch whenever `every_ms` have passed."""
+    try:
+        from watchfiles import watch
+    except ImportError as error:
+        raise MissingExtra("watching for changes", "watch") from error
+
+    existing = sorted({folder for folder in folders if os.path.isdir(folder)})
+    if not existing or len(existing) > _MOST_FOLDERS:
+        yield from _empty_batches(every_ms, stop)
+        return
+    try:
+        for changes in watch(
+            *existing,
+            watch_filter=lambda _, path: is_relevant(path),
+            debounce=_LONGEST_MS,
+            step=DEBOUNCE_MS,
+            rust_timeout=every_ms,
+            yield_on_timeout=True,
+            recursive=False,
+            raise_interrupt=True,
+            stop_event=stop,
+            ignore_permission_denied=True,
+        ):
+            yield frozenset(path for _, path in changes)
+    except (OSError, RuntimeError):  # no watches or no instances left, which it raises as the latter: look at intervals
+        yield from _empty_batches(every_ms, stop)
+
+
+def _empty_batches(every_ms: int, stop: StopSignal | None) -> Iterator[frozenset[str]]:
+    from .facts import monotonic, sleep
+
+    while stop is None or not stop.is_set():
+        until = monotonic() + every_ms / 1000
+        while monotonic() < until and not (stop is not None and stop.is_set()):
+            sleep(min(0.05, max(0.0, until - monotonic())))
+        yield frozenset()

@@ -5,17 +5,318 @@ from __future__ import annotations
 import contextlib
 import marshal
 import os
+import selectors
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from contextvars import ContextVar
+from json import dumps, loads
 from typing import Any, NamedTuple
 
-from ..types.running import Program, Ran, Tier
-from .follow import Followed, Spawned, follow
-from .gate import PROGRAMS, Gate
+from ..types.sandbox import ProcessResult, ProgramSpec, SandboxTier
+from .facts import monotonic
 
-_LAUNCH = "import sys; sys.path.append(sys.argv[1]); import launch"
+
+def _never_stop() -> bool:
+    return False
+
+
+_current_check: ContextVar[Callable[[], bool]] = ContextVar("metier_stopped", default=_never_stop)
+
+
+@contextlib.contextmanager
+def stop_programs_when(stopped: Callable[[], bool]) -> Iterator[None]:
+    """Programs that are started meanwhile end as soon as `stopped` is true, or what already held is."""
+    outer = _current_check.get()
+    token = _current_check.set(stopped if outer is _never_stop else lambda: stopped() or outer())
+    try:
+        yield
+    finally:
+        _current_check.reset(token)
+
+
+def stop_check() -> Callable[[], bool]:
+    """What says whether to stop, as it is now: to be asked again and again, also from elsewhere."""
+    return _current_check.get()
+
+
+GRACE = 1.0
+"""Seconds between being asked to end and being ended."""
+PATIENCE = 5.0
+"""Seconds that ending may take before we go on without it."""
+MOST_OUTPUT = 256 << 20
+"""Bytes of output after which a program is ended: nobody reads that much."""
+_TICK = 0.1
+_CHUNK = 1 << 16
+
+
+class SpawnedProcess(NamedTuple):
+    """A program that has been started, and how to reach it."""
+
+    process: subprocess.Popen[bytes]
+    streams: tuple[int, ...]
+    """Its output, and its errors where they are apart."""
+    report: int
+    """A pipe that stays open until the program and all it started have ended."""
+    term: Callable[[], None]
+    kill: Callable[[], None]
+    heard: Callable[[bytes], None]
+    """Is given all that came through the report so far, whenever more comes."""
+    watch: Callable[[], str]
+    """Why the program has to be ended now; empty while all is well."""
+
+
+class ProcessCapture(NamedTuple):
+    """What was seen of a program."""
+
+    texts: tuple[str, ...]
+    left_out: int
+    report: bytes
+    timed_out: bool
+    reason: str
+    """Why it was ended before its time; empty when it was not."""
+
+
+class HeadTailBuffer:
+    """The head and the tail of a stream, and how much was between them."""
+
+    def __init__(self, most: int) -> None:
+        self._head_size = most - most // 2
+        self._tail_size = most // 2
+        self._head = bytearray()
+        self._tail = bytearray()
+        self.total = 0
+
+    def add(self, data: bytes) -> None:
+        self.total += len(data)
+        room = self._head_size - len(self._head)
+        if room > 0:
+            self._head += data[:room]
+            data = data[room:]
+        self._tail += data
+        if len(self._tail) > self._tail_size + _CHUNK:
+            self._trim()
+
+    def _trim(self) -> None:
+        del self._tail[: max(0, len(self._tail) - self._tail_size)]
+
+    @property
+    def left_out(self) -> int:
+        self._trim()
+        return self.total - len(self._head) - len(self._tail)
+
+    def text(self) -> str:
+        """As text, with a line that says how much is missing; a character cut in two is left away."""
+        missing = self.left_out
+        if not missing:
+            return (self._head + self._tail).decode(errors="replace")
+        head, tail = bytes(self._head), bytes(self._tail)
+        return f"{_decode_trimmed_end(head)}\n[… {missing} bytes left out …]\n{_decode_trimmed_start(tail)}"
+
+
+def _decode_trimmed_end(data: bytes) -> str:
+    """Without the beginning of a character at its end."""
+    for back in range(1, min(4, len(data)) + 1):
+        byte = data[-back]
+        if byte & 0xC0 != 0x80:
+            if byte >= 0xC0 and back < (2 if byte < 0xE0 else 3 if byte < 0xF0 else 4):
+                data = data[:-back]
+            break
+    return data.decode(errors="replace")
+
+
+def _decode_trimmed_start(data: bytes) -> str:
+    """Without the rest of a character at its start."""
+    start = 0
+    while start < min(3, len(data)) and data[start] & 0xC0 == 0x80:
+        start += 1
+    return data[start:].decode(errors="replace")
+
+
+class _TerminationSequence:
+    """The order of things: asked to end at the deadline, ended after the grace, given up after the patience."""
+
+    def __init__(self, spawned: SpawnedProcess, seconds: float, grace: float) -> None:
+        self._spawned = spawned
+        self._grace = grace
+        self._unwanted = stop_check()
+        self.next = monotonic() + seconds
+        self._steps: list[Callable[[], None]] = [self._ask, self._end]
+        self.timed_out = False
+        self.reason = ""
+        self.over = False
+
+    def tick(self) -> None:
+        if not self.reason and (reason := "interrupted" if self._unwanted() else self._spawned.watch()):
+            self.stop(reason)
+        if monotonic() >= self.next:
+            if not self._steps:
+                self.over = True
+                self.reason = self.reason or "it could not be ended"
+                return
+            self.timed_out = self.timed_out or not self.reason
+            self._steps.pop(0)()
+
+    def stop(self, reason: str) -> None:
+        """End it now: there is no time for manners when a limit was passed."""
+        self.reason = reason
+        self._steps = [self._end]
+        self.next = 0.0
+
+    def _ask(self) -> None:
+        self._spawned.term()
+        self.next = monotonic() + self._grace
+
+    def _end(self) -> None:
+        self._spawned.kill()
+        self.next = monotonic() + PATIENCE
+
+
+def follow_process(spawned: SpawnedProcess, seconds: float, keep: int, grace: float = GRACE) -> ProcessCapture:
+    """Read until everything has ended.  Whatever happens here, nothing stays: no process and no pipe."""
+    termination = _TerminationSequence(spawned, seconds, grace)
+    buffers = [HeadTailBuffer(keep) for _ in spawned.streams]
+    report = bytearray()
+    try:
+        with selectors.DefaultSelector() as selector:
+            for at, stream in enumerate(spawned.streams):
+                selector.register(stream, selectors.EVENT_READ, at)
+            selector.register(spawned.report, selectors.EVENT_READ, -1)
+            _read_streams(selector, termination, buffers, report, spawned.heard)
+    finally:
+        _reap_process(spawned, termination)
+    texts = tuple(buffer.text() for buffer in buffers)
+    left_out = sum(buffer.left_out for buffer in buffers)
+    return ProcessCapture(texts, left_out, bytes(report), termination.timed_out, termination.reason)
+
+
+def _read_streams(
+    selector: selectors.BaseSelector,
+    termination: _TerminationSequence,
+    buffers: list[HeadTailBuffer],
+    report: bytearray,
+    heard: Callable[[bytes], None],
+) -> None:
+    while selector.get_map() and not termination.over:
+        for key, _ in selector.select(max(0.0, min(_TICK, termination.next - monotonic()))):
+            data = os.read(key.fd, _CHUNK)
+            if not data:
+                selector.unregister(key.fd)
+                if key.data < 0:  # all has ended: what the pipes still hold is all there will be
+                    termination.next = min(termination.next, monotonic() + PATIENCE)
+            elif key.data < 0:
+                report += data
+                heard(bytes(report))
+            else:
+                buffers[key.data].add(data)
+                if not termination.reason and sum(buffer.total for buffer in buffers) > MOST_OUTPUT:
+                    termination.stop(f"output: more than {MOST_OUTPUT >> 20} MiB")
+        termination.tick()
+
+
+def _reap_process(spawned: SpawnedProcess, termination: _TerminationSequence) -> None:
+    """Close what we hold and reap; when we are here early, everything is ended first."""
+    if spawned.process.poll() is None:
+        try:
+            spawned.process.wait(0 if termination.over else 0.5)
+        except subprocess.TimeoutExpired:
+            spawned.kill()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                spawned.process.wait(PATIENCE)
+            spawned.process.kill()
+            spawned.process.wait()
+    for opened in (*spawned.streams, spawned.report):
+        os.close(opened)
+
+
+class AdmissionGate:
+    """At most `room` are inside and at most `queue` wait."""
+
+    def __init__(self, room: int, queue: int) -> None:
+        self.room = room
+        self.queue = queue
+        self._inside = 0
+        self._waiting: deque[threading.Event] = deque()
+        self._lock = threading.Lock()
+
+    @contextlib.contextmanager
+    def enter(self) -> Iterator[bool]:
+        """Wait for a turn; False when too many wait already."""
+        turn = self._ask()
+        if turn is None:
+            yield False
+            return
+        try:
+            turn.wait()
+            yield True
+        finally:
+            self._leave(turn)
+
+    def _ask(self) -> threading.Event | None:
+        with self._lock:
+            turn = threading.Event()
+            if self._inside < self.room:
+                self._inside += 1
+                turn.set()
+            elif len(self._waiting) >= self.queue:
+                return None
+            else:
+                self._waiting.append(turn)
+            return turn
+
+    def _leave(self, turn: threading.Event) -> None:
+        with self._lock:
+            if not turn.is_set():  # it gave up while it waited
+                self._waiting.remove(turn)
+            elif self._waiting:
+                self._waiting.popleft().set()
+            else:
+                self._inside -= 1
+
+
+PROGRAM_GATE = AdmissionGate(room=max(8, 2 * (os.cpu_count() or 1)), queue=128)
+"""What all programs of this process go through."""
+
+_SEARCH_SCRIPT = """
+import json, re, resource, sys
+resource.setrlimit(resource.RLIMIT_AS, (1 << 29, 1 << 29))
+pattern, text = json.load(sys.stdin)
+found = re.search(pattern, text, re.MULTILINE)
+print(json.dumps(found and found[0][:500]))
+"""
+
+
+class PatternResult(NamedTuple):
+    found: str | None
+    """What matched, its beginning; None where nothing did."""
+    fault: str = ""
+    """Why nobody can say."""
+
+
+def search_pattern(pattern: str, text: str, seconds: float = 2.0) -> PatternResult:
+    """The first match in a text; one that takes longer is given up."""
+    try:
+        completed = subprocess.run(
+            [sys.executable, "-I", "-S", "-c", _SEARCH_SCRIPT],
+            input=dumps([pattern, text]),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            timeout=seconds,
+            env={},
+            encoding="ascii",
+            check=True,
+        )
+    except subprocess.TimeoutExpired:
+        return PatternResult(None, f"the regular expression takes longer than {seconds:g} s")
+    except (subprocess.CalledProcessError, OSError):
+        return PatternResult(None, "the regular expression can't be searched for")
+    return PatternResult(loads(completed.stdout))
+
+
+_LAUNCH_SCRIPT = "import sys; sys.path.append(sys.argv[1]); import launcher"
 
 
 class Confinement(NamedTuple):
@@ -26,27 +327,27 @@ class Confinement(NamedTuple):
     seccomp: bytes = b""
     uid: int = 0
     capabilities: int = 0
-    tier: Tier = "none"
+    tier: SandboxTier = "none"
     watch: Callable[[int], str] = lambda pid: ""
     """Is given the launcher's process id, often; says why all beneath it has to be ended."""
     joins: tuple[str, ...] = ()
     """The lists of control groups that the program is put on."""
 
 
-def run(program: Program, gate: Gate = PROGRAMS) -> Ran:
+def run_program(program: ProgramSpec, gate: AdmissionGate = PROGRAM_GATE) -> ProcessResult:
     """Run a program to its end.  How it fails is in what is returned; nothing it started outlives it."""
-    return admitted(gate, lambda: launch(program, Confinement()))
+    return run_admitted(gate, lambda: launch_program(program, Confinement()))
 
 
-def admitted(gate: Gate, start: Callable[[], Ran]) -> Ran:
+def run_admitted(gate: AdmissionGate, start: Callable[[], ProcessResult]) -> ProcessResult:
     """What a start gives when the gate lets it through."""
     with gate.enter() as entered:
         if entered:
             return start()
-    return Ran(None, "", note=f"busy: {gate.room} programs run and {gate.queue} wait")
+    return ProcessResult(None, "", note=f"busy: {gate.room} programs run and {gate.queue} wait")
 
 
-def find(name: str, path: str, cwd: str) -> str:
+def find_program(name: str, path: str, cwd: str) -> str:
     """The file that a program's name means, empty when there is none."""
     if "/" in name:
         return os.path.abspath(os.path.join(cwd, name))
@@ -57,52 +358,52 @@ def find(name: str, path: str, cwd: str) -> str:
     return ""
 
 
-def unfit(program: Program) -> str:
+def unrunnable_reason(program: ProgramSpec) -> str:
     """Why no system could start this; empty when one could."""
-    words = [*program.argv, program.cwd, *program.env.keys(), *program.env.values()]
+    values = [*program.argv, program.cwd, *program.env.keys(), *program.env.values()]
     if not program.argv or not program.argv[0]:
         return "there is nothing to run"
-    if any("\0" in word for word in words):
+    if any("\0" in value for value in values):
         return "an argument or a variable holds a NUL, which no program can be given"
     if any(not name or "=" in name for name in program.env):
         return "a variable has a name that can't be one"
     try:
-        os.fsencode("".join(words))
+        os.fsencode("".join(values))
     except UnicodeEncodeError:
         return "an argument or a variable holds half a character, which no program can be given"
     return ""
 
 
-def launch(program: Program, confinement: Confinement) -> Ran:
+def launch_program(program: ProgramSpec, confinement: Confinement) -> ProcessResult:
     """Run a program under a launcher that ends all of its descendants."""
-    if why := unfit(program):
-        return Ran(None, "", note=why)
-    found = find(program.argv[0], program.env.get("PATH", os.defpath), program.cwd)
-    if not found:
-        return Ran(None, "", note=f"{program.argv[0]}: not found on PATH")
+    if why := unrunnable_reason(program):
+        return ProcessResult(None, "", note=why)
+    executable = find_program(program.argv[0], program.env.get("PATH", os.defpath), program.cwd)
+    if not executable:
+        return ProcessResult(None, "", note=f"{program.argv[0]}: not found on PATH")
     try:
-        spawned = _spawn(program, found, confinement)
+        spawned = _spawn_launcher(program, executable, confinement)
     except OSError as error:
-        return Ran(None, "", note=f"it can't be started: {error.strerror}")
-    return _ran(follow(spawned, program.seconds, program.output), confinement.tier)
+        return ProcessResult(None, "", note=f"it can't be started: {error.strerror}")
+    return _process_result(follow_process(spawned, program.seconds, program.output), confinement.tier)
 
 
-def _spawn(program: Program, found: str, confinement: Confinement) -> Spawned:
+def _spawn_launcher(program: ProgramSpec, executable: str, confinement: Confinement) -> SpawnedProcess:
     with contextlib.ExitStack() as undo:
-        report, told = _pipe(undo)
-        output, written = _pipe(undo)
-        errors, complained = (-1, written) if program.merged else _pipe(undo)
+        report, report_end = _open_pipe(undo)
+        output, written = _open_pipe(undo)
+        errors, complained = (-1, written) if program.merged else _open_pipe(undo)
         process = subprocess.Popen(
-            [_python(), "-I", "-S", "-c", _LAUNCH, os.path.dirname(os.path.abspath(__file__))],
+            [_launcher_python(), "-I", "-S", "-c", _LAUNCH_SCRIPT, os.path.dirname(os.path.abspath(__file__))],
             stdin=subprocess.PIPE,
             stdout=written,
             stderr=complained,
             env={},
             cwd="/",
-            pass_fds=(told,),
+            pass_fds=(report_end,),
             start_new_session=True,
         )
-        spawned = Spawned(
+        spawned = SpawnedProcess(
             process,
             (output,) if program.merged else (output, errors),
             report,
@@ -115,31 +416,31 @@ def _spawn(program: Program, found: str, confinement: Confinement) -> Spawned:
         undo.callback(process.kill)
         assert process.stdin is not None
         with contextlib.suppress(BrokenPipeError), process.stdin as pipe:
-            pipe.write(marshal.dumps(_plan(program, found, confinement, told)))
+            pipe.write(marshal.dumps(_launch_plan(program, executable, confinement, report_end)))
         undo.pop_all()
-        for opened in {told, written, complained}:
+        for opened in {report_end, written, complained}:
             os.close(opened)
         return spawned
 
 
-def _python() -> str:
+def _launcher_python() -> str:
     """An interpreter for the launcher: ours, or the system's where ours may not be run by who we are now."""
     return sys.executable if os.access(sys.executable or "/", os.X_OK) and sys.executable else "/usr/bin/python3"
 
 
-def _pipe(undo: contextlib.ExitStack) -> tuple[int, int]:
+def _open_pipe(undo: contextlib.ExitStack) -> tuple[int, int]:
     ends = os.pipe()
     for end in ends:
         undo.callback(os.close, end)
     return ends
 
 
-def _plan(program: Program, found: str, confinement: Confinement, report: int) -> dict[str, object]:
+def _launch_plan(program: ProgramSpec, executable: str, confinement: Confinement, report: int) -> dict[str, object]:
     return {
         "report": report,
         "parent": os.getpid(),
-        "program": os.fsencode(found),
-        "argv": [os.fsencode(word) for word in program.argv],
+        "program": os.fsencode(executable),
+        "argv": [os.fsencode(argument) for argument in program.argv],
         "env": {os.fsencode(name): os.fsencode(value) for name, value in program.env.items()},
         "cwd": os.path.abspath(program.cwd),
         "limits": list(confinement.limits),
@@ -151,14 +452,14 @@ def _plan(program: Program, found: str, confinement: Confinement, report: int) -
     }
 
 
-def _ran(followed: Followed, tier: Tier) -> Ran:
-    word, _, rest = followed.report.partition(b" ")
+def _process_result(followed: ProcessCapture, tier: SandboxTier) -> ProcessResult:
+    outcome, _, detail = followed.report.partition(b" ")
     texts = (*followed.texts, "")
-    status = int(rest) if word == b"status" else None
+    status = int(detail) if outcome == b"status" else None
     notes = [followed.reason]
-    if word == b"failed":
-        notes.append(rest.decode(errors="replace"))
+    if outcome == b"failed":
+        notes.append(detail.decode(errors="replace"))
     elif status is None and not followed.reason:
         notes.append("it was ended from outside")
     note = "; ".join(filter(None, notes))
-    return Ran(status, texts[0], texts[1], followed.timed_out, followed.left_out, tier, note)
+    return ProcessResult(status, texts[0], texts[1], followed.timed_out, followed.left_out, tier, note)

@@ -8,10 +8,10 @@ from dataclasses import asdict, fields, replace
 from json import dumps, loads
 from typing import Any
 
-from ..host import paths, state
-from ..host.clock import today
+from ..host import fs, paths
+from ..host.facts import utc_timestamp
 from ..types.errors import BadRequest, HostError
-from ..types.proposal import Fault, Gate, Proposal
+from ..types.improvement import GateResult, Proposal, SkillFault
 
 _id = re.compile(r"[0-9]{8}-[0-9]{6}-[0-9a-f]{6}").fullmatch
 _MOST = 200
@@ -19,21 +19,23 @@ _MOST = 200
 _LARGEST = 4_000_000
 
 
-def folder_of(home: str) -> str:
+def proposals_folder(home: str) -> str:
     return f"{home}/proposals"
 
 
-def keep(home: str, proposal: Proposal) -> Proposal:
+def write_proposal(home: str, proposal: Proposal) -> Proposal:
     """Write a proposal down, as it stands."""
-    stamped = proposal if proposal.at else replace(proposal, at=today())
-    folder = folder_of(home)
-    state.make_folder(folder)
-    state.write_text(f"{folder}/{proposal.id}.json", dumps(_plain(stamped), indent=1, ensure_ascii=True) + "\n")
-    _prune(home)
+    stamped = proposal if proposal.at else replace(proposal, at=utc_timestamp())
+    folder = proposals_folder(home)
+    fs.make_folder(folder)
+    fs.write_text(
+        f"{folder}/{proposal.id}.json", dumps(_proposal_document(stamped), indent=1, ensure_ascii=True) + "\n"
+    )
+    _prune_decided(home)
     return stamped
 
 
-def _plain(proposal: Proposal) -> dict[str, Any]:
+def _proposal_document(proposal: Proposal) -> dict[str, Any]:
     return {
         **asdict(proposal),
         "because": [fault._asdict() for fault in proposal.because],
@@ -41,54 +43,56 @@ def _plain(proposal: Proposal) -> dict[str, Any]:
     }
 
 
-def proposals(home: str) -> tuple[Proposal, ...]:
+def list_proposals(home: str) -> tuple[Proposal, ...]:
     """Every proposal, the oldest first; a file that can't be read is passed over."""
-    return tuple(_found(home))
+    return tuple(_read_proposals(home))
 
 
-def _found(home: str) -> Iterator[Proposal]:
-    folder = folder_of(home)
+def _read_proposals(home: str) -> Iterator[Proposal]:
+    folder = proposals_folder(home)
     if not paths.is_folder(folder):
         return
     for name in paths.list_names(folder).files:
         if name.endswith(".json") and _id(name.removesuffix(".json")):
             try:
-                made = _read(paths.read_text_file(f"{folder}/{name}", _LARGEST) or "")
+                proposal = _parse_proposal(paths.read_text_file(f"{folder}/{name}", _LARGEST) or "")
             except HostError:
                 continue
-            if made is not None:
-                yield made
+            if proposal is not None:
+                yield proposal
 
 
-def _read(text: str) -> Proposal | None:
+def _parse_proposal(text: str) -> Proposal | None:
     try:
-        found = loads(text)
-        known = {one.name for one in fields(Proposal)}
-        given = {key: value for key, value in found.items() if key in known}
-        given["because"] = tuple(Fault(**one) for one in given.get("because", ()))
-        given["gates"] = tuple(Gate(**one) for one in given.get("gates", ()))
-        given["what"] = tuple(given.get("what", ()))
-        watched = given.get("watched")
-        given["watched"] = tuple(watched) if watched is not None else None
-        return Proposal(**given)
+        document = loads(text)
+        names = {field.name for field in fields(Proposal)}
+        values = {key: value for key, value in document.items() if key in names}
+        values["because"] = tuple(SkillFault(**fault) for fault in values.get("because", ()))
+        values["gates"] = tuple(GateResult(**gate) for gate in values.get("gates", ()))
+        values["what"] = tuple(values.get("what", ()))
+        watched = values.get("watched")
+        values["watched"] = tuple(watched) if watched is not None else None
+        return Proposal(**values)
     except (ValueError, TypeError, AttributeError, RecursionError):
         return None
 
 
-def find(home: str, id: str) -> Proposal:
+def find_proposal(home: str, id: str) -> Proposal:
     """A proposal by its id, the beginning of it, or the name of the skill that it alone waits for."""
-    every = proposals(home)
-    found = [one for one in every if one.id == id] or [one for one in every if id and one.id.startswith(id)]
-    if not found:
-        found = [one for one in every if one.skill == id and one.standing == "waiting"]
-    if len(found) == 1:
-        return found[0]
-    what = f"no proposal is called `{id}`" if not found else f"{len(found)} proposals are called `{id}`"
-    raise BadRequest(what, "run `metier proposals` to see what there is")
+    every = list_proposals(home)
+    matches = [proposal for proposal in every if proposal.id == id] or [
+        proposal for proposal in every if id and proposal.id.startswith(id)
+    ]
+    if not matches:
+        matches = [proposal for proposal in every if proposal.skill == id and proposal.standing == "waiting"]
+    if len(matches) == 1:
+        return matches[0]
+    problem = f"no proposal is called `{id}`" if not matches else f"{len(matches)} proposals are called `{id}`"
+    raise BadRequest(problem, "run `metier proposals` to see what there is")
 
 
-def _prune(home: str) -> None:
-    every = proposals(home)
-    done = [one for one in every if one.standing != "waiting" and one.watched is None]
-    for one in done[: max(0, len(every) - _MOST)]:
-        state.remove_file(f"{folder_of(home)}/{one.id}.json")
+def _prune_decided(home: str) -> None:
+    every = list_proposals(home)
+    decided = [proposal for proposal in every if proposal.standing != "waiting" and proposal.watched is None]
+    for proposal in decided[: max(0, len(every) - _MOST)]:
+        fs.remove_file(f"{proposals_folder(home)}/{proposal.id}.json")

@@ -4,32 +4,118 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from difflib import SequenceMatcher, unified_diff
+from difflib import SequenceMatcher, get_close_matches, unified_diff
+from functools import lru_cache
 from hashlib import sha256
 from typing import NamedTuple
 
-PROSE = (".md", ".markdown", ".txt")
-SKILL = "SKILL.md"
+_VERBS = r"use|using|call|calling|invoke|invoking|run|with|via|through|by"
+_OTHERWISE = r"(?!\s+(?:scripts?|shell|syntax|version|[0-9]))"
+
+
+@lru_cache(maxsize=64)
+def _tool_pattern(name: str) -> re.Pattern[str]:
+    """A name that no language has, wherever it stands; one that is a word, only where it is a tool's."""
+    word = re.escape(name)
+    if re.search(r"_|[a-z][A-Z]", name):
+        return re.compile(rf"(?<![\w./-])({word})(?![\w/-])")
+    return re.compile(
+        rf"(?<=`)({word})(?=`|\()|(?<![\w./-])({word})(?=\(|\s+tool\b)|(?<=\btool )({word})\b(?!`)"
+        rf"|(?i:\b(?:{_VERBS}) (?:the )?)({word})(?![\w/-]){_OTHERWISE}"
+    )
+
+
+def names_tool(text: str, name: str) -> bool:
+    return bool(name) and _tool_pattern(name).search(text) is not None
+
+
+def rename_tool(text: str, old: str, new: str) -> str:
+    """The text with a tool's name put right wherever it names the tool."""
+
+    def put(match: re.Match[str]) -> str:
+        group = match.lastindex or 0
+        start, end = match.span(group)
+        return match[0][: start - match.start()] + new + match[0][end - match.start() :]
+
+    return _tool_pattern(old).sub(put, text)
+
+
+def _path_pattern(path: str) -> re.Pattern[str]:
+    return re.compile(rf"(?<![\w.-])(?<![\w}}]/)(?:\./)?({re.escape(path)})(?![\w-]|\.\w)")
+
+
+def names_path(text: str, path: str) -> bool:
+    """Whether a path inside the skill is named, with `./` or the skill's folder in front or without."""
+    return bool(path) and (
+        _path_pattern(path).search(text) is not None or _rooted_path_pattern(path).search(text) is not None
+    )
+
+
+def _rooted_path_pattern(path: str) -> re.Pattern[str]:
+    """Behind a variable for the skill's folder."""
+    return re.compile(rf"(?<=\}}/)({re.escape(path)})(?![\w-]|\.\w)")
+
+
+def rename_path(text: str, old: str, new: str) -> str:
+    for pattern in (_path_pattern(old), _rooted_path_pattern(old)):
+        text = pattern.sub(lambda match: match[0][: -len(old)] + new, text)
+    return text
+
+
+def guess_path(path: str, files: frozenset[str]) -> str:
+    """The one file that a path that is not there must mean: moved, spelled a little otherwise, of another ending."""
+    name, stem = path.rpartition("/")[2], path.rpartition("/")[2].partition(".")[0]
+    moved = [file for file in files if file.rpartition("/")[2] == name]
+    ended = [file for file in files if file.rpartition("/")[2].partition(".")[0] == stem]
+    for candidates in (moved, ended):
+        if candidates:
+            return candidates[0] if len(candidates) == 1 else ""
+    near = get_close_matches(path, sorted(files), 2, 0.8)
+    return near[0] if len(near) == 1 else ""
+
+
+_placeholder = re.compile(r"(?<!\\)\$\{?([A-Za-z_][A-Za-z0-9_]{3,})\}?")
+
+
+def misspelled_placeholders(text: str, placeholders: frozenset[str]) -> dict[str, str]:
+    """Placeholders that nobody has, and the one that each must mean; names of the environment are none."""
+    corrections: dict[str, str] = {}
+    for name in dict.fromkeys(match[1] for match in _placeholder.finditer(text)):
+        if name in placeholders:
+            continue
+        near = get_close_matches(name.upper(), sorted(placeholder.upper() for placeholder in placeholders), 1, 0.82)
+        correction = next((placeholder for placeholder in placeholders if near and placeholder.upper() == near[0]), "")
+        if correction:
+            corrections[name] = correction
+    return corrections
+
+
+def rename_placeholder(text: str, old: str, new: str) -> str:
+    return re.sub(rf"(?<!\\)(\$\{{?){re.escape(old)}\b", lambda match: match[1] + new, text)
+
+
+PROSE_SUFFIXES = (".md", ".markdown", ".txt")
+SKILL_FILE = "SKILL.md"
 _head = re.compile(r"\A\ufeff?---[ \t]*\r?\n(?:.*?\r?\n)??---[ \t]*(?:\r?\n|\Z)", re.DOTALL)
 
 
-def parted(text: str) -> tuple[str, str]:
+def split_frontmatter(text: str) -> tuple[str, str]:
     """The frontmatter with its fences, and the body; both as they are, to the last byte."""
-    found = _head.match(text)
-    return (text[: found.end()], text[found.end() :]) if found else ("", text)
+    match = _head.match(text)
+    return (text[: match.end()], text[match.end() :]) if match else ("", text)
 
 
-def body_of(path: str, text: str) -> str:
+def prose_body(path: str, text: str) -> str:
     """The part of a file that is prose."""
-    return parted(text)[1] if path == SKILL else text
+    return split_frontmatter(text)[1] if path == SKILL_FILE else text
 
 
-def proses(files: Mapping[str, str]) -> dict[str, str]:
+def prose_bodies(files: Mapping[str, str]) -> dict[str, str]:
     """The bodies of the files that are prose."""
-    return {path: body_of(path, text) for path, text in files.items() if path.lower().endswith(PROSE)}
+    return {path: prose_body(path, text) for path, text in files.items() if path.lower().endswith(PROSE_SUFFIXES)}
 
 
-class Differing(NamedTuple):
+class TextDifference(NamedTuple):
     """What differs between two texts."""
 
     places: int
@@ -39,15 +125,15 @@ class Differing(NamedTuple):
     added: tuple[str, ...]
 
 
-def differing(before: str, after: str) -> Differing:
+def compare_texts(before: str, after: str) -> TextDifference:
     old, new = before.splitlines(), after.splitlines()
     matched = SequenceMatcher(None, old, new, autojunk=False)
     places = [code for code in matched.get_opcodes() if code[0] != "equal"]
     added = tuple(line for _, _, _, start, end in places for line in new[start:end])
-    return Differing(len(places), sum(max(b - a, d - c) for _, a, b, c, d in places), added)
+    return TextDifference(len(places), sum(max(b - a, d - c) for _, a, b, c, d in places), added)
 
 
-def patch_of(before: Mapping[str, str], after: Mapping[str, str]) -> str:
+def render_patch(before: Mapping[str, str], after: Mapping[str, str]) -> str:
     """The change as people read changes."""
     parts = []
     for path in sorted({*before, *after}):
@@ -58,6 +144,6 @@ def patch_of(before: Mapping[str, str], after: Mapping[str, str]) -> str:
     return "\n".join(parts)
 
 
-def digest_of(texts: Mapping[str, str]) -> str:
-    whole = "\0".join(f"{path}\0{text}" for path, text in sorted(texts.items()))
-    return sha256(whole.encode("utf-8", "surrogatepass")).hexdigest()
+def digest_of_texts(texts: Mapping[str, str]) -> str:
+    joined = "\0".join(f"{path}\0{text}" for path, text in sorted(texts.items()))
+    return sha256(joined.encode("utf-8", "surrogatepass")).hexdigest()

@@ -2,23 +2,61 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from difflib import get_close_matches
+from typing import Any, NamedTuple
+from urllib.parse import urljoin, urlsplit
 
-from ..host import git, paths, swap
-from ..host.inner import check_together, inner_path
-from ..host.writing import copy_in, filling
-from ..types.errors import BadRequest, Refused
-from ..types.installed import Provenance, Reference
-from ..types.problem import Mark
-from .outfit import Fetched, Outfit, opened
-from .reference import Local, is_commit
-
-INSECURE = ("http://", "git://", "file://")
-_KINDS = {"120000": "a link", "160000": "another repository (a submodule)"}
+from ..host import archives, git, http, paths, trees
+from ..host.archives import ArchiveBounds, Progress
+from ..host.trees import check_path_conflicts, copy_folder_into, inner_path, open_folder_writer, read_pieces
+from ..types.errors import BadRequest, HostError, Refused
+from ..types.lockfile import Provenance, SourceReference
+from ..types.problem import Finding
+from .reference import LocalKind, is_commit
+from .transaction import name_fault
 
 
-def local_kind(path: str) -> Local:
+@dataclass(frozen=True)
+class FetchOptions:
+    """What fetching is done with."""
+
+    env: Mapping[str, str] = field(default_factory=dict, repr=False)
+    cwd: str = "/"
+    home: str = "/"
+    insecure: bool = False
+    bounds: ArchiveBounds = field(default_factory=ArchiveBounds)
+    seconds: float = 300.0
+    progress: Progress | None = None
+
+
+class FetchedFolder(NamedTuple):
+    """A folder of ours that holds what was asked for."""
+
+    path: str
+    name: str
+    """What to call it, if nobody says otherwise."""
+    provenance: Provenance
+    notes: tuple[tuple[str, Finding], ...] = ()
+    """What was left out, by its path inside."""
+
+
+def unpack_archive(file: str, target: str, name: str, options: FetchOptions) -> tuple[str, str]:
+    """An archive taken apart: the folder it holds, or all of it when it is not one folder alone."""
+    archives.unpack_archive(file, target, 0, options.bounds, options.progress)
+    listed = paths.list_names(target)
+    if len(listed.folders) == 1 and not listed.files and not listed.links:
+        return f"{target}/{listed.folders[0]}", listed.folders[0]
+    return target, name
+
+
+INSECURE_SCHEMES = ("http://", "git://", "file://")
+_SKIPPED_MODES = {"120000": "a link", "160000": "another repository (a submodule)"}
+
+
+def local_kind(path: str) -> LocalKind:
     """What lies at a path."""
     if not paths.exists(path):
         return ""
@@ -28,111 +66,228 @@ def local_kind(path: str) -> Local:
     return "repository" if bare or paths.exists(f"{path}/.git") else "folder"
 
 
-def fetch(wanted: Reference, room: Callable[[], str], outfit: Outfit) -> tuple[Fetched, ...]:
+def fetch_reference(
+    reference: SourceReference, room: Callable[[], str], options: FetchOptions
+) -> tuple[FetchedFolder, ...]:
     """What a reference names, each thing in a folder that `room` gives."""
-    if wanted.kind in ("github", "git"):
-        return (from_git(wanted, room, outfit),)
-    if wanted.kind == "archive":
-        return (_from_archive(wanted, room, outfit),)
-    if wanted.kind == "index":
-        from .wellknown import from_index  # slow to start
-
-        return from_index(wanted, room, outfit)
-    return (_from_folder(wanted, room(), outfit),)
+    if reference.kind in ("github", "git"):
+        return (fetch_git(reference, room, options),)
+    if reference.kind == "archive":
+        return (_fetch_archive(reference, room, options),)
+    if reference.kind == "index":
+        return fetch_index(reference, room, options)
+    return (_fetch_folder(reference, room(), options),)
 
 
-def access_of(wanted: Reference, outfit: Outfit) -> tuple[str, git.Access]:
+def git_access(reference: SourceReference, options: FetchOptions) -> tuple[str, git.GitAccess]:
     """The address for git, and how it may go there."""
-    url = wanted.url
-    protocols: tuple[str, ...] = ("https", "ssh", "http", "git", "file") if outfit.insecure else ("https", "ssh")
-    if wanted.kind == "git" and url.startswith(INSECURE) and not outfit.insecure:
+    url = reference.url
+    protocols: tuple[str, ...] = ("https", "ssh", "http", "git", "file") if options.insecure else ("https", "ssh")
+    if reference.kind == "git" and url.startswith(INSECURE_SCHEMES) and not options.insecure:
         raise BadRequest(
             f"`{url.partition(':')[0]}` does not protect what is fetched: it was added with --allow-insecure",
             "say --allow-insecure if you mean it",
         )
-    if wanted.kind == "git" and url.startswith(("/", ".", "~")):
-        url, protocols = paths.absolute(url, outfit.cwd, outfit.home), ("file",)
-    return url, git.Access(outfit.env, protocols, url, wanted.secret, outfit.seconds)
+    if reference.kind == "git" and url.startswith(("/", ".", "~")):
+        url, protocols = paths.absolute_path(url, options.cwd, options.home), ("file",)
+    return url, git.GitAccess(options.env, protocols, url, reference.secret, options.seconds)
 
 
-def from_git(wanted: Reference, room: Callable[[], str], outfit: Outfit, commit: str = "") -> Fetched:
+def fetch_git(
+    reference: SourceReference, room: Callable[[], str], options: FetchOptions, commit: str = ""
+) -> FetchedFolder:
     """One commit, named by its 40 digits before it is fetched; only the files that are wanted come along."""
-    url, access = access_of(wanted, outfit)
-    if outfit.progress is not None:
-        outfit.progress("looking up", 0, 0)
-    commit = commit or git.resolve(url, wanted.ref, access)
+    url, access = git_access(reference, options)
+    if options.progress is not None:
+        options.progress("looking up", 0, 0)
+    commit = commit or git.resolve_ref(url, reference.ref, access)
     folder = f"{room()}/git"
-    git.fetch(folder, url, commit, wanted.ref if not is_commit(wanted.ref) else commit, access, outfit.progress)
-    inside = f"{wanted.path}/" if wanted.path else ""
-    every = git.tree(folder, commit, access)
-    mine = [blob for blob in every if blob.path.startswith(inside)]
-    if not mine:
-        raise _no_such_folder(wanted, [blob.path for blob in every])
-    if len(mine) > outfit.bounds.entries:
+    git.fetch_commit(
+        folder, url, commit, reference.ref if not is_commit(reference.ref) else commit, access, options.progress
+    )
+    inside = f"{reference.path}/" if reference.path else ""
+    all_blobs = git.list_tree(folder, commit, access)
+    blobs = [blob for blob in all_blobs if blob.path.startswith(inside)]
+    if not blobs:
+        raise _no_such_folder(reference, [blob.path for blob in all_blobs])
+    if len(blobs) > options.bounds.entries:
         raise Refused(
-            f"it holds more than {outfit.bounds.entries} files", "give the folder of the skill: owner/repo/path"
+            f"it holds more than {options.bounds.entries} files", "give the folder of the skill: owner/repo/path"
         )
-    files = {inner_path(blob.path[len(inside) :]): blob for blob in mine if blob.mode in ("100644", "100755")}
-    check_together(files)
-    lacking = git.missing(folder, commit, access)
-    git.bring(folder, [blob.oid for blob in files.values() if blob.oid in lacking], access, outfit.progress)
+    files = {inner_path(blob.path[len(inside) :]): blob for blob in blobs if blob.mode in ("100644", "100755")}
+    check_path_conflicts(files)
+    lacking = git.missing_blobs(folder, commit, access)
+    git.fetch_blobs(folder, [blob.oid for blob in files.values() if blob.oid in lacking], access, options.progress)
     target = room()
-    _write(folder, files, target, access, outfit)
+    _write_files(folder, files, target, access, options)
     notes = tuple(
-        (blob.path[len(inside) :], Mark("left-out", 0, (blob.path[len(inside) :], _KINDS.get(blob.mode, "no file"))))
-        for blob in mine
+        (
+            blob.path[len(inside) :],
+            Finding("left-out", 0, (blob.path[len(inside) :], _SKIPPED_MODES.get(blob.mode, "no file"))),
+        )
+        for blob in blobs
         if blob.mode not in ("100644", "100755")
     )
-    source = git.shown(wanted.url if wanted.kind == "github" else url)
-    made = git.committed(folder, commit, access)
-    swap.remove_tree(folder)
-    name = wanted.path.rpartition("/")[2] or wanted.repo
-    return Fetched(target, name, Provenance(wanted.kind, source, wanted.path, wanted.ref, commit, made), notes)
+    source = git.redact_url(reference.url if reference.kind == "github" else url)
+    committed_at = git.commit_time(folder, commit, access)
+    trees.remove_tree(folder)
+    name = reference.path.rpartition("/")[2] or reference.repo
+    return FetchedFolder(
+        target, name, Provenance(reference.kind, source, reference.path, reference.ref, commit, committed_at), notes
+    )
 
 
-def _write(folder: str, files: Mapping[str, git.Blob], target: str, access: git.Access, outfit: Outfit) -> None:
-    bounds = outfit.bounds
-    left = bounds.total
-    with filling(target) as into, git.blobs(folder, access) as read:
+def _write_files(
+    folder: str, files: Mapping[str, git.TreeEntry], target: str, access: git.GitAccess, options: FetchOptions
+) -> None:
+    bounds = options.bounds
+    remaining = bounds.total
+    with open_folder_writer(target) as into, git.open_blob_reader(folder, access) as read:
         for number, (path, blob) in enumerate(files.items(), 1):
-            left -= into.put(path, read(blob.oid, min(bounds.one, left)), blob.mode == "100755")
-            if outfit.progress is not None:
-                outfit.progress("writing", number, len(files))
+            remaining -= into.put(path, read(blob.oid, min(bounds.one, remaining)), blob.mode == "100755")
+            if options.progress is not None:
+                options.progress("writing", number, len(files))
 
 
-def _no_such_folder(wanted: Reference, every: list[str]) -> BadRequest:
-    folders = {path.rpartition("/")[0] for path in every if "/" in path}
-    folders |= {"/".join(one.split("/")[:end]) for one in folders for end in range(1, one.count("/") + 1)}
-    near = get_close_matches(wanted.path, sorted(folders), 1, 0.5)
-    if wanted.path in every:
-        return BadRequest(f"`{wanted.path}` is a file", f"give its folder: {wanted.path.rpartition('/')[0] or 'none'}")
+def _no_such_folder(reference: SourceReference, file_paths: list[str]) -> BadRequest:
+    folders = {path.rpartition("/")[0] for path in file_paths if "/" in path}
+    folders |= {"/".join(folder.split("/")[:end]) for folder in folders for end in range(1, folder.count("/") + 1)}
+    near = get_close_matches(reference.path, sorted(folders), 1, 0.5)
+    if reference.path in file_paths:
+        return BadRequest(
+            f"`{reference.path}` is a file", f"give its folder: {reference.path.rpartition('/')[0] or 'none'}"
+        )
     hint = f"did you mean `{near[0]}`?" if near else "look at the repository for the folder's name"
-    return BadRequest(f"{wanted.spec} holds no folder `{wanted.path}`", hint)
+    return BadRequest(f"{reference.spec} holds no folder `{reference.path}`", hint)
 
 
-def _from_folder(wanted: Reference, target: str, outfit: Outfit) -> Fetched:
-    source = paths.absolute(wanted.url, outfit.cwd, outfit.home)
+def _fetch_folder(reference: SourceReference, target: str, options: FetchOptions) -> FetchedFolder:
+    source = paths.absolute_path(reference.url, options.cwd, options.home)
     if not paths.is_folder(source):
-        what = "is no folder" if paths.exists(source) else "does not exist"
-        raise BadRequest(f"{source} {what}", "bring it back, or give another source", source)
-    with filling(target) as into:
-        left = copy_in(source, into, outfit.bounds.entries, outfit.bounds.total)
-    notes = tuple((path, Mark("left-out", 0, (path, what))) for path, what in left)
-    return Fetched(target, paths.real_name(source), Provenance("folder", source), notes)
+        reason = "is no folder" if paths.exists(source) else "does not exist"
+        raise BadRequest(f"{source} {reason}", "bring it back, or give another source", source)
+    with open_folder_writer(target) as into:
+        left_out = copy_folder_into(source, into, options.bounds.entries, options.bounds.total)
+    notes = tuple((path, Finding("left-out", 0, (path, reason))) for path, reason in left_out)
+    return FetchedFolder(target, paths.real_name(source), Provenance("folder", source), notes)
 
 
-def _from_archive(wanted: Reference, room: Callable[[], str], outfit: Outfit) -> Fetched:
-    source, digest = wanted.url, ""
-    if "://" in wanted.url:
+def _fetch_archive(reference: SourceReference, room: Callable[[], str], options: FetchOptions) -> FetchedFolder:
+    source, digest = reference.url, ""
+    if "://" in reference.url:
         from ..host import http  # slow to start
 
         file = f"{room()}/archive"
-        reach = http.Reach(outfit.insecure, True, outfit.bounds.archive, outfit.seconds, wanted.secret, outfit.env)
-        digest = http.download(wanted.url, file, reach, outfit.progress).digest
+        limits = http.FetchLimits(
+            options.insecure, True, options.bounds.archive, options.seconds, reference.secret, options.env
+        )
+        digest = http.download_file(reference.url, file, limits, options.progress).digest
     else:
-        file = source = paths.absolute(wanted.url, outfit.cwd, outfit.home)
+        file = source = paths.absolute_path(reference.url, options.cwd, options.home)
     try:
-        path, name = opened(file, room(), wanted.repo, outfit)
+        path, name = unpack_archive(file, room(), reference.repo, options)
     except (BadRequest, Refused) as error:
         raise type(error)(f"{source}: {error.message}", error.hint, source) from error
-    return Fetched(path, name, Provenance("archive", source, digest=digest))
+    return FetchedFolder(path, name, Provenance("archive", source, digest=digest))
+
+
+INDEX_SCHEMA = "https://schemas.agentskills.io/discovery/0.2.0/schema.json"
+_INDEX_PATH = "/.well-known/agent-skills/index.json"
+_OLD_INDEX_PATH = "/.well-known/skills/index.json"
+_MOST_INDEX_BYTES = 4_194_304
+_MOST_SKILLS = 500
+
+
+def fetch_index(
+    reference: SourceReference, room: Callable[[], str], options: FetchOptions
+) -> tuple[FetchedFolder, ...]:
+    """Every skill of an index; what it does not describe rightly is left out, and named."""
+    limits = http.FetchLimits(options.insecure, True, _MOST_INDEX_BYTES, 60.0, reference.secret, options.env)
+    where, tree = _read_index(reference.url, limits)
+    skills = tree.get("skills")
+    if not isinstance(skills, list) or not skills:
+        raise BadRequest(f"{where} lists no skills", "check the address")
+    if len(skills) > _MOST_SKILLS:
+        raise Refused(f"{where} lists more than {_MOST_SKILLS} skills", "nothing was fetched")
+    old = "$schema" not in tree
+    fetched: list[FetchedFolder] = []
+    left_out: list[tuple[str, Finding]] = []
+    for entry in skills:
+        name = entry.get("name") if isinstance(entry, dict) else None
+        kind = "skill-md" if old else entry.get("type") if isinstance(entry, dict) else None
+        if not isinstance(name, str) or name_fault(name) or kind not in ("skill-md", "archive"):
+            left_out.append(
+                (str(name)[:80], Finding("left-out", 0, (str(name)[:80], "not described in a way that metier knows")))
+            )
+            continue
+        fetched.append((_fetch_by_files if old else _fetch_by_digest)(name, entry, where, room, options))
+    if not fetched:
+        raise BadRequest(f"{where} lists no skill that metier can take", "ask whoever keeps the site")
+    fetched[0] = fetched[0]._replace(notes=tuple(left_out))
+    return tuple(fetched)
+
+
+def _read_index(url: str, limits: http.FetchLimits) -> tuple[str, Mapping[str, Any]]:
+    parts = urlsplit(url)
+    named = "/.well-known/" in parts.path and parts.path.endswith(".json")
+    places = [url] if named else [urljoin(url, _INDEX_PATH), urljoin(url, _OLD_INDEX_PATH)]
+    for number, place in enumerate(places):
+        try:
+            where, data = http.fetch_document(place, limits)
+        except HostError:
+            if number + 1 < len(places):
+                continue
+            raise
+        try:
+            tree = json.loads(data)
+        except (ValueError, RecursionError) as error:
+            raise BadRequest(f"{where} is not JSON: {error}", "check the address") from error
+        if not isinstance(tree, dict):
+            raise BadRequest(f"{where} is not an index of skills", "check the address")
+        if tree.get("$schema", INDEX_SCHEMA) != INDEX_SCHEMA:
+            raise Refused(f"{where} is an index of a kind that metier does not know", "a newer metier may read it")
+        return where, tree
+    raise BadRequest(f"{url} has no index of skills", "check the address")
+
+
+def _fetch_by_digest(
+    name: str, entry: Mapping[str, Any], where: str, room: Callable[[], str], options: FetchOptions
+) -> FetchedFolder:
+    url, digest = urljoin(where, str(entry.get("url", ""))), str(entry.get("digest", ""))
+    file = f"{room()}/fetched"
+    same = urlsplit(url).hostname == urlsplit(where).hostname
+    limits = http.FetchLimits(options.insecure, same, options.bounds.archive, env=options.env)
+    download = http.download_file(url, file, limits, options.progress)
+    if download.digest != digest:
+        raise Refused(
+            f"`{name}` is not what the index says: {download.digest}, not {digest[:80]}", "nothing was placed"
+        )
+    target = room()
+    if entry["type"] == "skill-md":
+        with open_folder_writer(target) as into:
+            into.put("SKILL.md", read_pieces(file, download.size), False)
+    else:
+        target, _ = unpack_archive(file, target, name, options)
+    return FetchedFolder(target, name, Provenance("index", where, name, digest=digest))
+
+
+def _fetch_by_files(
+    name: str, entry: Mapping[str, Any], where: str, room: Callable[[], str], options: FetchOptions
+) -> FetchedFolder:
+    """The first form of the index: a list of files, without digests."""
+    target = room()
+    with open_folder_writer(target) as into:
+        for path in _listed_files(entry):
+            url = urljoin(where, f"{name}/{path}")
+            file = f"{room()}/fetched"
+            limits = http.FetchLimits(options.insecure, True, options.bounds.one, env=options.env)
+            download = http.download_file(url, file, limits, options.progress)
+            into.put(inner_path(path), read_pieces(file, download.size), False)
+    return FetchedFolder(target, name, Provenance("index", where, name))
+
+
+def _listed_files(entry: Mapping[str, Any]) -> Iterator[str]:
+    files = entry.get("files")
+    if not isinstance(files, list) or len(files) > 1_000 or not all(isinstance(path, str) for path in files):
+        raise BadRequest("the index does not say which files a skill has", "ask whoever keeps the site")
+    yield from files

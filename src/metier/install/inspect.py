@@ -7,36 +7,49 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from ..dialects import ALL
-from ..parse import parse
-from ..parse.check import check
-from ..resolve.asking import words_of
-from ..sources.trusted import can_run, commands_in
+from ..catalog.similarity import find_lookalikes
+from ..dialects import DIALECTS
+from ..library.trust import can_run, find_commands
+from ..parse.check import check_skill_file
+from ..parse.reader import parse
+from ..resolve.capabilities import permission_lines
 from ..types.dialect import Dialect
-from ..types.installed import Files, Inspected, Powers
-from ..types.problem import Mark, Problem, problem
-from ..types.skill import Broken, Found, Origin, Skill
-from .names import name_fault
-from .recipes import KINDS, Means, Plan, planned
-from .rules import found_in, hidden_comments, lines_of
-from .similar import alike
+from ..types.lockfile import FileManifest, InspectedSkill, SkillPowers
+from ..types.problem import Finding, Problem, problem_from
+from ..types.skill import BrokenSkill, Found, Origin, Skill
+from .recipes import RECIPE_KINDS, InstallEnvironment, InstallPlan, plan_recipe
+from .rules import apply_rules, hidden_comments, read_lines
+from .transaction import name_fault
 
-_HEAD = 69_632
+_HEAD_BYTES = 69_632
 _URL = re.compile(r"https?://(?:[^/\s@\"']+@)?([A-Za-z0-9.-]+\.[A-Za-z]{2,}|\d+\.\d+\.\d+\.\d+|localhost)")
 _GOES_OUT = re.compile(
     r"\b(curl|wget|ncat|ssh|scp|rsync|requests|urllib|httpx|aiohttp|socket|smtplib|axios|node-fetch)\b|\b(fetch)\s*\("
 )
-_ENV = re.compile(
+_ENV_NAME = re.compile(
     r"\$\{?([A-Z][A-Z0-9_]{2,})\b|environ(?:\.get)?[\[(]\s*[\"']([A-Z][A-Z0-9_]{2,})[\"']"
     r"|getenv\(\s*[\"']([A-Z][A-Z0-9_]{2,})[\"']|process\.env\.([A-Z][A-Z0-9_]{2,})"
 )
-_ORDINARY = frozenset(
+_ORDINARY_ENV = frozenset(
     {
-        "PATH", "HOME", "PWD", "USER", "SHELL", "LANG", "TERM", "TMPDIR", "ARGUMENTS", "SKILL_DIR",
-        "CLAUDE_SKILL_DIR", "BASH_SOURCE", "IFS", "OLDPWD", "EOF",
+        "PATH",
+        "HOME",
+        "PWD",
+        "USER",
+        "SHELL",
+        "LANG",
+        "TERM",
+        "TMPDIR",
+        "ARGUMENTS",
+        "SKILL_DIR",
+        "CLAUDE_SKILL_DIR",
+        "BASH_SOURCE",
+        "IFS",
+        "OLDPWD",
+        "EOF",
     }
-)  # fmt: skip
-_BAIT = re.compile(
+)
+_TRIGGER_BAIT = re.compile(
     r"\b(?:always|must)\b[^.\n]{0,40}\b(?:use|invoke|call|run|load|choose|activate)\b"
     r"[^.\n]{0,40}\b(?:first|before|this skill|instead)"
     r"|\b(?:for|on)\s+(?:every|any|all|each)\s+(?:single\s+)?(?:task|request|question|prompt|message|conversation)"
@@ -44,82 +57,126 @@ _BAIT = re.compile(
     r"|\b(?:highest|top|maximum)\s+priority\b|\binstead\s+of\s+(?:any|all)\s+other",
     re.IGNORECASE,
 )
-_MODULES = frozenset(
+_SHADOWED_MODULES = frozenset(
     {
-        "sitecustomize", "usercustomize", "os", "sys", "json", "re", "io", "types", "typing", "logging", "random",
-        "string", "socket", "ssl", "subprocess", "threading", "email", "http", "urllib", "hashlib", "base64",
-        "struct", "time", "datetime", "copy", "csv", "sqlite3", "shutil", "pathlib", "tempfile", "collections",
-        "functools", "yaml", "requests", "numpy", "pandas", "pip", "setuptools",
+        "sitecustomize",
+        "usercustomize",
+        "os",
+        "sys",
+        "json",
+        "re",
+        "io",
+        "types",
+        "typing",
+        "logging",
+        "random",
+        "string",
+        "socket",
+        "ssl",
+        "subprocess",
+        "threading",
+        "email",
+        "http",
+        "urllib",
+        "hashlib",
+        "base64",
+        "struct",
+        "time",
+        "datetime",
+        "copy",
+        "csv",
+        "sqlite3",
+        "shutil",
+        "pathlib",
+        "tempfile",
+        "collections",
+        "functools",
+        "yaml",
+        "requests",
+        "numpy",
+        "pandas",
+        "pip",
+        "setuptools",
     }
-)  # fmt: skip
-_MAGIC = {
-    b"\x7fELF": "a program for Linux", b"MZ": "a program for Windows", b"\xcf\xfa\xed\xfe": "a program for macOS",
-    b"\xca\xfe\xba\xbe": "compiled code", b"\0asm": "compiled WebAssembly",
-}  # fmt: skip
+)
+_PROGRAM_MAGIC = {
+    b"\x7fELF": "a program for Linux",
+    b"MZ": "a program for Windows",
+    b"\xcf\xfa\xed\xfe": "a program for macOS",
+    b"\xca\xfe\xba\xbe": "compiled code",
+    b"\0asm": "compiled WebAssembly",
+}
 _ARCHIVES = (".zip", ".tar", ".gz", ".tgz", ".bz2", ".xz", ".7z", ".rar", ".skill", ".whl", ".jar")
-_HOOKS = ("preinstall", "install", "postinstall", "prepare", "prepublish", "preprepare", "postprepare")
+_NPM_HOOKS = ("preinstall", "install", "postinstall", "prepare", "prepublish", "preprepare", "postprepare")
 
 
-class Folder(NamedTuple):
+class SkillFolderContents(NamedTuple):
     """A skill's folder as it was fetched."""
 
     place: str
     """Inside what was fetched."""
     name: str
     """What its folder will be called."""
-    files: Files
+    files: FileManifest
     texts: Mapping[str, str]
     """Of the files that are text and not too large."""
     heads: Mapping[str, bytes]
     """The first bytes of those that are not."""
 
 
-def inspect(folder: Folder, dialect: Dialect, nearby: Sequence[tuple[str, str]]) -> Inspected:
+def inspect_skill(folder: SkillFolderContents, dialect: Dialect, nearby: Sequence[tuple[str, str]]) -> InspectedSkill:
     """Everything there is to say about one skill.  Nothing of it runs."""
     data = folder.texts.get("SKILL.md", "").encode("utf-8", "surrogateescape")
     path = f"{folder.place}/SKILL.md" if folder.place else "SKILL.md"
     origin = Origin("user", 1, "install", "/", dialect)
-    found = Found(
-        origin, folder.name, f"/{folder.name}/SKILL.md", (0, 0, 0, len(data)), data[:_HEAD], len(data) <= _HEAD
+    candidate = Found(
+        origin,
+        folder.name,
+        f"/{folder.name}/SKILL.md",
+        (0, 0, 0, len(data)),
+        data[:_HEAD_BYTES],
+        len(data) <= _HEAD_BYTES,
     )
-    read = parse(found, ALL)
-    faults = tuple(problem(mark, path) for mark in check(data, folder.name) if mark.code != "bom-stripped")
+    read = parse(candidate, DIALECTS)
+    faults = tuple(
+        problem_from(mark, path) for mark in check_skill_file(data, folder.name) if mark.code != "bom-stripped"
+    )
     body = folder.texts.get("SKILL.md", "").replace("\r\n", "\n").replace("\r", "\n")
-    commands = tuple(commands_in(body))
+    commands = tuple(find_commands(body))
     scripts = tuple(
-        sorted(name for name, mark in folder.files.items() if name != "SKILL.md" and _runs(name, mark.mode))
+        sorted(name for name, mark in folder.files.items() if name != "SKILL.md" and _can_execute(name, mark.mode))
     )
-    hits = list(_hits(folder, read, commands, scripts, nearby))
+    marks = list(_scan_folder(folder, read, commands, scripts, nearby))
     before = f"{folder.place}/" if folder.place else ""
-    findings = tuple(dict.fromkeys(problem(mark, before + name) for name, mark in hits))
+    findings = tuple(dict.fromkeys(problem_from(mark, before + name) for name, mark in marks))
     loads = isinstance(read, Skill)
     name = read.name if isinstance(read, Skill) else folder.name
-    return Inspected(
+    return InspectedSkill(
         folder.place,
         name,
         read.description if isinstance(read, Skill) else "",
-        faults if loads else faults or tuple(problem(mark, path) for mark in read.marks),
-        tuple(sorted(findings, key=_order)),
+        faults if loads else faults or tuple(problem_from(mark, path) for mark in read.marks),
+        tuple(sorted(findings, key=_finding_order)),
         powers_of(read, commands, scripts, folder.texts),
         loads,
     )
 
 
-def _order(finding: Problem) -> tuple[int, str, int]:
+def _finding_order(finding: Problem) -> tuple[int, str, int]:
     return ("error", "warning", "info").index(finding.severity), finding.path, finding.line
 
 
-def _runs(name: str, mode: str) -> bool:
+def _can_execute(name: str, mode: str) -> bool:
     return can_run(name, mode.isdecimal() and bool(int(mode, 8) & 0o111))
 
 
 def powers_of(
-    read: Skill | Broken, commands: Sequence[str], scripts: Sequence[str], texts: Mapping[str, str]
-) -> Powers:
+    read: Skill | BrokenSkill, commands: Sequence[str], scripts: Sequence[str], texts: Mapping[str, str]
+) -> SkillPowers:
     """The capability summary: from the frontmatter, the commands of the body and the files that can run."""
     reach = reach_of([*commands, *(texts.get(name, "") for name in scripts)])
     env = set(reach.env)
-    binaries = {word for command in commands for word in [_program(command)] if word}
+    binaries = {word for command in commands for word in [_command_program(command)] if word}
     tools: set[str] = set()
     recipes: list[str] = []
     if isinstance(read, Skill):
@@ -133,91 +190,102 @@ def powers_of(
             if key in read.extra
         }
         recipes = [f"{recipe.kind} {recipe.package}".strip() for recipe in read.install]
-    return Powers(
-        tuple(commands), tuple(scripts), reach.network, tuple(sorted(env)), tuple(sorted(binaries)),
-        tuple(sorted(tools)), tuple(recipes), words_of(read) if isinstance(read, Skill) else (),
-    )  # fmt: skip
+    return SkillPowers(
+        tuple(commands),
+        tuple(scripts),
+        reach.network,
+        tuple(sorted(env)),
+        tuple(sorted(binaries)),
+        tuple(sorted(tools)),
+        tuple(recipes),
+        permission_lines(read) if isinstance(read, Skill) else (),
+    )
 
 
-def reach_of(running: Sequence[str]) -> Powers:
+def reach_of(running: Sequence[str]) -> SkillPowers:
     """What texts would reach if they were run: hosts, programs that go there, and names of the environment."""
     hosts = {host.lower() for text in running for host in _URL.findall(text)}
-    ways = {f"uses {one or other}" for text in running for one, other in _GOES_OUT.findall(text)}
-    env = {name for text in running for groups in _ENV.findall(text) for name in groups if name} - _ORDINARY
-    return Powers(network=tuple(sorted(hosts | ways)), env=tuple(sorted(env)))
+    ways = {f"uses {program or function}" for text in running for program, function in _GOES_OUT.findall(text)}
+    env = {name for text in running for groups in _ENV_NAME.findall(text) for name in groups if name} - _ORDINARY_ENV
+    return SkillPowers(network=tuple(sorted(hosts | ways)), env=tuple(sorted(env)))
 
 
-def _program(command: str) -> str:
+def _command_program(command: str) -> str:
     words = command.split()
     while words and re.fullmatch(r"\w+=.*|sudo|env|time|exec|\(|\{|!", words[0]):
         words = words[1:]
     return words[0].rpartition("/")[2] if words and re.fullmatch(r"[\w./+-]+", words[0]) else ""
 
 
-def _hits(
-    folder: Folder,
-    read: Skill | Broken,
+def _scan_folder(
+    folder: SkillFolderContents,
+    read: Skill | BrokenSkill,
     commands: Sequence[str],
     scripts: Sequence[str],
     nearby: Sequence[tuple[str, str]],
-) -> Iterator[tuple[str, Mark]]:
-    yield from found_in(lines_of(folder.texts, scripts, commands))
+) -> Iterator[tuple[str, Finding]]:
+    yield from apply_rules(read_lines(folder.texts, scripts, commands))
     for name, text in folder.texts.items():
         if name.lower().endswith((".md", ".html", ".txt")):
             yield from hidden_comments(name, text)
         if name.rpartition("/")[2] == "package.json":
-            yield from _hooks(name, text)
+            yield from _package_hooks(name, text)
         if text.startswith("version https://git-lfs.github.com/spec/v1"):
-            yield name, Mark("lfs-pointer", 0, (name,))
-    yield from _odd_files(folder)
+            yield name, Finding("lfs-pointer", 0, (name,))
+    yield from _suspicious_files(folder)
     if isinstance(read, Skill):
-        yield from _said(read)
-        yield from (("SKILL.md", mark) for mark in alike(read.name, read.description, nearby))
+        yield from _check_frontmatter(read)
+        yield from (("SKILL.md", mark) for mark in find_lookalikes(read.name, read.description, nearby))
 
 
-def _hooks(name: str, text: str) -> Iterator[tuple[str, Mark]]:
+def _package_hooks(name: str, text: str) -> Iterator[tuple[str, Finding]]:
     try:
         tree = json.loads(text)
     except (ValueError, RecursionError):
         return
     scripts = tree.get("scripts") if isinstance(tree, dict) else None
-    for hook in _HOOKS:
+    for hook in _NPM_HOOKS:
         if isinstance(scripts, dict) and hook in scripts:
-            yield name, Mark("package-hooks", 0, (hook,))
+            yield name, Finding("package-hooks", 0, (hook,))
 
 
-def _odd_files(folder: Folder) -> Iterator[tuple[str, Mark]]:
+def _suspicious_files(folder: SkillFolderContents) -> Iterator[tuple[str, Finding]]:
     names = set(folder.files)
     for name in names:
         last = name.rpartition("/")[2]
         stem, _, ending = last.rpartition(".")
         if last.lower() == "skill.md" and name != "SKILL.md" and "/" in name:
-            yield name, Mark("nested-skill", 0, (name,))
-        if ending == "py" and stem in _MODULES and "__init__" not in stem:
-            yield name, Mark("import-shadow", 0, (name,), fatal="customize" in stem)
+            yield name, Finding("nested-skill", 0, (name,))
+        if ending == "py" and stem in _SHADOWED_MODULES and "__init__" not in stem:
+            yield name, Finding("import-shadow", 0, (name,), fatal="customize" in stem)
         if ending == "pth":
-            yield name, Mark("import-shadow", 0, (name,), fatal=True)
+            yield name, Finding("import-shadow", 0, (name,), fatal=True)
         if ending in ("pyc", "pyo"):
-            yield name, Mark("compiled-code", 0, (name, "compiled Python"), fatal=not _has_source(name, names))
+            yield name, Finding("compiled-code", 0, (name, "compiled Python"), fatal=not _has_source(name, names))
         elif ending in ("so", "dll", "dylib", "exe", "node", "wasm", "class"):
-            yield name, Mark("compiled-code", 0, (name, "compiled code"))
-        elif what := next(
-            (what for magic, what in _MAGIC.items() if folder.heads.get(name, b"").startswith(magic)), ""
+            yield name, Finding("compiled-code", 0, (name, "compiled code"))
+        elif description := next(
+            (
+                description
+                for magic, description in _PROGRAM_MAGIC.items()
+                if folder.heads.get(name, b"").startswith(magic)
+            ),
+            "",
         ):
-            yield name, Mark("compiled-code", 0, (name, what))
+            yield name, Finding("compiled-code", 0, (name, description))
         if last.lower().endswith(_ARCHIVES):
-            yield name, Mark("archive-inside", 0, (name,))
+            yield name, Finding("archive-inside", 0, (name,))
         above = name.rpartition("/")[0]
         if (
             last == "HEAD"
             and f"{above}/config".lstrip("/") in names
             and any(
-                one.startswith(f"{above}/{inner}/".lstrip("/"))
-                for one in names
+                other.startswith(f"{above}/{inner}/".lstrip("/"))
+                for other in names
                 for inner in ("objects", "refs", "hooks")
             )
         ):
-            yield name, Mark("git-inside", 0, (above or ".",), fatal=True)
+            yield name, Finding("git-inside", 0, (above or ".",), fatal=True)
 
 
 def _has_source(name: str, names: set[str]) -> bool:
@@ -227,32 +295,34 @@ def _has_source(name: str, names: set[str]) -> bool:
     return (f"{outer}/{plain}" if outer else plain) in names
 
 
-_PLACEHOLDER = Means("", frozenset({"brew", "npm", "uv", "go"}), "/tools")
+_ASSUMED_ENVIRONMENT = InstallEnvironment("", frozenset({"brew", "npm", "uv", "go"}), "/tools")
 
 
-def _said(skill: Skill) -> Iterator[tuple[str, Mark]]:
+def _check_frontmatter(skill: Skill) -> Iterator[tuple[str, Finding]]:
     """What the frontmatter says."""
     fault = name_fault(skill.name) if re.search(r"[/\\\x00]|^\.+$|^-", skill.name) else ""
     if fault:  # `team/tool` is a path too, and leads nowhere but down
         down = all(not name_fault(part) for part in skill.name.split("/"))
-        yield "SKILL.md", Mark("name-hazard", 2, (skill.name[:80], fault), fatal=not down)
-    bait = _BAIT.search(skill.description)
+        yield "SKILL.md", Finding("name-hazard", 2, (skill.name[:80], fault), fatal=not down)
+    bait = _TRIGGER_BAIT.search(skill.description)
     if bait is not None:
-        yield "SKILL.md", Mark("trigger-bait", 2, (bait[0][:100],))
+        yield "SKILL.md", Finding("trigger-bait", 2, (bait[0][:100],))
     for text in (skill.name, skill.description, skill.argument_hint):
         if re.search(
             r"</\s*(?:skill|name|location|description)\s*>|</?\s*(?:available_skills|skill-context|system)\s*/?>",
             text,
             re.IGNORECASE,
         ):
-            yield "SKILL.md", Mark("envelope-tag", 2, (text[:100],), fatal=True)
+            yield "SKILL.md", Finding("envelope-tag", 2, (text[:100],), fatal=True)
     for recipe in skill.install:
-        means = Means(recipe.platforms[0] if recipe.platforms else "linux", _PLACEHOLDER.programs, "/tools")
-        plan = planned(recipe, means, skill.id)
-        if not isinstance(plan, Plan) and (recipe.kind not in KINDS or "it is for" not in plan):
+        means = InstallEnvironment(
+            recipe.platforms[0] if recipe.platforms else "linux", _ASSUMED_ENVIRONMENT.programs, "/tools"
+        )
+        plan = plan_recipe(recipe, means, skill.id)
+        if not isinstance(plan, InstallPlan) and (recipe.kind not in RECIPE_KINDS or "it is for" not in plan):
             yield (
                 "SKILL.md",
-                Mark("install-hazard", 2, (recipe.package[:80] or recipe.kind, plan), fatal=" is not " in plan),
+                Finding("install-hazard", 2, (recipe.package[:80] or recipe.kind, plan), fatal=" is not " in plan),
             )
-        elif isinstance(plan, Plan) and plan.kind == "download" and not plan.sha256:
-            yield "SKILL.md", Mark("install-hazard", 2, (recipe.package[:80], "no sha256 is given"))
+        elif isinstance(plan, InstallPlan) and plan.kind == "download" and not plan.sha256:
+            yield "SKILL.md", Finding("install-hazard", 2, (recipe.package[:80], "no sha256 is given"))

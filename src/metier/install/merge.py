@@ -6,50 +6,130 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from difflib import Match, SequenceMatcher
+from hashlib import sha256
 from typing import Literal, NamedTuple, TypeAlias
 
-from ..types.installed import FileMark, Files
+from ..host import trees
+from ..host.trees import read_first_bytes
+from ..types.lockfile import FileManifest, FileRecord, FolderEntry, LockEntry
 
-Choice: TypeAlias = Literal["theirs", "mine", "merge", "clash"]
+MOST_TEXT_BYTES = 1_048_576
+"""Larger files are not merged, and so not kept."""
+
+
+def keep_texts(state: str, folder: str, files: FileManifest) -> None:
+    """Keep the texts of a folder."""
+    for path, mark in files.items():
+        text_path = _text_path(state, mark.digest)
+        if not text_path or trees.touch_file(text_path):
+            continue
+        data = read_first_bytes(f"{folder}/{path}", MOST_TEXT_BYTES + 1)
+        if len(data) <= MOST_TEXT_BYTES and is_text(data):
+            trees.keep_bytes(text_path, data)
+
+
+def kept_text(state: str, digest: str) -> bytes | None:
+    """The text of that digest, if it was kept and is still that text."""
+    from hashlib import sha256
+
+    text_path = _text_path(state, digest)
+    if not text_path or not trees.inode_of(text_path):
+        return None
+    data = read_first_bytes(text_path, MOST_TEXT_BYTES + 1)
+    return data if "sha256:" + sha256(data).hexdigest() == digest else None
+
+
+def list_texts(state: str) -> Iterator[tuple[str, str]]:
+    """The digest of each text that is kept, and its file."""
+    for prefix in trees.list_names(f"{state}/store"):
+        for suffix in trees.list_names(f"{state}/store/{prefix}"):
+            yield f"sha256:{prefix}{suffix}", f"{state}/store/{prefix}/{suffix}"
+
+
+def _text_path(state: str, digest: str) -> str:
+    kind, _, hexes = digest.partition(":")
+    return f"{state}/store/{hexes[:2]}/{hexes[2:]}" if kind == "sha256" and len(hexes) == 64 else ""
+
+
+def is_text(data: bytes) -> bool:
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return b"\0" not in data
+
+
+MOST_EDIT_BYTES = 65_536
+"""Bytes of one text that a lock takes in."""
+MOST_SKILL_EDIT_BYTES = 262_144
+"""Bytes of all the texts of a skill."""
+
+
+def collect_edits(folder: str, files: FileManifest, base: Mapping[str, FileRecord | None]) -> dict[str, str]:
+    """The files of a folder that are not upstream's, as far as they are texts of a size for a lock."""
+    edits: dict[str, str] = {}
+    remaining = MOST_SKILL_EDIT_BYTES
+    for path in sorted(base):
+        if path not in files or files[path].mode in ("link", "special"):
+            continue
+        data = read_first_bytes(f"{folder}/{path}", MOST_EDIT_BYTES + 1)
+        if len(data) <= min(MOST_EDIT_BYTES, remaining) and is_text(data):
+            edits[path] = data.decode()
+            remaining -= len(data)
+    return edits
+
+
+def edited_text(entry: LockEntry | FolderEntry, path: str) -> bytes | None:
+    """The text that the lock holds for a path, if it is the one that the lock means."""
+    data = entry.edits.get(path, "").encode("utf-8", "surrogatepass")
+    return data if path in entry.edits and "sha256:" + sha256(data).hexdigest() == entry.files[path].digest else None
+
+
+def edits_left_out(entry: LockEntry | FolderEntry) -> list[str]:
+    """Edited files that the lock does not hold: whoever shares the lock has to share them too."""
+    return [path for path in sorted(entry.base) if path in entry.files and path not in entry.edits]
+
+
+MergeChoice: TypeAlias = Literal["theirs", "mine", "merge", "clash"]
 _MOST_LINES = 20_000
-_FEW = 250_000
+_FEW_PAIRS = 250_000
 """Lines of one text times lines of the other, up to which every line is looked for everywhere."""
-_AROUND = 3
+_CONTEXT_LINES = 3
 """Lines shown before and after a change."""
 
 
-class Step(NamedTuple):
+class MergeStep(NamedTuple):
     """What becomes of one path."""
 
     path: str
-    choice: Choice
+    choice: MergeChoice
 
 
-def steps(base: Mapping[str, FileMark], mine: Files, theirs: Files) -> Iterator[Step]:
+def plan_merge(base: Mapping[str, FileRecord], mine: FileManifest, theirs: FileManifest) -> Iterator[MergeStep]:
     """What to do with every path of any version.  Files that are only here are kept; what both changed is merged."""
     for path in sorted({*base, *mine, *theirs}):
-        old, here, there = base.get(path), mine.get(path), theirs.get(path)
-        if here in (there, old):
-            yield Step(path, "theirs")
-        elif there == old or (old is not None and (here is None or there is None)):
-            yield Step(path, "mine")  # what was deleted here stays so, and what was edited here is not lost
+        old, my_mark, their_mark = base.get(path), mine.get(path), theirs.get(path)
+        if my_mark in (their_mark, old):
+            yield MergeStep(path, "theirs")
+        elif their_mark == old or (old is not None and (my_mark is None or their_mark is None)):
+            yield MergeStep(path, "mine")  # what was deleted here stays so, and what was edited here is not lost
         elif old is None:
-            yield Step(path, "clash")
+            yield MergeStep(path, "clash")
         else:
-            yield Step(path, "merge")
+            yield MergeStep(path, "merge")
 
 
-def merged_mode(old: FileMark, here: FileMark, there: FileMark) -> str:
+def merged_mode(old: FileRecord, mine: FileRecord, theirs: FileRecord) -> str:
     """Whoever changed the mode decides it; theirs where both did."""
-    return here.mode if there.mode == old.mode else there.mode
+    return mine.mode if theirs.mode == old.mode else theirs.mode
 
 
-def merge3(base: str, mine: str, theirs: str) -> str | None:
+def merge_texts(base: str, mine: str, theirs: str) -> str | None:
     """Both changes in one text; None where they touch the same lines."""
-    old, left, right = (text.splitlines(keepends=True) for text in (base, mine, theirs))
-    if max(map(len, (old, left, right))) > _MOST_LINES:
+    old, my_lines, their_lines = (text.splitlines(keepends=True) for text in (base, mine, theirs))
+    if max(map(len, (old, my_lines, their_lines))) > _MOST_LINES:
         return None
-    changes = sorted([*_changes(old, left, 0), *_changes(old, right, 1)])
+    changes = sorted([*_changed_ranges(old, my_lines, 0), *_changed_ranges(old, their_lines, 1)])
     out: list[str] = []
     at = 0
     for number, (start, end, side, lines) in enumerate(changes):
@@ -62,19 +142,19 @@ def merge3(base: str, mine: str, theirs: str) -> str | None:
     return "".join([*out, *old[at:]])
 
 
-def _changes(old: list[str], new: list[str], side: int) -> Iterator[tuple[int, int, int, list[str]]]:
-    for tag, start, end, first, last in _compared(old, new).get_opcodes():
+def _changed_ranges(old: list[str], new: list[str], side: int) -> Iterator[tuple[int, int, int, list[str]]]:
+    for tag, start, end, first, last in _match_lines(old, new).get_opcodes():
         if tag != "equal":
             yield start, end, side, new[first:last]
 
 
-def diff(path: str, before: str, after: str) -> list[str]:
+def diff_texts(path: str, before: str, after: str) -> list[str]:
     """The lines of a difference, as `diff -u` writes them."""
     old, new = before.splitlines(), after.splitlines()
     out: list[str] = []
-    for group in _compared(old, new).get_grouped_opcodes(_AROUND):
+    for group in _match_lines(old, new).get_grouped_opcodes(_CONTEXT_LINES):
         (_, start, _, first, _), (_, _, end, _, last) = group[0], group[-1]
-        out.append(f"@@ -{_range(start, end)} +{_range(first, last)} @@")
+        out.append(f"@@ -{_hunk_range(start, end)} +{_hunk_range(first, last)} @@")
         for tag, start, end, first, last in group:
             if tag == "equal":
                 out += [f" {line}" for line in old[start:end]]
@@ -85,19 +165,19 @@ def diff(path: str, before: str, after: str) -> list[str]:
     return [f"--- {names[0]}", f"+++ {names[1]}", *out] if out else []
 
 
-def _range(start: int, end: int) -> str:
+def _hunk_range(start: int, end: int) -> str:
     if end - start == 1:
         return str(start + 1)
     return f"{start + (end > start)},{end - start}"
 
 
-def _compared(old: Sequence[str], new: Sequence[str]) -> SequenceMatcher[str]:
-    if len(old) * len(new) <= _FEW:
+def _match_lines(old: Sequence[str], new: Sequence[str]) -> SequenceMatcher[str]:
+    if len(old) * len(new) <= _FEW_PAIRS:
         return SequenceMatcher(None, old, new, autojunk=False)
-    return _Anchored(old, new)
+    return _AnchoredMatcher(old, new)
 
 
-class _Anchored(SequenceMatcher[str]):
+class _AnchoredMatcher(SequenceMatcher[str]):
     """Compares long texts in about the time it takes to read them: by the lines that each has once, and what is alike
     next to those."""
 
@@ -107,26 +187,26 @@ class _Anchored(SequenceMatcher[str]):
 
     def get_matching_blocks(self) -> list[Match]:
         old, new = self.old, self.new
-        found: list[Match] = []
+        blocks: list[Match] = []
         left = right = 0
-        for at, there in [*_anchors(old, new), (len(old), len(new))]:
+        for old_at, new_at in [*_find_anchors(old, new), (len(old), len(new))]:
             ahead = back = 0
-            while left + ahead < at and right + ahead < there and old[left + ahead] == new[right + ahead]:
+            while left + ahead < old_at and right + ahead < new_at and old[left + ahead] == new[right + ahead]:
                 ahead += 1
-            most = min(at - left, there - right) - ahead
-            while back < most and old[at - back - 1] == new[there - back - 1]:
+            most = min(old_at - left, new_at - right) - ahead
+            while back < most and old[old_at - back - 1] == new[new_at - back - 1]:
                 back += 1
-            for one in (Match(left, right, ahead), Match(at - back, there - back, back)):
-                last = found[-1] if found else one
-                if one is not last and last.a + last.size == one.a and last.b + last.size == one.b:
-                    found[-1] = last._replace(size=last.size + one.size)
-                elif one.size:
-                    found.append(one)
-            left, right = at, there
-        return [*found, Match(len(old), len(new), 0)]
+            for block in (Match(left, right, ahead), Match(old_at - back, new_at - back, back)):
+                last = blocks[-1] if blocks else block
+                if block is not last and last.a + last.size == block.a and last.b + last.size == block.b:
+                    blocks[-1] = last._replace(size=last.size + block.size)
+                elif block.size:
+                    blocks.append(block)
+            left, right = old_at, new_at
+        return [*blocks, Match(len(old), len(new), 0)]
 
 
-def _anchors(old: Sequence[str], new: Sequence[str]) -> list[tuple[int, int]]:
+def _find_anchors(old: Sequence[str], new: Sequence[str]) -> list[tuple[int, int]]:
     """The places of lines that both texts have once: the most of them that come in the same order."""
     once = {line for line, count in Counter(old).items() if count == 1}
     once &= {line for line, count in Counter(new).items() if count == 1}
@@ -135,10 +215,10 @@ def _anchors(old: Sequence[str], new: Sequence[str]) -> list[tuple[int, int]]:
     ends: list[int] = []  # for each length, the least place at which a run of that length ends
     holders: list[int] = []
     before: list[int] = []
-    for number, (_, there) in enumerate(pairs):
-        length = bisect_left(ends, there)
+    for number, (_, new_at) in enumerate(pairs):
+        length = bisect_left(ends, new_at)
         before.append(holders[length - 1] if length else -1)
-        ends[length : length + 1], holders[length : length + 1] = [there], [number]
+        ends[length : length + 1], holders[length : length + 1] = [new_at], [number]
     run: list[tuple[int, int]] = []
     number = holders[-1] if holders else -1
     while number >= 0:

@@ -7,73 +7,77 @@ from typing import Literal, TypeAlias
 from urllib.parse import unquote, urlsplit
 
 from ..types.errors import BadRequest
-from ..types.installed import Reference
+from ..types.lockfile import SourceReference
 
-Local: TypeAlias = Literal["", "folder", "file", "repository"]
+LocalKind: TypeAlias = Literal["", "folder", "file", "repository"]
 """What lies at a path of this machine."""
 
-ARCHIVES = (".zip", ".tar.gz", ".tgz", ".skill", ".tar", ".tar.bz2", ".tbz2", ".tar.xz")
-_FORMS = "write owner/repo, owner/repo/path, a git or archive URL, or ./a-folder"
+ARCHIVE_SUFFIXES = (".zip", ".tar.gz", ".tgz", ".skill", ".tar", ".tar.bz2", ".tbz2", ".tar.xz")
+_FORMS_HINT = "write owner/repo, owner/repo/path, a git or archive URL, or ./a-folder"
 _owner = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*").fullmatch
 _repo = re.compile(r"[A-Za-z0-9_.][A-Za-z0-9_.-]*").fullmatch
 _part = re.compile(r"[\w.+=,][\w.+=,-]*").fullmatch
 _scp = re.compile(r"(?:[A-Za-z0-9_.-]+@)?[A-Za-z0-9][A-Za-z0-9.-]*:[^\s:][^\s]*").fullmatch
 _forbidden = re.compile(r"[\x00-\x20\x7f-\xa0\u2028\u2029\"'`$;&|<>(){}\\^*!]").search
-_INSECURE = ("http", "git", "file")
+_INSECURE_SCHEMES = ("http", "git", "file")
 _COMMIT = re.compile(r"[0-9a-f]{40}").fullmatch
 
 
-def github(spec: str) -> Reference:
+def parse_github(spec: str) -> SourceReference:
     """`owner/repo`, `owner/repo/path`, either with `@ref`, and URLs of github.com."""
     text = spec.strip()
     if "://" in text:
-        return _github_url(text)
+        return _parse_github_url(text)
     body, at, ref = text.partition("@")
     parts = (body[:-1] if body.endswith("/") else body).split("/")
     if len(parts) < 2:
-        raise _bad(spec, "a repository has an owner and a name")
-    return _github(spec, parts[0], parts[1], parts[2:], _checked_ref(spec, ref) if at else "")
+        raise _bad_source(spec, "a repository has an owner and a name")
+    return _github_reference(spec, parts[0], parts[1], parts[2:], _checked_ref(spec, ref) if at else "")
 
 
-def _github_url(text: str) -> Reference:
+def _parse_github_url(text: str) -> SourceReference:
     if _forbidden(text):
-        raise _bad(text, "it holds blanks, control or shell characters")
+        raise _bad_source(text, "it holds blanks, control or shell characters")
     try:
         url = urlsplit(text)
-        odd = url.port not in (None, 443) or url.username is not None
+        unusual = url.port not in (None, 443) or url.username is not None
     except ValueError:
-        raise _bad(text, "it is not a URL") from None
-    if url.scheme.lower() != "https" or url.hostname != "github.com" or odd:
-        raise _bad(text, "it is not a URL of github.com")
+        raise _bad_source(text, "it is not a URL") from None
+    if url.scheme.lower() != "https" or url.hostname != "github.com" or unusual:
+        raise _bad_source(text, "it is not a URL of github.com")
     parts = url.path.strip("/").split("/")
     if len(parts) < 2:
-        raise _bad(text, "a repository has an owner and a name")
+        raise _bad_source(text, "a repository has an owner and a name")
     owner, repo, *rest = parts
     if not rest:
-        return _github(text, owner, repo, [], "")
+        return _github_reference(text, owner, repo, [], "")
     if rest[0] != "tree" or len(rest) < 2:
-        raise _bad(text, f"`/{rest[0]}/` is not a folder of a repository; use the address of the folder (`/tree/…`)")
-    return _github(text, owner, repo, rest[2:], _checked_ref(text, rest[1]))
+        raise _bad_source(
+            text, f"`/{rest[0]}/` is not a folder of a repository; use the address of the folder (`/tree/…`)"
+        )
+    return _github_reference(text, owner, repo, rest[2:], _checked_ref(text, rest[1]))
 
 
-def _github(spec: str, owner: str, repo: str, path: list[str], ref: str) -> Reference:
+def _github_reference(spec: str, owner: str, repo: str, path: list[str], ref: str) -> SourceReference:
     repo = repo.removesuffix(".git")
     if not _owner(owner):
-        raise _bad(spec, f"`{owner}` is not the name of an owner")
+        raise _bad_source(spec, f"`{owner}` is not the name of an owner")
     if not _repo(repo) or repo in (".", ".."):
-        raise _bad(spec, f"`{repo}` is not the name of a repository")
+        raise _bad_source(spec, f"`{repo}` is not the name of a repository")
     for part in path:
         if not _part(part) or part in (".", ".."):
-            raise _bad(spec, f"`{part}` can't be part of a path")
+            raise _bad_source(spec, f"`{part}` can't be part of a path")
     url = f"https://github.com/{owner}/{repo}.git"
-    return Reference("github", spec.strip(), url, "/".join(path), ref, owner, repo)
+    return SourceReference("github", spec.strip(), url, "/".join(path), ref, owner, repo)
 
 
 def _checked_ref(spec: str, ref: str) -> str:
     """A branch, tag or commit; what git would take for an option or a range is refused."""
-    odd = not re.fullmatch(r"[\w.+/=,@-]+", ref) or ref.startswith(("-", "/", ".")) or ref.endswith(("/", ".", ".lock"))
-    if odd or ref == "@" or ".." in ref or "//" in ref:
-        raise _bad(spec, f"`{ref}` is not a branch, tag or commit")
+    malformed = (
+        not re.fullmatch(r"[\w.+/=,@-]+", ref) or ref.startswith(("-", "/", ".")) or ref.endswith(("/", ".", ".lock"))
+    )
+    if malformed or ref == "@" or ".." in ref or "//" in ref:
+        raise _bad_source(spec, f"`{ref}` is not a branch, tag or commit")
     return ref
 
 
@@ -82,29 +86,31 @@ def without_password(text: str) -> str:
     return re.sub(r"(?<=://)[^/\s@]*@", "", text)
 
 
-def _bad(spec: str, why: str) -> BadRequest:
-    return BadRequest(f"`{without_password(spec)[:200]}` is not a source: {why}", _FORMS)
+def _bad_source(spec: str, why: str) -> BadRequest:
+    return BadRequest(f"`{without_password(spec)[:200]}` is not a source: {why}", _FORMS_HINT)
 
 
-def reference(spec: str, local: Local = "", before_at: Local = "", insecure: bool = False) -> Reference:
+def parse_reference(
+    spec: str, local: LocalKind = "", before_at: LocalKind = "", insecure: bool = False
+) -> SourceReference:
     """What a person asks for.  `local` is what lies at that path here, `before_at` what lies at it before its `@`."""
     text = spec.strip()
     if not text:
-        raise _bad(spec, "it is empty")
+        raise _bad_source(spec, "it is empty")
     if text.startswith("-"):
-        raise _bad(spec, "it looks like an option")
-    if local == "file" and text.lower().endswith(ARCHIVES):
-        return Reference("archive", text, text, repo=_stem(text))
+        raise _bad_source(spec, "it looks like an option")
+    if local == "file" and text.lower().endswith(ARCHIVE_SUFFIXES):
+        return SourceReference("archive", text, text, repo=_archive_stem(text))
     if _is_path(text):
-        return _local(text, local, before_at)
+        return _local_reference(text, local, before_at)
     try:
-        return github(text)
+        return parse_github(text)
     except BadRequest as refusal:
         if "://" in text:
-            return _url(text, insecure)
+            return _url_reference(text, insecure)
         if _scp(text) and not _forbidden(text):
-            return _git(text, text, "", "")
-        if "/" not in text and text.lower().endswith(ARCHIVES):
+            return _git_reference(text, text, "", "")
+        if "/" not in text and text.lower().endswith(ARCHIVE_SUFFIXES):
             raise BadRequest(f"{text[:200]} does not exist", "give an archive that is here, or its URL", text) from None
         if local:
             raise BadRequest(f"{refusal.message}", f"a {local} of that name is here: write ./{text}") from None
@@ -115,41 +121,41 @@ def _is_path(text: str) -> bool:
     return text.startswith(("/", "./", "../", "~/")) or text in (".", "..", "~")
 
 
-def _local(text: str, local: Local, before_at: Local) -> Reference:
+def _local_reference(text: str, local: LocalKind, before_at: LocalKind) -> SourceReference:
     name = text.rstrip("/").rpartition("/")[2]
     if local == "file":
-        raise BadRequest(f"{text} is a file and no archive", "archives end in " + ", ".join(ARCHIVES), text)
+        raise BadRequest(f"{text} is a file and no archive", "archives end in " + ", ".join(ARCHIVE_SUFFIXES), text)
     if local == "folder":
-        return Reference("folder", text, text, repo=name)
+        return SourceReference("folder", text, text, repo=name)
     if local == "repository":
-        return Reference("git", text, text, repo=name.removesuffix(".git"))
+        return SourceReference("git", text, text, repo=name.removesuffix(".git"))
     path, at, ref = text.rpartition("@")
     if at and before_at == "repository":
-        return Reference("git", text, path, "", _checked_ref(text, ref), repo=path.rstrip("/").rpartition("/")[2])
+        return SourceReference("git", text, path, "", _checked_ref(text, ref), repo=path.rstrip("/").rpartition("/")[2])
     raise BadRequest(f"{text} does not exist", "give a folder, a git repository or an archive", text)
 
 
-def _url(text: str, insecure: bool) -> Reference:
+def _url_reference(text: str, insecure: bool) -> SourceReference:
     """Any other URL: an archive by its ending, an index by its place, a git repository otherwise."""
     if _forbidden(text):
-        raise _bad(text, "it holds blanks, control or shell characters")
+        raise _bad_source(text, "it holds blanks, control or shell characters")
     text = text.removeprefix("git+")
     try:
         url = urlsplit(text)
         host, user, password, _ = url.hostname, url.username, url.password, url.port
     except ValueError:
-        raise _bad(text, "it is not a URL") from None
+        raise _bad_source(text, "it is not a URL") from None
     scheme = url.scheme.lower()
-    if scheme not in ("https", "ssh", *_INSECURE) or "::" in url.scheme:
-        raise _bad(text, f"`{scheme}` is not a way that metier goes; https and ssh are")
-    if scheme in _INSECURE and not insecure:
+    if scheme not in ("https", "ssh", *_INSECURE_SCHEMES) or "::" in url.scheme:
+        raise _bad_source(text, f"`{scheme}` is not a way that metier goes; https and ssh are")
+    if scheme in _INSECURE_SCHEMES and not insecure:
         raise BadRequest(
             f"`{scheme}` does not protect what is fetched", "use https or ssh, or say --allow-insecure if you mean it"
         )
     if scheme != "file" and (not host or host.startswith("-")):
-        raise _bad(text, "it names no host")
+        raise _bad_source(text, "it names no host")
     if scheme == "file" and host:
-        raise _bad(text, "a file has no host")
+        raise _bad_source(text, "a file has no host")
     secret = ""
     if scheme in ("https", "http") and user is not None:
         secret = f"{unquote(user)}:{unquote(password or '')}"
@@ -157,14 +163,14 @@ def _url(text: str, insecure: bool) -> Reference:
     plain = text.partition("#")[0]
     if scheme in ("https", "http"):
         path = url.path
-        if path.lower().endswith(ARCHIVES):
-            return Reference("archive", text, plain, repo=_stem(path), secret=secret)
+        if path.lower().endswith(ARCHIVE_SUFFIXES):
+            return SourceReference("archive", text, plain, repo=_archive_stem(path), secret=secret)
         if "/.well-known/" in path or path in ("", "/"):
-            return Reference("index", text, plain, repo=host or "", secret=secret)
-    return _git(text, plain, secret, url.path)
+            return SourceReference("index", text, plain, repo=host or "", secret=secret)
+    return _git_reference(text, plain, secret, url.path)
 
 
-def _git(spec: str, url: str, secret: str, path: str) -> Reference:
+def _git_reference(spec: str, url: str, secret: str, path: str) -> SourceReference:
     """A git repository; `@ref` behind its path, and the `/tree/` of other hosts, are understood."""
     inner, ref = "", ""
     for marker in ("/-/tree/", "/tree/"):
@@ -180,14 +186,14 @@ def _git(spec: str, url: str, secret: str, path: str) -> Reference:
     url = url.partition("?")[0].rstrip("/")
     for part in inner.split("/") if inner else ():
         if not _part(part) or part in (".", ".."):
-            raise _bad(spec, f"`{part}` can't be part of a path")
+            raise _bad_source(spec, f"`{part}` can't be part of a path")
     name = re.split(r"[/:]", url)[-1].removesuffix(".git")
-    return Reference("git", spec, url, inner, ref, repo=name, secret=secret)
+    return SourceReference("git", spec, url, inner, ref, repo=name, secret=secret)
 
 
-def _stem(path: str) -> str:
+def _archive_stem(path: str) -> str:
     name = path.rstrip("/").rpartition("/")[2]
-    ending = next(one for one in sorted(ARCHIVES, key=len, reverse=True) if name.lower().endswith(one))
+    ending = next(suffix for suffix in sorted(ARCHIVE_SUFFIXES, key=len, reverse=True) if name.lower().endswith(suffix))
     return name[: -len(ending)]
 
 

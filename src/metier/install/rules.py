@@ -6,20 +6,23 @@ Each rule names what it found, in which file and on which line.  A rule that is 
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, NamedTuple, TypeAlias
 
-from ..types.problem import Code, Mark
-from ..types.text import hidden_in, points_of, shortened
+from ..host import paths
+from ..types.problem import Finding, Problem, ProblemCode, problem_from
+from ..types.sandbox import ProcessResult, ProgramSpec, SandboxPermissions, SandboxSpec
+from ..types.text import clean_line, code_points_of, hidden_characters_in, shorten_text
 
 _LONGEST_LINE = 4_000
 """Of a line only this much is looked at: what lies further right is named as such."""
 _SHELLS = r"(?:sudo\s+)?(?:(?:/usr)?/bin/)?(?:(?:ba|z|da|k|a)?sh|python[\d.]*|perl|ruby|node|php)\b"
-_GET = r"(?:curl|wget|fetch|iwr|Invoke-WebRequest)\b"
+_DOWNLOADERS = r"(?:curl|wget|fetch|iwr|Invoke-WebRequest)\b"
 
 
-class Line(NamedTuple):
+class ScannedLine(NamedTuple):
     """A line of a skill, and whether it runs: as a command of the body, or in a file that can run."""
 
     path: str
@@ -29,8 +32,8 @@ class Line(NamedTuple):
     """`render`, `script` or nothing."""
 
 
-class Rule(NamedTuple):
-    code: Code
+class ScanRule(NamedTuple):
+    code: ProblemCode
     search: re.Pattern[str]
     sure: tuple[str, ...] = ()
     """Where it makes an error: `render`, `script`, `` for prose."""
@@ -39,21 +42,21 @@ class Rule(NamedTuple):
     """What makes an error wherever it stands."""
 
 
-def _re(pattern: str) -> re.Pattern[str]:
+def _compile_pattern(pattern: str) -> re.Pattern[str]:
     return re.compile(pattern, re.IGNORECASE)
 
 
-_KEYS = _re(
+_KEY_PATHS = _compile_pattern(
     r"\.ssh/(?:id_|config|authorized|\*|known)|\bid_(?:rsa|ed25519|ecdsa|dsa)\b(?!\.pub)"
     r"|\.aws/credentials|\.git-credentials|\.config/gh/hosts|\.gnupg\b|wallet\.dat"
     r"|/etc/shadow|/proc/(?:\d+|self|\$\w+|\*)/environ|security\s+find-(?:generic|internet)-password"
     r"|(?:Chrome|Firefox|Brave|Edge)[^\n]{0,60}(?:Login Data|Cookies|logins\.json)|\.metier/(?:trust|skills-lock)"
 )
 """Where keys lie that no program but their owner's has business with; a script that also sends is refused."""
-RULES = (
-    Rule(
+SCAN_RULES = (
+    ScanRule(
         "encoded-shell",
-        _re(
+        _compile_pattern(
             r"(?:base64\s+(?:-d\b|-D\b|--decode)|xxd\s+-r|openssl\s+(?:enc|base64)\s+[^|\n]{0,80}-d)[^\n]{0,200}\|\s*"
             + _SHELLS
             + r"|(?:eval|exec|sh\s+-c|bash\s+-c)\b[^\n]{0,40}(?:\$\(|`|<\()[^\n]{0,200}base64\s+(?:-d|-D|--decode)"
@@ -63,43 +66,43 @@ RULES = (
         ),
         ("render", "script", ""),
     ),
-    Rule(
+    ScanRule(
         "remote-shell",
-        _re(
-            _GET
+        _compile_pattern(
+            _DOWNLOADERS
             + r"[^\n|]{0,400}\|\s*"
             + _SHELLS
             + r"|"
             + _SHELLS
             + r"\s+<\(\s*"
-            + _GET
+            + _DOWNLOADERS
             + r"|(?:eval|sh\s+-c|bash\s+-c|exec)\s*[\"']?\s*(?:\$\(|`)\s*"
-            + _GET
+            + _DOWNLOADERS
             + r"|\biex\b[^\n]{0,40}"
-            + _GET
+            + _DOWNLOADERS
             + r"|"
-            + _GET
+            + _DOWNLOADERS
             + r"[^\n]{0,200}\|\s*iex\b"
         ),
         ("render",),
     ),
-    Rule(
+    ScanRule(
         "reverse-shell",
-        _re(
+        _compile_pattern(
             r"/dev/(?:tcp|udp)/|\b(?:nc|ncat|netcat)\b[^\n]{0,60}\s-(?:e|c)\b|\bncat\b[^\n]{0,60}--(?:sh-)?exec"
             r"|\b(?:ba|z)?sh\s+-i\s*[>&|]|os\.dup2\s*\(\s*(?!\w*null)\w+\.fileno\(\)\s*,\s*(?:[012]\b|\w{1,2}\b)"
             r"|pty\.spawn\s*\(\s*[\[(]?\s*['\x22][^'\x22\n]*sh['\x22]|mkfifo[^\n]{0,120}\b(?:nc|sh)\b"
             r"|socat\b[^\n]{0,80}exec:"
         ),
         ("render", "script"),
-        always=_re(  # a shell whose input and output are a connection: no page needs one to be understood
+        always=_compile_pattern(  # a shell whose input and output are a connection: no page needs one to be understood
             r"\b(?:ba|z|da|k)?sh\s+-i\b[^\n]{0,40}/dev/(?:tcp|udp)/"
             r"|\b(?:nc|ncat|netcat)\b[^\n]{0,60}\s-\w*[ec]\s+\S*\b(?:(?:ba|z|da|k)?sh|cmd(?:\.exe)?|powershell)\b"
         ),
     ),
-    Rule(
+    ScanRule(
         "secret-upload",
-        _re(
+        _compile_pattern(
             r"\b(?:env|printenv|set)\b\s*\|[^\n]{0,200}\b(?:curl|wget|nc|ncat|http)\b"
             r"|\b(?:curl|wget|http|nc)\b[^\n]{0,200}(?:\$\(|`)\s*(?:env|printenv|set)\b"
             r"|(?:data|json|params|body)\s*[=:]\s*(?:json\.dumps\(\s*)?(?:dict\(\s*)?(?:\*\*)?"
@@ -108,35 +111,37 @@ RULES = (
         ),
         ("render", "script"),
     ),
-    Rule(
+    ScanRule(
         "credential-path",
-        _re(_KEYS.pattern + r"|\.netrc\b|\.pypirc\b|\.npmrc\b|\.docker/config\.json|\.kube/config"),
+        _compile_pattern(_KEY_PATHS.pattern + r"|\.netrc\b|\.pypirc\b|\.npmrc\b|\.docker/config\.json|\.kube/config"),
         ("render",),
     ),
-    Rule("render-network", _re(r"\b(?:curl|wget|nc|ncat|ssh|scp|rsync|ftp|telnet)\b"), only=("render",)),
-    Rule(
+    ScanRule(
+        "render-network", _compile_pattern(r"\b(?:curl|wget|nc|ncat|ssh|scp|rsync|ftp|telnet)\b"), only=("render",)
+    ),
+    ScanRule(
         "argument-hazard",
-        _re(r"\$ARGUMENTS\b|\$@|\$\{@[^}]*\}|(?<![\w\\])\$[0-9]\b|\{\{args\}\}"),
+        _compile_pattern(r"\$ARGUMENTS\b|\$@|\$\{@[^}]*\}|(?<![\w\\])\$[0-9]\b|\{\{args\}\}"),
         only=("render",),
     ),
-    Rule(
+    ScanRule(
         "envelope-tag",
-        _re(r"</\s*(?:available_skills|skill-context|skill_content)\b|<\s*skill-context\b"),
+        _compile_pattern(r"</\s*(?:available_skills|skill-context|skill_content)\b|<\s*skill-context\b"),
         ("render", "script", ""),
         ("",),
     ),
-    Rule(  # of other programs' frames; what explains how models are talked to names them too
+    ScanRule(  # of other programs' frames; what explains how models are talked to names them too
         "envelope-tag",
-        _re(
+        _compile_pattern(
             r"</\s*(?:system-reminder|function_results|tool_result)\b"
             r"|<\|(?:im_start|im_end|endoftext|system|assistant|user)\|>"
         ),
         (),
         ("",),
     ),
-    Rule(
+    ScanRule(
         "prompt-override",
-        _re(
+        _compile_pattern(
             r"\bignore\s+(?:all\s+|any\s+)?(?:the\s+|your\s+)?(?:previous|prior|earlier|above)\s+(?:instruction|rule|prompt|direction)"
             r"|\b(?:do\s+not|don't|never)\s+(?:tell|inform|mention|reveal|show|notify|alert)\b[^\n.]{0,40}\b(?:user|human|person|anyone|anybody)\b"
             r"|\bwithout\s+(?:telling|informing|asking|notifying|alerting)\s+(?:the\s+)?(?:user|human|anyone)"
@@ -145,9 +150,9 @@ RULES = (
         (),
         ("",),
     ),
-    Rule(
+    ScanRule(
         "remote-instructions",
-        _re(
+        _compile_pattern(
             r"\b(?:fetch|download|read|open|load|get|visit|retrieve|curl)\b[^\n]{0,120}https?://[^\n]{0,200}"
             r"\b(?:follow|obey|execute|carry\s+out|do\s+(?:what|as)|treat|apply|run)\b[^\n]{0,80}"
             r"\b(?:instruction|it\s+says|steps|command|directive|it\s+as|whatever)"
@@ -155,9 +160,9 @@ RULES = (
         (),
         ("",),
     ),
-    Rule(
+    ScanRule(
         "memory-write",
-        _re(
+        _compile_pattern(
             r"(?:>>?|\b(?:append|add|write|insert|echo|tee|save|put|copy|edit|update|modify|record)\b)[^\n]{0,120}"
             r"(?:\b(?:SOUL|MEMORY|USER|IDENTITY)\.md\b|\.claude/settings|\.(?:bash|zsh)rc\b|\.(?:bash_)?profile\b|\bcrontab\b"
             r"|authorized_keys|LaunchAgents|systemd/user|\.git/hooks|/etc/cron|\.metier/config|\.openclaw/openclaw\.json)"
@@ -165,9 +170,9 @@ RULES = (
         ),
         ("render",),
     ),
-    Rule(
+    ScanRule(
         "prerequisite-bait",
-        _re(
+        _compile_pattern(
             r"\bxattr\s+-[a-z]*[cd]|spctl\s+--(?:master|global)-disable|Set-ExecutionPolicy\s+(?:Bypass|Unrestricted)"
             r"|https?://[^\s)\"'`]+\.(?:exe|dmg|pkg|msi|scr|bat|ps1)\b"
             r"|\.(?:zip|rar|7z)\b[^\n]{0,160}\bpass(?:word|code|phrase)\b|\bpass(?:word|code)\b[^\n]{0,160}\.(?:zip|rar|7z)\b"
@@ -180,11 +185,11 @@ RULES = (
 _ESCAPE = re.compile(r"[\x1b\x9b\x90\x9d]")
 _WRITTEN_ESCAPE = re.compile(r"\\(?:x1b|033|e|u001b)\](?:52|8|0|2)?;", re.IGNORECASE)
 _COMMENT = re.compile(r"<!--")
-_BAD_WORDS = _re(
+_BAD_WORDS = _compile_pattern(
     r"\b(?:ignore\b[^\n]{0,30}\b(?:previous|instruction)|(?:do\s+not|don't)\s+(?:tell|mention|reveal|show)|secretly|silently|exfiltrat"
     r"|without\s+(?:telling|asking|informing)|system\s+prompt|curl|wget|base64|you\s+must|assistant\s*:|send\b[^\n]{0,60}https?:)"
 )
-_FAR = re.compile(r"\S?[ \t\u00a0\u3000]{150,}\S")
+_FAR_RIGHT = re.compile(r"\S?[ \t\u00a0\u3000]{150,}\S")
 _OVERRIDES = re.compile("[\u202a\u202b\u202d\u202e\u2066-\u2068]")
 _TAGS = re.compile("(?<!\U0001f3f4)(?<![\U000e0020-\U000e007e])[\U000e0000-\U000e007f]")
 """Tag characters that do not follow the black flag: those draw the flags of regions."""
@@ -192,7 +197,7 @@ _SELECTORS = re.compile("[\ufe00-\ufe0f\U000e0100-\U000e01ef]{2,}")
 """One selector chooses how the letter before it is drawn; several in a row choose nothing and may spell a text."""
 
 
-def lines_of(texts: Mapping[str, str], scripts: Iterable[str], commands: Iterable[str]) -> Iterator[Line]:
+def read_lines(texts: Mapping[str, str], scripts: Iterable[str], commands: Iterable[str]) -> Iterator[ScannedLine]:
     """Every line of a skill's files; those of commands in the body are marked as such."""
     running = {line.strip() for command in commands for line in command.split("\n") if line.strip()}
     able = set(scripts)
@@ -200,65 +205,70 @@ def lines_of(texts: Mapping[str, str], scripts: Iterable[str], commands: Iterabl
         kind = "script" if path in able else ""
         for number, line in enumerate(text.split("\n"), 1):
             line = line[:_LONGEST_LINE]
-            render = path == "SKILL.md" and (line.strip() in running or any(f"`{one}`" in line for one in running))
-            yield Line(path, number, line, "render" if render else kind)
+            render = path == "SKILL.md" and (
+                line.strip() in running or any(f"`{running_line}`" in line for running_line in running)
+            )
+            yield ScannedLine(path, number, line, "render" if render else kind)
 
 
-def found_in(lines: Iterable[Line]) -> Iterator[tuple[str, Mark]]:
+def apply_rules(lines: Iterable[ScannedLine]) -> Iterator[tuple[str, Finding]]:
     """What the rules say, each with its file; one finding for a rule and a line."""
     network: dict[str, bool] = {}
-    reaching: list[tuple[str, Mark]] = []
+    reaching: list[tuple[str, Finding]] = []
     for line in lines:
-        yield from _unseen(line)
-        for rule in RULES:
+        yield from _find_invisible(line)
+        for rule in SCAN_RULES:
             if line.runs not in rule.only or rule.search.search(line.text) is None:
                 continue
-            found = (line.path, _mark(rule, line))
-            yield found
-            if rule.code == "credential-path" and line.runs == "script" and _KEYS.search(line.text):
-                reaching.append(found)
-        if line.runs == "script" and _SENDS.search(line.text):
+            finding = (line.path, _rule_finding(rule, line))
+            yield finding
+            if rule.code == "credential-path" and line.runs == "script" and _KEY_PATHS.search(line.text):
+                reaching.append(finding)
+        if line.runs == "script" and _SENDS_DATA.search(line.text):
             network[line.path] = True
     for path, mark in reaching:
         if network.get(path):
-            yield path, Mark("secret-upload", mark.line, mark.details, fatal=True)
+            yield path, Finding("secret-upload", mark.line, mark.details, fatal=True)
 
 
-_SENDS = _re(
+_SENDS_DATA = _compile_pattern(
     r"https?://|\bsocket\.|requests\.(?:post|put|get)|urllib|urlopen|\bfetch\s*\(|\bcurl\b|\bwget\b|smtplib|\bnc\b|axios"
 )
 
 
-def _mark(rule: Rule, line: Line) -> Mark:
-    found = rule.search.search(line.text)
-    start = max(0, found.start() - 20) if found else 0
+def _rule_finding(rule: ScanRule, line: ScannedLine) -> Finding:
+    match = rule.search.search(line.text)
+    start = max(0, match.start() - 20) if match else 0
     cut = "…" if line.text[:start].strip() else ""
     sure = line.runs in rule.sure or (rule.always is not None and rule.always.search(line.text) is not None)
-    return Mark(rule.code, line.number, (cut + shortened(line.text[start:].strip(), 120),), sure)
+    return Finding(rule.code, line.number, (cut + shorten_text(line.text[start:].strip(), 120),), sure)
 
 
-def _unseen(line: Line) -> Iterator[tuple[str, Mark]]:
+def _find_invisible(line: ScannedLine) -> Iterator[tuple[str, Finding]]:
     """What a reader of the page does not see."""
     text = line.text
-    if _FAR.search(text):
-        yield line.path, Mark("hidden-words", line.number, ("text far to the right of an empty line",))
+    if _FAR_RIGHT.search(text):
+        yield line.path, Finding("hidden-words", line.number, ("text far to the right of an empty line",))
     if _WRITTEN_ESCAPE.search(text):
-        yield line.path, Mark("terminal-escape", line.number, ("an order to the terminal's clipboard, title or links",))
+        yield (
+            line.path,
+            Finding("terminal-escape", line.number, ("an order to the terminal's clipboard, title or links",)),
+        )
     if text.isascii() and text.isprintable():
         return
     if _ESCAPE.search(text):
-        yield line.path, Mark("terminal-escape", line.number, ("escape characters",), fatal=True)
-    hidden = hidden_in(text.replace("\t", "").replace("\r", ""))
+        yield line.path, Finding("terminal-escape", line.number, ("escape characters",), fatal=True)
+    hidden = hidden_characters_in(text.replace("\t", "").replace("\r", ""))
     if not hidden and (run := _SELECTORS.search(text)):
-        hidden = tuple(points_of(run[0]).split())
+        hidden = tuple(code_points_of(run[0]).split())
     if hidden and line.number == 1 and hidden == ("U+FEFF",) and text.startswith("\ufeff"):
         return
     if hidden:
         sure = bool(_TAGS.search(text) or _OVERRIDES.search(text) or _SELECTORS.search(text))
-        yield line.path, Mark("hidden-text", line.number, (", ".join(hidden[:8]),), fatal=sure)
+        yield line.path, Finding("hidden-text", line.number, (", ".join(hidden[:8]),), fatal=sure)
 
 
-def hidden_comments(path: str, text: str) -> Iterator[tuple[str, Mark]]:
+def hidden_comments(path: str, text: str) -> Iterator[tuple[str, Finding]]:
     """Instructions in HTML comments, which a page does not show and a model reads."""
     at = text.find("<!--")
     while at >= 0:
@@ -266,7 +276,70 @@ def hidden_comments(path: str, text: str) -> Iterator[tuple[str, Mark]]:
         inside = text[at + 4 : end if end >= 0 else len(text)][:20_000]
         if _BAD_WORDS.search(inside):
             number = text.count("\n", 0, at) + 1
-            yield path, Mark("hidden-words", number, (shortened(" ".join(inside.split()), 100),), fatal=True)
+            yield path, Finding("hidden-words", number, (shorten_text(" ".join(inside.split()), 100),), fatal=True)
         if end < 0:
             return
         at = text.find("<!--", end)
+
+
+SCANNER_PROGRAM = "skill-scanner"
+SCAN_SECONDS = 180.0
+_GRAVE_SEVERITIES = ("CRITICAL", "HIGH")
+
+SandboxRunner: TypeAlias = Callable[[ProgramSpec, SandboxSpec], ProcessResult]
+
+
+def make_scanner(program: str, env: Mapping[str, str], run: SandboxRunner) -> Callable[[str], tuple[Problem, ...]]:
+    """What asks the scanner about a folder.  It gets no network, and no longer than its time."""
+
+    def scan(folder: str) -> tuple[Problem, ...]:
+        prefix = readable_prefix(program, folder)
+        scan_program = ProgramSpec(
+            (program, "scan", folder, "--format", "json"),
+            folder,
+            {name: env[name] for name in ("PATH", "LANG") if name in env} | {"HOME": "/tmp"},
+            SCAN_SECONDS,
+            4_000_000,
+        )
+        return parse_report(
+            run(scan_program, SandboxSpec("prefer", skill=folder, permissions=SandboxPermissions(read=(prefix,))))
+        )
+
+    return scan
+
+
+def readable_prefix(program: str, writable: str) -> str:
+    """The folder to be read in the sandbox so that a program runs: that of its `bin`, with its libraries beside."""
+    bin_folder = paths.real_path(program.rpartition("/")[0])
+    outer = bin_folder.rpartition("/")[0] or "/"
+    return bin_folder if paths.is_inside(writable, outer) else outer
+
+
+def parse_report(result: ProcessResult) -> tuple[Problem, ...]:
+    """Its findings as ours; whatever it did not finish is an error, for nothing was scanned then."""
+    if result.timed_out:
+        return (_scan_failure("it took too long"),)
+    if result.status is None:
+        return (_scan_failure(result.note or "it could not start"),)
+    try:
+        tree = json.loads(result.stdout[result.stdout.index("{") :])
+        findings = tree["findings"]
+        return tuple(_parse_finding(finding) for finding in findings)
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return (_scan_failure(f"it ended with {result.status} and no report: {clean_line(result.stderr)[-200:]}"),)
+
+
+def _scan_failure(why: str) -> Problem:
+    return problem_from(Finding("scan-failed", 0, (why,), fatal=True))
+
+
+def _parse_finding(entry: Mapping[str, Any]) -> Problem:
+    severity = str(entry.get("severity", "")).upper()
+    if severity not in ("CRITICAL", "HIGH", "MEDIUM", "LOW", "INFO", "SAFE"):
+        return _scan_failure(f"it speaks of a severity `{severity[:20]}`")
+    title = clean_line(str(entry.get("title") or entry.get("rule_id") or entry.get("description") or ""))[:200]
+    line = entry.get("line_number")
+    mark = Finding(
+        "scan-finding", line if isinstance(line, int) else 0, (f"{severity}: {title}",), severity in _GRAVE_SEVERITIES
+    )
+    return problem_from(mark, str(entry.get("file_path") or ""))

@@ -5,46 +5,46 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import fields
 
-from ..types.agent import AgentFile, Bounds
-from ..types.dialect import Authoring
-from ..types.text import flat
-from ..types.tools import allowed_tools
-from ..types.tree import Tree
-from . import head_of
-from .text import Refusal
+from ..types.agent import AgentFile, TurnBounds
+from ..types.dialect import AuthoringRules
+from ..types.skill import allowed_tools
+from ..types.text import clean_line
+from ..types.tree import TextTree
+from .document import ParseRefusal
+from .reader import parse_head
 
 
-def agent_of(text: str, path: str) -> AgentFile | None:
+def parse_agent_file(text: str, path: str) -> AgentFile | None:
     """The agent that a file describes; None where it has no frontmatter.  Its name is the file's unless it says."""
     try:
-        head = head_of(text.replace("\r\n", "\n"), Authoring(fields=frozenset()), [])
-    except Refusal:
+        head = parse_head(text.replace("\r\n", "\n"), AuthoringRules(fields=frozenset()), [])
+    except ParseRefusal:
         return None
-    tree = Tree(head.tree)
+    tree = TextTree(head.tree)
     written = tree.get("tools", "")
     tools = allowed_tools(written if isinstance(written, str) else tree.words("tools"))
     model = tree.text("model").strip()
     return AgentFile(
-        name=flat(tree.text("name")) or path.rpartition("/")[2].removesuffix(".md"),
-        description=flat(tree.text("description")),
+        name=clean_line(tree.text("name")) or path.rpartition("/")[2].removesuffix(".md"),
+        description=clean_line(tree.text("description")),
         skills=tree.words("skills") if "skills" in tree else None,
         model="" if model == "inherit" else model,
         tools=tools if "tools" in tree else None,
-        bounds=_bounds(tree),
+        bounds=_turn_bounds(tree),
         instructions=head.body.strip(),
         path=path,
-        faults=tuple(_faults(tree)),
+        faults=tuple(_limit_faults(tree)),
     )
 
 
-def _faults(tree: Tree) -> Iterator[str]:
+def _limit_faults(tree: TextTree) -> Iterator[str]:
     """Limits that limit nothing."""
-    usual = {one.name for one in fields(Bounds)}
-    said = tree.plain().get("limits")
-    if said is not None and not isinstance(said, dict):
+    usual = {bound.name for bound in fields(TurnBounds)}
+    limits = tree.plain().get("limits")
+    if limits is not None and not isinstance(limits, dict):
         yield f"`limits` is not a table of {', '.join(sorted(usual))}, and limits nothing"
         return
-    for key, value in (said or {}).items():
+    for key, value in (limits or {}).items():
         number = str(value).strip().replace(".", "", 1)
         if key not in usual:
             yield f"`limits` has no `{key}`: there are {', '.join(sorted(usual))}"
@@ -52,17 +52,17 @@ def _faults(tree: Tree) -> Iterator[str]:
             yield f"`limits.{key}` is not a number, and limits nothing"
 
 
-def _bounds(tree: Tree) -> Bounds:
+def _turn_bounds(tree: TextTree) -> TurnBounds:
     def number(key: str, usual: float | None) -> float | None:
         try:
-            found = float(tree.text("limits", key))
+            value = float(tree.text("limits", key))
         except ValueError:
             return usual
-        return found if found >= 0 else usual
+        return value if value >= 0 else usual
 
-    usual = Bounds()
+    usual = TurnBounds()
     turns, tokens = number("turns", usual.turns), number("tokens", usual.tokens)
-    return Bounds(
+    return TurnBounds(
         None if turns is None else int(turns),
         None if tokens is None else int(tokens),
         number("seconds", usual.seconds),

@@ -5,67 +5,66 @@ from __future__ import annotations
 import unicodedata
 from typing import NamedTuple
 
-from ..types.problem import Mark
-from ..types.tree import Raw
-from . import events
-from .events import BadYaml
-from .fences import cut
+from ..types.problem import Finding
+from ..types.tree import RawValue
+from . import frontmatter
+from .document import ParseRefusal, decode_text, split_frontmatter
 from .fields import LONGEST_COMPATIBILITY, LONGEST_DESCRIPTION, LONGEST_NAME
-from .text import Refusal, text_of
+from .frontmatter import BadYaml
 
-SPECIFIED = frozenset({"name", "description", "license", "compatibility", "metadata", "allowed-tools"})
+SPECIFIED_FIELDS = frozenset({"name", "description", "license", "compatibility", "metadata", "allowed-tools"})
 
 
-class _Sheet(NamedTuple):
-    tree: dict[str, Raw]
+class _FieldSheet(NamedTuple):
+    tree: dict[str, RawValue]
     lines: dict[str, int]
 
     def line(self, key: str) -> int:
         return self.lines.get(key, -1) + 2
 
 
-def check(data: bytes, directory: str) -> tuple[Mark, ...]:
+def check_skill_file(data: bytes, directory: str) -> tuple[Finding, ...]:
     """Every way in which a file's bytes break the specification; nothing is repaired."""
-    marks: list[Mark] = []
+    marks: list[Finding] = []
     try:
-        text = text_of(data, True, marks)
-    except Refusal as refusal:
+        text = decode_text(data, True, marks)
+    except ParseRefusal as refusal:
         return tuple(refusal.marks)
-    block, _, opened, _ = cut(text)
+    block, _, opened, _ = split_frontmatter(text)
     if block is None:
-        return (Mark("unclosed-frontmatter" if opened else "no-frontmatter", 1, fatal=True),)
+        return (Finding("unclosed-frontmatter" if opened else "no-frontmatter", 1, fatal=True),)
     try:
-        reading = events.read(block)
+        reading = frontmatter.read_yaml(block)
     except BadYaml as fault:
-        return (Mark("invalid-yaml", fault.line + 2, (fault.reason, fault.cure), fatal=True),)
+        return (Finding("invalid-yaml", fault.line + 2, (fault.reason, fault.cure), fatal=True),)
     if reading.kind:
-        return (Mark("not-a-mapping", 2, (reading.kind,), fatal=True),)
-    sheet = _Sheet(reading.tree, reading.lines)
+        return (Finding("not-a-mapping", 2, (reading.kind,), fatal=True),)
+    sheet = _FieldSheet(reading.tree, reading.lines)
     marks = [mark._replace(fatal=True) for mark in marks]
-    marks += [Mark("duplicate-key", line + 2, (key,), fatal=True) for key, line in reading.twice]
-    unknown = [key for key in sheet.tree if key not in SPECIFIED]
+    marks += [Finding("duplicate-key", line + 2, (key,), fatal=True) for key, line in reading.twice]
+    unknown = [key for key in sheet.tree if key not in SPECIFIED_FIELDS]
     if unknown:
-        marks.append(Mark("unknown-field", sheet.line(unknown[0]), (", ".join(unknown),), fatal=True))
-    marks += [*_name(sheet, directory), *_description(sheet), *_compatibility(sheet)]
+        marks.append(Finding("unknown-field", sheet.line(unknown[0]), (", ".join(unknown),), fatal=True))
+    marks += [*_check_name(sheet, directory), *_check_description(sheet), *_check_compatibility(sheet)]
     return tuple(marks)
 
 
-def _name(sheet: _Sheet, directory: str) -> list[Mark]:
+def _check_name(sheet: _FieldSheet, directory: str) -> list[Finding]:
     value = sheet.tree.get("name", "")
     line = sheet.line("name")
     if not isinstance(value, str):
-        return [Mark("field-type", line, ("name",), fatal=True)]
+        return [Finding("field-type", line, ("name",), fatal=True)]
     name = unicodedata.normalize("NFKC", value.strip())
     if not name:
-        return [Mark("missing-name", max(line, 1), (directory,), fatal=True)]
+        return [Finding("missing-name", max(line, 1), (directory,), fatal=True)]
     marks = []
     if len(name) > LONGEST_NAME:
-        marks.append(Mark("name-too-long", line, (str(len(name)),), fatal=True))
+        marks.append(Finding("name-too-long", line, (str(len(name)),), fatal=True))
     reason = name_fault(name)
     if reason:
-        marks.append(Mark("name-invalid", line, (name, reason), fatal=True))
+        marks.append(Finding("name-invalid", line, (name, reason), fatal=True))
     if name != unicodedata.normalize("NFKC", directory):
-        marks.append(Mark("name-mismatch", line, (name, directory), fatal=True))
+        marks.append(Finding("name-mismatch", line, (name, directory), fatal=True))
     return marks
 
 
@@ -82,27 +81,27 @@ def name_fault(name: str) -> str:
     return ""
 
 
-def _description(sheet: _Sheet) -> list[Mark]:
+def _check_description(sheet: _FieldSheet) -> list[Finding]:
     value = sheet.tree.get("description", "")
     line = sheet.line("description")
     if not isinstance(value, str):
-        return [Mark("field-type", line, ("description",), fatal=True)]
+        return [Finding("field-type", line, ("description",), fatal=True)]
     if not value.strip():
-        return [Mark("missing-description", max(line, 1), fatal=True)]
+        return [Finding("missing-description", max(line, 1), fatal=True)]
     if len(value.strip()) > LONGEST_DESCRIPTION:
-        return [Mark("description-too-long", line, (str(len(value.strip())),), fatal=True)]
+        return [Finding("description-too-long", line, (str(len(value.strip())),), fatal=True)]
     return []
 
 
-def _compatibility(sheet: _Sheet) -> list[Mark]:
+def _check_compatibility(sheet: _FieldSheet) -> list[Finding]:
     value = sheet.tree.get("compatibility")
     if value is None:
         return []
     line = sheet.line("compatibility")
     if not isinstance(value, str):
-        return [Mark("field-type", line, ("compatibility",), fatal=True)]
+        return [Finding("field-type", line, ("compatibility",), fatal=True)]
     if not value.strip():
-        return [Mark("compatibility-empty", line, fatal=True)]
+        return [Finding("compatibility-empty", line, fatal=True)]
     if len(value.strip()) > LONGEST_COMPATIBILITY:
-        return [Mark("compatibility-too-long", line, (str(len(value.strip())),), fatal=True)]
+        return [Finding("compatibility-too-long", line, (str(len(value.strip())),), fatal=True)]
     return []

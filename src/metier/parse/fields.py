@@ -6,14 +6,85 @@ import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from ..types.dialect import Authoring, Dialect
-from ..types.problem import Code, Mark
-from ..types.skill import NOTHING_REQUIRED, Found, Origin, Skill
-from ..types.text import unhidden
-from ..types.tools import allowed_tools
-from ..types.tree import EMPTY, Raw
-from .needs import may_require, requirements_of
-from .text import Refusal
+from ..types.dialect import AuthoringRules, Dialect
+from ..types.problem import Finding, ProblemCode
+from ..types.skill import NOTHING_REQUIRED, REQUIREMENT_KEYS, Found, Origin, Requirements, Skill, allowed_tools
+from ..types.text import strip_hidden
+from ..types.tree import EMPTY_TREE, RawValue
+from .document import ParseRefusal
+
+METADATA_REQUIREMENT_KEYS = frozenset(
+    {
+        "requires",
+        "platforms",
+        "os",
+        "always",
+        "primaryEnv",
+        "skillKey",
+        "requiresBinaries",
+        "requiresEnv",
+        "metier",
+        "openclaw",
+        "clawdbot",
+        "moltbot",
+        "clawdis",
+    }
+)
+"""Keys under `metadata` that may ask for something."""
+_EMPTY_MAP: dict[str, RawValue] = {}
+
+
+def may_require(tree: dict[str, RawValue]) -> bool:
+    """A quick no for the many skills that ask for nothing."""
+    metadata = tree.get("metadata")
+    return "config" in tree or (isinstance(metadata, dict) and not METADATA_REQUIREMENT_KEYS.isdisjoint(metadata))
+
+
+def parse_requirements(tree: dict[str, RawValue], authoring: AuthoringRules) -> Requirements:
+    block = _requirements_block(tree.get("metadata"), authoring)
+    asks = _as_map(block.get("requires"))
+    requirements = Requirements(
+        _as_words(asks.get("platforms"))
+        or _as_words(block.get("platforms"))
+        or _as_words(block.get("os"))
+        or _as_words(asks.get("os")),
+        _as_words(asks.get("bins")) or _as_words(block.get("requiresBinaries")),
+        _as_words(asks.get("anyBins")),
+        _as_words(asks.get("env")) or _as_words(block.get("requiresEnv")),
+        _as_words(_as_map(tree.get("config")).get("requiresConfig")) + _as_words(asks.get("config")),
+        _as_text(block.get("always")).lower() in ("true", "yes", "on", "1"),
+        _as_text(block.get("primaryEnv")),
+        _as_text(block.get("skillKey")),
+    )
+    return NOTHING_REQUIRED if requirements == NOTHING_REQUIRED else requirements
+
+
+def _requirements_block(metadata: RawValue | None, authoring: AuthoringRules) -> dict[str, RawValue]:
+    if not isinstance(metadata, dict):
+        return _EMPTY_MAP
+    for key in authoring.requires_at:
+        inner = metadata.get(key) if key else None
+        if isinstance(inner, dict):
+            return inner
+        if not key and not REQUIREMENT_KEYS.isdisjoint(metadata):
+            return metadata
+    return _EMPTY_MAP
+
+
+def _as_map(raw: RawValue | None) -> dict[str, RawValue]:
+    return raw if isinstance(raw, dict) else _EMPTY_MAP
+
+
+def _as_text(raw: RawValue | None) -> str:
+    return raw.strip() if isinstance(raw, str) else ""
+
+
+def _as_words(raw: RawValue | None) -> tuple[str, ...]:
+    """A list of texts; a lone text is a list of one."""
+    if isinstance(raw, list):
+        return tuple([item for item in raw if isinstance(item, str) and item.strip()])
+    return (raw,) if isinstance(raw, str) and raw.strip() else ()
+
 
 LONGEST_NAME = 64
 LONGEST_DESCRIPTION = 1024
@@ -36,36 +107,41 @@ BOOLEANS = {
 }
 
 _HYPHENATED = (
-    "argument-hint", "user-invocable", "disable-model-invocation", "allowed-tools", "disallowed-tools",
-    "command-dispatch", "command-tool", "command-arg-mode",
-)  # fmt: skip
-
+    "argument-hint",
+    "user-invocable",
+    "disable-model-invocation",
+    "allowed-tools",
+    "disallowed-tools",
+    "command-dispatch",
+    "command-tool",
+    "command-arg-mode",
+)
 
 _CONTROLS = frozenset({"user-invocable", "disable-model-invocation", "argument-hint"})
 
 
-def _spellings() -> dict[str, str]:
-    found = {"when-to-use": "when_to_use", "whenToUse": "when_to_use"}
+def _build_spellings() -> dict[str, str]:
+    spellings = {"when-to-use": "when_to_use", "whenToUse": "when_to_use"}
     for key in _HYPHENATED:
         first, *rest = key.split("-")
-        found[key.replace("-", "_")] = key
-        found[first + "".join(part.capitalize() for part in rest)] = key
-    return found
+        spellings[key.replace("-", "_")] = key
+        spellings[first + "".join(part.capitalize() for part in rest)] = key
+    return spellings
 
 
-SPELLINGS = _spellings()
+SPELLINGS = _build_spellings()
 """Other ways to write a key, and the key."""
 _SPELLED = frozenset(SPELLINGS)
 
 
-class Head(NamedTuple):
-    tree: dict[str, Raw]
+class ParsedHead(NamedTuple):
+    tree: dict[str, RawValue]
     sources: dict[str, str]
     body: str
     block: str
 
 
-def dialect_named(tree: Mapping[str, Raw], dialects: Mapping[str, Dialect]) -> Dialect | None:
+def dialect_named(tree: Mapping[str, RawValue], dialects: Mapping[str, Dialect]) -> Dialect | None:
     """The dialect that the frontmatter itself asks for."""
     metadata = tree.get("metadata")
     if not isinstance(metadata, dict):
@@ -74,33 +150,35 @@ def dialect_named(tree: Mapping[str, Raw], dialects: Mapping[str, Dialect]) -> D
     return dialects.get(name) if isinstance(name, str) else None
 
 
-def settle(found: Found, origin: Origin, head: Head, marks: list[Mark]) -> Skill:
+def build_skill(candidate: Found, origin: Origin, head: ParsedHead, marks: list[Finding]) -> Skill:
     """Everything the frontmatter says, or a Refusal."""
     tree, authoring = head.tree, origin.dialect.authoring
     if not tree.keys() <= authoring.fields:
-        spell(head, authoring, marks)
-    name = _name(head, found.id, authoring, marks)
+        normalize_keys(head, authoring, marks)
+    name = _read_name(head, candidate.id, authoring, marks)
     written = tree.pop("description", "")
     if not isinstance(written, str):
         _refuse_type("description", head, authoring, marks, name)
         written = ""
     description = written.strip()
     if not description:
-        description = _fallback(head, authoring, marks, name)
+        description = _fallback_description(head, authoring, marks, name)
     if len(description) > LONGEST_DESCRIPTION:
-        marks.append(Mark("description-too-long", line_of("description", head.block), (str(len(description)),)))
-    return complete(found, origin, head, marks, name, description)
+        marks.append(Finding("description-too-long", line_of_key("description", head.block), (str(len(description)),)))
+    return complete_skill(candidate, origin, head, marks, name, description)
 
 
-def complete(found: Found, origin: Origin, head: Head, marks: list[Mark], name: str, description: str) -> Skill:
+def complete_skill(
+    candidate: Found, origin: Origin, head: ParsedHead, marks: list[Finding], name: str, description: str
+) -> Skill:
     """A skill with all that its frontmatter holds beside a name and a description."""
     tree, authoring = head.tree, origin.dialect.authoring
     user = model = True
     hint = ""
     if not _CONTROLS.isdisjoint(tree):
-        user = _boolean(tree.pop("user-invocable", ""), True)
-        model = not _boolean(tree.pop("disable-model-invocation", ""), False)
-        hint = _source(tree.pop("argument-hint", ""), head.sources.get("argument-hint", ""))
+        user = _parse_boolean(tree.pop("user-invocable", ""), True)
+        model = not _parse_boolean(tree.pop("disable-model-invocation", ""), False)
+        hint = _source_text(tree.pop("argument-hint", ""), head.sources.get("argument-hint", ""))
     if "allowed-tools" in tree:
         _check_tools(tree["allowed-tools"], head, marks)
     if "compatibility" in tree:
@@ -109,16 +187,27 @@ def complete(found: Found, origin: Origin, head: Head, marks: list[Mark], name: 
     if authoring.json_metadata and "metadata" in tree:
         _read_json_metadata(tree, head.sources.get("metadata", ""))
     if may_require(tree):
-        needs = requirements_of(tree, authoring)
+        needs = parse_requirements(tree, authoring)
         config = tree.get("config")
-        enabled = enabled and _boolean(config.get("enabled", "") if isinstance(config, dict) else "", True)
+        enabled = enabled and _parse_boolean(config.get("enabled", "") if isinstance(config, dict) else "", True)
     return Skill(
-        found.id, name, description, found.path, found.key, origin, hint, user, model, enabled, needs, tree or EMPTY,
+        candidate.id,
+        name,
+        description,
+        candidate.path,
+        candidate.key,
+        origin,
+        hint,
+        user,
+        model,
+        enabled,
+        needs,
+        tree or EMPTY_TREE,
         tuple(marks),
-    )  # fmt: skip
+    )
 
 
-def spell(head: Head, authoring: Authoring, marks: list[Mark]) -> None:
+def normalize_keys(head: ParsedHead, authoring: AuthoringRules, marks: list[Finding]) -> None:
     """Give keys their usual spelling; name those the dialect does not know."""
     tree, fields = head.tree, authoring.fields
     unknown = [key for key in tree if key not in fields]
@@ -130,134 +219,136 @@ def spell(head: Head, authoring: Authoring, marks: list[Mark]) -> None:
                 head.sources[usual] = head.sources[key]
         unknown = [key for key in unknown if SPELLINGS.get(key, key) not in fields]
     if unknown:
-        marks.append(Mark("unknown-field", line_of(unknown[0], head.block), (", ".join(unknown),)))
+        marks.append(Finding("unknown-field", line_of_key(unknown[0], head.block), (", ".join(unknown),)))
 
 
-def line_of(key: str, block: str, absent: int = 2) -> int:
+def line_of_key(key: str, block: str, absent: int = 2) -> int:
     """The line in the file that a key of the block stands on, however it is spelled or quoted."""
     at = block.find(f"\n{key}:")
     if at >= 0:
         return block.count("\n", 0, at) + 3
-    spelled = "|".join(re.escape(one) for one in (key, *(other for other in SPELLINGS if SPELLINGS[other] == key)))
-    found = re.search(rf"^[ ]*[\"']?(?:{spelled})[\"']?[ \t]*:", block, re.MULTILINE)
-    return absent if found is None else block.count("\n", 0, found.start()) + 2
+    spelled = "|".join(
+        re.escape(spelling) for spelling in (key, *(variant for variant in SPELLINGS if SPELLINGS[variant] == key))
+    )
+    match = re.search(rf"^[ ]*[\"']?(?:{spelled})[\"']?[ \t]*:", block, re.MULTILINE)
+    return absent if match is None else block.count("\n", 0, match.start()) + 2
 
 
-def _name(head: Head, id: str, authoring: Authoring, marks: list[Mark]) -> str:
+def _read_name(head: ParsedHead, id: str, authoring: AuthoringRules, marks: list[Finding]) -> str:
     value = head.tree.pop("name", "")
     if not isinstance(value, str):
         _refuse_type("name", head, authoring, marks, id)
         value = ""
     name = value.strip()
     if not name:
-        marks.append(Mark("missing-name", line_of("name", head.block, 1), (id,), fatal=authoring.name_required))
+        marks.append(Finding("missing-name", line_of_key("name", head.block, 1), (id,), fatal=authoring.name_required))
         if authoring.name_required:
-            raise Refusal(marks, id)
+            raise ParseRefusal(marks, id)
         name = id
     rule = authoring.name_rule
     if rule == "free":
         return name
     if rule == "word":
         if not _word(name):
-            line = line_of("name", head.block, 1)
-            marks.append(Mark("name-invalid", line, (name, "letters, digits, `-` and `_`"), fatal=True))
-            raise Refusal(marks, name)
+            line = line_of_key("name", head.block, 1)
+            marks.append(Finding("name-invalid", line, (name, "letters, digits, `-` and `_`"), fatal=True))
+            raise ParseRefusal(marks, name)
     elif rule == "kebab" and not _kebab(name):
-        line = line_of("name", head.block, 1)
-        marks.append(Mark("name-invalid", line, (name, "small letters, digits and single hyphens inside")))
+        line = line_of_key("name", head.block, 1)
+        marks.append(Finding("name-invalid", line, (name, "small letters, digits and single hyphens inside")))
     elif rule == "standard" and name != id and not _same_name(name, id):
-        marks.append(Mark("name-mismatch", line_of("name", head.block, 1), (name, id)))
+        marks.append(Finding("name-mismatch", line_of_key("name", head.block, 1), (name, id)))
     if len(name) > LONGEST_NAME:
-        marks.append(Mark("name-too-long", line_of("name", head.block, 1), (str(len(name)),)))
+        marks.append(Finding("name-too-long", line_of_key("name", head.block, 1), (str(len(name)),)))
     return name
 
 
-def _same_name(one: str, other: str) -> bool:
-    if one.isascii() and other.isascii():
-        return one == other
+def _same_name(name: str, folder: str) -> bool:
+    if name.isascii() and folder.isascii():
+        return name == folder
     import unicodedata  # only names that are not ASCII need it
 
-    return unicodedata.normalize("NFKC", one) == unicodedata.normalize("NFKC", other)
+    return unicodedata.normalize("NFKC", name) == unicodedata.normalize("NFKC", folder)
 
 
-def _refuse_type(key: str, head: Head, authoring: Authoring, marks: list[Mark], name: str) -> None:
+def _refuse_type(key: str, head: ParsedHead, authoring: AuthoringRules, marks: list[Finding], name: str) -> None:
     fatal = authoring.frontmatter_required
-    marks.append(Mark("field-type", line_of(key, head.block), (key,), fatal=fatal))
+    marks.append(Finding("field-type", line_of_key(key, head.block), (key,), fatal=fatal))
     if fatal:
-        raise Refusal(marks, name)
+        raise ParseRefusal(marks, name)
 
 
-def _fallback(head: Head, authoring: Authoring, marks: list[Mark], name: str) -> str:
+def _fallback_description(head: ParsedHead, authoring: AuthoringRules, marks: list[Finding], name: str) -> str:
     """A description for a skill that gives none."""
-    wanted = authoring.description
-    if wanted == "optional":
+    rule = authoring.description
+    if rule == "optional":
         return ""
     text = ""
-    if wanted == "first-line":
+    if rule == "first-line":
         text = _first_line(head.body)[:_LONGEST_FALLBACK].rstrip()
-    elif wanted == "first-paragraph":
+    elif rule == "first-paragraph":
         text = first_paragraph(head.body)
     if text:
-        marks.append(Mark("description-from-body", 1))
+        marks.append(Finding("description-from-body", 1))
         return text
-    if wanted == "first-paragraph":
+    if rule == "first-paragraph":
         return ""
-    code: Code = "missing-description"
-    marks.append(Mark(code, line_of("description", head.block, 1), fatal=True))
-    raise Refusal(marks, name)
+    code: ProblemCode = "missing-description"
+    marks.append(Finding(code, line_of_key("description", head.block, 1), fatal=True))
+    raise ParseRefusal(marks, name)
 
 
 def _first_line(body: str) -> str:
     """The first line with text in it, without its heading marks."""
-    texts = (unhidden(line).strip().lstrip("#").strip() for line in body.split("\n"))
+    texts = (strip_hidden(line).strip().lstrip("#").strip() for line in body.split("\n"))
     return next(filter(None, texts), "")
 
 
 def first_paragraph(body: str) -> str:
     """The first lines that are no heading, as one; the first heading where there is nothing else."""
-    found: list[str] = []
+    paragraph: list[str] = []
     for line in body.split("\n"):
-        text = unhidden(line).strip()
+        text = strip_hidden(line).strip()
         if text and not text.startswith("#"):
-            found.append(text)
-        elif found:
+            paragraph.append(text)
+        elif paragraph:
             break
-    return " ".join(" ".join(found).split()) or _first_line(body)
+    return " ".join(" ".join(paragraph).split()) or _first_line(body)
 
 
-def _boolean(value: Raw, default: bool) -> bool:
+def _parse_boolean(value: RawValue, default: bool) -> bool:
     return BOOLEANS.get(value.strip().lower(), default) if isinstance(value, str) and value else default
 
 
-def _source(value: Raw, source: str) -> str:
+def _source_text(value: RawValue, source: str) -> str:
     return value.strip() if isinstance(value, str) else source
 
 
-def _check_tools(value: Raw, head: Head, marks: list[Mark]) -> None:
+def _check_tools(value: RawValue, head: ParsedHead, marks: list[Finding]) -> None:
     if isinstance(value, str) and flat_brackets(value):
         return
     texts = value if isinstance(value, str) else [item for item in value if isinstance(item, str)]
     if allowed_tools(texts) is None:
-        marks.append(Mark("tools-invalid", line_of("allowed-tools", head.block)))
+        marks.append(Finding("tools-invalid", line_of_key("allowed-tools", head.block)))
 
 
-def _check_compatibility(value: Raw, head: Head, authoring: Authoring, marks: list[Mark]) -> None:
+def _check_compatibility(value: RawValue, head: ParsedHead, authoring: AuthoringRules, marks: list[Finding]) -> None:
     if "compatibility" not in authoring.fields or not isinstance(value, str):
         return
-    line = line_of("compatibility", head.block)
+    line = line_of_key("compatibility", head.block)
     if not value.strip():
-        marks.append(Mark("compatibility-empty", line))
+        marks.append(Finding("compatibility-empty", line))
     elif len(value) > LONGEST_COMPATIBILITY:
-        marks.append(Mark("compatibility-too-long", line, (str(len(value)),)))
+        marks.append(Finding("compatibility-too-long", line, (str(len(value)),)))
 
 
-def _read_json_metadata(tree: dict[str, Raw], source: str) -> None:
+def _read_json_metadata(tree: dict[str, RawValue], source: str) -> None:
     """Metadata written as JSON or JSON5, in quotes or not, is what that text says."""
     metadata = tree.get("metadata")
     text = metadata.strip() if isinstance(metadata, str) else source
     if text.startswith("{"):
-        from .json5 import read  # rare
+        from .jsonc import read_json5  # rare
 
-        found = read(text)
-        if found is not None:
-            tree["metadata"] = found
+        parsed = read_json5(text)
+        if parsed is not None:
+            tree["metadata"] = parsed

@@ -3,18 +3,76 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator
 from difflib import get_close_matches
 
-from ..types.dialect import Dialect
-from ..types.problem import Mark
+from ..types.dialect import AuthoringRules, Dialect
+from ..types.problem import Finding
 from ..types.skill import PERMISSIONS
-from ..types.text import hidden_in, hides_nothing
-from . import events, lines
-from .events import BadYaml
-from .fences import cut
-from .fields import SPELLINGS, line_of
-from .foreign import foreign
-from .mend import TYPOS
+from ..types.text import hidden_characters_in, hides_nothing
+from . import frontmatter, plain_yaml
+from .document import split_frontmatter
+from .fields import SPELLINGS, line_of_key
+from .fix import KEY_TYPOS
+from .frontmatter import BadYaml
+
+_fence = re.compile(r"[ \t]*(?P<mark>`{3,}|~{3,})(?P<info>[^`\n]*)$")
+_inline = re.compile(r"(?<![\\\w`])!`[^`\n]+`")
+_variable = re.compile(r"\$\{(?:SKILL_DIR|CLAUDE_SKILL_DIR|CLAUDE_PROJECT_DIR|CLAUDE_SESSION_ID|CLAUDE_EFFORT)\}")
+_word = re.compile(r"\$ARGUMENTS\[[0-9]+\]")
+_slice = re.compile(r"\$\{@:[0-9]+(?::[0-9]+)?\}")
+_whole = re.compile(r"\$ARGUMENTS\b(?!\[)")
+_BLOCK, _MARKER = "```!", "!`…`"
+
+
+def foreign_constructs(body: str, dialect: Dialect, names: Iterable[str] = (), before: int = 0) -> list[Finding]:
+    """The first of each construct that means something elsewhere and nothing here; `names` are declared arguments."""
+    first: dict[str, Finding] = {}
+    if "$" not in body and "!" not in body:  # then there is none of them
+        return []
+    for number, kind, source, cure in _find_constructs(body, dialect.authoring, tuple(names)):
+        first.setdefault(kind, Finding("foreign-construct", before + number, (source, dialect.title, cure)))
+    return list(first.values())
+
+
+def _find_constructs(
+    body: str, authoring: AuthoringRules, names: tuple[str, ...]
+) -> Iterator[tuple[int, str, str, str]]:
+    """Line, kind, what stands there, and what to do."""
+    fence = ""
+    patterns = list(_foreign_patterns(authoring, names))
+    for number, line in enumerate(body.split("\n"), 1):
+        for kind, pattern, cure in patterns:
+            sources = (match[0] for match in pattern.finditer(line))
+            yield from ((number, kind, source, cure) for source in sources if source[2:-1] not in authoring.variables)
+        opened = _fence.match(line)
+        if fence:
+            if opened and opened["mark"].startswith(fence) and not opened["info"].strip():
+                fence = ""
+        elif opened:
+            fence = opened["mark"]
+            if opened["info"].strip() == "!" and fence[0] == "`" and not (authoring.shell and authoring.shell.fenced):
+                inline = "write it as an inline command" if authoring.shell else "put it into a script"
+                yield number, _BLOCK, _BLOCK, f"no block of commands runs in this dialect: {inline}"
+        elif authoring.shell is None and (match := _inline.search(line)):
+            yield number, _MARKER, match[0], "no command in a body runs in this dialect: put it into a script"
+
+
+def _foreign_patterns(authoring: AuthoringRules, names: tuple[str, ...]) -> Iterator[tuple[str, re.Pattern[str], str]]:
+    arguments = authoring.arguments
+    yield "variable", _variable, "write a path that is relative to the skill's folder"
+    if arguments is None:
+        yield "arguments", re.compile(rf"{_whole.pattern}|{_word.pattern}|{_slice.pattern}"), "leave it out"
+        return
+    if not arguments.bracketed:
+        yield "word", _word, f"write `${arguments.first}` for the first word"
+    if not arguments.slices:
+        yield "slice", _slice, "write `$ARGUMENTS` for all words"
+    if names and not arguments.named:
+        longest = sorted(names, key=len, reverse=True)
+        pattern = re.compile(r"\$(?:" + "|".join(map(re.escape, longest)) + r")(?!\w)")
+        yield "name", pattern, f"write its number, from `${arguments.first}` on"
+
 
 _awk = re.compile(r"\bawk\b[^\n`'\"]{0,200}['\"][^'\"\n$]{0,400}(\$[0-9])")
 _LONGEST_KEY, _MOST_KEYS = 40, 100
@@ -23,73 +81,75 @@ _price = re.compile(r"(?<![\w$\\])(\$[0-9][0-9,]*(?:\.[0-9]+)?(?:,[0-9]{3}|\.[0-
 _NO_ESCAPE = "if it is meant as it stands, write it in words: this dialect has no escape"
 
 
-def lint(text: str, dialect: Dialect) -> list[Mark]:
+def lint(text: str, dialect: Dialect) -> list[Finding]:
     """Hidden characters, misspelled fields, what the dialect lacks, and what looks like a placeholder but is none."""
-    marks = _hidden(text)
-    block, body, _, _ = cut(text, dialect.authoring.indented)
-    reading = _reading(block, dialect)
+    marks = _check_hidden(text)
+    block, body, _, _ = split_frontmatter(text, dialect.authoring.indented)
+    reading = _read_block(block, dialect)
     if reading is not None:
-        marks += [*_typos(reading, dialect), *_permissions(reading, block or "")]
+        marks += [*_check_typos(reading, dialect), *_check_permissions(reading, block or "")]
     before = text.count("\n") - body.count("\n")
-    marks += foreign(body, dialect, _names(reading), before)
-    return marks + _hazards(body, dialect, before)
+    marks += foreign_constructs(body, dialect, _argument_names(reading), before)
+    return marks + _check_hazards(body, dialect, before)
 
 
-def _reading(block: str | None, dialect: Dialect) -> events.Reading | None:
+def _read_block(block: str | None, dialect: Dialect) -> frontmatter.FrontmatterReading | None:
     """The frontmatter; where the plain reader knows it, with the lines of only those fields that may be typos."""
     if block is None:
         return None
-    plain = lines.read(block)
+    plain = plain_yaml.read_plain(block)
     if plain:
         unknown = [key for key in plain if not _is_field(key, dialect)]
-        return events.Reading(plain, lines={key: line_of(key, block) - 2 for key in unknown[:_MOST_KEYS]})
+        return frontmatter.FrontmatterReading(
+            plain, lines={key: line_of_key(key, block) - 2 for key in unknown[:_MOST_KEYS]}
+        )
     try:
-        return events.read(block)
+        return frontmatter.read_yaml(block)
     except BadYaml:
         return None
 
 
-def _names(reading: events.Reading | None) -> list[str]:
+def _argument_names(reading: frontmatter.FrontmatterReading | None) -> list[str]:
     """The arguments that the frontmatter declares."""
     written = reading.tree.get("arguments", "") if reading is not None else ""
-    words = written if isinstance(written, list) else [written]
-    return [name for word in words if isinstance(word, str) for name in word.replace(",", " ").split()][:_MOST_KEYS]
+    values = written if isinstance(written, list) else [written]
+    return [name for value in values if isinstance(value, str) for name in value.replace(",", " ").split()][:_MOST_KEYS]
 
 
-def _hidden(text: str) -> list[Mark]:
+def _check_hidden(text: str) -> list[Finding]:
     if hides_nothing(text):
         return []
     return [
-        Mark("hidden-text", number, (", ".join(found),))
+        Finding("hidden-text", number, (", ".join(hidden),))
         for number, line in enumerate(text.split("\n"), 1)
-        if (found := hidden_in(line))
+        if (hidden := hidden_characters_in(line))
     ]
 
 
-def _typos(reading: events.Reading, dialect: Dialect) -> list[Mark]:
+def _check_typos(reading: frontmatter.FrontmatterReading, dialect: Dialect) -> list[Finding]:
     fields = dialect.authoring.fields
     marks = []
     for key, line in list(reading.lines.items())[:_MOST_KEYS]:
         if len(key) > _LONGEST_KEY or _is_field(key, dialect):
             continue
-        meant = TYPOS.get(key) or next(iter(get_close_matches(key, fields, 1, 0.85)), None)
-        if meant and meant not in reading.tree:
-            marks.append(Mark("field-typo", line + 2, (key, meant)))
+        suggestion = KEY_TYPOS.get(key) or next(iter(get_close_matches(key, fields, 1, 0.85)), None)
+        if suggestion and suggestion not in reading.tree:
+            marks.append(Finding("field-typo", line + 2, (key, suggestion)))
     return marks
 
 
-def _permissions(reading: events.Reading, block: str) -> list[Mark]:
+def _check_permissions(reading: frontmatter.FrontmatterReading, block: str) -> list[Finding]:
     """What is asked for by a name that asks for nothing."""
-    asked: object = reading.tree
+    permissions: object = reading.tree
     for key in ("metadata", "metier", "permissions"):
-        asked = asked.get(key) if isinstance(asked, dict) else None
-    unknown = [key for key in asked if key not in PERMISSIONS] if isinstance(asked, dict) else []
+        permissions = permissions.get(key) if isinstance(permissions, dict) else None
+    unknown = [key for key in permissions if key not in PERMISSIONS] if isinstance(permissions, dict) else []
     rows = block.split("\n")
     marks = []
     for key in unknown[:_MOST_KEYS]:
-        meant = next(iter(get_close_matches(key[:_LONGEST_KEY], PERMISSIONS, 1, 0.6)), "`, `".join(PERMISSIONS))
+        suggestion = next(iter(get_close_matches(key[:_LONGEST_KEY], PERMISSIONS, 1, 0.6)), "`, `".join(PERMISSIONS))
         line = next((number for number, row in enumerate(rows, 2) if f"{key}:" in row), 0)
-        marks.append(Mark("field-typo", line, (f"metadata.metier.permissions.{key[:_LONGEST_KEY]}", meant)))
+        marks.append(Finding("field-typo", line, (f"metadata.metier.permissions.{key[:_LONGEST_KEY]}", suggestion)))
     return marks
 
 
@@ -98,15 +158,15 @@ def _is_field(key: str, dialect: Dialect) -> bool:
     return key in fields or SPELLINGS.get(key, key) in fields
 
 
-def _hazards(body: str, dialect: Dialect, before: int) -> list[Mark]:
+def _check_hazards(body: str, dialect: Dialect, before: int) -> list[Finding]:
     """`$1` of awk and sums of money, in a dialect where `$1` is an argument."""
     arguments = dialect.authoring.arguments
     if arguments is None:
         return []
     marks = []
     for number, line in enumerate(body.split("\n") if "$" in body else (), before + 1):
-        for found in (*_awk.findall(line), *_price.findall(line)):
-            cure = f"write `\\{found}` if it is meant as it stands" if arguments.escape else _NO_ESCAPE
-            marks.append(Mark("placeholder-hazard", number, (found, cure)))
+        for placeholder in (*_awk.findall(line), *_price.findall(line)):
+            cure = f"write `\\{placeholder}` if it is meant as it stands" if arguments.escape else _NO_ESCAPE
+            marks.append(Finding("placeholder-hazard", number, (placeholder, cure)))
             break
     return marks

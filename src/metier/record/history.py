@@ -9,20 +9,20 @@ from json import dumps, loads
 from typing import Any, NamedTuple
 
 from ..host import repository as git
-from ..host.clock import day_of, now_ns
-from ..host.repository import Leaf, Repository, Step
+from ..host.facts import format_utc_time, now_ns
+from ..host.repository import BareRepository, TreeChange, TreeLeaf
 from ..types.errors import BadRequest
-from ..types.text import one_line, seen, shortened
+from ..types.text import one_line, shorten_text, visible_text
 
 _MOST_EVIDENCE = 20_000
-_ABOUT = "about.json"
-_LINK = 0o120000
+_ABOUT_FILE = "about.json"
+_LINK_MODE = 0o120000
 _rev = re.compile(r"[0-9a-f]{4,40}|HEAD(~[0-9]{1,6})?").fullmatch
 _unsafe = re.compile(r"[%/\\\x00-\x1f\x7f]")
-_spelt = re.compile(r"%([0-9A-F]{2})")
+_escaped_character = re.compile(r"%([0-9A-F]{2})")
 
 
-class Change(NamedTuple):
+class HistoryChange(NamedTuple):
     """What is to be kept: a skill as its folder is now; where that is gone, so is the skill."""
 
     act: str
@@ -38,7 +38,7 @@ class Change(NamedTuple):
     """What the lock says of it, as JSON."""
 
 
-class Version(NamedTuple):
+class SkillVersion(NamedTuple):
     rev: str
     act: str
     name: str
@@ -49,168 +49,174 @@ class Version(NamedTuple):
     run: str
 
 
-class Line(NamedTuple):
+class BlameLine(NamedTuple):
     """A line of a skill, and the version that it came from."""
 
     text: str
-    version: Version
+    version: SkillVersion
 
 
-def repository_of(state: str, root: str) -> str:
+def repository_path(state: str, root: str) -> str:
     """Where the history of a root's skills lies: in metier's own folder, never among the skills."""
-    known = {f"{state}/skills": "skills", f"{state}/plugins": "plugins", f"{state}/scheduler": "scheduler"}
-    name = known.get(root) or f"root-{sha256(root.encode('utf-8', 'surrogateescape')).hexdigest()[:16]}"
+    names = {f"{state}/skills": "skills", f"{state}/plugins": "plugins", f"{state}/scheduler": "scheduler"}
+    name = names.get(root) or f"root-{sha256(root.encode('utf-8', 'surrogateescape')).hexdigest()[:16]}"
     return f"{state}/history/{name}.git"
 
 
-def record(repository: str, change: Change) -> Version | None:
+def record_change(repository: str, change: HistoryChange) -> SkillVersion | None:
     """Keep a skill as it is now; None when nothing changed.  Any number of processes may do so at once."""
-    with git.writing(repository) as one:
-        head = git.head(one)
-        place = _place(change.name)
-        before = git.tree(one, head, place) if head else {}
-        found = git.looked(change.folder)
-        leaves = {} if found is None else _leaves(one, change, found, before)
+    with git.open_for_writing(repository) as repo:
+        head = git.head_commit(repo)
+        place = _skill_prefix(change.name)
+        before = git.list_tree(repo, head, place) if head else {}
+        entries = git.scan_worktree(change.folder)
+        leaves = {} if entries is None else _build_leaves(repo, change, entries, before)
         if leaves == before:
             return None
         at = now_ns() // 1_000_000_000
-        message = _message(change, day_of(at).replace("-", "")[:8])
-        return _version(git.commit(one, head, Step(place, before, leaves), message, at), at, message)
+        message = _commit_message(change, format_utc_time(at).replace("-", "")[:8])
+        return _parse_version(
+            git.commit_change(repo, head, TreeChange(place, before, leaves), message, at), at, message
+        )
 
 
-def _leaves(
-    one: Repository, change: Change, found: Mapping[str, git.Seen], before: Mapping[str, Leaf]
-) -> dict[str, Leaf]:
+def _build_leaves(
+    repo: BareRepository, change: HistoryChange, entries: Mapping[str, git.WorktreeFile], before: Mapping[str, TreeLeaf]
+) -> dict[str, TreeLeaf]:
     """The skill as the repository will have it.  Bytes that it has already are not written again."""
-    known = {leaf.oid for leaf in before.values()}
-    odd = {path: f"{here.permissions:o}" for path, here in sorted(found.items()) if not _usual(here)}
+    known_oids = {leaf.oid for leaf in before.values()}
+    modes = {path: f"{entry.permissions:o}" for path, entry in sorted(entries.items()) if not _is_usual_mode(entry)}
     lock = loads(change.lock) if change.lock else None
-    about = dumps({"modes": odd, "lock": lock}, indent=1, sort_keys=True).encode()
-    fresh = [path for path, here in found.items() if here.leaf.oid not in known]
-    kept = git.keep(one, change.folder, fresh, about if git.oid_of(about) not in known else None)
+    about = dumps({"modes": modes, "lock": lock}, indent=1, sort_keys=True).encode()
+    fresh = [path for path, entry in entries.items() if entry.leaf.oid not in known_oids]
+    written = git.store_files(repo, change.folder, fresh, about if git.blob_oid(about) not in known_oids else None)
     leaves = {
-        f"files/{_spelled_path(path)}": Leaf(here.leaf.mode, kept.get(path, here.leaf.oid))
-        for path, here in found.items()
+        f"files/{_escape_path(path)}": TreeLeaf(entry.leaf.mode, written.get(path, entry.leaf.oid))
+        for path, entry in entries.items()
     }
-    return {**leaves, _ABOUT: Leaf("100644", git.oid_of(about))}
+    return {**leaves, _ABOUT_FILE: TreeLeaf("100644", git.blob_oid(about))}
 
 
-def _usual(here: git.Seen) -> bool:
+def _is_usual_mode(entry: git.WorktreeFile) -> bool:
     """Whether a tree's mode says all there is to say."""
-    return here.leaf.mode == "120000" or here.permissions == int(here.leaf.mode, 8) & 0o777
+    return entry.leaf.mode == "120000" or entry.permissions == int(entry.leaf.mode, 8) & 0o777
 
 
-def _message(change: Change, day: str) -> str:
+def _commit_message(change: HistoryChange, day: str) -> str:
     """The subject; then what a program reads, a fixed number of lines; then the evidence, which none does."""
     subject = f"{change.act}_{one_line(change.name)}_{day}"
-    evidence = shortened(seen(change.evidence).strip(), _MOST_EVIDENCE)
-    head = f"Act: {_spelled(change.act)}\nName: {_spelled(change.name)}\nRun: {_spelled(change.run)}"
+    evidence = shorten_text(visible_text(change.evidence).strip(), _MOST_EVIDENCE)
+    head = f"Act: {_escape_name(change.act)}\nName: {_escape_name(change.name)}\nRun: {_escape_name(change.run)}"
     return f"{subject}\n\n{head}\n" + (f"\n{evidence}\n" if evidence else "")
 
 
-def _version(rev: str, at: int, message: str) -> Version:
+def _parse_version(rev: str, at: int, message: str) -> SkillVersion:
     subject, _, rest = message.partition("\n\n")
     head, _, evidence = rest.partition("\n\n")
-    said = dict(line.partition(": ")[::2] for line in head.splitlines()[:3])
-    act, name, run = (_unspelled(said.get(key, "")) for key in ("Act", "Name", "Run"))
-    return Version(rev, act, name, day_of(at), subject, evidence.strip("\n"), run)
+    trailers = dict(line.partition(": ")[::2] for line in head.splitlines()[:3])
+    act, name, run = (_unescape_name(trailers.get(key, "")) for key in ("Act", "Name", "Run"))
+    return SkillVersion(rev, act, name, format_utc_time(at), subject, evidence.strip("\n"), run)
 
 
-def versions(repository: str, name: str = "", limit: int = 50) -> tuple[Version, ...]:
+def list_versions(repository: str, name: str = "", limit: int = 50) -> tuple[SkillVersion, ...]:
     """The changes of a skill, or of all of them, the newest first."""
-    return _versions(repository, limit, _place(name) if name else "")
+    return _read_versions(repository, limit, _skill_prefix(name) if name else "")
 
 
-def since(repository: str, rev: str) -> tuple[Version, ...]:
+def versions_since(repository: str, rev: str) -> tuple[SkillVersion, ...]:
     """What came after a version, the newest first."""
-    return _versions(repository, 1_000_000, "", _commit(repository, rev))
+    return _read_versions(repository, 1_000_000, "", _require_commit(repository, rev))
 
 
-def _versions(repository: str, limit: int, prefix: str = "", after: str = "") -> tuple[Version, ...]:
-    if not _begun(repository):
+def _read_versions(repository: str, limit: int, prefix: str = "", after: str = "") -> tuple[SkillVersion, ...]:
+    if not _has_commits(repository):
         return ()
-    return tuple(_version(*found) for found in git.log(Repository(repository), limit, prefix, after))
+    return tuple(_parse_version(*entry) for entry in git.list_commits(BareRepository(repository), limit, prefix, after))
 
 
-def _begun(repository: str) -> bool:
-    return git.is_made(repository) and bool(git.head(Repository(repository)))
+def _has_commits(repository: str) -> bool:
+    return git.repository_exists(repository) and bool(git.head_commit(BareRepository(repository)))
 
 
-def names(repository: str) -> tuple[str, ...]:
+def skill_names(repository: str) -> tuple[str, ...]:
     """The skills that are there, as far as the history knows."""
-    if not _begun(repository):
+    if not _has_commits(repository):
         return ()
-    one = Repository(repository)
-    return tuple(_unspelled(name) for name in git.names(one, git.head(one), "skills"))
+    repo = BareRepository(repository)
+    return tuple(_unescape_name(name) for name in git.list_names(repo, git.head_commit(repo), "skills"))
 
 
-def version(repository: str, rev: str) -> Version:
+def find_version(repository: str, rev: str) -> SkillVersion:
     """The version that a few hexadecimal digits mean, or `HEAD` and so many before it."""
-    found = _commit(repository, rev)
-    return next(_version(*one) for one in git.log(Repository(repository), 1, rev=found))
+    commit = _require_commit(repository, rev)
+    return next(_parse_version(*entry) for entry in git.list_commits(BareRepository(repository), 1, rev=commit))
 
 
-def has(repository: str, rev: str) -> bool:
-    return bool(_resolved(repository, rev))
+def has_version(repository: str, rev: str) -> bool:
+    return bool(_resolve_rev(repository, rev))
 
 
-def _resolved(repository: str, rev: str) -> str:
-    return git.resolved(Repository(repository), rev) if _rev(rev) and _begun(repository) else ""
+def _resolve_rev(repository: str, rev: str) -> str:
+    return git.resolve_revision(BareRepository(repository), rev) if _rev(rev) and _has_commits(repository) else ""
 
 
-def _commit(repository: str, rev: str) -> str:
-    found = _resolved(repository, rev)
-    if not found:
+def _require_commit(repository: str, rev: str) -> str:
+    commit = _resolve_rev(repository, rev)
+    if not commit:
         raise BadRequest(f"the history has no version `{one_line(rev)}`", "run `metier history` to see what it has")
-    return found
+    return commit
 
 
-def files(repository: str, name: str, rev: str) -> dict[str, tuple[int, bytes]]:
+def read_files(repository: str, name: str, rev: str) -> dict[str, tuple[int, bytes]]:
     """A skill as it was: the mode and the bytes of every file; of a link, where it led.  Empty where it was not."""
-    one, commit = Repository(repository), _commit(repository, rev)
-    leaves = git.tree(one, commit, _place(name))
-    modes = _about(one, leaves)["modes"]
-    paths = {path: leaf for path, leaf in leaves.items() if path != _ABOUT}
-    found = {}
-    for (path, leaf), data in zip(paths.items(), git.read(one, [leaf.oid for leaf in paths.values()]), strict=True):
-        plain = _unspelled_path(path.removeprefix("files/"))
-        found[plain] = (_mode(leaf, modes.get(plain)), data)
-    return found
+    repo, commit = BareRepository(repository), _require_commit(repository, rev)
+    leaves = git.list_tree(repo, commit, _skill_prefix(name))
+    modes = _read_about(repo, leaves)["modes"]
+    paths = {path: leaf for path, leaf in leaves.items() if path != _ABOUT_FILE}
+    contents = {}
+    for (path, leaf), data in zip(
+        paths.items(), git.read_blobs(repo, [leaf.oid for leaf in paths.values()]), strict=True
+    ):
+        plain = _unescape_path(path.removeprefix("files/"))
+        contents[plain] = (_file_mode(leaf, modes.get(plain)), data)
+    return contents
 
 
-def _mode(leaf: Leaf, said: object) -> int:
+def _file_mode(leaf: TreeLeaf, recorded_mode: object) -> int:
     if leaf.mode == "120000":
-        return _LINK
-    return int(said, 8) if isinstance(said, str) else int(leaf.mode, 8) & 0o777
+        return _LINK_MODE
+    return int(recorded_mode, 8) if isinstance(recorded_mode, str) else int(leaf.mode, 8) & 0o777
 
 
-def lock(repository: str, name: str, rev: str) -> str:
+def read_lock_entry(repository: str, name: str, rev: str) -> str:
     """What the lock said of a skill then, as JSON; empty where it had no entry."""
-    one, commit = Repository(repository), _commit(repository, rev)
-    said = _about(one, git.tree(one, commit, _place(name)))["lock"]
-    return dumps(said) if said else ""
+    repo, commit = BareRepository(repository), _require_commit(repository, rev)
+    entry = _read_about(repo, git.list_tree(repo, commit, _skill_prefix(name)))["lock"]
+    return dumps(entry) if entry else ""
 
 
-def _about(one: Repository, leaves: Mapping[str, Leaf]) -> dict[str, Any]:
-    if _ABOUT not in leaves:
+def _read_about(repo: BareRepository, leaves: Mapping[str, TreeLeaf]) -> dict[str, Any]:
+    if _ABOUT_FILE not in leaves:
         return {"modes": {}, "lock": None}
-    found: dict[str, Any] = loads(git.read(one, [leaves[_ABOUT].oid])[0])
-    return found
+    about: dict[str, Any] = loads(git.read_blobs(repo, [leaves[_ABOUT_FILE].oid])[0])
+    return about
 
 
-def difference(repository: str, name: str, rev: str, to: str = "") -> str:
+def diff_versions(repository: str, name: str, rev: str, to: str = "") -> str:
     """What changed in a skill from a version to another, or to the newest, as text."""
-    one = Repository(repository)
-    old, new = _commit(repository, rev), _commit(repository, to) if to else git.head(one)
-    place = f"{_place(name)}/files"
-    trees = [f"{commit}:{place}" if git.tree(one, commit, place) else git.NOTHING for commit in (old, new)]
-    return git.difference(one, *trees) + "".join(_remoded(repository, name, old, new))
+    repo = BareRepository(repository)
+    old, new = _require_commit(repository, rev), _require_commit(repository, to) if to else git.head_commit(repo)
+    place = f"{_skill_prefix(name)}/files"
+    trees = [f"{commit}:{place}" if git.list_tree(repo, commit, place) else git.EMPTY_TREE for commit in (old, new)]
+    return git.diff_trees(repo, *trees) + "".join(_mode_changes(repository, name, old, new))
 
 
-def _remoded(repository: str, name: str, old: str, new: str) -> list[str]:
+def _mode_changes(repository: str, name: str, old: str, new: str) -> list[str]:
     """The modes that trees can't tell apart."""
-    one = Repository(repository)
-    before, after = (_about(one, git.tree(one, commit, _place(name)))["modes"] for commit in (old, new))
+    repo = BareRepository(repository)
+    before, after = (
+        _read_about(repo, git.list_tree(repo, commit, _skill_prefix(name)))["modes"] for commit in (old, new)
+    )
     usual = "as usual"
     return [
         f"{path}: mode {before.get(path, usual)} is now {after.get(path, usual)}\n"
@@ -219,41 +225,41 @@ def _remoded(repository: str, name: str, old: str, new: str) -> list[str]:
     ]
 
 
-def blame(repository: str, name: str, path: str = "SKILL.md") -> tuple[Line, ...]:
+def blame_file(repository: str, name: str, path: str = "SKILL.md") -> tuple[BlameLine, ...]:
     """Each line of a skill's file, and the version that it came from."""
-    if not _begun(repository):
+    if not _has_commits(repository):
         return ()
-    one = Repository(repository)
-    head, inside = git.head(one), f"files/{_spelled_path(path)}"
-    if inside not in git.tree(one, head, _place(name)):
+    repo = BareRepository(repository)
+    head, inside = git.head_commit(repo), f"files/{_escape_path(path)}"
+    if inside not in git.list_tree(repo, head, _skill_prefix(name)):
         return ()
-    lines = git.blame(one, head, f"{_place(name)}/{inside}")
-    known = {found.rev: found for found in versions(repository, name, 1_000_000)}
-    return tuple(Line(text, known[rev]) for rev, text in lines)
+    lines = git.blame_lines(repo, head, f"{_skill_prefix(name)}/{inside}")
+    versions_by_rev = {skill_version.rev: skill_version for skill_version in list_versions(repository, name, 1_000_000)}
+    return tuple(BlameLine(text, versions_by_rev[rev]) for rev, text in lines)
 
 
 # --- Names as git may have them ---
 
 
-def _place(name: str) -> str:
-    return f"skills/{_spelled(name)}"
+def _skill_prefix(name: str) -> str:
+    return f"skills/{_escape_name(name)}"
 
 
-def _spelled(text: str) -> str:
+def _escape_name(text: str) -> str:
     """A name as one step of a path.  What git gives a meaning to (`.git`, `.gitattributes`…) is spelled otherwise."""
-    spelled = _unsafe.sub(lambda found: f"%{ord(found[0]):02X}", text)
+    spelled = _unsafe.sub(lambda match: f"%{ord(match[0]):02X}", text)
     plain = "".join(character for character in spelled if "!" <= character <= "~").lower()
     special = plain.startswith((".git", "git~")) or (plain.startswith("gi") and "~" in plain)
     return f"%.{spelled}" if special or plain in (".", "..") else spelled
 
 
-def _unspelled(text: str) -> str:
-    return _spelt.sub(lambda found: chr(int(found[1], 16)), text.removeprefix("%."))
+def _unescape_name(text: str) -> str:
+    return _escaped_character.sub(lambda match: chr(int(match[1], 16)), text.removeprefix("%."))
 
 
-def _spelled_path(path: str) -> str:
-    return "/".join(_spelled(part) for part in path.split("/"))
+def _escape_path(path: str) -> str:
+    return "/".join(_escape_name(part) for part in path.split("/"))
 
 
-def _unspelled_path(path: str) -> str:
-    return "/".join(_unspelled(part) for part in path.split("/"))
+def _unescape_path(path: str) -> str:
+    return "/".join(_unescape_name(part) for part in path.split("/"))

@@ -3,34 +3,112 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
-from json import loads
-from typing import NamedTuple
+from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
+from json import dumps, loads
+from typing import Any, NamedTuple, get_args
 
-from ..host import lines
-from ..host.clock import local_stamp, new_name, now_ns
+from ..host import fs
+from ..host.facts import local_stamp, new_name, now_ns
+from ..types.activation import Message, ToolCall
 from ..types.agent import IMPROVER
 from ..types.errors import BadRequest
-from ..types.event import Event, Started, Wrote
-from .encode import decode, line_of
+from ..types.event import Ended, Event, Nested, Started, Usage, Wrote
 
-_id = re.compile(r"[0-9]{8}-[0-9]{6}-[0-9a-f]{6}").fullmatch
+EVENT_KINDS: dict[str, type[Any]] = {kind.__name__.lower(): kind for kind in get_args(Event)}
+_EVENT_TYPES = frozenset(EVENT_KINDS.values())
+_INNER_TYPES: dict[str, type[Any]] = {"messages": Message, "calls": ToolCall, "call": ToolCall, "usage": Usage}
 
 
-class Recorded(NamedTuple):
+def encode_event(event: Event) -> dict[str, object]:
+    """An event as plain values: `event` is always its kind, and what happened in a delegated run is `inner`."""
+    document = encode_dataclass(event)
+    if isinstance(event, Nested):
+        document["inner"] = document.pop("event")
+    if isinstance(event, Ended):
+        document.setdefault("code", 0)  # a program should not have to know what is usual
+    return {"event": type(event).__name__.lower(), **document}
+
+
+def event_line(event: Event, at: float = 0.0) -> str:
+    """An event as one line of JSON; halves of characters, which no file can hold, are spelled out."""
+    stamped = {"at": round(at, 3), **encode_event(event)} if at else encode_event(event)
+    text = dumps(stamped, ensure_ascii=False, separators=(",", ":"))
+    return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def encode_dataclass(value: Any) -> dict[str, object]:
+    """A dataclass as plain values; what is as usual is left out."""
+    document: dict[str, object] = {}
+    for field in fields(value):
+        content = getattr(value, field.name)
+        if content != _default_of(field):
+            document[field.name] = _encode_value(content)
+    return document
+
+
+def _default_of(field: Field[Any]) -> object:
+    return field.default_factory() if field.default_factory is not MISSING else field.default
+
+
+def _encode_value(value: Any) -> Any:
+    if type(value) in _EVENT_TYPES:
+        return encode_event(value)
+    if is_dataclass(value):
+        return encode_dataclass(value)
+    if isinstance(value, tuple | list):
+        return [_encode_value(item) for item in value]
+    if isinstance(value, Mapping):
+        return {str(key): _encode_value(item) for key, item in value.items()}
+    return value
+
+
+def decode_event(written: Mapping[str, Any]) -> Event | None:
+    """The event that was written; None for one of a kind that this version does not know."""
+    kind = EVENT_KINDS.get(str(written.get("event")))
+    if kind is Nested:
+        written = {**written, "event": written.get("inner")}
+    try:
+        event: Event | None = decode_dataclass(kind, written) if kind is not None else None
+    except (TypeError, ValueError, KeyError):
+        return None
+    return event
+
+
+def decode_dataclass(kind: type[Any], written: Mapping[str, Any]) -> Any:
+    """What is missing is as usual, and what is not known is passed over: journals outlive versions."""
+    names = {field.name for field in fields(kind)}
+    return kind(**{name: _decode_field(name, value) for name, value in written.items() if name in names})
+
+
+def _decode_field(name: str, value: Any) -> Any:
+    if name in ("event", "activated") and isinstance(value, Mapping):
+        inner = decode_event(value)
+        if inner is None:
+            raise ValueError("an event of a kind that is not known")
+        return inner
+    kind = _INNER_TYPES.get(name)
+    if isinstance(value, list):
+        return tuple(decode_dataclass(kind, item) if kind and isinstance(item, Mapping) else item for item in value)
+    return decode_dataclass(kind, value) if kind and isinstance(value, Mapping) else value
+
+
+_run_id = re.compile(r"[0-9]{8}-[0-9]{6}-[0-9a-f]{6}").fullmatch
+
+
+class RecordedEvent(NamedTuple):
     at: float
     """When, in seconds since 1970."""
     event: Event
 
 
-def new_id() -> str:
+def new_run_id() -> str:
     """A name for a run."""
     return new_name()
 
 
-def folder_of(state: str) -> str:
+def runs_folder(state: str) -> str:
     return f"{state}/runs"
 
 
@@ -43,60 +121,60 @@ class Journal:
     def keep(self, event: Event) -> None:
         """Write an event down.  Pieces of a reply are not: the reply itself follows."""
         if not isinstance(event, Wrote):
-            lines.append(self.path, self.hide(line_of(event, now_ns() / 1e9)))
+            fs.append_line(self.path, self.hide(event_line(event, now_ns() / 1e9)))
 
-    def read(self) -> Iterator[Recorded]:
+    def read(self) -> Iterator[RecordedEvent]:
         """Everything that was written; a line that was cut off by a crash is passed over."""
-        for line in lines.read(self.path):
+        for line in fs.read_lines(self.path):
             try:
                 written = loads(line)
             except ValueError:
                 continue
-            event = decode(written) if isinstance(written, dict) else None
+            event = decode_event(written) if isinstance(written, dict) else None
             if event is not None:
                 at = written.get("at")
-                yield Recorded(float(at) if isinstance(at, int | float) else 0.0, event)
+                yield RecordedEvent(float(at) if isinstance(at, int | float) else 0.0, event)
 
     @contextmanager
     def claimed(self) -> Iterator[None]:
         """Nobody else goes on with this run meanwhile."""
-        with lines.claimed(self.path) as free:
+        with fs.claim_file(self.path) as free:
             if not free:
                 raise BadRequest("that run is going on somewhere else", "wait for it to end, or start another")
             yield
 
 
-def journal_of(state: str, run: str, hide: Callable[[str], str] = str) -> Journal:
+def find_journal(state: str, run: str, hide: Callable[[str], str] = str) -> Journal:
     """The journal of a run that is there; the beginning of its name will do, and `last` is the newest of a person's."""
-    names = ids(state)
+    names = run_ids(state)
     if run == "last" and names:
-        kept = [Journal(f"{folder_of(state)}/{name}.jsonl", hide) for name in reversed(names)]
-        return next(filter(_is_own, kept), kept[0])
-    found = [name for name in names if name.startswith(run)] if run else []
-    if run in found:
-        found = [run]
-    if len(found) != 1:
-        what = f"no run is called `{run}`" if not found else f"{len(found)} runs begin with `{run}`"
-        raise BadRequest(what, "run `metier runs` to see what there is")
-    return Journal(f"{folder_of(state)}/{found[0]}.jsonl", hide)
+        journals = [Journal(f"{runs_folder(state)}/{name}.jsonl", hide) for name in reversed(names)]
+        return next(filter(_is_person_run, journals), journals[0])
+    matches = [name for name in names if name.startswith(run)] if run else []
+    if run in matches:
+        matches = [run]
+    if len(matches) != 1:
+        problem = f"no run is called `{run}`" if not matches else f"{len(matches)} runs begin with `{run}`"
+        raise BadRequest(problem, "run `metier runs` to see what there is")
+    return Journal(f"{runs_folder(state)}/{matches[0]}.jsonl", hide)
 
 
-def _is_own(journal: Journal) -> bool:
+def _is_person_run(journal: Journal) -> bool:
     """Whether a run was begun by somebody, and not by another run or by what improves skills afterwards."""
-    begun = next((one.event for one in journal.read()), None)
-    return isinstance(begun, Started) and not begun.parent and begun.agent != IMPROVER
+    first_event = next((recorded.event for recorded in journal.read()), None)
+    return isinstance(first_event, Started) and not first_event.parent and first_event.agent != IMPROVER
 
 
-def forget(state: str, days: int, most: int) -> None:
+def prune_journals(state: str, days: int, most: int) -> None:
     """Remove the journals that are older or more than are kept, but for runs that are going on; 0 is no end."""
-    names = ids(state)
+    names = run_ids(state)
     began = local_stamp(now_ns() - days * 86_400_000_000_000) if days else ""
     old = [name for at, name in enumerate(names) if name < began or (most and at < len(names) - most)]
     for name in old:
-        lines.remove(f"{folder_of(state)}/{name}.jsonl")
+        fs.remove_unclaimed(f"{runs_folder(state)}/{name}.jsonl")
 
 
-def ids(state: str) -> list[str]:
+def run_ids(state: str) -> list[str]:
     """The runs there are, the oldest first."""
-    names = [name.removesuffix(".jsonl") for name in lines.names(folder_of(state)) if name.endswith(".jsonl")]
-    return sorted(name for name in names if _id(name))
+    names = [name.removesuffix(".jsonl") for name in fs.list_files(runs_folder(state)) if name.endswith(".jsonl")]
+    return sorted(name for name in names if _run_id(name))

@@ -7,9 +7,20 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-from ..types.event import Activated, Ended, Event, Heard, Offered, Replied, Started, Suggested, Used
-from ..types.usage import NOTHING_USED, Usage
-from .journal import Journal, Recorded, folder_of, ids
+from ..types.event import (
+    NOTHING_USED,
+    Activated,
+    Ended,
+    Event,
+    Heard,
+    Offered,
+    Replied,
+    Started,
+    Suggested,
+    Usage,
+    Used,
+)
+from .journal import Journal, RecordedEvent, run_ids, runs_folder
 
 
 @dataclass(frozen=True)
@@ -17,15 +28,15 @@ class Trace:
     """What a run did."""
 
     run: str
-    recorded: tuple[Recorded, ...]
+    recorded: tuple[RecordedEvent, ...]
 
     @property
     def events(self) -> tuple[Event, ...]:
-        return tuple(one.event for one in self.recorded)
+        return tuple(recorded.event for recorded in self.recorded)
 
     @cached_property
     def started(self) -> Started:
-        return next((one for one in self.events if isinstance(one, Started)), Started(self.run))
+        return next((event for event in self.events if isinstance(event, Started)), Started(self.run))
 
     @property
     def at(self) -> float:
@@ -35,37 +46,37 @@ class Trace:
     @property
     def task(self) -> str:
         """What was asked first."""
-        return next((one.text for one in self.events if isinstance(one, Heard)), "")
+        return next((event.text for event in self.events if isinstance(event, Heard)), "")
 
     @property
     def turns(self) -> int:
-        return sum(isinstance(one, Heard) for one in self.events)
+        return sum(isinstance(event, Heard) for event in self.events)
 
     @property
     def skills(self) -> tuple[str, ...]:
         """The skills it used, in the order they came."""
-        return tuple(dict.fromkeys(one.skill for one in self.events if isinstance(one, Activated)))
+        return tuple(dict.fromkeys(event.skill for event in self.events if isinstance(event, Activated)))
 
     @property
     def offered(self) -> tuple[str, ...]:
         """The skills that the model was told of, at the beginning or later."""
-        later = (name for one in self.events if isinstance(one, Offered) for name in one.added)
-        ranked = (path.split("/")[-2] for one in self.events if isinstance(one, Suggested) for path in one.shown)
+        later = (name for event in self.events if isinstance(event, Offered) for name in event.added)
+        ranked = (path.split("/")[-2] for event in self.events if isinstance(event, Suggested) for path in event.shown)
         return tuple(dict.fromkeys((*self.started.skills, *later, *ranked)))
 
     @property
     def activations(self) -> tuple[Activated, ...]:
-        return tuple(one for one in self.events if isinstance(one, Activated))
+        return tuple(event for event in self.events if isinstance(event, Activated))
 
     @property
     def failures(self) -> tuple[Used, ...]:
         """The calls of tools that went wrong."""
-        return tuple(one for one in self.events if isinstance(one, Used) and one.failed)
+        return tuple(event for event in self.events if isinstance(event, Used) and event.failed)
 
     @property
     def ended(self) -> Ended | None:
         """How its last turn ended; None while it goes on, or where it was cut off."""
-        last = next((one for one in reversed(self.events) if isinstance(one, Ended | Heard)), None)
+        last = next((event for event in reversed(self.events) if isinstance(event, Ended | Heard)), None)
         return last if isinstance(last, Ended) else None
 
     @property
@@ -75,31 +86,31 @@ class Trace:
     @property
     def seconds(self) -> float:
         """How long its turns took together."""
-        return round(sum(one.seconds for one in self.events if isinstance(one, Ended)), 3)
+        return round(sum(event.seconds for event in self.events if isinstance(event, Ended)), 3)
 
     @property
     def tools(self) -> dict[str, int]:
         """How often each tool was called."""
-        return dict(Counter(one.call.name for one in self.events if isinstance(one, Used)))
+        return dict(Counter(event.call.name for event in self.events if isinstance(event, Used)))
 
     @property
     def usage(self) -> Usage:
         used = NOTHING_USED
-        for one in self.events:
-            if isinstance(one, Replied):
-                used += one.usage
+        for event in self.events:
+            if isinstance(event, Replied):
+                used += event.usage
         return used
 
 
-def trace_of(journal: Journal) -> Trace:
+def read_trace(journal: Journal) -> Trace:
     name = journal.path.rpartition("/")[2].removesuffix(".jsonl")
     return Trace(name, tuple(journal.read()))
 
 
-def runs(state: str) -> Iterator[Trace]:
+def read_traces(state: str) -> Iterator[Trace]:
     """Every run that was kept, the newest first."""
-    for name in reversed(ids(state)):
-        yield trace_of(Journal(f"{folder_of(state)}/{name}.jsonl"))
+    for name in reversed(run_ids(state)):
+        yield read_trace(Journal(f"{runs_folder(state)}/{name}.jsonl"))
 
 
 def failures_of(traces: Iterable[Trace]) -> Iterator[tuple[Trace, Used]]:

@@ -3,106 +3,146 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from hashlib import sha256
 from json import dumps
 from typing import TYPE_CHECKING
 
-from ..host import clock, daemon
-from ..types.batch import Do, Ran, Task
+from ..host import daemon, facts
+from ..host.facts import find_place
+from ..library.open import OpenRequest, open_at
+from ..types.agent import UnattendedRun
 from ..types.errors import BadRequest, HostError, Refused
+from ..types.event import Ended
 from ..types.place import Place
-from . import book, calls, runs
-from .calls import Caller
+from ..types.schedule import BatchResult, BatchTask, DurableStep, RunOutcome, TaskRunner
+from . import queue, store
+from .calls import CallExecutor, ended_calls, enqueue_calls, forget_batch, unfinished_batch
 from .database import named_errors, open_engine
-from .engine import Durable
-from .runs import Worker
-from .worker import Pace, bury, home_id, lock_path, utc_now
+from .durable import DurableExecutor
+from .queue import WorkerRecord
+from .runner import AfterRun
+from .worker import WorkerSettings, home_id, lock_path, take_over_work, utc_now
 
 if TYPE_CHECKING:
     from .database import Engine
 
-_LOOK = 0.2
+
+def run_batch_task(
+    task: BatchTask, step: DurableStep, stopped: Callable[[], bool], after: AfterRun | None = None
+) -> RunOutcome:
+    """Do one call: what a person would be asked is refused, unless it was allowed from the start."""
+    from ..agent.agent import agent_for
+    from ..agent.agent_files import parse_rules
+    from ..agent.policies import durable_step
+
+    library = open_at(find_place(task.cwd), OpenRequest(task.dialect or None, agent=task.agent or None))
+    agent = agent_for(library, task.model, task.agent or None)
+    if after is not None:
+        agent = replace(agent, after=after(library, task.model))
+    rules = replace(agent.permission, allow=(*agent.permission.allow, *parse_rules(task.allow)))
+    agent = replace(agent, rules=rules, step=durable_step(step, agent.hide), alone=UnattendedRun(network=agent.network))
+    session = agent.start()
+    ended = None
+    for event in session.say(task.text):
+        ended = event if isinstance(event, Ended) else ended
+    if ended is None:
+        return RunOutcome(False, "it ended before it began")
+    return RunOutcome(ended.outcome == "finished", ended.text or ended.outcome)
 
 
-def batch(place: Place, do: Do, tasks: Sequence[Task], jobs: int = 4) -> Iterator[Ran]:
+_POLL_SECONDS = 0.2
+
+
+def run_batch(place: Place, do: TaskRunner, tasks: Sequence[BatchTask], jobs: int = 4) -> Iterator[BatchResult]:
     """Do calls, and give each as it ends.  A batch that was cut off goes on where it was."""
     digest = sha256(dumps([repr(task) for task in tasks]).encode("utf-8", "replace")).hexdigest()[:16]
     engine = open_engine(place)
     try:
-        with _alone(place, digest), named_errors(place):
-            yield from _batch(place, engine, do, tasks, (digest, jobs))
+        with _hold_batch(place, digest), named_errors(place):
+            yield from _queue_batch(place, engine, do, tasks, (digest, jobs))
     finally:
         engine.dispose()
 
 
 @contextmanager
-def _alone(place: Place, digest: str) -> Iterator[None]:
+def _hold_batch(place: Place, digest: str) -> Iterator[None]:
     try:
-        with daemon.held(lock_path(place, f"batch-{digest}")):
+        with daemon.hold_daemon_lock(lock_path(place, f"batch-{digest}")):
             yield
     except Refused as error:
         raise BadRequest("the same batch is going on in another process", "wait for it to end") from error
 
 
-def _batch(place: Place, engine: Engine, do: Do, tasks: Sequence[Task], terms: tuple[str, int]) -> Iterator[Ran]:
+def _queue_batch(
+    place: Place, engine: Engine, do: TaskRunner, tasks: Sequence[BatchTask], terms: tuple[str, int]
+) -> Iterator[BatchResult]:
     (digest, jobs), home = terms, home_id(place)
-    name, durable = f"batch-{digest}", Durable(engine, f"batch-{digest}-{daemon.unguessable()}")
-    private = not _living(place, engine, home, name)
+    name, durable = f"batch-{digest}", DurableExecutor(engine, f"batch-{digest}-{daemon.random_token()}")
+    private = not _daemon_alive(place, engine, home, name)
     if private:
-        _work(engine, durable, (home, name), do, jobs)
-        for one in _dead(place, engine, home, durable):
-            bury(engine, durable, one, utc_now())
-    number = calls.unfinished(engine, digest) or f"{digest}-{daemon.unguessable()}"
-    calls.enter(engine, durable, home, number, tasks)
+        _start_worker(engine, durable, (home, name), do, jobs)
+        for worker in _dead_workers(place, engine, home, durable):
+            take_over_work(engine, durable, worker, utc_now())
+    number = unfinished_batch(engine, digest) or f"{digest}-{daemon.random_token()}"
+    enqueue_calls(engine, durable, home, number, tasks)
     try:
-        yield from _results(place, engine, durable, (number, len(tasks), private, home))
-        calls.forget(engine, number)
+        yield from _batch_results(place, engine, durable, (number, len(tasks), private, home))
+        forget_batch(engine, number)
     finally:
         if private:
-            runs.dismiss(engine, durable.worker, "left")
+            queue.dismiss_worker(engine, durable.worker, "left")
 
 
-def _results(place: Place, engine: Engine, durable: Durable, of: tuple[str, int, bool, str]) -> Iterator[Ran]:
-    (number, total, private, home), seen, pace = of, set[int](), Pace()
-    beaten = clock.monotonic()
+def _batch_results(
+    place: Place, engine: Engine, durable: DurableExecutor, of: tuple[str, int, bool, str]
+) -> Iterator[BatchResult]:
+    (number, total, private, home), seen, pace = of, set[int](), WorkerSettings()
+    beaten = facts.monotonic()
     while len(seen) < total:
-        for one in calls.ended(engine, number):
-            if one.number not in seen:
-                seen.add(one.number)
-                yield one
-        if clock.monotonic() - beaten >= pace.beat:
-            beaten = clock.monotonic()
+        for result in ended_calls(engine, number):
+            if result.number not in seen:
+                seen.add(result.number)
+                yield result
+        if facts.monotonic() - beaten >= pace.beat:
+            beaten = facts.monotonic()
             if private:
-                runs.beat(engine, durable.worker)
-            elif not _living(place, engine, home, ""):
+                queue.record_heartbeat(engine, durable.worker)
+            elif not _daemon_alive(place, engine, home, ""):
                 raise HostError("the daemon that worked on it is gone", "run it again: what is done is kept")
-        clock.sleep(_LOOK)
+        facts.sleep(_POLL_SECONDS)
 
 
-def _work(engine: Engine, durable: Durable, who: tuple[str, str], do: Do, jobs: int) -> None:
+def _start_worker(engine: Engine, durable: DurableExecutor, who: tuple[str, str], do: TaskRunner, jobs: int) -> None:
     """Become a worker that takes calls, and no firings."""
     home, name = who
-    me = Worker(durable.worker, name, home, daemon.machine(), daemon.pid(), book.ms(utc_now()), 0, "up")
-    runs.enrol(engine, me)
-    caller = Caller(do, engine, durable, threading.Event())
-    durable.launch([caller.line(home, jobs, _LOOK)])
+    me = WorkerRecord(
+        durable.worker, name, home, daemon.host_name(), daemon.current_pid(), store.epoch_ms(utc_now()), 0, "up"
+    )
+    queue.register_worker(engine, me)
+    caller = CallExecutor(do, engine, durable, threading.Event())
+    durable.launch([caller.line(home, jobs, _POLL_SECONDS)])
 
 
-def _living(place: Place, engine: Engine, home: str, mine: str) -> bool:
+def _daemon_alive(place: Place, engine: Engine, home: str, mine: str) -> bool:
     """Whether a daemon of this home is there to do it."""
     return any(
-        one.state == "up" and daemon.holder(lock_path(place, one.name))
-        for one in runs.workers(engine)
-        if one.home == home and one.name != mine and not one.name.startswith("batch-")
+        worker.state == "up" and daemon.current_holder(lock_path(place, worker.name))
+        for worker in queue.list_workers(engine)
+        if worker.home == home and worker.name != mine and not worker.name.startswith("batch-")
     )
 
 
-def _dead(place: Place, engine: Engine, home: str, durable: Durable) -> list[Worker]:
+def _dead_workers(place: Place, engine: Engine, home: str, durable: DurableExecutor) -> list[WorkerRecord]:
     """Workers of this home whose processes are gone."""
-    known = [one for one in runs.workers(engine) if one.home == home and one.id != durable.worker]
-    gone = [one for one in known if one.state != "up" or daemon.holder(lock_path(place, one.name)) is None]
-    for one in gone:
-        runs.dismiss(engine, one.id)
+    workers = [worker for worker in queue.list_workers(engine) if worker.home == home and worker.id != durable.worker]
+    gone = [
+        worker
+        for worker in workers
+        if worker.state != "up" or daemon.current_holder(lock_path(place, worker.name)) is None
+    ]
+    for worker in gone:
+        queue.dismiss_worker(engine, worker.id)
     return gone

@@ -1,4 +1,4 @@
-"""Calls of a batch: which there are, and how each ended.  Each function is one transaction."""
+"""A batch: many calls over the queue, done by the daemon of this home, or by a worker of its own while it lasts."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from dataclasses import asdict, dataclass, field
 from json import dumps, loads
 from typing import TYPE_CHECKING
 
-from ..types.batch import Do, Ran, Task
 from ..types.errors import MetierError
-from ..types.schedule import Outcome
-from .database import rows, run
-from .engine import Durable, Line
-from .runs import Turn
+from ..types.schedule import BatchResult, BatchTask, RunOutcome, TaskRunner
+from .database import fetch_rows, run_statement
+from .durable import DurableExecutor, QueueBinding
+from .queue import WorkItem
 
 if TYPE_CHECKING:
     from .database import Engine
 
-WORKFLOW = "metier.call"
+
+CALL_WORKFLOW = "metier.call"
 
 
 def queue_of(home: str) -> str:
@@ -27,18 +27,20 @@ def queue_of(home: str) -> str:
     return f"metier-calls-{home}"
 
 
-def unfinished(engine: Engine, digest: str) -> str:
+def unfinished_batch(engine: Engine, digest: str) -> str:
     """The batch of the same calls that was left in the middle; empty where there is none."""
     with engine.connect() as connection:
-        found = rows(connection, "SELECT batch FROM metier_calls WHERE batch LIKE :like LIMIT 1", like=f"{digest}-%")
-    return found[0]["batch"] if found else ""
+        matches = fetch_rows(
+            connection, "SELECT batch FROM metier_calls WHERE batch LIKE :like LIMIT 1", like=f"{digest}-%"
+        )
+    return matches[0]["batch"] if matches else ""
 
 
-def enter(engine: Engine, durable: Durable, home: str, batch: str, tasks: Sequence[Task]) -> None:
+def enqueue_calls(engine: Engine, durable: DurableExecutor, home: str, batch: str, tasks: Sequence[BatchTask]) -> None:
     """Write calls down and queue them, all or none; what is there already is left as it is."""
     with engine.begin() as connection:
         for number, task in enumerate(tasks, 1):
-            new = run(
+            new = run_statement(
                 connection,
                 "INSERT INTO metier_calls (batch, number, task, state, note) VALUES (:batch, :number, :task, '', '')"
                 " ON CONFLICT DO NOTHING",
@@ -47,90 +49,90 @@ def enter(engine: Engine, durable: Durable, home: str, batch: str, tasks: Sequen
                 task=dumps(asdict(task)),
             )
             if new:
-                durable.enqueue(connection, Turn(batch, number), WORKFLOW, queue_of(home))
+                durable.enqueue(connection, WorkItem(batch, number), CALL_WORKFLOW, queue_of(home))
 
 
-def task_of(engine: Engine, turn: Turn) -> Task | None:
+def task_of(engine: Engine, item: WorkItem) -> BatchTask | None:
     """What is to be done; None where it is done, or nobody wants it any more."""
     with engine.connect() as connection:
-        found = rows(
+        matches = fetch_rows(
             connection,
             "SELECT task FROM metier_calls WHERE batch = :batch AND number = :number AND state = ''",
-            batch=turn.schedule,
-            number=turn.due,
+            batch=item.schedule,
+            number=item.due,
         )
-    if not found:
+    if not matches:
         return None
-    kept = loads(found[0]["task"])
-    return Task(**{**kept, "allow": tuple(kept["allow"])})
+    values = loads(matches[0]["task"])
+    return BatchTask(**{**values, "allow": tuple(values["allow"])})
 
 
-def end(engine: Engine, turn: Turn, outcome: Outcome) -> None:
+def end_call(engine: Engine, item: WorkItem, outcome: RunOutcome) -> None:
     with engine.begin() as connection:
-        run(
+        run_statement(
             connection,
             "UPDATE metier_calls SET state = :state, note = :note"
             " WHERE batch = :batch AND number = :number AND state = ''",
-            batch=turn.schedule,
-            number=turn.due,
+            batch=item.schedule,
+            number=item.due,
             state="finished" if outcome.ok else "failed",
             note=outcome.text[:100_000],
         )
 
 
-def ended(engine: Engine, batch: str) -> list[Ran]:
+def ended_calls(engine: Engine, batch: str) -> list[BatchResult]:
     with engine.connect() as connection:
-        found = rows(
+        ended_rows = fetch_rows(
             connection,
             "SELECT number, task, state, note FROM metier_calls WHERE batch = :batch AND state <> '' ORDER BY number",
             batch=batch,
         )
     return [
-        Ran(row["number"], loads(row["task"])["text"], Outcome(row["state"] == "finished", row["note"]))
-        for row in found
+        BatchResult(row["number"], loads(row["task"])["text"], RunOutcome(row["state"] == "finished", row["note"]))
+        for row in ended_rows
     ]
 
 
-def forget(engine: Engine, batch: str) -> None:
+def forget_batch(engine: Engine, batch: str) -> None:
     with engine.begin() as connection:
-        run(connection, "DELETE FROM metier_calls WHERE batch = :batch", batch=batch)
+        run_statement(connection, "DELETE FROM metier_calls WHERE batch = :batch", batch=batch)
 
 
 @dataclass
-class Caller:
+class CallExecutor:
     """What a worker does with each call that it takes from the queue."""
 
-    do: Do
+    do: TaskRunner
     engine: Engine
-    durable: Durable
+    durable: DurableExecutor
     leaving: threading.Event
-    working: set[Turn] = field(default_factory=set)
+    working: set[WorkItem] = field(default_factory=set)
     park: Callable[[], object] = lambda: threading.Event().wait()
     """Waits for ever: this worker is leaving, and what comes next is for another."""
 
-    def line(self, home: str, jobs: int, poll: float) -> Line:
-        return Line(queue_of(home), WORKFLOW, self.work, jobs, poll)
+    def line(self, home: str, jobs: int, poll: float) -> QueueBinding:
+        return QueueBinding(queue_of(home), CALL_WORKFLOW, self.work, jobs, poll)
 
-    def work(self, turn: Turn) -> None:
+    def work(self, item: WorkItem) -> None:
         """Do one call.  Whatever happens, it is written down."""
         if self.leaving.is_set():
             threading.Event().wait()
-        task = task_of(self.engine, turn)
+        task = task_of(self.engine, item)
         if task is None:
             return
-        outcome: Outcome | None = None
-        self.working.add(turn)
+        outcome: RunOutcome | None = None
+        self.working.add(item)
         try:
             outcome = self.do(task, self._step, self.leaving.is_set)
         except MetierError as error:
-            outcome = Outcome(False, f"{error.message}{'; ' + error.hint if error.hint else ''}")
+            outcome = RunOutcome(False, f"{error.message}{'; ' + error.hint if error.hint else ''}")
         finally:
-            self.working.discard(turn)
+            self.working.discard(item)
             fault = sys.exception()
             if outcome is None and isinstance(fault, Exception):
-                outcome = Outcome(False, f"{type(fault).__name__}: {fault}")
+                outcome = RunOutcome(False, f"{type(fault).__name__}: {fault}")
             if outcome is not None:
-                end(self.engine, turn, outcome)
+                end_call(self.engine, item, outcome)
 
     def _step(self, name: str, work: Callable[[], object]) -> object:
         if self.leaving.is_set():

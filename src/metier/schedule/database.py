@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from ..host.database import count_finely, make_private
-from ..host.state import make_folder
+from ..host.fs import make_folder
+from ..host.sqlite import add_subsecond_clock, ensure_private_database
 from ..types.errors import BadRequest, HostError, MissingExtra
 from ..types.place import Place
 
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection as Connection
     from sqlalchemy import Engine as Engine
 
-URL = "METIER_DATABASE_URL"
-FILE = "schedule.db"
-VERSION = 3
+URL_VARIABLE = "METIER_DATABASE_URL"
+DATABASE_FILE = "schedule.db"
+SCHEMA_VERSION = 3
 _SCHEMA = """
 CREATE TABLE metier_schedules (
     id TEXT PRIMARY KEY, skill TEXT NOT NULL, document TEXT NOT NULL, revision BIGINT NOT NULL, paused TEXT NOT NULL,
@@ -40,7 +40,7 @@ CREATE TABLE metier_workers (
 """
 
 
-_SINCE = {
+_MIGRATIONS = {
     2: """
 CREATE TABLE metier_calls (
     batch TEXT NOT NULL, number BIGINT NOT NULL, task TEXT NOT NULL, state TEXT NOT NULL, note TEXT NOT NULL,
@@ -59,8 +59,10 @@ def open_engine(place: Place, wait_ms: int = 5_000) -> Engine:
         raise MissingExtra("a schedule", "schedule") from None
     url = place.env.get("METIER_DATABASE_URL", "")
     if url and not url.startswith(("postgresql://", "postgres://", "postgresql+psycopg://")):
-        raise BadRequest(f"{URL} is not a PostgreSQL address", "set it to postgresql://…, or leave it out for SQLite")
-    engine = _postgres(url) if url else _sqlite(place, wait_ms)
+        raise BadRequest(
+            f"{URL_VARIABLE} is not a PostgreSQL address", "set it to postgresql://…, or leave it out for SQLite"
+        )
+    engine = _open_postgres(url) if url else _open_sqlite(place, wait_ms)
     with named_errors(place):
         make_tables(engine)
     return engine
@@ -71,23 +73,23 @@ def make_tables(engine: Engine) -> None:
     from sqlalchemy import inspect
 
     with engine.begin() as connection:
-        there = inspect(connection).has_table("metier_schema")
-        _migrate(connection, there, engine.dialect.name == "postgresql")
+        exists = inspect(connection).has_table("metier_schema")
+        _migrate_schema(connection, exists, engine.dialect.name == "postgresql")
 
 
-def _postgres(url: str) -> Engine:
+def _open_postgres(url: str) -> Engine:
     from sqlalchemy import create_engine
 
     address = "postgresql+psycopg://" + url.partition("://")[2]
     return create_engine(address, pool_size=10, max_overflow=20, pool_pre_ping=True)
 
 
-def _sqlite(place: Place, wait_ms: int) -> Engine:
+def _open_sqlite(place: Place, wait_ms: int) -> Engine:
     from sqlalchemy import create_engine, event
 
     make_folder(place.state)
-    path = f"{place.state}/{FILE}"
-    make_private(path)
+    path = f"{place.state}/{DATABASE_FILE}"
+    ensure_private_database(path)
     engine = create_engine(f"sqlite:///{path}", pool_size=10, max_overflow=20)
 
     @event.listens_for(engine, "connect")
@@ -96,32 +98,32 @@ def _sqlite(place: Place, wait_ms: int) -> Engine:
         for pragma in (f"busy_timeout = {wait_ms}", "journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON"):
             connection.execute(f"PRAGMA {pragma}")
         connection.execute("PRAGMA cache_size = -512")  # for each connection of the pool: a worker's memory stays flat
-        count_finely(connection)
+        add_subsecond_clock(connection)
 
     return engine
 
 
-def _migrate(connection: Connection, there: bool, shared: bool) -> None:
+def _migrate_schema(connection: Connection, exists: bool, shared: bool) -> None:
     """Two workers may come to an empty database at once: one of them fills it, the other finds it filled."""
-    if not there:
+    if not exists:
         if shared:
-            rows(connection, "SELECT pg_advisory_xact_lock(731005501)")
-        run(connection, "CREATE TABLE IF NOT EXISTS metier_schema (version BIGINT NOT NULL)")
-    found = rows(connection, "SELECT version FROM metier_schema")
-    if not found:
+            fetch_rows(connection, "SELECT pg_advisory_xact_lock(731005501)")
+        run_statement(connection, "CREATE TABLE IF NOT EXISTS metier_schema (version BIGINT NOT NULL)")
+    versions = fetch_rows(connection, "SELECT version FROM metier_schema")
+    if not versions:
         _run_all(connection, _SCHEMA)
-        run(connection, "INSERT INTO metier_schema (version) VALUES (1)")
-    version = found[0]["version"] if found else 1
-    if version > VERSION:
+        run_statement(connection, "INSERT INTO metier_schema (version) VALUES (1)")
+    version = versions[0]["version"] if versions else 1
+    if version > SCHEMA_VERSION:
         raise HostError("the book of schedules was made by a newer metier", "upgrade metier; nothing was changed")
-    for step in range(version + 1, VERSION + 1):  # all of it in one transaction: a crash leaves the old one
-        if run(connection, "UPDATE metier_schema SET version = :step WHERE version = :step - 1", step=step):
-            _run_all(connection, _SINCE[step])
+    for step in range(version + 1, SCHEMA_VERSION + 1):  # all of it in one transaction: a crash leaves the old one
+        if run_statement(connection, "UPDATE metier_schema SET version = :step WHERE version = :step - 1", step=step):
+            _run_all(connection, _MIGRATIONS[step])
 
 
 def _run_all(connection: Connection, script: str) -> None:
     for statement in filter(str.strip, script.split(";")):
-        run(connection, statement)
+        run_statement(connection, statement)
 
 
 @contextlib.contextmanager
@@ -132,14 +134,14 @@ def named_errors(place: Place) -> Iterator[None]:
     try:
         yield
     except DBAPIError as error:
-        raise failure(place, str(error.orig)) from error
+        raise database_failure(place, str(error.orig)) from error
 
 
-def failure(place: Place, reason: str) -> HostError:
-    path = f"{place.state}/{FILE}"
-    if place.env.get(URL):
+def database_failure(place: Place, reason: str) -> HostError:
+    path = f"{place.state}/{DATABASE_FILE}"
+    if place.env.get(URL_VARIABLE):
         return HostError(
-            f"the database of schedules does not answer: {reason}", f"check {URL} and that it is reachable"
+            f"the database of schedules does not answer: {reason}", f"check {URL_VARIABLE} and that it is reachable"
         )
     if "malformed" in reason or "not a database" in reason:
         hint = f"copy it away, then `sqlite3 {path} .recover`; it is not made anew by itself"
@@ -152,31 +154,31 @@ def failure(place: Place, reason: str) -> HostError:
 
 
 @lru_cache(256)
-def _text(statement: str) -> Any:
+def _parsed_statement(statement: str) -> Any:
     """Statements are read once: there are few, and they are run often."""
     from sqlalchemy import text
 
     return text(statement)
 
 
-def run(connection: Connection, statement: str, **values: object) -> int:
+def run_statement(connection: Connection, statement: str, **values: object) -> int:
     """How many rows a statement changed."""
-    return connection.execute(_text(statement), values).rowcount
+    return connection.execute(_parsed_statement(statement), values).rowcount
 
 
 def run_many(connection: Connection, statement: str, values: Sequence[Mapping[str, object]]) -> None:
     if values:
-        connection.execute(_text(statement), list(values))
+        connection.execute(_parsed_statement(statement), list(values))
 
 
-def rows(connection: Connection, query: str, **values: object) -> list[Any]:
+def fetch_rows(connection: Connection, query: str, **values: object) -> list[Any]:
     """What a query finds; columns by name."""
-    return list(connection.execute(_text(query), values).mappings())
+    return list(connection.execute(_parsed_statement(query), values).mappings())
 
 
-def inside(connection: Connection, field: str) -> str:
+def document_field(connection: Connection, field: str) -> str:
     """A field of a schedule's document, as a query names it: whoever reads one of many parses none."""
     if connection.dialect.name != "postgresql":
         return f"json_extract(document, '$.{field}')"
-    found = f"CAST(document AS json) ->> '{field}'"
-    return f"CAST({found} AS boolean)" if field == "once" else f"({found})"
+    expression = f"CAST(document AS json) ->> '{field}'"
+    return f"CAST({expression} AS boolean)" if field == "once" else f"({expression})"

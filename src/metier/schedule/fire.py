@@ -10,40 +10,41 @@ from datetime import datetime
 from json import dumps
 from typing import TYPE_CHECKING
 
-from ..host import paths, sink
+from ..host import http, paths
+from ..library import scheduled
 from ..types.errors import HostError, MetierError, Refused
 from ..types.place import Place
-from ..types.schedule import Fire, Outcome, Schedule
-from ..types.text import flat, shortened
-from . import book, copies, runs, skills
-from .engine import Durable
-from .runs import Turn
+from ..types.schedule import FireCallback, RunOutcome, Schedule
+from ..types.text import clean_line, shorten_text
+from . import pins, queue, store
+from .durable import DurableExecutor
+from .queue import WorkItem
 
 if TYPE_CHECKING:
     from .database import Engine
 
 
-def turn_text(turn: Turn) -> str:
-    return f"{turn.schedule}, due {book.instant_of(turn.due).strftime('%Y-%m-%dT%H:%M:%SZ')}"
+def describe_item(item: WorkItem) -> str:
+    return f"{item.schedule}, due {store.instant_of(item.due).strftime('%Y-%m-%dT%H:%M:%SZ')}"
 
 
-def _told(turn: Turn, outcome: Outcome) -> str:
+def _outcome_line(item: WorkItem, outcome: RunOutcome) -> str:
     """A line for the log: how a firing ended, as which run; the words themselves only where it failed."""
     run = f", run {outcome.run}" if outcome.run else ""
-    why = "" if outcome.ok else f": {shortened(flat(outcome.text), 300)}"
-    return f"{'finished' if outcome.ok else 'failed'} {turn_text(turn)}{run}{why}"
+    why = "" if outcome.ok else f": {shorten_text(clean_line(outcome.text), 300)}"
+    return f"{'finished' if outcome.ok else 'failed'} {describe_item(item)}{run}{why}"
 
 
-class Stopped(Refused):
+class StopRequested(Refused):
     """A run that was asked to stop."""
 
 
-class Paused(Refused):
+class SchedulePaused(Refused):
     """A skill that is not what was agreed to."""
 
 
 @dataclass(frozen=True)
-class _Run:
+class _FiringRun:
     folder: str
     session: str
     body: str
@@ -58,19 +59,19 @@ class _Run:
 
 
 @dataclass
-class Firer:
+class FiringExecutor:
     """What a worker does with each firing that it takes from the queue."""
 
     place: Place
-    fire: Fire
+    fire: FireCallback
     engine: Engine
-    durable: Durable
+    durable: DurableExecutor
     worker: str
     home: str
     leaving: threading.Event
     now: Callable[[], datetime]
     say: Callable[[str], None]
-    working: set[Turn] = field(default_factory=set)
+    working: set[WorkItem] = field(default_factory=set)
     parked: int = 0
     """Of those at work, so many have come to a step's end and wait for another worker."""
 
@@ -78,44 +79,44 @@ class Firer:
     def busy(self) -> bool:
         return len(self.working) > self.parked
 
-    def work(self, turn: Turn) -> None:
+    def work(self, item: WorkItem) -> None:
         """Fire one instant.  Whatever happens, the book is told."""
         if self.leaving.is_set():
             threading.Event().wait()  # taken from the queue while leaving: it is for another worker
-        schedule = runs.begin(self.engine, turn, self.worker, self.now())
+        schedule = queue.begin_firing(self.engine, item, self.worker, self.now())
         if schedule is None:
             return
-        outcome: Outcome | None = None
-        self.working.add(turn)
-        self.say(f"fires {turn_text(turn)}")
+        outcome: RunOutcome | None = None
+        self.working.add(item)
+        self.say(f"fires {describe_item(item)}")
         try:
-            outcome = self._fire(schedule, turn)
-        except Paused as error:
-            runs.refuse(self.engine, turn, error.message, self.now())
+            outcome = self._fire(schedule, item)
+        except SchedulePaused as error:
+            queue.refuse_firing(self.engine, item, error.message, self.now())
             self.say(f"paused {schedule.id}: {error.message}")
             return
         except MetierError as error:
-            outcome = Outcome(False, f"{error.message}{'; ' + error.hint if error.hint else ''}")
+            outcome = RunOutcome(False, f"{error.message}{'; ' + error.hint if error.hint else ''}")
         finally:
-            self.working.discard(turn)
+            self.working.discard(item)
             fault = sys.exception()
-            if outcome is None and isinstance(fault, Exception) and not isinstance(fault, Paused):
-                runs.end(self.engine, turn, Outcome(False, f"{type(fault).__name__}: {fault}"), self.now())
-                self.say(f"failed {turn_text(turn)}: {type(fault).__name__}: {fault}")
-        self.say(_told(turn, outcome))
-        self._deliver(schedule, turn, outcome)
-        if runs.end(self.engine, turn, outcome, self.now()):
+            if outcome is None and isinstance(fault, Exception) and not isinstance(fault, SchedulePaused):
+                queue.end_firing(self.engine, item, RunOutcome(False, f"{type(fault).__name__}: {fault}"), self.now())
+                self.say(f"failed {describe_item(item)}: {type(fault).__name__}: {fault}")
+        self.say(_outcome_line(item, outcome))
+        self._deliver(schedule, item, outcome)
+        if queue.end_firing(self.engine, item, outcome, self.now()):
             self.clear(schedule)
 
-    def _fire(self, schedule: Schedule, turn: Turn) -> Outcome:
+    def _fire(self, schedule: Schedule, item: WorkItem) -> RunOutcome:
         folder = self._agreed(schedule)
-        at = book.instant_of(turn.due)
-        run = _Run(
+        at = store.instant_of(item.due)
+        run = _FiringRun(
             folder,
-            copies.session_folder(self.place, schedule.session or schedule.id, schedule.skill),
-            skills.body(folder),
-            lambda name, work: self._step(turn, name, work),
-            lambda: self._must_stop(turn),
+            pins.session_folder(self.place, schedule.session or schedule.id, schedule.skill),
+            scheduled.read_body(folder),
+            lambda name, work: self._step(item, name, work),
+            lambda: self._must_stop(item),
         )
         return self.fire(schedule, at, run)
 
@@ -123,32 +124,32 @@ class Firer:
         """The folder of the skill as it was agreed to; one that changed otherwise pauses the schedule."""
         if schedule.home == self.home:
             if not paths.exists(f"{schedule.source}/SKILL.md"):
-                raise Paused(f"its skill is gone from {schedule.source}")
-            now = copies.pin(schedule.source)
+                raise SchedulePaused(f"its skill is gone from {schedule.source}")
+            now = pins.pin_folder(schedule.source)
             if now.digest != schedule.digest:
                 if schedule.own:
-                    return copies.unpin(self.place, self._repinned(schedule, now))
+                    return pins.unpack_pin(self.place, self._repinned(schedule, now))
                 if schedule.rules.on_change == "pause":
-                    raise Paused("its skill changed; look at it, then `metier schedule resume` agrees to it")
-        found = book.pinned(self.engine, schedule.digest)
-        if found is None:
-            raise Paused("the copy of its skill is gone")
-        return copies.unpin(self.place, found)
+                    raise SchedulePaused("its skill changed; look at it, then `metier schedule resume` agrees to it")
+        pinned = store.get_pinned(self.engine, schedule.digest)
+        if pinned is None:
+            raise SchedulePaused("the copy of its skill is gone")
+        return pins.unpack_pin(self.place, pinned)
 
-    def _repinned(self, schedule: Schedule, now: copies.Pin) -> copies.Pin:
+    def _repinned(self, schedule: Schedule, now: pins.PinnedCopy) -> pins.PinnedCopy:
         try:
-            skills.find(self.place, paths.real_name(schedule.source))
+            scheduled.find_scheduler_skill(self.place, paths.real_name(schedule.source))
         except MetierError as error:  # renamed or broken, which is no edit that could run
-            raise Paused(f"its skill can't be used: {error.message}") from error
-        book.repin(self.engine, schedule, now)
+            raise SchedulePaused(f"its skill can't be used: {error.message}") from error
+        store.repin_schedule(self.engine, schedule, now)
         self.say(f"pinned anew, its owner edited it: {schedule.skill}")
         return now
 
-    def _step(self, turn: Turn, name: str, work: Callable[[], object]) -> object:
+    def _step(self, item: WorkItem, name: str, work: Callable[[], object]) -> object:
         if self.leaving.is_set():
             self.park()
-        if self._must_stop(turn):
-            raise Stopped("it was asked to stop")
+        if self._must_stop(item):
+            raise StopRequested("it was asked to stop")
         return self.durable.step(name, work)
 
     def park(self) -> None:
@@ -156,21 +157,23 @@ class Firer:
         self.parked += 1
         threading.Event().wait()
 
-    def _must_stop(self, turn: Turn) -> bool:
-        return runs.must_stop(self.engine, turn)
+    def _must_stop(self, item: WorkItem) -> bool:
+        return queue.must_stop(self.engine, item)
 
-    def _deliver(self, schedule: Schedule, turn: Turn, outcome: Outcome) -> None:
+    def _deliver(self, schedule: Schedule, item: WorkItem, outcome: RunOutcome) -> None:
         if not schedule.terms.sink:
             return
         result = {
             "schedule": schedule.id,
             "skill": schedule.skill,
-            "instant": book.instant_of(turn.due).isoformat(),
+            "instant": store.instant_of(item.due).isoformat(),
             "ok": outcome.ok,
             "text": outcome.text,
         }
         try:
-            self.durable.step("deliver", lambda: sink.deliver(schedule.terms.sink, dumps(result, ensure_ascii=False)))
+            self.durable.step(
+                "deliver", lambda: http.deliver_result(schedule.terms.sink, dumps(result, ensure_ascii=False))
+            )
         except HostError as error:
             self.say(error.message)
 
@@ -178,12 +181,12 @@ class Firer:
         """A one-shot is over: its skill goes to the bin, unless another schedule uses it, and then the schedule."""
         if schedule.own and schedule.home != self.home:
             return  # the skill lies with another worker, which will see to it
-        shared = schedule.own and book.is_used(self.engine, schedule.skill, but=schedule.id)
+        shared = schedule.own and store.is_used(self.engine, schedule.skill, but=schedule.id)
         if schedule.own and not shared and paths.exists(schedule.source):
-            copies.trash(self.place, schedule.source)
-        runs.clear_done(self.engine, schedule.id)
+            pins.trash_skill(self.place, schedule.source)
+        queue.clear_finished(self.engine, schedule.id)
 
     def clear_all(self) -> None:
         """Make up for what a crash, or a worker elsewhere, left to clear."""
-        for schedule in runs.done_with(self.engine, self.home):
+        for schedule in queue.finished_one_shots(self.engine, self.home):
             self.clear(schedule)

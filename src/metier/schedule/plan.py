@@ -8,20 +8,20 @@ from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from typing import NamedTuple
 
-from ..types.schedule import Overlap, Schedule, State
-from .when import Cron, Once, When, firings, following
+from ..types.schedule import FiringState, Overlap, Schedule
+from .times import CronExpression, OneShotTime, ScheduleTime, cron_firings, next_instant
 
-WINDOW = timedelta(hours=24)
+CATCH_UP_WINDOW = timedelta(hours=24)
 """`one` catches up with nothing older."""
-MOST = 10
+MOST_CAUGHT_UP = 10
 """`all` catches up with no more."""
-PUNCTUAL = timedelta(seconds=60)
+PUNCTUAL_WITHIN = timedelta(seconds=60)
 """A firing this late is no catch-up."""
-COUNTED = 1_000
+MOST_COUNTED = 1_000
 """Missed instants are counted one by one up to here."""
 
 
-class Due(NamedTuple):
+class DueInstants(NamedTuple):
     """What follows from the time."""
 
     fire: tuple[datetime, ...]
@@ -31,65 +31,65 @@ class Due(NamedTuple):
     next: datetime | None
 
 
-def when_of(schedule: Schedule) -> When:
-    return Once(datetime.fromisoformat(schedule.when)) if schedule.once else Cron(schedule.when)
+def when_of(schedule: Schedule) -> ScheduleTime:
+    return OneShotTime(datetime.fromisoformat(schedule.when)) if schedule.once else CronExpression(schedule.when)
 
 
-def due(schedule: Schedule, now: datetime) -> Due:
+def compute_due(schedule: Schedule, now: datetime) -> DueInstants:
     """What a schedule owes at a time.  However long nobody looked, the work here is bounded."""
     first = schedule.next
     if first is None or first > now:
-        return Due((), (), None, first)
-    passed, uncounted, coming = _passed(when_of(schedule), schedule.zone, first, now)
-    fire = _caught_up(schedule, passed, now)
-    kept = set(fire)
-    return Due(fire, tuple(one for one in passed if one not in kept), uncounted, coming)
+        return DueInstants((), (), None, first)
+    passed, uncounted, coming = _passed_instants(when_of(schedule), schedule.zone, first, now)
+    fire = _instants_to_fire(schedule, passed, now)
+    fired = set(fire)
+    return DueInstants(fire, tuple(instant for instant in passed if instant not in fired), uncounted, coming)
 
 
-def _caught_up(schedule: Schedule, passed: list[datetime], now: datetime) -> tuple[datetime, ...]:
+def _instants_to_fire(schedule: Schedule, passed: list[datetime], now: datetime) -> tuple[datetime, ...]:
     if schedule.rules.catch_up == "all":
-        return tuple(passed[-MOST:])
+        return tuple(passed[-MOST_CAUGHT_UP:])
     late = now - start_of(schedule, passed[-1])
-    within = PUNCTUAL if schedule.rules.catch_up == "none" else WINDOW
+    within = PUNCTUAL_WITHIN if schedule.rules.catch_up == "none" else CATCH_UP_WINDOW
     return (passed[-1],) if late <= within else ()
 
 
-def _passed(
-    when: When, zone: str, first: datetime, now: datetime
+def _passed_instants(
+    when: ScheduleTime, zone: str, first: datetime, now: datetime
 ) -> tuple[list[datetime], tuple[datetime, datetime] | None, datetime | None]:
     """The instants from the first up to now, what was left uncounted, and the one to come."""
-    if isinstance(when, Once):
+    if isinstance(when, OneShotTime):
         return [first], None, None
-    found = [first]
-    for one in _in_utc(when, zone, first):
-        if one > now:
-            return found, None, one
-        found.append(one)
-        if len(found) > COUNTED:
+    passed = [first]
+    for instant in _in_utc(when, zone, first):
+        if instant > now:
+            return passed, None, instant
+        passed.append(instant)
+        if len(passed) > MOST_COUNTED:
             break
     else:
-        return found, None, None
-    recent = [one for one in _recent(when, zone, now) if one > found[-1]]
-    gap = (found[-1], recent[0]) if recent else None
-    return found + recent, gap, following(when, zone, now)
+        return passed, None, None
+    recent = [instant for instant in _recent_instants(when, zone, now) if instant > passed[-1]]
+    gap = (passed[-1], recent[0]) if recent else None
+    return passed + recent, gap, next_instant(when, zone, now)
 
 
-def _recent(when: Cron, zone: str, now: datetime) -> list[datetime]:
+def _recent_instants(when: CronExpression, zone: str, now: datetime) -> list[datetime]:
     """The last instants up to now: of a day, or of as many days as it takes to have some."""
-    found: deque[datetime] = deque(maxlen=COUNTED)
+    recent: deque[datetime] = deque(maxlen=MOST_COUNTED)
     for days in (1, 8, 40, 400):
-        found.clear()
-        for one in _in_utc(when, zone, now - timedelta(days=days)):
-            if one > now:
+        recent.clear()
+        for instant in _in_utc(when, zone, now - timedelta(days=days)):
+            if instant > now:
                 break
-            found.append(one)
-        if len(found) >= MOST:
+            recent.append(instant)
+        if len(recent) >= MOST_CAUGHT_UP:
             break
-    return list(found)
+    return list(recent)
 
 
-def _in_utc(when: Cron, zone: str, after: datetime) -> Iterator[datetime]:
-    return (one.astimezone(UTC) for one in firings(when, zone, after))
+def _in_utc(when: CronExpression, zone: str, after: datetime) -> Iterator[datetime]:
+    return (instant.astimezone(UTC) for instant in cron_firings(when, zone, after))
 
 
 def start_of(schedule: Schedule, instant: datetime) -> datetime:
@@ -100,19 +100,19 @@ def start_of(schedule: Schedule, instant: datetime) -> datetime:
     return instant + timedelta(seconds=drawn % (schedule.rules.jitter + 1))
 
 
-class Admission(NamedTuple):
+class OverlapDecision(NamedTuple):
     """What becomes of new firings while earlier ones are at work, and of those that wait."""
 
-    new: tuple[tuple[datetime, State, str], ...]
+    new: tuple[tuple[datetime, FiringState, str], ...]
     stop: bool
     """The one at work is to stop."""
     dropped: bool
     """Those that wait are replaced."""
 
 
-def admitted(overlap: Overlap, instants: tuple[datetime, ...], at_work: bool, waiting: int) -> Admission:
+def apply_overlap(overlap: Overlap, instants: tuple[datetime, ...], at_work: bool, waiting: int) -> OverlapDecision:
     """Apply the overlap rule.  There are never two at work; a backlog to catch up with waits in line."""
-    new: list[tuple[datetime, State, str]] = []
+    new: list[tuple[datetime, FiringState, str]] = []
     busy, ahead, backlog = at_work, waiting, len(instants) > 1
     for instant in instants:
         if overlap == "replace":
@@ -128,4 +128,4 @@ def admitted(overlap: Overlap, instants: tuple[datetime, ...], at_work: bool, wa
         else:
             new.append((instant, "waiting", ""))
     replacing = overlap == "replace" and bool(new)
-    return Admission(tuple(new), replacing and at_work, replacing and waiting > 0)
+    return OverlapDecision(tuple(new), replacing and at_work, replacing and waiting > 0)

@@ -10,12 +10,12 @@ from typing import Literal, NamedTuple
 from ..host import paths
 from ..types.errors import HostError
 from ..types.place import Place
-from ..types.problem import Mark, Problem, problem
+from ..types.problem import Finding, Problem, problem_from
 from ..types.settings import Settings
 
 _SCHEMA = "https://agent-plugins.org/schemas/1.0.0/plugin.schema.json"
-_name = re.compile(r"(?!.*(?:--|\.\.))[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?").fullmatch
-_KNOWN = frozenset(
+_match_plugin_name = re.compile(r"(?!.*(?:--|\.\.))[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?").fullmatch
+_MANIFEST_KEYS = frozenset(
     {
         "$schema",
         "name",
@@ -29,15 +29,15 @@ _KNOWN = frozenset(
         "extensions",
     }
 )
-_LONGEST_NAME = 64
+_MAX_NAME_LENGTH = 64
 
 
-def is_name(name: str) -> bool:
+def is_plugin_name(name: str) -> bool:
     """Whether a plugin may be called that."""
-    return len(name) <= _LONGEST_NAME and _name(name) is not None
+    return len(name) <= _MAX_NAME_LENGTH and _match_plugin_name(name) is not None
 
 
-class Plugin(NamedTuple):
+class PluginRoot(NamedTuple):
     """One folder of skills that a plugin brings."""
 
     name: str
@@ -48,26 +48,26 @@ class Plugin(NamedTuple):
     namespace: str = ""
 
 
-class Manifest(NamedTuple):
+class ManifestFormat(NamedTuple):
     file: str
     dialect: str
     namespaced: bool
 
 
-_MANIFESTS = (
-    Manifest("plugin.json", "standard", False),
-    Manifest(".claude-plugin/plugin.json", "claude", True),
-    Manifest("openclaw.plugin.json", "openclaw", False),
+_MANIFEST_FORMATS = (
+    ManifestFormat("plugin.json", "standard", False),
+    ManifestFormat(".claude-plugin/plugin.json", "claude", True),
+    ManifestFormat("openclaw.plugin.json", "openclaw", False),
 )
 
 
-MANIFESTS = tuple(manifest.file for manifest in _MANIFESTS)
+MANIFEST_FILES = tuple(manifest.file for manifest in _MANIFEST_FORMATS)
 
 
-def plugins(place: Place, settings: Settings, problems: list[Problem]) -> tuple[Plugin, ...]:
+def find_plugins(place: Place, settings: Settings, problems: list[Problem]) -> tuple[PluginRoot, ...]:
     """The plugins of a place: the project itself, those in its and the user's plugin folders, and configured ones."""
-    found: list[Plugin] = []
-    found += read_plugin(place.project, "project", problems)
+    plugin_roots: list[PluginRoot] = []
+    plugin_roots += read_plugin(place.project, "project", problems)
     holders: list[tuple[str, Literal["plugin", "project"]]] = [
         (place.project + "/.metier/plugins", "project"),
         (place.state + "/plugins", "plugin"),
@@ -75,21 +75,21 @@ def plugins(place: Place, settings: Settings, problems: list[Problem]) -> tuple[
     if holders[0][0] == holders[1][0]:
         del holders[0]  # standing in the home folder, its plugins are the user's own
     for holder, source in holders:
-        for name in _folders(holder):
-            found += read_plugin(f"{holder}/{name}", source, problems)
+        for name in _plugin_folders(holder):
+            plugin_roots += read_plugin(f"{holder}/{name}", source, problems)
     for path in settings.plugins:
-        found += read_plugin(paths.absolute(path, place.cwd, place.home), "plugin", problems, named=True)
+        plugin_roots += read_plugin(paths.absolute_path(path, place.cwd, place.home), "plugin", problems, named=True)
     for path in settings.project_plugins:
-        inside = paths.absolute(path, place.project, place.home)
+        inside = paths.absolute_path(path, place.project, place.home)
         if paths.is_inside(paths.real_path(inside), paths.real_path(place.project)):
-            found += read_plugin(inside, "project", problems, named=True)
+            plugin_roots += read_plugin(inside, "project", problems, named=True)
         else:
-            problems.append(problem(Mark("link-outside", 0, (path, place.project)), inside))
-    found += _entry_points(problems)
-    return tuple(_distinct(found))
+            problems.append(problem_from(Finding("link-outside", 0, (path, place.project)), inside))
+    plugin_roots += _entry_points(problems)
+    return tuple(_unique_labels(plugin_roots))
 
 
-def _folders(holder: str) -> list[str]:
+def _plugin_folders(holder: str) -> list[str]:
     try:
         listed = paths.list_names(holder)
     except OSError:
@@ -97,40 +97,40 @@ def _folders(holder: str) -> list[str]:
     return sorted([*listed.folders, *listed.links])
 
 
-def _distinct(found: Iterable[Plugin]) -> Iterable[Plugin]:
+def _unique_labels(plugin_roots: Iterable[PluginRoot]) -> Iterable[PluginRoot]:
     labels: dict[str, int] = {}
-    for plugin in found:
+    for plugin in plugin_roots:
         number = labels[plugin.label] = labels.get(plugin.label, 0) + 1
         yield plugin if number == 1 else plugin._replace(label=f"{plugin.label}-{number}")
 
 
 def read_plugin(
     path: str, source: Literal["plugin", "project"], problems: list[Problem], named: bool = False
-) -> list[Plugin]:
+) -> list[PluginRoot]:
     """The skill folders of one plugin.  A manifest that breaks its rules is a problem, and the plugin is left out."""
-    for manifest in _MANIFESTS:
+    for manifest in _MANIFEST_FORMATS:
         file = f"{path}/{manifest.file}"
         try:
             text = paths.read_text_file(file)
         except HostError as error:
-            problems.append(problem(Mark("plugin-invalid", 0, (error.message,)), file))
+            problems.append(problem_from(Finding("plugin-invalid", 0, (error.message,)), file))
             return []
         if text is None:
             continue
-        tree = _json(text)
+        tree = _parse_object(text)
         if manifest.file == "plugin.json" and tree is not None and tree.get("$schema") != _SCHEMA and not named:
             continue  # an ordinary plugin.json of something else
-        reason = "it is not a JSON object" if tree is None else _fault(tree, manifest)
+        reason = "it is not a JSON object" if tree is None else _manifest_error(tree, manifest)
         if reason or tree is None:
-            problems.append(problem(Mark("plugin-invalid", 0, (reason,)), file))
+            problems.append(problem_from(Finding("plugin-invalid", 0, (reason,)), file))
             return []
         return _skill_folders(path, tree, manifest, source, problems)
     if named:
-        problems.append(problem(Mark("plugin-invalid", 0, ("there is none",)), path))
+        problems.append(problem_from(Finding("plugin-invalid", 0, ("there is none",)), path))
     return []
 
 
-def _json(text: str) -> Mapping[str, object] | None:
+def _parse_object(text: str) -> Mapping[str, object] | None:
     try:
         tree = loads(text)
     except (ValueError, RecursionError):
@@ -138,11 +138,11 @@ def _json(text: str) -> Mapping[str, object] | None:
     return tree if isinstance(tree, dict) else None
 
 
-def _fault(tree: Mapping[str, object], manifest: Manifest) -> str:
+def _manifest_error(tree: Mapping[str, object], manifest: ManifestFormat) -> str:
     name = tree.get("name") or tree.get("id")
     if not isinstance(name, str) or not name:
         return "`name` is missing"
-    if len(name) > _LONGEST_NAME or not _name(name):
+    if len(name) > _MAX_NAME_LENGTH or not _match_plugin_name(name):
         return f"`{name[:80]}` is not a valid name"
     return ""
 
@@ -150,46 +150,50 @@ def _fault(tree: Mapping[str, object], manifest: Manifest) -> str:
 def _skill_folders(
     path: str,
     tree: Mapping[str, object],
-    manifest: Manifest,
+    manifest: ManifestFormat,
     source: Literal["plugin", "project"],
     problems: list[Problem],
-) -> list[Plugin]:
+) -> list[PluginRoot]:
     name = str(tree.get("name") or tree.get("id"))
-    unknown = [key for key in tree if key not in _KNOWN] if manifest.file == "plugin.json" else []
+    unknown = [key for key in tree if key not in _MANIFEST_KEYS] if manifest.file == "plugin.json" else []
     if unknown:
         problems.append(
-            problem(Mark("plugin-invalid", 0, (f"unknown: {', '.join(unknown)[:200]}",)), f"{path}/plugin.json")
+            problem_from(Finding("plugin-invalid", 0, (f"unknown: {', '.join(unknown)[:200]}",)), f"{path}/plugin.json")
         )
     listed = tree.get("skills") if manifest.file != "plugin.json" else None
     named = [listed] if isinstance(listed, str) else listed if isinstance(listed, list) else []
     extra = [item for item in named if isinstance(item, str) and paths.can_be_path(item)]
     if len(extra) < len(named):
         problems.append(
-            problem(Mark("plugin-invalid", 0, ("`skills` holds what is no path",)), f"{path}/{manifest.file}")
+            problem_from(Finding("plugin-invalid", 0, ("`skills` holds what is no path",)), f"{path}/{manifest.file}")
         )
-    own = [] if manifest.file == "openclaw.plugin.json" and extra else ["skills"]
+    default_folders = [] if manifest.file == "openclaw.plugin.json" and extra else ["skills"]
     real = paths.real_path(path)
-    found = []
-    for relative in dict.fromkeys([*own, *(item.removeprefix("./").rstrip("/") for item in extra)]):
+    plugin_roots = []
+    for relative in dict.fromkeys([*default_folders, *(item.removeprefix("./").rstrip("/") for item in extra)]):
         folder = f"{path}/{relative}" if relative else path
         if not paths.is_inside(paths.real_path(folder), real):
-            problems.append(problem(Mark("link-outside", 0, (relative, path)), folder))
+            problems.append(problem_from(Finding("link-outside", 0, (relative, path)), folder))
             continue
         if not paths.is_folder(folder):
             if relative != "skills":
-                problems.append(problem(Mark("not-found"), folder))
+                problems.append(problem_from(Finding("not-found"), folder))
             continue
-        found.append(Plugin(name, folder, manifest.dialect, name, source, name if manifest.namespaced else ""))
-    return found
+        plugin_roots.append(
+            PluginRoot(name, folder, manifest.dialect, name, source, name if manifest.namespaced else "")
+        )
+    return plugin_roots
 
 
-def _entry_points(problems: list[Problem]) -> list[Plugin]:
+def _entry_points(problems: list[Problem]) -> list[PluginRoot]:
     """Installed Python packages that name a package of skills under `metier.skills`; none of them is imported."""
-    found = []
+    plugin_roots = []
     for name, module, site in paths.entry_points("metier.skills"):
         folder = paths.module_folder(module, site)
         if folder is None:
-            problems.append(problem(Mark("plugin-invalid", 0, (f"{module} is not a folder",)), f"{site} ({name})"))
+            problems.append(
+                problem_from(Finding("plugin-invalid", 0, (f"{module} is not a folder",)), f"{site} ({name})")
+            )
         else:
-            found.append(Plugin(name, folder, "standard", name, "plugin"))
-    return found
+            plugin_roots.append(PluginRoot(name, folder, "standard", name, "plugin"))
+    return plugin_roots

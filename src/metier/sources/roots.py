@@ -2,32 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from ..host import paths
 from ..types.dialect import Dialect, RootSpec
 from ..types.errors import BadRequest
-from ..types.place import Place, Root
+from ..types.place import Place, SkillRoot
 from ..types.settings import ConfiguredRoot, Settings
-from ..types.skill import Origin
-from .plugins import Plugin
+from ..types.skill import Origin, Skill
+from .plugins import PluginRoot
 
-_STATE = "~/.metier/"
+_STATE_PREFIX = "~/.metier/"
 """Templates that begin so lie in metier's own folder, wherever METIER_HOME has put it."""
 
 
-class Wanted(NamedTuple):
+class RootOptions(NamedTuple):
     """Who serves the skills, and what else was asked for."""
 
     serving: Dialect
     dialects: Mapping[str, Dialect]
     settings: Settings
-    plugins: tuple[Plugin, ...] = ()
+    plugins: tuple[PluginRoot, ...] = ()
     project_trusted: bool = False
 
 
-class _Draft(NamedTuple):
+class _RootDraft(NamedTuple):
     spec: RootSpec
     path: str
     label: str
@@ -35,20 +35,20 @@ class _Draft(NamedTuple):
     namespace: str = ""
 
 
-def roots(place: Place, wanted: Wanted) -> tuple[Root, ...]:
+def find_roots(place: Place, options: RootOptions) -> tuple[SkillRoot, ...]:
     """Every root, the one that shadows all others first."""
-    drafts = list(_in_order(place, wanted))
-    own = {draft.path for draft in drafts if draft.spec.source == "user"}
-    kept: dict[str, _Draft] = {}
+    drafts = list(_drafts_in_order(place, options))
+    user_paths = {draft.path for draft in drafts if draft.spec.source == "user"}
+    by_path: dict[str, _RootDraft] = {}
     for draft in drafts:
         # Standing in the home folder, `.agents/skills` of the project is the user's own.
-        if draft.spec.source == "project" and draft.path in own:
+        if draft.spec.source == "project" and draft.path in user_paths:
             continue
-        kept.setdefault(draft.path, draft)
-    rank = len(kept)
+        by_path.setdefault(draft.path, draft)
+    rank = len(by_path)
     labels: dict[str, int] = {}
-    found = []
-    for number, draft in enumerate(kept.values()):
+    resolved = []
+    for number, draft in enumerate(by_path.values()):
         spec = draft.spec
         base = place.project if spec.source == "project" else ""
         count = labels[draft.label] = labels.get(draft.label, 0) + 1
@@ -59,47 +59,51 @@ def roots(place: Place, wanted: Wanted) -> tuple[Root, ...]:
             rank - number,
             draft.label,
             draft.path,
-            wanted.dialects[spec.dialect],
-            spec.source != "project" or wanted.project_trusted,
+            options.dialects[spec.dialect],
+            spec.source != "project" or options.project_trusted,
             spec.tier or draft.label,
             draft.namespace,
         )
-        found.append(Root(origin, spec.depth, spec.links, spec.nested, spec.itself, spec.skip, draft.named, base))
-    return tuple(found)
+        resolved.append(
+            SkillRoot(origin, spec.depth, spec.links, spec.nested, spec.itself, spec.skip, draft.named, base)
+        )
+    return tuple(resolved)
 
 
-def _in_order(place: Place, wanted: Wanted) -> Iterator[_Draft]:
+def _drafts_in_order(place: Place, options: RootOptions) -> Iterator[_RootDraft]:
     """METIER_PATH, then the project, what was configured, the user, what is bundled, and plugins last."""
-    serving = wanted.serving.serving
+    serving = options.serving.serving
     for number, path in enumerate(filter(None, place.env.get("METIER_PATH", "").split(":")), 1):
-        yield _named(ConfiguredRoot(path, label=f"path-{number}"), "path", place, wanted)
+        yield _draft_configured(ConfiguredRoot(path, label=f"path-{number}"), "path", place, options)
     seen_own = False
-    configured = [_named(root, f"configured-{n}", place, wanted) for n, root in enumerate(wanted.settings.roots, 1)]
+    configured = [
+        _draft_configured(root, f"configured-{n}", place, options) for n, root in enumerate(options.settings.roots, 1)
+    ]
     for spec in serving.roots:
         if spec.source != "project" and not seen_own:
             seen_own = True
             yield from configured
-        yield from _filled(spec, place)
+        yield from _expand_template(spec, place)
     if not seen_own:
         yield from configured
     if serving.plugins:
-        for plugin in wanted.plugins:
-            spec = RootSpec(plugin.name, plugin.path, plugin.source, plugin.dialect, depth=1, tier=_tier(plugin))
-            yield _Draft(spec, plugin.path, plugin.label, namespace=plugin.namespace)
+        for plugin in options.plugins:
+            spec = RootSpec(plugin.name, plugin.path, plugin.source, plugin.dialect, depth=1, tier=_plugin_tier(plugin))
+            yield _RootDraft(spec, plugin.path, plugin.label, namespace=plugin.namespace)
 
 
-def _tier(plugin: Plugin) -> str:
+def _plugin_tier(plugin: PluginRoot) -> str:
     """A project's plugins have a limit of their own: they take no room from the user's."""
     return "extra" if plugin.source == "plugin" else "extra-project"
 
 
-def _filled(spec: RootSpec, place: Place) -> Iterator[_Draft]:
+def _expand_template(spec: RootSpec, place: Place) -> Iterator[_RootDraft]:
     template = spec.path
     if "{ancestor}" in template:
         for ancestor in place.ancestors:
-            inner = paths.relative(ancestor, place.project)
+            inner = paths.relative_path(ancestor, place.project)
             label = spec.label if inner == "." else f"{spec.label}:{inner}"
-            yield _Draft(spec, template.replace("{ancestor}", ancestor.rstrip("/")), label)
+            yield _RootDraft(spec, template.replace("{ancestor}", ancestor.rstrip("/")), label)
         return
     if "{profile}" in template:
         if not place.profile:
@@ -110,49 +114,74 @@ def _filled(spec: RootSpec, place: Place) -> Iterator[_Draft]:
         if not bundled:
             return
         template = template.replace("{bundled}", bundled)
-    if template.startswith(_STATE):
-        template = place.state + template[len(_STATE) - 1 :]
+    if template.startswith(_STATE_PREFIX):
+        template = place.state + template[len(_STATE_PREFIX) - 1 :]
     elif template.startswith("~/"):
         template = place.home.rstrip("/") + template[1:]
-    yield _Draft(spec, template.replace("{project}", place.project.rstrip("/")), spec.label)
+    yield _RootDraft(spec, template.replace("{project}", place.project.rstrip("/")), spec.label)
 
 
-def _named(root: ConfiguredRoot, label: str, place: Place, wanted: Wanted) -> _Draft:
-    path = paths.absolute(root.path, place.project if root.project else place.cwd, place.home)
-    dialect = root.dialect or guessed(path, wanted)
-    if dialect not in wanted.dialects:
-        raise BadRequest(f"`{dialect}` is not a dialect", "one of: " + ", ".join(sorted(wanted.dialects)))
+def _draft_configured(root: ConfiguredRoot, label: str, place: Place, options: RootOptions) -> _RootDraft:
+    path = paths.absolute_path(root.path, place.project if root.project else place.cwd, place.home)
+    dialect = root.dialect or guess_dialect(path, options)
+    if dialect not in options.dialects:
+        raise BadRequest(f"`{dialect}` is not a dialect", "one of: " + ", ".join(sorted(options.dialects)))
     kind = label.partition("-")[0]
     if root.project:
         spec = RootSpec(kind, path, "project", dialect, links="contain", itself=True)
-        return _Draft(spec, path, root.label or label)
+        return _RootDraft(spec, path, root.label or label)
     spec = RootSpec(kind, path, "user", dialect, links="follow", itself=True)
-    return _Draft(spec, path, root.label or label, named=True)
+    return _RootDraft(spec, path, root.label or label, named=True)
 
 
-def guessed(path: str, wanted: Wanted) -> str:
+def guess_dialect(path: str, options: RootOptions) -> str:
     """The dialect of a folder by where it lies, as the roots metier knows lie."""
-    for dialect in wanted.dialects.values():
+    for dialect in options.dialects.values():
         for spec in dialect.serving.roots:
             before, profile, tail = spec.path.partition("{profile}")
-            known = (before if profile else before.rpartition("}")[2]).removeprefix("~").strip("/")
-            if "/" in known and _lies_in(path, known, tail if profile else ""):
+            location = (before if profile else before.rpartition("}")[2]).removeprefix("~").strip("/")
+            if "/" in location and _lies_in(path, location, tail if profile else ""):
                 return spec.dialect
     return "standard"
 
 
-def _lies_in(path: str, known: str, tail: str) -> bool:
+def _lies_in(path: str, location: str, tail: str) -> bool:
     """Whether a path is, or is inside, a folder that ends so; with a tail, any one name stands between."""
-    _, found, inner = f"{path}/".rpartition(f"/{known}/")
-    return bool(found) and (not tail or inner.partition("/")[2].startswith(tail.strip("/") + "/"))
+    _, separator, inner = f"{path}/".rpartition(f"/{location}/")
+    return bool(separator) and (not tail or inner.partition("/")[2].startswith(tail.strip("/") + "/"))
 
 
-def named_root(path: str, dialect: str, place: Place, wanted: Wanted) -> Root:
+def named_root(path: str, dialect: str, place: Place, options: RootOptions) -> SkillRoot:
     """Only that root, trusted because the user named it."""
-    draft = _named(ConfiguredRoot(path, dialect, "root"), "root", place, wanted)
+    draft = _draft_configured(ConfiguredRoot(path, dialect, "root"), "root", place, options)
     if not paths.exists(draft.path):
         raise BadRequest(f"{path} does not exist", "give the folder that holds the skills", path)
     if not paths.is_folder(draft.path):
         raise BadRequest(f"{path} is not a folder", "give the folder that holds the skills", path)
-    origin = Origin("path", 1, "root", draft.path, wanted.dialects[draft.spec.dialect], True, "root")
-    return Root(origin, 6, "follow", draft.spec.nested, True, frozenset(), True)
+    origin = Origin("path", 1, "root", draft.path, options.dialects[draft.spec.dialect], True, "root")
+    return SkillRoot(origin, 6, "follow", draft.spec.nested, True, frozenset(), True)
+
+
+# --- Locks ---
+# Whether something was installed is one look for a file beside a root.  The question is asked on every start, so it is
+# answered here, without loading what reads a lock.
+
+
+def any_lock(folders: Iterable[str], place: Place) -> bool:
+    """Whether there is a lock beside any of these roots, or for the plugins."""
+    return any(map(_has_lock, (*folders, _plugins_folder(place))))
+
+
+def roots_with_lock(skill: Skill, place: Place) -> tuple[str, ...]:
+    """The roots around a skill that have a lock."""
+    root, plugins = skill.origin.path, _plugins_folder(place)
+    folders = (root, plugins) if paths.is_inside(root, plugins) else (root,)
+    return tuple(filter(_has_lock, folders))
+
+
+def _has_lock(root: str) -> bool:
+    return paths.exists(f"{root}-lock.json")
+
+
+def _plugins_folder(place: Place) -> str:
+    return f"{place.state}/plugins"

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from .models import Script
+from .models import ScriptedModel
 
-__all__ = ["Script"]
+__all__ = ["ScriptedModel"]

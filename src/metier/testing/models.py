@@ -5,30 +5,31 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeAlias
 
-from ..act.toolset import Ending
+from ..agent.loop import TurnEnding
 from ..types.activation import Message, ToolCall
 from ..types.errors import MetierError, ModelError
-from ..types.event import Steps, Wrote
-from ..types.model import Reply, Request, Stop
-from ..types.text import tokens_of
-from ..types.usage import Usage
+from ..types.event import EventSteps, Usage, Wrote
+from ..types.model import Reply, ReplyRequest, StopFlag
+from ..types.text import estimate_tokens
 
-Line: TypeAlias = str | ToolCall | MetierError | Sequence["str | ToolCall"] | Callable[[Request], "Line"]
+ScriptLine: TypeAlias = (
+    str | ToolCall | MetierError | Sequence["str | ToolCall"] | Callable[[ReplyRequest], "ScriptLine"]
+)
 """A text, a call, several of both, a failure, or whatever a function makes of the request."""
 
 
-class Script:
+class ScriptedModel:
     """A model that gives its lines one after the other, and keeps what it was asked.
 
-    >>> model = Script(["Hello."])
+    >>> model = ScriptedModel(["Hello."])
     """
 
-    def __init__(self, lines: Iterable[Line] = (), name: str = "script", window: int = 200_000) -> None:
+    def __init__(self, lines: Iterable[ScriptLine] = (), name: str = "script", window: int = 200_000) -> None:
         self.lines = list(lines)
         self.name, self.window = name, window
-        self.requests: list[Request] = []
+        self.requests: list[ReplyRequest] = []
 
-    def reply(self, request: Request, stop: Stop) -> Steps[Reply]:
+    def reply(self, request: ReplyRequest, stop: StopFlag) -> EventSteps[Reply]:
         self.requests.append(request)
         if not self.lines:
             raise ModelError("the script has no more lines", "give it as many as it will be asked for")
@@ -41,17 +42,17 @@ class Script:
         messages = []
         for part in parts:
             if isinstance(part, str):
-                for word in part.splitlines(keepends=True):
+                for chunk in part.splitlines(keepends=True):
                     if stop.is_set():
-                        raise Ending("interrupted")
-                    yield Wrote(word)
+                        raise TurnEnding("interrupted")
+                    yield Wrote(chunk)
                 messages.append(Message("assistant", part))
             else:
                 messages.append(Message("assistant", call=part))
-        sent = tokens_of(request.system) + sum(tokens_of(one.text) for one in request.messages)
-        return Reply(tuple(messages), Usage(1, sent, sum(tokens_of(one.text) for one in messages)))
+        sent = estimate_tokens(request.system) + sum(estimate_tokens(message.text) for message in request.messages)
+        return Reply(tuple(messages), Usage(1, sent, sum(estimate_tokens(message.text) for message in messages)))
 
-    def wire(self, request: Request) -> str:
+    def wire(self, request: ReplyRequest) -> str:
         from json import dumps
 
-        return dumps({"system": request.system, "messages": [one.text for one in request.messages]})
+        return dumps({"system": request.system, "messages": [message.text for message in request.messages]})

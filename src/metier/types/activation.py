@@ -8,11 +8,11 @@ from functools import cached_property
 from typing import Literal, NamedTuple, TypeAlias
 
 from .skill import Skill
-from .text import tokens_of
+from .text import estimate_tokens
 
-By: TypeAlias = Literal["user", "model", "schedule"]
-InsertKind: TypeAlias = Literal["argument", "variable", "path", "command", "escape", "appended", "removed"]
-Tag: TypeAlias = Literal["", "change", "place", "restored", "suggested", "summary"]
+InvokedBy: TypeAlias = Literal["user", "model", "schedule"]
+SubstitutionKind: TypeAlias = Literal["argument", "variable", "path", "command", "escape", "appended", "removed"]
+MessageTag: TypeAlias = Literal["", "change", "place", "restored", "suggested", "summary"]
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class Call:
     """What was asked for: the command or the skill's name, as it was typed."""
     arguments: str | tuple[str, ...] = ""
     """As they were typed; or ready words, from a program."""
-    by: By = "user"
+    by: InvokedBy = "user"
     cwd: str = ""
     """The agent's working folder."""
 
@@ -37,10 +37,10 @@ class Call:
         return join(self.arguments)
 
 
-class Insert(NamedTuple):
+class Substitution(NamedTuple):
     """One substitution: what stood in the author's text, and what stands there now."""
 
-    kind: InsertKind
+    kind: SubstitutionKind
     source: str
     value: str
     at: int
@@ -57,7 +57,7 @@ class Activation:
     call: Call
     text: str
     """The body, rendered: the same bytes in every delivery that carries it."""
-    inserts: tuple[Insert, ...] = ()
+    inserts: tuple[Substitution, ...] = ()
 
     @cached_property
     def digest(self) -> str:
@@ -69,7 +69,7 @@ class Activation:
     @property
     def tokens(self) -> int:
         """An estimate of what the text costs."""
-        return tokens_of(self.text)
+        return estimate_tokens(self.text)
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ class Message:
     """The skill whose instructions it carries."""
     failed: bool = False
     """The tool that it is from could not do it."""
-    tag: Tag = ""
+    tag: MessageTag = ""
     """What put it there, where nobody said it."""
     raw: str = field(default="", repr=False)
     """An assistant's message as its model's service wants it back, where that is more than text and calls."""

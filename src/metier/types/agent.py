@@ -12,7 +12,7 @@ IMPROVER = "improver"
 
 
 @dataclass(frozen=True)
-class Bounds:
+class TurnBounds:
     """How far one turn may go; None is no bound."""
 
     turns: int | None = 50
@@ -23,22 +23,22 @@ class Bounds:
     cost: float | None = None
     """US dollars, where the price is known."""
 
-    def within(self, other: Bounds) -> Bounds:
+    def within(self, other: TurnBounds) -> TurnBounds:
         """The narrower of both, each for itself."""
-        return Bounds(
-            _least(self.turns, other.turns),
-            _least(self.tokens, other.tokens),
-            _least(self.seconds, other.seconds),
-            _least(self.cost, other.cost),
+        return TurnBounds(
+            _smaller_bound(self.turns, other.turns),
+            _smaller_bound(self.tokens, other.tokens),
+            _smaller_bound(self.seconds, other.seconds),
+            _smaller_bound(self.cost, other.cost),
         )
 
 
-def _least(one: N | None, other: N | None) -> N | None:
-    return other if one is None else one if other is None else min(one, other)
+def _smaller_bound(first: N | None, second: N | None) -> N | None:
+    return second if first is None else first if second is None else min(first, second)
 
 
 @dataclass(frozen=True)
-class Alone:
+class UnattendedRun:
     """An agent works with nobody there: it asks and schedules nothing, and a boundary is required of its programs."""
 
     folders: tuple[str, ...] = ()
@@ -59,7 +59,7 @@ class AgentFile:
     model: str = ""
     tools: tuple[str, ...] | None = None
     """The tools it may call; None is all of them."""
-    bounds: Bounds = field(default_factory=Bounds)
+    bounds: TurnBounds = field(default_factory=TurnBounds)
     instructions: str = ""
     path: str = ""
     faults: tuple[str, ...] = ()

@@ -6,27 +6,27 @@ from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 NameRule: TypeAlias = Literal["kebab", "word", "standard", "free"]
-Description: TypeAlias = Literal["required", "optional", "first-line", "first-paragraph"]
-Format: TypeAlias = Literal["xml", "mandatory", "available", "policy", "emoji", "guided", "plain"]
+DescriptionRule: TypeAlias = Literal["required", "optional", "first-line", "first-paragraph"]
+ListingFormat: TypeAlias = Literal["xml", "mandatory", "available", "policy", "emoji", "guided", "plain"]
 PathStyle: TypeAlias = Literal["absolute", "home"]
-Delivery: TypeAlias = Literal["user-message", "skill-context", "tool-call", "model-reads"]
+DeliveryMode: TypeAlias = Literal["user-message", "skill-context", "tool-call", "model-reads"]
 ToolName: TypeAlias = Literal["skill_use", "skill_read_file", "skill_run_script", "run_skill", "skill_search", "read"]
 CommandForm: TypeAlias = Literal["name", "directory", "underscore", "hyphen"]
-Matching: TypeAlias = Literal["exact", "loose", "tail"]
-Links: TypeAlias = Literal["follow", "contain"]
-Splitting: TypeAlias = Literal["quotes", "blanks", "shell", "none"]
-Improving: TypeAlias = Literal["auto", "review", "off"]
+CommandMatching: TypeAlias = Literal["exact", "loose", "tail"]
+LinkPolicy: TypeAlias = Literal["follow", "contain"]
+ArgumentSplitting: TypeAlias = Literal["quotes", "blanks", "shell", "none"]
+ImprovementMode: TypeAlias = Literal["auto", "review", "off"]
 """Who decides about an improvement: nobody has to, a person, or none is proposed."""
-Policy: TypeAlias = Literal["ranked", "prefix"]
+ListingPolicy: TypeAlias = Literal["ranked", "prefix"]
 """A listing that does not fit: a stable block and one ranked for the request, or the longest run from the front."""
 
 
 @dataclass(frozen=True)
-class Arguments:
+class ArgumentRules:
     """How `$` placeholders are read.  `first` is the number that means the first word."""
 
     first: Literal[0, 1]
-    splitting: Splitting
+    splitting: ArgumentSplitting
     whole: Literal["joined", "typed"] = "typed"
     """What `$ARGUMENTS` is: the words with one space between them, or the text as it was typed."""
     joint: str = " "
@@ -46,7 +46,7 @@ class Arguments:
 
 
 @dataclass(frozen=True)
-class Shell:
+class ShellRules:
     """How commands are written in a body, and where they run."""
 
     fenced: bool
@@ -65,13 +65,13 @@ class Shell:
 
 
 @dataclass(frozen=True)
-class Authoring:
+class AuthoringRules:
     """What belongs to the file: what its frontmatter must hold and what its body means."""
 
     fields: frozenset[str]
     name_rule: NameRule = "free"
     name_required: bool = False
-    description: Description = "required"
+    description: DescriptionRule = "required"
     frontmatter_required: bool = True
     unclosed_is_body: bool = False
     broken_yaml_is_empty: bool = False
@@ -86,8 +86,8 @@ class Authoring:
     """Config paths that are true when they are not set."""
     user_invocable_hides: bool = False
     """`user-invocable: false` hides a skill from the model too."""
-    arguments: Arguments | None = None
-    shell: Shell | None = None
+    arguments: ArgumentRules | None = None
+    shell: ShellRules | None = None
     variables: tuple[str, ...] = ()
     rooted: tuple[str, ...] = ()
     """Folders of a skill; a path that begins with one gets the skill's folder in front."""
@@ -98,7 +98,7 @@ class Authoring:
 
 
 @dataclass(frozen=True)
-class Limits:
+class LibraryLimits:
     """How much is looked at and listed; None is no limit."""
 
     candidates: int = 100_000
@@ -119,7 +119,7 @@ class RootSpec:
     source: Literal["project", "user", "bundled", "plugin"]
     dialect: str
     depth: int = 6
-    links: Links = "contain"
+    links: LinkPolicy = "contain"
     nested: bool = False
     """A `skills/` folder inside that holds skills is the real root."""
     itself: bool = False
@@ -129,12 +129,12 @@ class RootSpec:
 
 
 @dataclass(frozen=True)
-class Listing:
-    format: Format
+class ListingRules:
+    format: ListingFormat
     paths: PathStyle = "absolute"
     description_cut: int | None = None
     alphabetical: bool = False
-    policy: Policy = "ranked"
+    policy: ListingPolicy = "ranked"
 
 
 MANUAL_RUN = (
@@ -146,10 +146,10 @@ MANUAL_RUN = (
 
 
 @dataclass(frozen=True)
-class Commands:
+class CommandRules:
     form: CommandForm = "name"
     alphabetical: bool = False
-    matching: Matching = "exact"
+    matching: CommandMatching = "exact"
     scheduled: bool = False
     """Scheduler skills stand at the end as `/sched-…`."""
     manual_run: str = MANUAL_RUN
@@ -160,23 +160,23 @@ class Commands:
 
 
 @dataclass(frozen=True)
-class Serving:
+class ServingRules:
     """What belongs to whoever runs the skills: where they are kept, how they are listed and called."""
 
     roots: tuple[RootSpec, ...]
     """In order of precedence: an earlier root shadows a later one."""
-    listing: Listing
-    delivery: Delivery
+    listing: ListingRules
+    delivery: DeliveryMode
     preface: Literal["ran", "label", "folder"] = "folder"
     """What stands before the body in a user message: who ran it, its label, or where its folder is."""
     tools: tuple[ToolName, ...] = ("skill_use", "skill_read_file", "skill_run_script")
     """The tools a model reaches skills with."""
-    commands: Commands = field(default_factory=Commands)
-    limits: Limits = field(default_factory=Limits)
+    commands: CommandRules = field(default_factory=CommandRules)
+    limits: LibraryLimits = field(default_factory=LibraryLimits)
     history: bool = False
     """Whether agents get the tools that look at what skills were, although their files do not name them."""
     plugins: bool = True
-    improving: Improving = "review"
+    improving: ImprovementMode = "review"
     """What becomes of skills in its roots that fail, where nobody says otherwise."""
     unlisted_agent: Literal["all", "none"] = "all"
     """What an agent gets that names no skills."""
@@ -188,5 +188,5 @@ class Dialect:
 
     name: str
     title: str
-    authoring: Authoring
-    serving: Serving
+    authoring: AuthoringRules
+    serving: ServingRules

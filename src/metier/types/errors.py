@@ -53,7 +53,7 @@ class UnknownSkill(MetierError):
     reason = "unknown-skill"
 
     def __init__(self, name: str, nearest: tuple[str, ...] = ()) -> None:
-        offer = "did you mean " + " or ".join(f"`{one}`" for one in nearest) + "?" if nearest else ""
+        offer = "did you mean " + " or ".join(f"`{near_name}`" for near_name in nearest) + "?" if nearest else ""
         super().__init__(f"no skill is called `{name}`", offer or "run `metier list` to see what there is")
         self.name = name
         self.nearest = nearest
@@ -95,8 +95,8 @@ class MissingExtra(HostError):
 
     reason = "missing-extra"
 
-    def __init__(self, what: str, extra: str) -> None:
-        super().__init__(f"{what} needs the extra `{extra}`", f"run `pip install 'metier[{extra}]'`")
+    def __init__(self, feature: str, extra: str) -> None:
+        super().__init__(f"{feature} needs the extra `{extra}`", f"run `pip install 'metier[{extra}]'`")
 
 
 class NoModel(BadRequest):

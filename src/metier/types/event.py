@@ -6,16 +6,53 @@ from collections.abc import Generator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias, TypeVar
 
-from .activation import By, Message, ToolCall
-from .usage import NOTHING_USED, Usage
+from .activation import InvokedBy, Message, ToolCall
 
-Outcome: TypeAlias = Literal[
-    "finished", "refused", "out-of-turns", "out-of-tokens", "out-of-time", "over-cost", "repeating", "interrupted",
+
+@dataclass(frozen=True)
+class Usage:
+    """What replies cost."""
+
+    requests: int = 0
+    input: int = 0
+    """Tokens sent, those from a cache included."""
+    output: int = 0
+    cached: int = 0
+    """Tokens that the service still had from before."""
+    cost: float | None = None
+    """In US dollars, where the price is known."""
+
+    def __add__(self, other: Usage) -> Usage:
+        costs = [usage.cost for usage in (self, other) if usage.cost is not None]
+        return Usage(
+            self.requests + other.requests,
+            self.input + other.input,
+            self.output + other.output,
+            self.cached + other.cached,
+            sum(costs) if costs else None,
+        )
+
+    @property
+    def tokens(self) -> int:
+        return self.input + self.output
+
+
+NOTHING_USED = Usage()
+
+TurnOutcome: TypeAlias = Literal[
+    "finished",
+    "refused",
+    "out-of-turns",
+    "out-of-tokens",
+    "out-of-time",
+    "over-cost",
+    "repeating",
+    "interrupted",
     "failed",
-]  # fmt: skip
+]
 """How a turn ended; all but the first are endings that a person should know of."""
 
-EXIT_CODES: Mapping[Outcome, int] = {
+EXIT_CODES: Mapping[TurnOutcome, int] = {
     "finished": 0,
     "refused": 4,
     "failed": 5,
@@ -28,13 +65,22 @@ EXIT_CODES: Mapping[Outcome, int] = {
 }
 """What a command gives back for each; a failure may have a code of its own."""
 
-Reason: TypeAlias = Literal[
-    "", "failed", "unknown-tool", "bad-arguments", "bad-request", "missing-file", "refused", "exit-status", "timeout",
-    "machine", "unfinished",
-]  # fmt: skip
+FailureReason: TypeAlias = Literal[
+    "",
+    "failed",
+    "unknown-tool",
+    "bad-arguments",
+    "bad-request",
+    "missing-file",
+    "refused",
+    "exit-status",
+    "timeout",
+    "machine",
+    "unfinished",
+]
 """Why a call of a tool went wrong, for a program to read; empty where it did not."""
 
-Decision: TypeAlias = Literal["once", "always", "no"]
+ApprovalDecision: TypeAlias = Literal["once", "always", "no"]
 """What a person says when they are asked: this time, whenever it is the same, or not."""
 
 
@@ -79,7 +125,7 @@ class Heard:
     """A person, a program or a schedule said something."""
 
     text: str
-    by: By = "user"
+    by: InvokedBy = "user"
     messages: tuple[Message, ...] = ()
 
 
@@ -110,7 +156,7 @@ class Activated:
 
     skill: str
     path: str = ""
-    by: By = "user"
+    by: InvokedBy = "user"
     arguments: str = ""
     digest: str = ""
     text: str = ""
@@ -192,7 +238,7 @@ class Used:
     skill: str = ""
     """The skill that it belonged to, if it did to one."""
     messages: tuple[Message, ...] = ()
-    reason: Reason = ""
+    reason: FailureReason = ""
 
     @property
     def failed(self) -> bool:
@@ -235,7 +281,7 @@ class Nested:
 class Ended:
     """A turn is over."""
 
-    outcome: Outcome
+    outcome: TurnOutcome
     text: str = ""
     """The answer; or what went wrong, for a person to read."""
     reason: str = ""
@@ -269,7 +315,7 @@ Event: TypeAlias = (
 )
 
 
-def innermost(event: Event) -> Event:
+def innermost_event(event: Event) -> Event:
     """What happened, however deep in delegated runs."""
     while isinstance(event, Nested):
         event = event.event
@@ -277,5 +323,5 @@ def innermost(event: Event) -> Event:
 
 
 T = TypeVar("T")
-Steps: TypeAlias = Generator[Event, None, T]
+EventSteps: TypeAlias = Generator[Event, None, T]
 """Something that takes a while: it yields what happens on the way, and returns what came of it."""

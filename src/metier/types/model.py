@@ -2,17 +2,76 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Literal, Protocol, TypeAlias
 
 from .activation import Message, ToolCall
-from .event import Steps
-from .tool import Tool
-from .usage import NOTHING_USED, Usage
+from .event import NOTHING_USED, Activated, EventSteps, FailureReason, Usage
 
 
 @dataclass(frozen=True)
-class Request:
+class ToolParameter:
+    name: str
+    description: str
+    required: bool = True
+    kind: str = "string"
+    """As JSON Schema names it."""
+
+    @property
+    def schema(self) -> dict[str, object]:
+        items: dict[str, object] = {"items": {"type": "string"}} if self.kind == "array" else {}
+        return {"type": self.kind, "description": self.description, **items}
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a tool gives back."""
+
+    text: str
+    error: bool = False
+    """It refused, or could not do it."""
+    messages: tuple[Message, ...] = ()
+    """What follows it in the conversation."""
+    note: str = ""
+    """For the person, not the model: how a program was kept apart, say."""
+    status: int | None = None
+    """The exit status of a program that it ran."""
+    activated: Activated | None = None
+    """The skill that this made part of the conversation."""
+    skill: str = ""
+    """The skill whose program or file it was about."""
+    reason: FailureReason = ""
+    """Why it went wrong, for a program to read; where nobody says it, `failed`."""
+
+
+@dataclass(frozen=True)
+class Tool:
+    name: str
+    description: str
+    parameters: tuple[ToolParameter, ...]
+    call: Callable[[Mapping[str, object]], Answer]
+    """Takes the arguments by name.  Never raises for anything a model can get wrong."""
+    steps: Callable[[ToolCall], EventSteps[Answer]] | None = None
+    """In place of `call`, for a tool that takes a while and has things happen on the way."""
+    form: Mapping[str, object] | None = None
+    """The parameters as JSON Schema, where they are somebody else's."""
+
+    @property
+    def schema(self) -> dict[str, object]:
+        """The parameters as JSON Schema."""
+        if self.form is not None:
+            return dict(self.form)
+        return {
+            "type": "object",
+            "properties": {parameter.name: parameter.schema for parameter in self.parameters},
+            "required": [parameter.name for parameter in self.parameters if parameter.required],
+            "additionalProperties": False,
+        }
+
+
+@dataclass(frozen=True)
+class ReplyRequest:
     """All that a model is given: the order on the wire is tools, system, messages."""
 
     system: str
@@ -22,14 +81,14 @@ class Request:
     """The conversation, for a service that routes by it."""
 
 
-Finish: TypeAlias = Literal["stop", "length", "tools", "filter"]
+FinishReason: TypeAlias = Literal["stop", "length", "tools", "filter"]
 
 
 @dataclass(frozen=True)
 class Reply:
     messages: tuple[Message, ...]
     usage: Usage = NOTHING_USED
-    finish: Finish = "stop"
+    finish: FinishReason = "stop"
 
     @property
     def text(self) -> str:
@@ -40,7 +99,7 @@ class Reply:
         return tuple(message.call for message in self.messages if message.call is not None)
 
 
-class Stop(Protocol):
+class StopFlag(Protocol):
     """A wish to end: `threading.Event` is one."""
 
     def is_set(self) -> bool: ...
@@ -55,8 +114,67 @@ class Model(Protocol):
     def window(self) -> int:
         """How many tokens it can be given."""
 
-    def reply(self, request: Request, stop: Stop) -> Steps[Reply]:
+    def reply(self, request: ReplyRequest, stop: StopFlag) -> EventSteps[Reply]:
         """Ask.  Yields `Wrote` and `Retried`; a service that fails is a `ModelError`, a stop an `Interrupted`."""
 
-    def wire(self, request: Request) -> str:
+    def wire(self, request: ReplyRequest) -> str:
         """The exact request that would be sent, as JSON."""
+
+
+WireProtocol: TypeAlias = Literal["openai", "openai-responses", "anthropic", "google"]
+"""How a service is spoken to."""
+
+
+@dataclass(frozen=True)
+class ModelService:
+    """A provider, as data."""
+
+    name: str
+    wire: WireProtocol
+    keys: tuple[str, ...] = ()
+    """Variables that may hold the key, the first that is set counts; none where no key is needed."""
+    url: str = ""
+    extra: str = "agent"
+    """What has to be installed for it."""
+    window: int = 128_000
+
+
+MODEL_SERVICES = {
+    service.name: service
+    for service in (
+        ModelService("anthropic", "anthropic", ("ANTHROPIC_API_KEY",), extra="anthropic", window=200_000),
+        ModelService("openai", "openai", ("OPENAI_API_KEY",)),
+        ModelService("openai-responses", "openai-responses", ("OPENAI_API_KEY",)),
+        ModelService("google", "google", ("GOOGLE_API_KEY", "GEMINI_API_KEY"), extra="google", window=1_000_000),
+        ModelService("ollama", "openai", (), "http://localhost:11434/v1", window=32_000),
+        ModelService("llamacpp", "openai", (), "http://localhost:8080/v1", window=32_000),
+        ModelService("compatible", "openai", ("OPENAI_API_KEY",), window=32_000),
+    )
+}
+"""Providers by name.  `compatible` is any service that speaks as OpenAI's does; it needs a `url`."""
+
+
+@dataclass(frozen=True)
+class ModelAddress:
+    """One model of one service, ready to be asked."""
+
+    service: ModelService
+    model: str
+    url: str = ""
+    key: str = field(default="", repr=False)
+    window: int = 0
+    prices: tuple[float, float] | None = None
+    """US dollars for a million tokens sent, and received."""
+    most: int | None = None
+    """Tokens of one reply."""
+    patience: float = 1.0
+    """How long it is waited before the first of the retries, in seconds; then twice as long each time."""
+    retries: int = 3
+    label: str = ""
+    """What the user calls it."""
+    variable: str = ""
+    """The variable that holds the key."""
+
+    @property
+    def name(self) -> str:
+        return self.label or f"{self.service.name}:{self.model}"

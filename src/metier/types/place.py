@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from .dialect import Links
+from .dialect import LinkPolicy
 from .skill import Origin
 
 
@@ -25,18 +25,18 @@ class Place:
     @property
     def ancestors(self) -> tuple[str, ...]:
         """The working folder and its parents up to the project's root, nearest first."""
-        found = [self.cwd]
-        while found[-1] != self.project and found[-1] != "/":
-            found.append(found[-1].rpartition("/")[0] or "/")
-        return tuple(found)
+        folders = [self.cwd]
+        while folders[-1] != self.project and folders[-1] != "/":
+            folders.append(folders[-1].rpartition("/")[0] or "/")
+        return tuple(folders)
 
 
-class Root(NamedTuple):
+class SkillRoot(NamedTuple):
     """A folder to look for skills in."""
 
     origin: Origin
     depth: int = 6
-    links: Links = "contain"
+    links: LinkPolicy = "contain"
     nested: bool = False
     itself: bool = False
     skip: frozenset[str] = frozenset()

@@ -11,15 +11,17 @@ CatchUp: TypeAlias = Literal["one", "none", "all"]
 Overlap: TypeAlias = Literal["skip", "queue-one", "replace"]
 AfterCrash: TypeAlias = Literal["resume", "at-most-once"]
 OnChange: TypeAlias = Literal["pause", "run-pinned"]
-State: TypeAlias = Literal[
+FiringState: TypeAlias = Literal[
     "waiting", "queued", "running", "finished", "failed", "lost", "missed", "skipped", "replaced", "cancelled"
 ]
 """`waiting` has its turn to come; `queued` and `running` are at work; the others are ends."""
-ENDS: frozenset[State] = frozenset(("finished", "failed", "lost", "missed", "skipped", "replaced", "cancelled"))
+END_STATES: frozenset[FiringState] = frozenset(
+    ("finished", "failed", "lost", "missed", "skipped", "replaced", "cancelled")
+)
 
 
 @dataclass(frozen=True)
-class Rules:
+class ScheduleRules:
     """What happens when time does not run smoothly."""
 
     catch_up: CatchUp = "one"
@@ -34,7 +36,7 @@ class Rules:
 
 
 @dataclass(frozen=True)
-class Terms:
+class RunTerms:
     """What a run may use; nothing here is widened while nobody watches."""
 
     model: str = ""
@@ -65,8 +67,8 @@ class Schedule:
     """A scheduler skill of the user's: an edit of it is theirs, and is pinned anew."""
     arguments: str = ""
     session: str = ""
-    rules: Rules = field(default_factory=Rules)
-    terms: Terms = field(default_factory=Terms)
+    rules: ScheduleRules = field(default_factory=ScheduleRules)
+    terms: RunTerms = field(default_factory=RunTerms)
     project: str = ""
     """Where it was agreed to: whether a skill that is not the user's own may still be used is judged from there."""
     created: datetime | None = None
@@ -85,7 +87,7 @@ class Firing:
 
     schedule: str
     due: datetime
-    state: State
+    state: FiringState
     note: str = ""
     """Why it ended so; the error of a failure."""
     owner: str = ""
@@ -98,7 +100,7 @@ class Firing:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class RunOutcome:
     """How a run ended."""
 
     ok: bool
@@ -108,7 +110,7 @@ class Outcome:
     """The run that it was, where there was one."""
 
 
-class Run(Protocol):
+class FiringContext(Protocol):
     """What a firing is given to work with."""
 
     @property
@@ -130,5 +132,33 @@ class Run(Protocol):
         """Whether to stop: replaced, removed, or the worker is leaving."""
 
 
-Fire: TypeAlias = Callable[[Schedule, datetime, Run], Outcome]
+FireCallback: TypeAlias = Callable[[Schedule, datetime, FiringContext], RunOutcome]
 """The agent: it is handed in."""
+
+
+@dataclass(frozen=True)
+class BatchTask:
+    """One call: a request, or `/skill words`, and what it is done with."""
+
+    text: str
+    cwd: str = ""
+    model: str = ""
+    dialect: str = ""
+    agent: str = ""
+    allow: tuple[str, ...] = ()
+    trial: str = ""
+    """The folder of a trial, where this is one of its runs; `text` says which."""
+
+
+@dataclass(frozen=True)
+class BatchResult:
+    """A call that has ended; `number` counts from 1."""
+
+    number: int
+    text: str
+    outcome: RunOutcome
+
+
+DurableStep: TypeAlias = Callable[[str, Callable[[], object]], object]
+TaskRunner: TypeAlias = Callable[[BatchTask, DurableStep, Callable[[], bool]], RunOutcome]
+"""The agent: it is handed in, with steps that are done once, and a word on whether to stop."""

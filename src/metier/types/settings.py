@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
-from .dialect import Dialect, Policy
+from .dialect import Dialect, ListingPolicy
 
 Setting: TypeAlias = object
 """A value as TOML or JSON has it."""
@@ -46,7 +46,7 @@ class Settings:
     limits: Mapping[str, int] = field(default_factory=dict)
     agents: Mapping[str, tuple[str, ...] | None] = field(default_factory=dict)
     allow_bundled: tuple[str, ...] = ()
-    policy: Policy | None = None
+    policy: ListingPolicy | None = None
     """What becomes of a catalog that does not fit, whatever the dialect says."""
     pinned: tuple[str, ...] = ()
     """Names that always stand in the stable block of a folded catalog."""
@@ -55,28 +55,28 @@ class Settings:
 
     def at(self, path: str) -> Setting:
         """The value at a dotted path, in the whole tree or under `config`; None where there is none."""
-        found = _at(self.tree, path)
-        if found is None:
-            found = _at(self.tree, "config." + path)
-        if found is None and path.startswith("skills.") and not path.startswith("skills.entries."):
-            found = _at(self.tree, "skills.entries." + path.removeprefix("skills."))
-        return found
+        value = _value_at(self.tree, path)
+        if value is None:
+            value = _value_at(self.tree, "config." + path)
+        if value is None and path.startswith("skills.") and not path.startswith("skills.entries."):
+            value = _value_at(self.tree, "skills.entries." + path.removeprefix("skills."))
+        return value
 
     def says(self, path: str) -> bool:
         """Whether the tree holds that path at all, if only to say `null`."""
         above, _, last = path.rpartition(".")
-        table = _at(self.tree, above) if above else self.tree
+        table = _value_at(self.tree, above) if above else self.tree
         return isinstance(table, Mapping) and last in table
 
     def entry(self, key: str) -> SkillSettings:
         skills = self.tree.get("skills")
         if not isinstance(skills, Mapping):
-            return DEFAULTS
+            return DEFAULT_SKILL_SETTINGS
         entries = skills.get("entries")
         entry = entries.get(key) if isinstance(entries, Mapping) else None
         short = skills.get(key) if key not in ("entries", "allowBundled") else None
         if not isinstance(entry, Mapping) and not isinstance(short, Mapping):
-            return DEFAULTS
+            return DEFAULT_SKILL_SETTINGS
         entry = entry if isinstance(entry, Mapping) else {}
         short = short if isinstance(short, Mapping) else {}
         env = entry.get("env", short.get("env"))
@@ -94,8 +94,8 @@ class Settings:
         entry = self.entry(key)
         if in_project or not self.project_tree:
             return entry
-        own = Settings(self.own_tree).entry(key)
-        return replace(entry, api_key=own.api_key, env=own.env, permissions=own.permissions)
+        user_entry = Settings(self.own_tree).entry(key)
+        return replace(entry, api_key=user_entry.api_key, env=user_entry.env, permissions=user_entry.permissions)
 
     @property
     def shell_off(self) -> bool:
@@ -107,7 +107,7 @@ class Settings:
         return bool(self.tree.get("skills"))
 
 
-DEFAULTS = SkillSettings()
+DEFAULT_SKILL_SETTINGS = SkillSettings()
 
 
 def _as_text(value: Setting) -> str:
@@ -117,16 +117,16 @@ def _as_text(value: Setting) -> str:
     return "" if value is None or value is False else str(value)
 
 
-def _at(tree: Mapping[str, Setting], path: str) -> Setting:
-    here: Setting = tree
+def _value_at(tree: Mapping[str, Setting], path: str) -> Setting:
+    value: Setting = tree
     for key in path.split("."):
-        if not isinstance(here, Mapping) or key not in here:
+        if not isinstance(value, Mapping) or key not in value:
             return None
-        here = here[key]
-    return here
+        value = value[key]
+    return value
 
 
-def truthy(value: Setting) -> bool:
+def is_truthy(value: Setting) -> bool:
     """Absent, false, zero and blank are not; a table is."""
     if isinstance(value, str):
         return bool(value.strip())

@@ -2,29 +2,62 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import Any, Literal, NamedTuple, TypeAlias
 
-from .dialect import Authoring, Dialect
-from .problem import Mark, Problem, problem, unpack
-from .tools import allowed_tools
-from .tree import EMPTY, Raw, Tree, Value
+from .dialect import AuthoringRules, Dialect
+from .problem import Finding, Problem, problem_from, unpack_findings
+from .tree import EMPTY_TREE, RawValue, TextTree, TreeValue
+
+
+def allowed_tools(value: str | Sequence[str]) -> tuple[str, ...] | None:
+    """The tools that a value names, or None when its brackets do not balance."""
+    tools: list[str] = []
+    for text in [value] if isinstance(value, str) else value:
+        names = _split_tools(text)
+        if names is None:
+            return None
+        tools.extend(names)
+    return tuple(tools)
+
+
+def _split_tools(text: str) -> list[str] | None:
+    if "(" not in text and ")" not in text:
+        return text.replace(",", " ").split()
+    names: list[str] = []
+    depth = 0
+    start = 0
+    for at, character in enumerate(text):
+        if character == "(":
+            depth += 1
+        elif character == ")":
+            depth -= 1
+            if depth < 0:
+                return None
+        elif not depth and (character == "," or character.isspace()):
+            names.append(text[start:at])
+            start = at + 1
+    if depth:
+        return None
+    names.append(text[start:])
+    return [name for name in names if name]
+
 
 StatKey: TypeAlias = tuple[int, int, int, int]
 """Inode, modification time, change time and size: while these hold, the file is the same."""
 
-NO_KEY: StatKey = (0, 0, 0, 0)
+NO_STAT_KEY: StatKey = (0, 0, 0, 0)
 
-Source: TypeAlias = Literal["path", "project", "configured", "user", "bundled", "plugin"]
+OriginSource: TypeAlias = Literal["path", "project", "configured", "user", "bundled", "plugin"]
 
 
 @dataclass(frozen=True)
 class Origin:
     """The root a skill came from.  A higher rank shadows a lower one."""
 
-    source: Source
+    source: OriginSource
     rank: int
     root: str
     """A short label, unique in a library: what stands behind the `@` of `name@root`."""
@@ -47,7 +80,7 @@ class Found(NamedTuple):
     head: bytes
     whole: bool
     """True when the head is the entire file."""
-    marks: tuple[Mark, ...] = ()
+    marks: tuple[Finding, ...] = ()
     """What was wrong with the file itself."""
     lasting: bool = True
     """False for what is reached by a link or under another name: that is looked at anew each time."""
@@ -74,7 +107,7 @@ PERMISSIONS = ("network", "hosts", "read", "write", "env")
 
 
 @dataclass(frozen=True)
-class Recipe:
+class InstallRecipe:
     """One way to install what a skill needs."""
 
     id: str
@@ -83,7 +116,7 @@ class Recipe:
     label: str = ""
     platforms: tuple[str, ...] = ()
     binaries: tuple[str, ...] = ()
-    options: Tree = EMPTY
+    options: TextTree = EMPTY_TREE
 
     @property
     def cask(self) -> bool:
@@ -93,35 +126,35 @@ class Recipe:
 
 
 _PACKAGE_KEYS = ("package", "formula", "cask", "module", "url")
-ASKING = frozenset(
+REQUIREMENT_KEYS = frozenset(
     {"requires", "platforms", "os", "always", "primaryEnv", "skillKey", "requiresBinaries", "requiresEnv", "install"}
 )
 """Keys of `metadata` itself that ask for something."""
 _YES, _NO = ("true", "yes", "on", "1"), ("", "false", "no", "off", "0")
 
 
-def recipes(written: Value) -> tuple[Recipe, ...]:
+def parse_recipes(written: TreeValue) -> tuple[InstallRecipe, ...]:
     """The ways to install what is missing; an entry that is not a map with a kind is passed over."""
-    found = []
+    entries = []
     for number, item in enumerate(written if isinstance(written, tuple) else ()):
-        kind = item.text("kind") or item.text("type") if isinstance(item, Tree) else ""
-        if not isinstance(item, Tree) or not kind:
+        kind = item.text("kind") or item.text("type") if isinstance(item, TextTree) else ""
+        if not isinstance(item, TextTree) or not kind:
             continue
-        found.append(
-            Recipe(
+        entries.append(
+            InstallRecipe(
                 id=item.text("id") or f"{kind}-{number}",
                 kind="npm" if kind == "node" else kind,
-                package=_package(item),
+                package=_package_name(item),
                 label=item.text("label"),
                 platforms=item.words("platforms") or item.words("os"),
                 binaries=item.words("bins"),
                 options=item,
             )
         )
-    return tuple(found)
+    return tuple(entries)
 
 
-def _package(item: Tree) -> str:
+def _package_name(item: TextTree) -> str:
     """`cask: true` says what a package is; any other `cask` is its name."""
     for key in _PACKAGE_KEYS:
         text = item.text(key).strip()
@@ -130,19 +163,19 @@ def _package(item: Tree) -> str:
     return ""
 
 
-def needs_block(extra: Tree, authoring: Authoring) -> Tree:
+def requirements_block(extra: TextTree, authoring: AuthoringRules) -> TextTree:
     """Where in its metadata a skill keeps its requirements."""
     metadata = extra.branch("metadata")
     for key in authoring.requires_at:
-        if key and isinstance(metadata.get(key), Tree):
+        if key and isinstance(metadata.get(key), TextTree):
             return metadata.branch(key)
-        if not key and not ASKING.isdisjoint(metadata):
+        if not key and not REQUIREMENT_KEYS.isdisjoint(metadata):
             return metadata
-    return metadata if "" in authoring.requires_at else EMPTY
+    return metadata if "" in authoring.requires_at else EMPTY_TREE
 
 
 @dataclass(frozen=True)
-class Dispatch:
+class ToolDispatch:
     """A command that goes straight to a tool."""
 
     tool: str
@@ -169,9 +202,9 @@ class Skill(NamedTuple):
     """It is in the catalog."""
     enabled: bool = True
     requires: Requirements = NOTHING_REQUIRED
-    rest: Tree | dict[str, Raw] | str = EMPTY
+    rest: TextTree | dict[str, RawValue] | str = EMPTY_TREE
     """All other frontmatter; `extra` is the way to read it."""
-    noted: str | tuple[Mark, ...] = ()
+    noted: str | tuple[Finding, ...] = ()
     """What was noticed while reading, packed if it comes from the index; `marks` spells it out."""
     tidy: bool = False
     """Name and description are known to be one clean line each."""
@@ -190,9 +223,9 @@ class Skill(NamedTuple):
         return (*self[:11], self.extra.plain(), self.marks)
 
     @property
-    def extra(self) -> Tree:
+    def extra(self) -> TextTree:
         """All other frontmatter, so that nothing an author wrote is lost."""
-        return self.rest if isinstance(self.rest, Tree) else Tree(self.rest)
+        return self.rest if isinstance(self.rest, TextTree) else TextTree(self.rest)
 
     @property
     def directory(self) -> str:
@@ -200,12 +233,12 @@ class Skill(NamedTuple):
         return self.path.rpartition("/")[0]
 
     @property
-    def marks(self) -> tuple[Mark, ...]:
-        return unpack(self.noted) if isinstance(self.noted, str) else self.noted
+    def marks(self) -> tuple[Finding, ...]:
+        return unpack_findings(self.noted) if isinstance(self.noted, str) else self.noted
 
     @property
     def problems(self) -> tuple[Problem, ...]:
-        return tuple([problem(mark, self.path) for mark in self.marks]) if self.noted else ()
+        return tuple([problem_from(mark, self.path) for mark in self.marks]) if self.noted else ()
 
     @property
     def identity(self) -> str:
@@ -226,7 +259,7 @@ class Skill(NamedTuple):
     @property
     def arguments(self) -> tuple[str, ...]:
         """The names of its arguments, where the author declared them."""
-        return tuple(name for word in self.extra.words("arguments") for name in word.replace(",", " ").split())
+        return tuple(name for text in self.extra.words("arguments") for name in text.replace(",", " ").split())
 
     @property
     def allowed_tools(self) -> tuple[str, ...]:
@@ -235,46 +268,48 @@ class Skill(NamedTuple):
         return allowed_tools(written if isinstance(written, str) else self.extra.words("allowed-tools")) or ()
 
     @property
-    def options(self) -> Tree:
+    def options(self) -> TextTree:
         """`config.options`, as its author wrote them."""
         return self.extra.branch("config", "options")
 
     @property
-    def dispatch(self) -> Dispatch | None:
+    def dispatch(self) -> ToolDispatch | None:
         """The tool its author names for its command, if there is one."""
         tool = self.extra.text("command-tool").strip()
-        return Dispatch(tool) if tool and self.extra.text("command-dispatch") == "tool" else None
+        return ToolDispatch(tool) if tool and self.extra.text("command-dispatch") == "tool" else None
 
     @property
-    def install(self) -> tuple[Recipe, ...]:
+    def install(self) -> tuple[InstallRecipe, ...]:
         """The ways to install what it needs, at the top level or beside its requirements."""
         authoring = self.origin.dialect.authoring
-        return recipes(self.extra.get("install") or needs_block(self.extra, authoring).get("install") or ())
+        return parse_recipes(
+            self.extra.get("install") or requirements_block(self.extra, authoring).get("install") or ()
+        )
 
 
-def reading(*names: str) -> Callable[[Skill], Any]:
+def field_getter(*names: str) -> Callable[[Skill], Any]:
     """What reads these fields of a skill: the quick way, with `map`, for the same of ten thousand."""
     return itemgetter(*map(Skill._fields.index, names))
 
 
 @dataclass(frozen=True)
-class Broken:
+class BrokenSkill:
     """A skill that does not load; listed, with the reason, and never used."""
 
     id: str
     path: str
     key: StatKey
     origin: Origin
-    marks: tuple[Mark, ...]
+    marks: tuple[Finding, ...]
     name: str = ""
 
     @property
     def problems(self) -> tuple[Problem, ...]:
-        return tuple(problem(mark, self.path) for mark in self.marks)
+        return tuple(problem_from(mark, self.path) for mark in self.marks)
 
 
 @dataclass(frozen=True)
-class Body:
+class SkillBody:
     """A skill's instructions, read when they were needed."""
 
     skill: Skill
@@ -282,4 +317,4 @@ class Body:
     """Everything after the frontmatter, without white space around it."""
     digest: str
     """Of the whole SKILL.md, as `sha256:…`."""
-    marks: tuple[Mark, ...] = field(default=())
+    marks: tuple[Finding, ...] = field(default=())

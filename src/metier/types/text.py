@@ -21,31 +21,31 @@ _ORDERS = re.compile(
     "(\U0001f3f4[\U000e0020-\U000e007e]{1,16}\U000e007f)"
     "|[\U000e0000-\U000e007f\u202a-\u202e\u2066-\u2069]|[\ufe00-\ufe0f\U000e0100-\U000e01ef]{2,}"
 )
-_SHORT = {"\n": "\\n", "\t": "\\t", "\r": "\\r", "\x1b": "\\x1b", "\x07": "\\x07"}
+_SHORT_ESCAPES = {"\n": "\\n", "\t": "\\t", "\r": "\\r", "\x1b": "\\x1b", "\x07": "\\x07"}
 _ENVELOPE = re.compile(
     r"<(?=\s*/|[!?|]|available_skills|skill|system|user|human|assistant|tool|function|instruction"
     r"|important|antml)",
     re.IGNORECASE,
 )
 _PRINTABLE = bytes(range(32, 127))
-_returns = re.compile("[\x0b\x0c\r\x85\u2028\u2029]")
+_cursor_moves = re.compile("[\x0b\x0c\r\x85\u2028\u2029]")
 """What moves the cursor and is no line feed."""
 
 
-def flat(text: str) -> str:
+def clean_line(text: str) -> str:
     """One line: every run of white space is one space, and what can't be seen is gone."""
     if text.isascii():
         line = text.replace("\n", " ")
         if line.isprintable():
             return line.strip(" ") if "  " not in line else " ".join(line.split())
-    return " ".join(unhidden(text).split())
+    return " ".join(strip_hidden(text).split())
 
 
 def one_line(text: str) -> str:
     """One line too, but with every blank as it was: a path must lead where it led."""
     if text.isascii() and text.isprintable():
         return text
-    return seen(text).replace("\n", " ").replace("\t", " ")
+    return visible_text(text).replace("\n", " ").replace("\t", " ")
 
 
 def one_line_each(texts: list[str]) -> list[str]:
@@ -56,50 +56,53 @@ def one_line_each(texts: list[str]) -> list[str]:
     return [one_line(text) for text in texts]
 
 
-def exact(text: str) -> str:
+def escaped_line(text: str) -> str:
     """One line with nothing left out: what can't be seen, or would move the cursor, is written as its escape.
 
     For what a person is asked about: they must see all that will run.
     """
     if text.isascii() and text.isprintable():
         return text
-    return "".join(one if _is_seen(one) else _SHORT.get(one) or _escape(ord(one)) for one in text)
+    return "".join(
+        character if _is_visible(character) else _SHORT_ESCAPES.get(character) or _unicode_escape(ord(character))
+        for character in text
+    )
 
 
-def _is_seen(character: str) -> bool:
+def _is_visible(character: str) -> bool:
     return character.isprintable() and not _HIDDEN.match(character) and not "\ufe00" <= character <= "\ufe0f"
 
 
-def exact_lines(text: str) -> list[str]:
+def escaped_lines(text: str) -> list[str]:
     """The same of a text that has lines of its own."""
-    return [exact(line) for line in text.split("\n")]
+    return [escaped_line(line) for line in text.split("\n")]
 
 
-def unseen_escaped(text: str) -> str:
+def escape_hidden_in_json(text: str) -> str:
     """JSON text in which hidden characters are written as the escapes that mean them."""
-    return _UNSEEN.sub(lambda found: _escape(ord(found[0])), text)
+    return _UNSEEN.sub(lambda match: _unicode_escape(ord(match[0])), text)
 
 
-def _escape(point: int) -> str:
+def _unicode_escape(point: int) -> str:
     if point < 0x10000:
         return f"\\u{point:04x}"
     high, low = divmod(point - 0x10000, 0x400)
     return f"\\u{0xD800 + high:04x}\\u{0xDC00 + low:04x}"
 
 
-def seen(text: str) -> str:
+def visible_text(text: str) -> str:
     """The same lines without control characters, escape sequences and hidden marks; LF alone ends a line."""
     if text.isascii() and text.isprintable():
         return text
-    return _returns.sub(" ", unhidden(text).replace("\r\n", "\n"))
+    return _cursor_moves.sub(" ", strip_hidden(text).replace("\r\n", "\n"))
 
 
-def unhidden(text: str) -> str:
+def strip_hidden(text: str) -> str:
     """The text without escape sequences and hidden marks; its blanks and line ends stay as they are."""
     return _HIDDEN.sub("", _ESCAPE.sub("", text))
 
 
-def at_orders(text: str) -> list[tuple[str, str]]:
+def split_hidden_orders(text: str) -> list[tuple[str, str]]:
     """The text in pairs: what stays, and behind it what tells a reader something that a person can't see.
 
     That is tags, direction overrides and runs of selectors.  Flags are spelled with tags and stay; so do the joiners
@@ -107,23 +110,23 @@ def at_orders(text: str) -> list[tuple[str, str]]:
     """
     pairs: list[tuple[str, str]] = []
     last = 0
-    for found in _ORDERS.finditer(text):
-        if found[1]:
+    for match in _ORDERS.finditer(text):
+        if match[1]:
             continue
-        if pairs and found.start() == last:
-            pairs[-1] = (pairs[-1][0], pairs[-1][1] + found[0])
+        if pairs and match.start() == last:
+            pairs[-1] = (pairs[-1][0], pairs[-1][1] + match[0])
         else:
-            pairs.append((text[last : found.start()], found[0]))
-        last = found.end()
+            pairs.append((text[last : match.start()], match[0]))
+        last = match.end()
     return [*pairs, (text[last:], "")]
 
 
-def inert(text: str) -> str:
+def neutralize_tags(text: str) -> str:
     """Markdown text that can't be taken for a tag that means something to an agent."""
     return _ENVELOPE.sub("&lt;", text) if "<" in text else text
 
 
-def points_of(text: str) -> str:
+def code_points_of(text: str) -> str:
     """Characters by their code points, each once."""
     return " ".join(dict.fromkeys(f"U+{ord(character):04X}" for character in text))
 
@@ -133,12 +136,12 @@ def hides_nothing(text: str) -> bool:
     return text.isascii() and not text.encode().translate(None, _PRINTABLE + b"\t\n\x0b\x0c\r")
 
 
-def hidden_in(text: str) -> tuple[str, ...]:
+def hidden_characters_in(text: str) -> tuple[str, ...]:
     """The hidden characters a text holds, by code point, each once."""
-    return tuple(dict.fromkeys(f"U+{ord(found):04X}" for found in _HIDDEN.findall(text)))
+    return tuple(dict.fromkeys(f"U+{ord(character):04X}" for character in _HIDDEN.findall(text)))
 
 
-def shortened(text: str, most: int) -> str:
+def shorten_text(text: str, most: int) -> str:
     """Cut to a length, with a mark that says so; never through the middle of a joined character."""
     if len(text) <= most:
         return text
@@ -150,7 +153,7 @@ def shortened(text: str, most: int) -> str:
     return text[:cut].rstrip() + "…"
 
 
-def tokens_of(text: str) -> int:
+def estimate_tokens(text: str) -> int:
     """An estimate: four characters to a token, one for each wide character."""
     wide = 0 if text.isascii() else sum(1 for character in text if character > "\u2e7f")
     return wide + (len(text) - wide + 3) // 4

@@ -5,23 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TypeAlias, Union
 
-Value: TypeAlias = Union[str, tuple["Value", ...], "Tree"]
+TreeValue: TypeAlias = Union[str, tuple["TreeValue", ...], "TextTree"]
 """A scalar keeps its source text; a list is a tuple; a mapping is a Tree."""
 
-Raw: TypeAlias = Union[str, "list[Raw]", "dict[str, Raw]"]
+RawValue: TypeAlias = Union[str, "list[RawValue]", "dict[str, RawValue]"]
 """The same, as a parser builds it."""
 
 
-class Tree(Mapping[str, Value]):
+class TextTree(Mapping[str, TreeValue]):
     """A mapping that cannot be changed.  Branches are wrapped when they are reached, so making one is free."""
 
     __slots__ = ("_raw",)
 
-    def __init__(self, raw: Mapping[str, Raw] | str = "") -> None:
+    def __init__(self, raw: Mapping[str, RawValue] | str = "") -> None:
         self._raw = raw
 
     @property
-    def raw(self) -> Mapping[str, Raw]:
+    def raw(self) -> Mapping[str, RawValue]:
         """The branches as they were given; JSON text is read when it is first asked for."""
         if isinstance(self._raw, str):
             if not self._raw:
@@ -29,15 +29,15 @@ class Tree(Mapping[str, Value]):
             from json import loads  # most trees are never opened
 
             try:
-                read: dict[str, Raw] = loads(self._raw)
+                read: dict[str, RawValue] = loads(self._raw)
             except ValueError:  # a damaged index: what it kept is not to be had
                 read = {}
             self._raw = read
             return read
         return self._raw
 
-    def __getitem__(self, key: str) -> Value:
-        return freeze(self.raw[key])
+    def __getitem__(self, key: str) -> TreeValue:
+        return freeze_value(self.raw[key])
 
     def __contains__(self, key: object) -> bool:
         return key in self.raw
@@ -54,32 +54,32 @@ class Tree(Mapping[str, Value]):
     def __repr__(self) -> str:
         return f"Tree({dict(self.raw)!r})"
 
-    def at(self, *keys: str) -> Value | None:
+    def at(self, *keys: str) -> TreeValue | None:
         """The value at a path of keys, or None where a step is missing."""
-        here: Raw | Mapping[str, Raw] = self.raw
+        node: RawValue | Mapping[str, RawValue] = self.raw
         for key in keys:
-            if not isinstance(here, dict) or key not in here:
+            if not isinstance(node, dict) or key not in node:
                 return None
-            here = here[key]
-        return freeze(here)
+            node = node[key]
+        return freeze_value(node)
 
-    def branch(self, *keys: str) -> Tree:
+    def branch(self, *keys: str) -> TextTree:
         """The mapping at a path of keys, or an empty one."""
-        found = self.at(*keys)
-        return found if isinstance(found, Tree) else EMPTY
+        value = self.at(*keys)
+        return value if isinstance(value, TextTree) else EMPTY_TREE
 
     def text(self, *keys: str) -> str:
         """The scalar at a path of keys, or an empty string."""
-        found = self.at(*keys)
-        return found if isinstance(found, str) else ""
+        value = self.at(*keys)
+        return value if isinstance(value, str) else ""
 
     def words(self, *keys: str) -> tuple[str, ...]:
         """The list of texts at a path of keys; a lone text is a list of one."""
-        found = self.at(*keys)
-        if isinstance(found, str):
-            return (found,) if found.strip() else ()
-        if isinstance(found, tuple):
-            return tuple(item for item in found if isinstance(item, str) and item.strip())
+        value = self.at(*keys)
+        if isinstance(value, str):
+            return (value,) if value.strip() else ()
+        if isinstance(value, tuple):
+            return tuple(item for item in value if isinstance(item, str) and item.strip())
         return ()
 
     def json(self) -> str:
@@ -88,25 +88,25 @@ class Tree(Mapping[str, Value]):
 
         return self._raw if isinstance(self._raw, str) else dumps(self.plain(), ensure_ascii=False)
 
-    def plain(self) -> dict[str, Raw]:
+    def plain(self) -> dict[str, RawValue]:
         """An ordinary dictionary with the same content, for writing out."""
-        return {key: thaw(value) for key, value in self.items()}
+        return {key: thaw_value(value) for key, value in self.items()}
 
 
-def freeze(raw: Raw | Mapping[str, Raw]) -> Value:
+def freeze_value(raw: RawValue | Mapping[str, RawValue]) -> TreeValue:
     if isinstance(raw, str):
         return raw
     if isinstance(raw, Mapping):
-        return Tree(raw)
-    return tuple(freeze(item) for item in raw)
+        return TextTree(raw)
+    return tuple(freeze_value(item) for item in raw)
 
 
-def thaw(value: Value) -> Raw:
+def thaw_value(value: TreeValue) -> RawValue:
     if isinstance(value, str):
         return value
-    if isinstance(value, Tree):
+    if isinstance(value, TextTree):
         return value.plain()
-    return [thaw(item) for item in value]
+    return [thaw_value(item) for item in value]
 
 
-EMPTY = Tree()
+EMPTY_TREE = TextTree()

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from .problem import FAMILIES, Mark, Problem, problem
+from .problem import CODE_FAMILIES, Finding, Problem, problem_from
 from .skill import Skill
 
-ELIGIBILITY = frozenset(FAMILIES["eligibility"])
+ELIGIBILITY_CODES = frozenset(CODE_FAMILIES["eligibility"])
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class Facts:
     """Names that are set to nothing."""
 
 
-class Check(NamedTuple):
+class RequirementCheck(NamedTuple):
     """One line of the requirements checklist."""
 
     kind: str
@@ -36,14 +36,14 @@ class Verdict(NamedTuple):
     """What was decided about one skill."""
 
     skill: Skill
-    marks: tuple[Mark, ...] = ()
+    marks: tuple[Finding, ...] = ()
     """Why it may not run, is not trusted, not allowed or shadowed."""
     shadowed_by: Skill | None = None
 
     @property
     def eligible(self) -> bool:
         """It may run on this machine."""
-        return not any(mark.code in ELIGIBILITY for mark in self.marks)
+        return not any(mark.code in ELIGIBILITY_CODES for mark in self.marks)
 
     @property
     def usable(self) -> bool:
@@ -53,11 +53,11 @@ class Verdict(NamedTuple):
     @property
     def diagnostics(self) -> tuple[str, ...]:
         """The codes of eligibility among its marks, each once."""
-        return tuple(dict.fromkeys(mark.code for mark in self.marks if mark.code in ELIGIBILITY))
+        return tuple(dict.fromkeys(mark.code for mark in self.marks if mark.code in ELIGIBILITY_CODES))
 
     @property
     def problems(self) -> tuple[Problem, ...]:
         """Everything found about the skill, in its file and in this place."""
         if not self.marks:
             return self.skill.problems
-        return self.skill.problems + tuple(problem(mark, self.skill.path) for mark in self.marks)
+        return self.skill.problems + tuple(problem_from(mark, self.skill.path) for mark in self.marks)

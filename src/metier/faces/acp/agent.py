@@ -21,21 +21,21 @@ from acp.schema import (
 )
 
 from ... import __version__
-from ...runtime.agent import Agent
-from ...runtime.servers import with_servers
-from ...runtime.session import Session
+from ...agent.agent import Agent
+from ...agent.mcp import with_servers
+from ...agent.session import Session
 from ...types.errors import MetierError
 from ...types.event import Asked, Ended
-from .drawing import Drawing, asked, commands, permission, reason_of, replay
+from .updates import UpdateRenderer, commands_update, permission_request, question_in, replay_messages, stop_reason_of
 
-LATER = "The user sees your question and will answer with their next message: end your turn now."
+ANSWER_LATER = "The user sees your question and will answer with their next message: end your turn now."
 """The answer to a question that wants words: the protocol has only buttons."""
-Open = Callable[[str], Agent]
+OpenAgent = Callable[[str], Agent]
 """The agent for a working folder."""
 
 
 @dataclass
-class Held:
+class OpenSession:
     """A session, and the commands that the editor knows of."""
 
     session: Session
@@ -46,16 +46,16 @@ class Held:
 class EditorAgent:
     """One connection to an editor.  Constructing it does nothing."""
 
-    def __init__(self, open_agent: Open) -> None:
+    def __init__(self, open_agent: OpenAgent) -> None:
         self.open_agent = open_agent
-        self.held: dict[str, Held] = {}
+        self.held: dict[str, OpenSession] = {}
         self.editor: Any = None
         self.waiting: set[asyncio.Task[None]] = set()
 
     def on_connect(self, conn: Any) -> None:
         self.editor = conn
 
-    async def initialize(self, protocol_version: int, **more: Any) -> InitializeResponse:
+    async def initialize(self, protocol_version: int, **kwargs: Any) -> InitializeResponse:
         return InitializeResponse(
             protocol_version=min(protocol_version, PROTOCOL_VERSION),
             agent_capabilities=AgentCapabilities(
@@ -66,91 +66,93 @@ class EditorAgent:
             agent_info=Implementation(name="metier", title="metier", version=__version__),
         )
 
-    async def new_session(self, cwd: str, mcp_servers: Sequence[Any] = (), **more: Any) -> NewSessionResponse:
+    async def new_session(self, cwd: str, mcp_servers: Sequence[Any] = (), **kwargs: Any) -> NewSessionResponse:
         session = await self._done(lambda: self._agent(cwd, mcp_servers).start())
         self._hold(session)
         return NewSessionResponse(session_id=session.run)
 
     async def load_session(
-        self, cwd: str, session_id: str, mcp_servers: Sequence[Any] = (), **more: Any
+        self, cwd: str, session_id: str, mcp_servers: Sequence[Any] = (), **kwargs: Any
     ) -> LoadSessionResponse:
         session = await self._done(lambda: self._agent(cwd, mcp_servers).resume(session_id))
-        for update in replay(session.conversation.messages):
+        for update in replay_messages(session.conversation.messages):
             await self.editor.session_update(session_id=session.run, update=update)
         self._hold(session)
         return LoadSessionResponse()
 
     def _agent(self, cwd: str, servers: Sequence[Any]) -> Agent:
-        return with_servers(self.open_agent(cwd), {one.name: _table(one) for one in servers})
+        return with_servers(self.open_agent(cwd), {server.name: _server_config(server) for server in servers})
 
     def _hold(self, session: Session) -> None:
-        self.held[session.run] = Held(session)
+        self.held[session.run] = OpenSession(session)
         task = asyncio.get_running_loop().create_task(self._tell(session.run))  # behind the answer to the request
         self.waiting.add(task)
         task.add_done_callback(self.waiting.discard)
 
-    async def _tell(self, number: str) -> None:
+    async def _tell(self, session_id: str) -> None:
         """Say which slash commands there are, where the editor does not know it yet."""
-        held = self.held[number]
-        table = [one for one in held.session.library.commands() if one.skill is not None]
-        now = [(one.name, one.description, one.hint) for one in table]
-        if now != held.told:
-            held.told = now
-            await self.editor.session_update(session_id=number, update=commands(table))
+        open_session = self.held[session_id]
+        table = [command for command in open_session.session.library.commands() if command.skill is not None]
+        now = [(command.name, command.description, command.hint) for command in table]
+        if now != open_session.told:
+            open_session.told = now
+            await self.editor.session_update(session_id=session_id, update=commands_update(table))
 
-    async def prompt(self, prompt: Sequence[Any], session_id: str, **more: Any) -> PromptResponse:
-        held = self.held.get(session_id)
-        if held is None:
+    async def prompt(self, prompt: Sequence[Any], session_id: str, **kwargs: Any) -> PromptResponse:
+        open_session = self.held.get(session_id)
+        if open_session is None:
             raise RequestError.invalid_params({"message": f"no session is called {session_id}"})
-        if held.busy:
+        if open_session.busy:
             raise RequestError.invalid_request({"message": "this session is busy: stop it first, or wait"})
-        held.busy = True
+        open_session.busy = True
         try:
-            held.session.update(await self._done(held.session.library.reload))
-            ended = await asyncio.to_thread(self._turn, held.session, _text(prompt), asyncio.get_running_loop())
+            open_session.session.update(await self._done(open_session.session.library.reload))
+            ended = await asyncio.to_thread(
+                self._turn, open_session.session, _prompt_text(prompt), asyncio.get_running_loop()
+            )
             await self._tell(session_id)
         finally:
-            held.busy = False
+            open_session.busy = False
         if ended.outcome == "failed":
             raise RequestError(-32000, ended.text, {"reason": ended.reason, "hint": ended.hint})
-        return PromptResponse(stop_reason=reason_of(ended.outcome))
+        return PromptResponse(stop_reason=stop_reason_of(ended.outcome))
 
     def _turn(self, session: Session, text: str, loop: asyncio.AbstractEventLoop) -> Ended:
         """One turn, on a thread of its own: events go out, answers come in."""
-        drawing = Drawing()
+        renderer = UpdateRenderer()
         ended = Ended("interrupted")
         for event in session.say(text):
-            for update in drawing.updates(event):
+            for update in renderer.updates(event):
                 sent = self.editor.session_update(session_id=session.run, update=update)
                 asyncio.run_coroutine_threadsafe(sent, loop).result()
-            question = asked(event)
+            question = question_in(event)
             if question is not None:
-                answer = self._answer(session.run, question, loop) if question.choices else LATER
+                answer = self._answer(session.run, question, loop) if question.choices else ANSWER_LATER
                 if answer is not None:
                     session.answer(question.id, answer)
             if isinstance(event, Ended):
                 ended = event
         return ended
 
-    def _answer(self, number: str, question: Asked, loop: asyncio.AbstractEventLoop) -> str | None:
-        return asyncio.run_coroutine_threadsafe(self._ask(number, question), loop).result()
+    def _answer(self, session_id: str, question: Asked, loop: asyncio.AbstractEventLoop) -> str | None:
+        return asyncio.run_coroutine_threadsafe(self._ask(session_id, question), loop).result()
 
-    async def _ask(self, number: str, question: Asked) -> str | None:
-        call, options = permission(question)
-        answer = await self.editor.request_permission(session_id=number, tool_call=call, options=options)
+    async def _ask(self, session_id: str, question: Asked) -> str | None:
+        call, options = permission_request(question)
+        answer = await self.editor.request_permission(session_id=session_id, tool_call=call, options=options)
         if isinstance(answer.outcome, AllowedOutcome):
             return answer.outcome.option_id
-        self.held[number].session.stop()  # the editor's word for a turn that was cancelled meanwhile
+        self.held[session_id].session.stop()  # the editor's word for a turn that was cancelled meanwhile
         return "no" if question.kind == "approval" else None
 
-    async def cancel(self, session_id: str, **more: Any) -> None:
+    async def cancel(self, session_id: str, **kwargs: Any) -> None:
         if session_id in self.held:
             self.held[session_id].session.stop()
 
-    async def close_session(self, session_id: str, **more: Any) -> None:
-        held = self.held.pop(session_id, None)
-        if held is not None:
-            held.session.stop()
+    async def close_session(self, session_id: str, **kwargs: Any) -> None:
+        open_session = self.held.pop(session_id, None)
+        if open_session is not None:
+            open_session.session.stop()
 
     async def _done(self, function: Callable[[], Any]) -> Any:
         try:
@@ -159,22 +161,25 @@ class EditorAgent:
             raise RequestError(-32000, error.message, {"hint": error.hint}) from error
 
 
-def _table(server: Any) -> dict[str, Any]:
+def _server_config(server: Any) -> dict[str, Any]:
     """A server of the editor, as the configuration would describe it."""
     if getattr(server, "command", None):
-        given = {one.name: one.value for one in server.env or ()}
-        return {"command": server.command, "args": list(server.args or ()), "env": given}
-    return {"url": getattr(server, "url", ""), "headers": {one.name: one.value for one in server.headers or ()}}
+        env = {variable.name: variable.value for variable in server.env or ()}
+        return {"command": server.command, "args": list(server.args or ()), "env": env}
+    return {
+        "url": getattr(server, "url", ""),
+        "headers": {header.name: header.value for header in server.headers or ()},
+    }
 
 
-def _text(blocks: Sequence[Any]) -> str:
+def _prompt_text(blocks: Sequence[Any]) -> str:
     """What the person wrote, and behind it the files they point at: a link by name, a file's text as it is."""
-    said, shown = [], []
+    texts, files = [], []
     for block in blocks:
         if block.type == "text":
-            said.append(block.text)
+            texts.append(block.text)
         elif block.type == "resource_link":
-            said.append(block.uri)
+            texts.append(block.uri)
         elif block.type == "resource" and getattr(block.resource, "text", None):
-            shown.append(f"<file uri={block.resource.uri!r}>\n{block.resource.text}\n</file>")
-    return "\n\n".join(["".join(said), *shown])
+            files.append(f"<file uri={block.resource.uri!r}>\n{block.resource.text}\n</file>")
+    return "\n\n".join(["".join(texts), *files])

@@ -5,16 +5,32 @@ from __future__ import annotations
 import click
 
 from ...host import paths
-from ...install import adding, cleaning
-from ...install.adding import Offer
-from ...install.place import Change
-from ...runtime.preparing import nearby, scanner, trust_placed
-from ...types.errors import Refused
-from .app import Context
-from .approval import refuse_dangers, settle, show_target, target_dict, waiting
-from .grounds import Field, field, outfit, where, wish
-from .printing import arrow, clean, clean_path, counted, say, say_json, warn
-from .progress import Bar
+from ...host.facts import find_place
+from ...install import add as install_add
+from ...install import remove
+from ...install.add import InstallOffer
+from ...install.operations import find_scanner, present_skills, trust_placed_skills
+from ...install.transaction import FolderChange
+from ...sources.plugins import find_plugins as plugins_of
+from ...sources.plugins import read_plugin
+from ...types.errors import BadRequest, Refused
+from ...types.problem import Problem
+from .app import CliContext
+from .approval import refuse_dangers, require_approval, show_target, target_dict, warn_waiting
+from .output import (
+    ProgressBar,
+    clean_path,
+    count_of,
+    format_columns,
+    hint_line,
+    printable,
+    problem_dict,
+    problem_lines,
+    say,
+    say_json,
+    warn,
+)
+from .scopes import InstallScope, add_request, fetch_options, install_scope, plugins_scope, scope_options
 
 
 @click.command("add")
@@ -27,10 +43,10 @@ from .progress import Bar
 @click.option("--allow-insecure", is_flag=True, help="Also http, git and file addresses.")
 @click.option("--dry-run", is_flag=True, help="Fetch and look, and place nothing.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document.")
-@where
+@scope_options
 @click.pass_obj
 def add(
-    context: Context,
+    context: CliContext,
     source: str,
     skills: tuple[str, ...],
     name: str,
@@ -48,83 +64,173 @@ def add(
 
     Everything is fetched to one side, looked at and shown; it is placed whole when you approve.  Nothing of it runs.
     """
-    at = field(context, user, in_project, profile)
-    known = nearby(at.place)
-    _say_nearer(source, at, allow_insecure)
-    with Bar(source) as bar:
-        asked = wish(source, at, scanner(at.place), skills=tuple(skills), name=name, force=force, nearby=known)
-        with adding.offered(asked, outfit(at.place, bar, allow_insecure)) as offer:
+    scope = install_scope(context, user, in_project, profile)
+    neighbors = present_skills(scope.place)
+    _warn_local_folder(source, scope, allow_insecure)
+    with ProgressBar(source) as bar:
+        request = add_request(
+            source, scope, find_scanner(scope.place), skills=tuple(skills), name=name, force=force, nearby=neighbors
+        )
+        with install_add.open_offer(request, fetch_options(scope.place, bar, allow_insecure)) as offer:
             bar.clear()
             if not as_json:
                 for target in offer.targets:
-                    show_target(target, at.ground.root)
+                    show_target(target, scope.ground.root)
             try:
-                done = () if dry_run else _placed(offer, yes, unapproved, as_json)
+                changes = () if dry_run else _place_offer(offer, yes, unapproved, as_json)
             except Refused:
                 if as_json:
-                    say_json(_document(offer, (), at.ground.root))
+                    say_json(_added_dict(offer, (), scope.ground.root))
                 raise
             if as_json:
-                say_json(_document(offer, done, at.ground.root))
-    if done:
-        cleaning.empty_trash(at.ground)
-    if done and not unapproved:
-        trust_placed(at.place, at.ground, [place for change in done for place in change.skills])
+                say_json(_added_dict(offer, changes, scope.ground.root))
+    if changes:
+        remove.empty_trash(scope.ground)
+    if changes and not unapproved:
+        trust_placed_skills(scope.place, scope.ground, [place for change in changes for place in change.skills])
     if not as_json:
-        _report(offer, done, dry_run, unapproved)
-        _say_names(offer, [called for called, _ in known])
+        _report_added(offer, changes, dry_run, unapproved)
+        _warn_name_clashes(offer, [called for called, _ in neighbors])
 
 
-def _placed(offer: Offer, yes: bool, unapproved: bool, quiet: bool) -> tuple[Change, ...]:
-    what = ", ".join(target.folder for target in offer.targets)
+def _place_offer(offer: InstallOffer, yes: bool, unapproved: bool, quiet: bool) -> tuple[FolderChange, ...]:
+    folders = ", ".join(target.folder for target in offer.targets)
     if not unapproved:
-        refuse_dangers(offer.dangers, what)
-        settle(f"Add {what}?", yes, quiet)
-    return adding.accept(offer, not unapproved, waiting)
+        refuse_dangers(offer.dangers, folders)
+        require_approval(f"Add {folders}?", yes, quiet)
+    return install_add.accept_offer(offer, not unapproved, warn_waiting)
 
 
-def _say_names(offer: Offer, known: list[str]) -> None:
+def _warn_name_clashes(offer: InstallOffer, nearby_names: list[str]) -> None:
     """`--name` is the folder's: a skill is called what its file says."""
     for target in offer.targets if offer.wish.name else ():
         for skill in target.skills:
             if not skill.place and skill.name != target.folder:
-                warn(f"note: the folder is `{target.folder}`, the skill is still called `{clean(skill.name)}`")
-                if skill.name in known:
+                warn(f"note: the folder is `{target.folder}`, the skill is still called `{printable(skill.name)}`")
+                if skill.name in nearby_names:
                     warn(f"note: another skill here has that name, and one is used: `metier why {target.folder}`")
-    twice = [one.name for target in offer.targets for one in target.skills if one.place and one.name in known]
+    twice = [
+        inspected.name
+        for target in offer.targets
+        for inspected in target.skills
+        if inspected.place and inspected.name in nearby_names
+    ]
     if twice and not offer.wish.force:
-        names = ", ".join(f"`{clean(name)}`" for name in twice[:10])
-        warn(f"note: other skills here are called {names} too, and one of each is used: `metier why {clean(twice[0])}`")
+        names = ", ".join(f"`{printable(name)}`" for name in twice[:10])
+        warn(
+            f"note: other skills here are called {names} too, and one of "
+            f"each is used: `metier why {printable(twice[0])}`"
+        )
 
 
-def _say_nearer(source: str, at: Field, insecure: bool) -> None:
+def _warn_local_folder(source: str, scope: InstallScope, insecure: bool) -> None:
     """What reads as a repository of GitHub may be a folder that is right here."""
-    asked = adding.referred(source, outfit(at.place, insecure=insecure))
-    here = paths.absolute(source, at.place.cwd, at.place.home) if paths.can_be_path(source) else ""
-    if asked.kind == "github" and "://" not in source and here and paths.exists(here):
-        warn(f"note: this is {clean(asked.url)}; for the folder that is here write ./{clean_path(source)}")
+    reference = install_add.resolve_reference(source, fetch_options(scope.place, insecure=insecure))
+    local_path = paths.absolute_path(source, scope.place.cwd, scope.place.home) if paths.can_be_path(source) else ""
+    if reference.kind == "github" and "://" not in source and local_path and paths.exists(local_path):
+        warn(f"note: this is {printable(reference.url)}; for the folder that is here write ./{clean_path(source)}")
 
 
-def _document(offer: Offer, done: tuple[Change, ...], root: str) -> dict[str, object]:
+def _added_dict(offer: InstallOffer, changes: tuple[FolderChange, ...], root: str) -> dict[str, object]:
     return {
         "root": root,
-        "placed": [change.target for change in done],
-        "approved": bool(done) and all(one.approval for change in done for one in change.skills.values()),
+        "placed": [change.target for change in changes],
+        "approved": bool(changes) and all(entry.approval for change in changes for entry in change.skills.values()),
         "targets": [target_dict(target, root) for target in offer.targets],
     }
 
 
-def _report(offer: Offer, done: tuple[Change, ...], dry_run: bool, unapproved: bool) -> None:
+def _report_added(offer: InstallOffer, changes: tuple[FolderChange, ...], dry_run: bool, unapproved: bool) -> None:
     root = offer.wish.ground.root
     if dry_run:
         say("Nothing was placed: this was a dry run.")
         return
-    for change in done:
+    for change in changes:
         count = len(change.skills)
         place = clean_path(f"{root}/{change.target}")
         if count == 1:
             say(f"Added skill '{change.target}' to {place}")
         else:
-            say(f"Added {counted(count, 'skill')} from {clean_path(offer.wish.spec)} to {place}")
+            say(f"Added {count_of(count, 'skill')} from {clean_path(offer.wish.spec)} to {place}")
     if unapproved:
-        say(arrow(f"they are not used before you approve them: metier approve {offer.targets[0].folder}"))
+        say(hint_line(f"they are not used before you approve them: metier approve {offer.targets[0].folder}"))
+
+
+@click.command("plugins")
+@click.argument("action", type=click.Choice(["list", "install"]), default="list")
+@click.argument("source", required=False)
+@click.option("--name", default="", help="What to call the folder.")
+@click.option("--force", is_flag=True, help="Replace what is there; it goes to the trash.")
+@click.option("--yes", is_flag=True, help="Approve without being asked; never overrides a refusal.")
+@click.option("--allow-insecure", is_flag=True, help="Also http, git and file addresses.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+@click.pass_obj
+def plugins(
+    context: CliContext,
+    action: str,
+    source: str | None,
+    name: str,
+    force: bool,
+    yes: bool,
+    allow_insecure: bool,
+    as_json: bool,
+) -> None:
+    """List plugins, or install one: a folder with a manifest (plugin.json, .claude-plugin/plugin.json) and skills.
+
+    A plugin comes from wherever skills come from, and is updated, verified and removed like them.
+    """
+    if action == "list":
+        _list_plugins(context, as_json)
+        return
+    if not source:
+        raise BadRequest("there is nothing to install", "metier plugins install SOURCE")
+    place = find_place(context.project)
+    scope = plugins_scope(place)
+    with ProgressBar(source) as bar:
+        request = add_request(source, scope, find_scanner(place), name=name, force=force, nearby=present_skills(place))
+        with install_add.open_offer(request, fetch_options(place, bar, allow_insecure)) as offer:
+            bar.clear()
+            for target in offer.targets:
+                _check_manifest(target.path, source)
+                if not as_json:
+                    show_target(target, scope.ground.root)
+            refuse_dangers(offer.dangers, source)
+            require_approval(f"Install {source}?", yes, as_json)
+            changes = install_add.accept_offer(offer, True, warn_waiting)
+            if as_json:
+                say_json([target_dict(target, scope.ground.root) for target in offer.targets])
+    if not as_json:
+        for change in changes:
+            say(
+                f"Installed plugin '{printable(change.target)}' to "
+                f"{clean_path(scope.ground.root)}/{printable(change.target)}"
+            )
+
+
+def _check_manifest(path: str, source: str) -> None:
+    problems: list[Problem] = []
+    if not read_plugin(path, "plugin", problems, named=True):
+        why = problems[0].message if problems else "it brings no skills"
+        raise BadRequest(f"{source} is not a plugin: {why}", f"to have its skills, run `metier add {source}`")
+
+
+def _list_plugins(context: CliContext, as_json: bool) -> None:
+    library = context.library()
+    problems: list[Problem] = []
+    installed = plugins_of(library.place, library.settings, problems)
+    if as_json:
+        rows = [
+            {"name": plugin.name, "path": plugin.path, "dialect": plugin.dialect, "source": plugin.source}
+            for plugin in installed
+        ]
+        say_json({"plugins": rows, "problems": [problem_dict(problem) for problem in problems]})
+        return
+    for line in format_columns(
+        [(printable(plugin.name), plugin.dialect, clean_path(plugin.path)) for plugin in installed], last_cut=False
+    ):
+        say(line)
+    if not installed:
+        say("No plugins.")
+    for problem in problems:
+        for line in problem_lines(problem):
+            warn(line)

@@ -14,37 +14,37 @@ import click
 
 from ... import __version__
 from ...types.errors import BadRequest, MetierError
-from . import naming
+from . import options
 
 COMMANDS = {
-    "list": ("listing:list_skills", "List the skills of this place."),
+    "list": ("skills:list_skills", "List the skills of this place."),
     "status": ("status:status", "Say what is ready, what is not, and why."),
-    "show": ("show:show", "Show one skill: its frontmatter and its instructions."),
+    "show": ("skills:show", "Show one skill: its frontmatter and its instructions."),
     "search": ("search:search", "Find the skills that a request is for."),
     "catalog": ("catalog:catalog", "Print the listing a model gets."),
     "commands": ("catalog:commands", "List the slash commands."),
     "render": ("render:render", "Print exactly what a model gets when a skill is called."),
     "preview": ("render:preview", "Show what a skill costs and does, running nothing."),
-    "read": ("script:read", "Read a file of a skill."),
-    "script": ("script:script", "Run a script of a skill."),
+    "read": ("render:read", "Read a file of a skill."),
+    "script": ("render:script", "Run a script of a skill."),
     "run": ("run:run", "Do a task with a model, or call a skill."),
     "runs": ("runs:runs", "List runs; show one, or replay it."),
     "eval": ("evals:evaluate", "Try a skill with its evals, with and without it."),
-    "stats": ("stats:stats", "Say how often each skill was offered, used and of use."),
-    "models": ("models:models", "The models that run here: get, add, list."),
+    "stats": ("runs:stats", "Say how often each skill was offered, used and of use."),
+    "models": ("doctor:models", "The models that run here: get, add, list."),
     "chat": ("..tui.command:chat", "Talk to an agent that uses your skills."),
-    "why": ("why:why", "Follow one skill from disk to catalog, step by step."),
-    "validate": ("validate:validate", "Check skills strictly, as agentskills.io says."),
+    "why": ("status:why", "Follow one skill from disk to catalog, step by step."),
+    "validate": ("lint:validate", "Check skills strictly, as agentskills.io says."),
     "lint": ("lint:lint", "Find slips in skills, and mend what can be mended."),
     "improve": ("improve:improve", "Put right what a skill did wrong, checked before it lands."),
-    "proposals": ("proposals:proposals", "List proposed changes of skills; show, accept, reject or edit one."),
-    "new": ("new:new", "Write a new skill."),
+    "proposals": ("improve:proposals", "List proposed changes of skills; show, accept, reject or edit one."),
+    "new": ("authoring:new", "Write a new skill."),
     "add": ("add:add", "Get skills from a repository, an archive, a site or a folder."),
     "update": ("update:update", "Bring installed skills up to date."),
     "outdated": ("update:outdated", "List installed skills that have something newer."),
     "remove": ("remove:remove", "Remove an installed skill, or list what is installed."),
     "restore": ("remove:restore", "Bring a removed skill back."),
-    "clean": ("clean:clean", "Empty the trash, and forget texts that nothing needs."),
+    "clean": ("remove:clean", "Empty the trash, and forget texts that nothing needs."),
     "history": ("history:history", "List the changes of a skill, or of all of them."),
     "diff": ("history:diff", "Show what changed in a skill since a version."),
     "rollback": ("history:rollback", "Make a skill what it was in a version."),
@@ -54,20 +54,20 @@ COMMANDS = {
     "approve": ("verify:approve", "Approve an installed skill as it is now."),
     "sync": ("verify:sync", "Make skills what the lock says."),
     "install": ("install:install", "Install what a skill needs."),
-    "plugins": ("plugins:plugins", "List plugins, or install one."),
-    "unpack": ("unpack:unpack", "Take an archive apart, safely."),
+    "plugins": ("add:plugins", "List plugins, or install one."),
+    "unpack": ("authoring:unpack", "Take an archive apart, safely."),
     "trust": ("trust:trust", "Trust the skills of a project."),
     "schedule": ("schedule:schedule", "Run skills at their times."),
-    "batch": ("batch:batch", "Do many calls, over the same queue as schedules."),
+    "batch": ("run:batch", "Do many calls, over the same queue as schedules."),
     "daemon": ("daemon:daemon", "Fire schedules, in the foreground."),
-    "acp": ("acp:acp", "Be the agent of an editor that speaks the Agent Client Protocol."),
-    "export": ("export:export", "Write skills as a file, a site, a plugin or another dialect."),
-    "mcp": ("mcp:mcp", "Serve skills to any MCP client, and add that to its configuration."),
-    "roots": ("roots:roots", "Show where metier looks, in order of precedence."),
+    "acp": ("servers:acp", "Be the agent of an editor that speaks the Agent Client Protocol."),
+    "export": ("authoring:export", "Write skills as a file, a site, a plugin or another dialect."),
+    "mcp": ("servers:mcp", "Serve skills to any MCP client, and add that to its configuration."),
+    "roots": ("catalog:roots", "Show where metier looks, in order of precedence."),
     "doctor": ("doctor:doctor", "Check metier's own footing on this machine."),
-    "init": ("init:init", "Copy the bundled skills to where you may edit them."),
+    "init": ("doctor:init", "Copy the bundled skills to where you may edit them."),
     "conform": ("conform:conform", "Run conformance cases against this build."),
-    "completion": ("completion:completion", "Print the completion script for your shell."),
+    "completion": ("doctor:completion", "Print the completion script for your shell."),
 }
 SECTIONS = {
     "Look": "list status show search catalog commands why roots",
@@ -84,12 +84,12 @@ FIRST_USE = ("list", "status", "show", "catalog", "commands", "why")
 """Commands by which a person meets metier."""
 
 
-_SHELL = set(" \t\n,'\"`$\\*?[]{}()<>|&;#~!")
+_SHELL_CHARACTERS = set(" \t\n,'\"`$\\*?[]{}()<>|&;#~!")
 """A name with one of these means something else on a command line: it is not offered."""
 
 
 @dataclass
-class Context:
+class CliContext:
     """The global options."""
 
     root: str | None = None
@@ -100,7 +100,7 @@ class Context:
     index: bool = True
 
     def library(self) -> Any:
-        from ...runtime import open
+        from ...library.open import open
 
         library = open(
             self.project,
@@ -111,11 +111,13 @@ class Context:
             index=self.index,
         )
         if self.profile and self.root is None:
-            _must_exist(self.profile, [root.origin.path for root in library.roots if root.origin.root == "profile"])
+            _require_profile(
+                self.profile, [root.origin.path for root in library.roots if root.origin.root == "profile"]
+            )
         return library
 
 
-def _must_exist(profile: str, roots: list[str]) -> None:
+def _require_profile(profile: str, roots: list[str]) -> None:
     """A profile that has no folder is a slip of the pen."""
     from ...host import paths
 
@@ -124,17 +126,37 @@ def _must_exist(profile: str, roots: list[str]) -> None:
         if paths.is_folder(folder):
             continue
         home = folder.rpartition("/")[0]
-        known = paths.list_names(home).folders if paths.is_folder(home) else []
-        near = get_close_matches(profile, known, 1)
-        hint = f"did you mean `{near[0]}`?" if near else "there is: " + ", ".join(known) if known else f"make {folder}"
+        profiles = paths.list_names(home).folders if paths.is_folder(home) else []
+        near = get_close_matches(profile, profiles, 1)
+        hint = (
+            f"did you mean `{near[0]}`?"
+            if near
+            else "there is: " + ", ".join(profiles)
+            if profiles
+            else f"make {folder}"
+        )
         raise BadRequest(f"no profile is called `{profile}`", hint)
 
 
-_OTHER_WORDS = {
-    "untrust": "trust --remove", "uninstall": "remove", "rm": "remove", "delete": "remove", "undo": "rollback",
-    "lock": "freeze", "unlock": "freeze --off", "upgrade": "update", "log": "history", "ls": "list", "serve": "mcp",
-    "test": "eval", "download": "add", "get": "add", "create": "new", "ask": "run", "tui": "chat",
-}  # fmt: skip
+_COMMAND_ALIASES = {
+    "untrust": "trust --remove",
+    "uninstall": "remove",
+    "rm": "remove",
+    "delete": "remove",
+    "undo": "rollback",
+    "lock": "freeze",
+    "unlock": "freeze --off",
+    "upgrade": "update",
+    "log": "history",
+    "ls": "list",
+    "serve": "mcp",
+    "test": "eval",
+    "download": "add",
+    "get": "add",
+    "create": "new",
+    "ask": "run",
+    "tui": "chat",
+}
 """What other tools call a command of ours: spelling alone would lead astray."""
 
 
@@ -155,7 +177,7 @@ class LazyGroup(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         name = args[0] if args else ""
         if name and name not in COMMANDS and not context.resilient_parsing:
-            near = _OTHER_WORDS.get(name) or next(iter(get_close_matches(name, COMMANDS, 1, 0.5)), "")
+            near = _COMMAND_ALIASES.get(name) or next(iter(get_close_matches(name, COMMANDS, 1, 0.5)), "")
             hint = f"did you mean `{near}`?" if near else "run `metier --help` to see the commands"
             raise BadRequest(f"`{name}` is not a command", hint)
         return super().resolve_command(context, args)
@@ -168,9 +190,9 @@ class LazyGroup(click.Group):
 
 def dialect_names(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
     """Completion of a dialect's name."""
-    from ...dialects import ALL
+    from ...dialects import DIALECTS
 
-    return [name for name in ALL if name.startswith(incomplete)]
+    return [name for name in DIALECTS if name.startswith(incomplete)]
 
 
 @click.group(cls=LazyGroup, invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
@@ -185,7 +207,7 @@ def dialect_names(context: click.Context, parameter: click.Parameter, incomplete
 @click.option(
     "--agent",
     metavar="NAME",
-    shell_complete=naming.agents,
+    shell_complete=options.agents,
     help="Only the skills this agent may use (its name, or its file).",
 )
 @click.option("--profile", metavar="ID", default="", help="The agent profile whose skills count too.")
@@ -208,29 +230,30 @@ def cli(
     for option, value in (("--root", root), ("--project", project), ("--dialect", dialect), ("--agent", agent)):
         if value == "":
             raise BadRequest(f"`{option}` is empty", "give it a value, or leave it out")
-    context.obj = Context(root, dialect, agent, profile, project, not no_index)
+    context.obj = CliContext(root, dialect, agent, profile, project, not no_index)
     if context.invoked_subcommand in FIRST_USE and root is None and not {"-h", "--help"} & set(sys.argv):
-        _first_time()
+        _copy_bundled_once()
 
 
-def _first_time() -> None:
+def _copy_bundled_once() -> None:
     """A person's first use of the command line brings the bundled skills; programs are left alone."""
     if sys.stdin is None or not (sys.stdin.isatty() and sys.stdout.isatty()):
         return
-    from ...host.place import here
+    from ...host.facts import find_place
     from ...sources.bundled import copy_bundled, was_copied
-    from .init import remember
-    from .printing import clean, counted, paint, warn
+    from .output import count_of, paint, printable, warn
 
-    place = here(".")
+    place = find_place(".")
     if was_copied(place.state):
         return
-    done = copy_bundled(place.state)
-    remember(place, done)
-    if done.added:
+    from ...install.managed import record_bundled  # once in a lifetime
+
+    copied = copy_bundled(place.state)
+    record_bundled(place, copied, lambda text: warn(f"note: {text}"))
+    if copied.added:
         warn(
             paint(
-                f"{counted(len(done.added), 'bundled skill')} copied to {clean(place.state)}/skills;"
+                f"{count_of(len(copied.added), 'bundled skill')} copied to {printable(place.state)}/skills;"
                 " yours to edit or delete.",
                 "dim",
             )
@@ -240,34 +263,34 @@ def _first_time() -> None:
 def run(arguments: list[str]) -> int:
     """Run the command line and give its exit code.  No traceback reaches a person."""
     if sys.stdout is None or sys.stderr is None:
-        _open_missing()
+        _open_missing_streams()
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
     try:
-        code = _run(arguments)
+        code = _run_command(arguments)
         sys.stdout.flush()
     except OSError as error:
-        return unwritten(error)
+        return report_unwritable(error)
     return code
 
 
-def _run(arguments: list[str]) -> int:
+def _run_command(arguments: list[str]) -> int:
     as_json = "--json" in arguments[: arguments.index("--") if "--" in arguments else None]
     try:
         result = cli.main(args=arguments, prog_name="metier", standalone_mode=False)
         return result if isinstance(result, int) else 0
     except MetierError as error:
-        return _complain(error.message, error.hint, error.exit_code, as_json)
+        return _report_error(error.message, error.hint, error.exit_code, as_json)
     except click.exceptions.Exit as leaving:
         return leaving.exit_code
     except click.exceptions.NoArgsIsHelpError as error:
         click.echo(error.ctx.get_help())
         return 0
     except click.ClickException as error:
-        return _complain(error.format_message(), _usage_hint(error), 2, as_json)
+        return _report_error(error.format_message(), _usage_hint(error), 2, as_json)
     except (click.Abort, KeyboardInterrupt):
-        return _complain("interrupted", "", 130)
+        return _report_error("interrupted", "", 130)
     except (BrokenPipeError, SystemExit) as error:  # the second is click's word for the first
         raise BrokenPipeError from error
     except Exception as error:  # bulkhead: whatever went wrong, a person gets a sentence
@@ -275,28 +298,28 @@ def _run(arguments: list[str]) -> int:
             raise
         if isinstance(error, OSError) and error.errno == errno.ENOSPC:
             raise
-        return _complain(
+        return _report_error(
             f"something unforeseen went wrong: {type(error).__name__}: {error}",
             "set METIER_DEBUG=1 to see where, and please report it",
             70,
         )
 
 
-def unwritten(error: OSError) -> int:
+def report_unwritable(error: OSError) -> int:
     """Standard output took no more: a reader that has seen enough is no fault, a full disk is."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     if isinstance(error, BrokenPipeError):
         return 141
-    return _complain(f"the output can't be written: {error.strerror}", "", 5)
+    return _report_error(f"the output can't be written: {error.strerror}", "", 5)
 
 
-def _open_missing() -> None:
+def _open_missing_streams() -> None:
     """A closed standard output or error swallows what is said."""
     sys.stdout = sys.stdout or open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115  # for the whole run
     sys.stderr = sys.stderr or open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
 
 
-def complete() -> int:
+def run_completion() -> int:
     """Completion through click: what goes wrong is nothing to offer."""
     try:
         cli(prog_name="metier")
@@ -313,40 +336,42 @@ def _usage_hint(error: click.ClickException) -> str:
     return f"run `{context.command_path} --help`" if context is not None else ""
 
 
-def _complain(message: str, hint: str, code: int, as_json: bool = False) -> int:
+def _report_error(message: str, hint: str, code: int, as_json: bool = False) -> int:
     """Say what went wrong on standard error; to a program that asked for JSON, as JSON."""
-    from .printing import clean, warn
+    from .output import printable, warn
 
     if as_json:
         from json import dumps
 
-        warn(dumps({"error": clean(message), "hint": clean(hint), "code": code}))
+        warn(dumps({"error": printable(message), "hint": printable(hint), "code": code}))
         return code
-    warn(f"error: {clean(message)}")
+    warn(f"error: {printable(message)}")
     if hint:
-        warn(f"hint: {clean(hint)}")
+        warn(f"hint: {printable(hint)}")
     return code
 
 
 def skill_names(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
     """Completion of a skill's name."""
-    from .memory import remember
+    from .output_cache import remember_answer
 
-    given = context.find_root().params
-    chosen = {key: given[key] for key in ("root", "dialect", "agent", "profile", "project") if given.get(key)}
-    here = Context(**chosen, index=not given.get("no_index"))
+    params = context.find_root().params
+    chosen = {key: params[key] for key in ("root", "dialect", "agent", "profile", "project") if params.get(key)}
+    cli_context = CliContext(**chosen, index=not params.get("no_index"))
     try:
-        library = here.library()
+        library = cli_context.library()
     except (MetierError, OSError):
         return []
-    names = complete_names(library)
-    if here == Context(root=here.root):
-        remember(library, "names", here.root or "", "\n".join(names))
+    names = completable_names(library)
+    if cli_context == CliContext(root=cli_context.root):
+        remember_answer(library, "names", cli_context.root or "", "\n".join(names))
     return [name for name in names if name.startswith(incomplete)]
 
 
-def complete_names(library: Any) -> list[str]:
-    from .printing import clean
+def completable_names(library: Any) -> list[str]:
+    from .output import printable
 
     names = [*(skill.name for skill in library.skills), *(broken.id for broken in library.broken)]
-    return sorted({name for name in names if clean(name) == name and not set(name) & _SHELL and name[:1] != "-"})
+    return sorted(
+        {name for name in names if printable(name) == name and not set(name) & _SHELL_CHARACTERS and name[:1] != "-"}
+    )

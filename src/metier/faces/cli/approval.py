@@ -5,14 +5,14 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Sequence
 
-from ...install.adding import Target
+from ...install.add import InstallTarget
 from ...types.errors import Refused
-from ...types.installed import Inspected, Powers, Provenance
+from ...types.lockfile import InspectedSkill, Provenance, SkillPowers
 from ...types.problem import Problem
-from ...types.text import exact
-from .printing import arrow, clean, clean_path, counted, paint, problem_dict, problem_lines, say, warn
+from ...types.text import escaped_line
+from .output import clean_path, count_of, hint_line, paint, printable, problem_dict, problem_lines, say, warn
 
-_WORDS = {
+_POWER_LABELS = {
     "commands": "commands in the body",
     "scripts": "can run",
     "network": "network",
@@ -22,42 +22,42 @@ _WORDS = {
     "recipes": "would install",
     "permissions": "asks for",
 }
-_MOST_FINDINGS = 40
+_MAX_FINDINGS = 40
 
 
 def can_ask() -> bool:
     return sys.stdin is not None and sys.stdin.isatty() and sys.stdout.isatty()
 
 
-def ask(question: str, wanted: str = "") -> bool:
+def ask_confirmation(question: str, expected: str = "") -> bool:
     """A yes typed by a person; with a word wanted, that very word."""
-    sys.stdout.write(f"{question} {f'Type {wanted} to go on: ' if wanted else '[y/N] '}")
+    sys.stdout.write(f"{question} {f'Type {expected} to go on: ' if expected else '[y/N] '}")
     sys.stdout.flush()
     answer = sys.stdin.readline().strip()
-    return answer == wanted if wanted else answer.lower() in ("y", "yes")
+    return answer == expected if expected else answer.lower() in ("y", "yes")
 
 
-def where_from(source: Provenance) -> str:
+def describe_provenance(source: Provenance) -> str:
     commit = f" at {source.commit[:12]}" if source.commit else ""
     ref = f" ({source.ref})" if source.ref and source.ref != source.commit else ""
     path = f", {source.path}" if source.path and source.kind != "index" else ""
     return f"{source.source}{path}{ref}{commit}"
 
 
-def show_target(target: Target, root: str) -> None:
+def show_target(target: InstallTarget, root: str) -> None:
     """The approval summary of one folder."""
-    say(f"{paint(clean(target.folder), 'bold')}  from {clean_path(where_from(target.provenance))}")
-    say(f"  goes to {clean_path(f'{root}/{target.folder}')}, {counted(len(target.files), 'file')}")
+    say(f"{paint(printable(target.folder), 'bold')}  from {clean_path(describe_provenance(target.provenance))}")
+    say(f"  goes to {clean_path(f'{root}/{target.folder}')}, {count_of(len(target.files), 'file')}")
     for skill in target.skills:
         _show_skill(skill)
     show_findings([*target.notes, *(finding for skill in target.skills for finding in skill.findings)])
 
 
-def _show_skill(skill: Inspected) -> None:
-    valid = "valid" if not skill.faults else counted(len(skill.faults), "fault") + " against the standard"
+def _show_skill(skill: InspectedSkill) -> None:
+    valid = "valid" if not skill.faults else count_of(len(skill.faults), "fault") + " against the standard"
     state = paint(valid, "green" if not skill.faults else "yellow")
     loads = "" if skill.loads else ", does not load"
-    say(f"  {paint(clean(skill.name), 'cyan')} ({state}{loads}): {clean(skill.description)}")
+    say(f"  {paint(printable(skill.name), 'cyan')} ({state}{loads}): {printable(skill.description)}")
     for fault in skill.faults[:5]:
         for line in problem_lines(fault, hint=False):
             say(f"    {line}")
@@ -65,28 +65,28 @@ def _show_skill(skill: Inspected) -> None:
         say(f"    {line}")
 
 
-def power_lines(powers: Powers, sign: str = "") -> Iterable[str]:
+def power_lines(powers: SkillPowers, sign: str = "") -> Iterable[str]:
     """What a skill can do, one kind to a line."""
     for key, values in powers.named().items():
         if values:
             if key == "commands":  # what runs is said whole, down to the last character
-                yield f"{sign}{_WORDS[key]}:"
-                yield from (f"{sign}  {exact(value)}" for value in values)
+                yield f"{sign}{_POWER_LABELS[key]}:"
+                yield from (f"{sign}  {escaped_line(value)}" for value in values)
             else:
-                yield f"{sign}{_WORDS[key]}: {', '.join(map(exact, values))}"
+                yield f"{sign}{_POWER_LABELS[key]}: {', '.join(map(escaped_line, values))}"
     if powers.nothing and not sign:
         yield "nothing in it runs"
 
 
 def show_findings(findings: Sequence[Problem]) -> None:
-    for finding in findings[:_MOST_FINDINGS]:
+    for finding in findings[:_MAX_FINDINGS]:
         for line in problem_lines(finding, hint=False):
             say(f"  {line}")
-    if len(findings) > _MOST_FINDINGS:
-        say(f"  … and {len(findings) - _MOST_FINDINGS} findings more (--json has them all)")
+    if len(findings) > _MAX_FINDINGS:
+        say(f"  … and {len(findings) - _MAX_FINDINGS} findings more (--json has them all)")
 
 
-def target_dict(target: Target, root: str) -> dict[str, object]:
+def target_dict(target: InstallTarget, root: str) -> dict[str, object]:
     source = target.provenance
     return {
         "folder": target.folder,
@@ -101,7 +101,7 @@ def target_dict(target: Target, root: str) -> dict[str, object]:
     }
 
 
-def skill_dict(skill: Inspected) -> dict[str, object]:
+def skill_dict(skill: InspectedSkill) -> dict[str, object]:
     return {
         "name": skill.name,
         "place": skill.place,
@@ -114,26 +114,27 @@ def skill_dict(skill: Inspected) -> dict[str, object]:
     }
 
 
-def refuse_dangers(dangers: Sequence[Problem], what: str) -> None:
+def refuse_dangers(dangers: Sequence[Problem], subject: str) -> None:
     """Grave findings are refused, and nobody's `--yes` answers them."""
     if dangers:
         codes = ", ".join(dict.fromkeys(danger.code for danger in dangers))
         raise Refused(
-            f"{what} is refused: {counted(len(dangers), 'grave finding')} ({codes}), the first in {dangers[0].place}:"
+            f"{subject} is refused: "
+            f"{count_of(len(dangers), 'grave finding')} ({codes}), the first in {dangers[0].place}:"
             f" {dangers[0].message}",
             "read them; `metier add --unapproved` places it without using it, and `metier approve` asks you again",
         )
 
 
-def settle(question: str, yes: bool, quiet: bool) -> None:
+def require_approval(question: str, yes: bool, quiet: bool) -> None:
     """Have a yes, or stop: without a terminal only `--yes` is one."""
     if yes:
         return
     if quiet or not can_ask():
         raise Refused("nobody has approved this", "read the summary, then say --yes")
-    if not ask(question):
+    if not ask_confirmation(question):
         raise Refused("not approved: nothing was placed")
 
 
-def waiting() -> None:
-    warn(arrow("waiting for another metier that works on the same skill …"))
+def warn_waiting() -> None:
+    warn(hint_line("waiting for another metier that works on the same skill …"))

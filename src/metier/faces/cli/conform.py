@@ -10,9 +10,9 @@ from typing import Any
 import click
 
 from ...host import paths
+from ...testing.conformance import ABSENT, OPS
 from ...types.errors import BadRequest
-from .conform_ops import ABSENT, OPS
-from .printing import clean, paint, say, say_json
+from .output import paint, printable, say, say_json
 
 
 @click.command("conform")
@@ -27,7 +27,7 @@ def conform(context: click.Context, paths: tuple[str, ...], as_json: bool) -> No
     passed = 0
     failures: list[dict[str, Any]] = []
     for path in paths:
-        for number, case in cases_of(path):
+        for number, case in read_cases(path):
             wrong = run_case(case)
             if wrong:
                 failures.append(
@@ -45,18 +45,21 @@ def conform(context: click.Context, paths: tuple[str, ...], as_json: bool) -> No
         say_json({"passed": passed, "failed": len(failures), "failures": failures})
     else:
         for failure in failures:
-            where = f"{clean(str(failure['file']))}:{failure['line']}"
-            say(f"{paint('failed', 'red')} {clean(str(failure['id']))} ({where}) {clean(str(failure['note'] or ''))}")
+            where = f"{printable(str(failure['file']))}:{failure['line']}"
+            say(
+                f"{paint('failed', 'red')} {printable(str(failure['id']))} "
+                f"({where}) {printable(str(failure['note'] or ''))}"
+            )
             for key, expected, actual in failure["wrong"]:
-                what = clean(key)
-                say(f"  {what}: expected {clean(json.dumps(expected, ensure_ascii=False))}")
-                say(f"  {' ' * len(what)}       got {clean(json.dumps(actual, ensure_ascii=False, default=str))}")
+                label = printable(key)
+                say(f"  {label}: expected {printable(json.dumps(expected, ensure_ascii=False))}")
+                say(f"  {' ' * len(label)}       got {printable(json.dumps(actual, ensure_ascii=False, default=str))}")
         say(f"{passed} passed, {len(failures)} failed")
     context.exit(1 if failures else 0)
 
 
-def cases_of(path: str) -> Iterator[tuple[int, dict[str, Any]]]:
-    text = paths.read_text_file(paths.absolute(path, paths.cwd(), paths.home()), 268_435_456)
+def read_cases(path: str) -> Iterator[tuple[int, dict[str, Any]]]:
+    text = paths.read_text_file(paths.absolute_path(path, paths.working_folder(), paths.home_folder()), 268_435_456)
     if text is None:
         raise BadRequest(f"{path} does not exist", "give a file of cases, one JSON object on each line", path)
     for number, line in enumerate(text.split("\n"), 1):
@@ -86,28 +89,32 @@ def run_case(case: dict[str, Any]) -> list[tuple[str, object, object]]:
         actual = op(str(case.get("dialect")), case["given"])
     except (KeyError, TypeError, ValueError, AttributeError, OSError) as error:
         return [("given", f"what `{case['op']}` asks for", f"{type(error).__name__}: {error}")]
-    expect = _placed(case["expect"], actual.get("places", {}))
+    expect = _fill_places(case["expect"], actual.get("places", {}))
     absent = [key for key in ABSENT.get(case["op"], ()) if key in actual and key not in expect]
     return [
-        *((key, expected, actual.get(key)) for key, expected in expect.items() if not holds(key, expected, actual)),
+        *(
+            (key, expected, actual.get(key))
+            for key, expected in expect.items()
+            if not key_matches(key, expected, actual)
+        ),
         *((key, None, actual[key]) for key in absent),
     ]
 
 
-def _placed(expected: Any, places: dict[str, str]) -> Any:
+def _fill_places(expected: Any, places: dict[str, str]) -> Any:
     """What a case expects, with its `{{…}}` replaced by the folders it ran in."""
     if isinstance(expected, str):
         for name, path in places.items():
             expected = expected.replace(name, path)
         return expected
     if isinstance(expected, list):
-        return [_placed(one, places) for one in expected]
+        return [_fill_places(item, places) for item in expected]
     if isinstance(expected, dict):
-        return {key: _placed(one, places) for key, one in expected.items()}
+        return {key: _fill_places(item, places) for key, item in expected.items()}
     return expected
 
 
-def holds(key: str, expected: Any, actual: dict[str, Any]) -> bool:
+def key_matches(key: str, expected: Any, actual: dict[str, Any]) -> bool:
     """Only the keys a case names are checked, each in its own way."""
     if key == "contains":
         return all(part in actual.get("text", "") for part in expected)
@@ -116,11 +123,11 @@ def holds(key: str, expected: Any, actual: dict[str, Any]) -> bool:
     if key == "absent_paths":
         return not any(path in actual["present"] or (path[:1] == "/" and paths.exists(path)) for path in expected)
     if key in ("results", "messages"):
-        found = actual.get(key, [])
-        return len(found) == len(expected) and all(
-            holds(inner, value, one)
-            for one, wanted in zip(found, expected, strict=True)
-            for inner, value in wanted.items()
+        answers = actual.get(key, [])
+        return len(answers) == len(expected) and all(
+            key_matches(inner, value, answer)
+            for answer, expectation in zip(answers, expected, strict=True)
+            for inner, value in expectation.items()
         )
     if key == "codes":
         return set(expected) <= set(actual.get("codes", ()))
@@ -135,14 +142,14 @@ def holds(key: str, expected: Any, actual: dict[str, Any]) -> bool:
     if key == "at":
         return "at" in actual and datetime.fromisoformat(actual["at"]) == datetime.fromisoformat(expected)
     if key == "fields":
-        return _within(expected, actual.get("fields"))
+        return _is_subset(expected, actual.get("fields"))
     return key in actual and bool(actual[key] == expected)
 
 
-def _within(expected: Any, actual: Any) -> bool:
+def _is_subset(expected: Any, actual: Any) -> bool:
     """Objects match by their listed keys; everything else must be equal."""
     if isinstance(expected, dict):
         return isinstance(actual, dict) and all(
-            key in actual and _within(value, actual[key]) for key, value in expected.items()
+            key in actual and _is_subset(value, actual[key]) for key, value in expected.items()
         )
     return bool(expected == actual)

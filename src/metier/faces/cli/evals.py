@@ -8,12 +8,12 @@ from typing import Any
 import click
 
 from ...types.errors import BadRequest, ModelError
-from . import naming
-from .app import Context, skill_names
-from .printing import clean, paint, say, say_json
+from . import options
+from .app import CliContext, skill_names
+from .output import paint, printable, say, say_json
 
-_NAMES = {"with_skill": "with the skill", "without_skill": "without it", "old_skill": "as it was"}
-_SHOWN = 10
+_ARM_LABELS = {"with_skill": "with the skill", "without_skill": "without it", "old_skill": "as it was"}
+_MAX_SHOWN = 10
 """Checks that failed, or prompts that went wrong, which are named."""
 
 
@@ -24,143 +24,154 @@ _SHOWN = 10
 @click.option("--triggers", is_flag=True, help="Try its trigger prompts: by the local ranker, or by --model.")
 @click.option("--runs", type=click.IntRange(1, 100), default=3, show_default=True, help="Runs of every case.")
 @click.option("--jobs", type=click.IntRange(1, 64), default=4, show_default=True, help="Runs at a time.")
-@naming.model_option("The model that works.")
+@options.model_option("The model that works.")
 @click.option("--grader", default="", metavar="NAME", help="The model that judges; otherwise the same.")
 @click.option("--out", metavar="DIR", default="", help="Where results go; otherwise metier's own folder.")
 @click.option("--fail-under", type=click.FloatRange(0, 1), help="Exit code 1 if a smaller share passes.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document.")
 @click.pass_obj
-def evaluate(context: Context, /, name: str, as_json: bool, **given: Any) -> int:
+def evaluate(context: CliContext, /, name: str, as_json: bool, **options: Any) -> int:
     """Try a skill with its evals: evals/evals.json, each case in a clean context, judged and counted.
 
     What can be decided without a model is; a model judges the rest.  Results go to a new folder with a report.
     Exit code 1 if the skill does worse than what it is compared with.
     """
-    if given["with_without"] and given["compare"]:
+    if options["with_without"] and options["compare"]:
         raise BadRequest("--with-without and --compare are two comparisons", "make one after the other")
-    if given["triggers"]:
+    if options["triggers"]:
         for option in ("with_without", "compare"):
-            if given[option]:
+            if options[option]:
                 raise BadRequest(f"--{option.replace('_', '-')} is not for trigger prompts", "leave it out")
-        return _triggers(context, name, as_json, given)
-    return _shown(_tried(context, name, given), as_json, given)
+        return _run_triggers(context, name, as_json, options)
+    return _show_report(_run_evals(context, name, options), as_json, options)
 
 
-def _shown(found: Any, as_json: bool, given: dict[str, Any]) -> int:
+def _show_report(report: Any, as_json: bool, options: dict[str, Any]) -> int:
     if as_json:
-        from ...improve.results import document
+        from ...improve.report import benchmark_document
 
-        say_json({**document(found), "folder": found.folder})
+        say_json({**benchmark_document(report), "folder": report.folder})
     else:
-        for line in _lines(found):
+        for line in _report_lines(report):
             say(line)
-    one, least = found.comparison, given["fail_under"]
-    under = least is not None and found.rate("with_skill").mean < least
-    return 1 if under or (one is not None and one.verdict == "worse") else 0
+    comparison, least = report.comparison, options["fail_under"]
+    under = least is not None and report.rate("with_skill").mean < least
+    return 1 if under or (comparison is not None and comparison.verdict == "worse") else 0
 
 
-def _tried(context: Context, name: str, given: dict[str, Any]) -> Any:
+def _run_evals(context: CliContext, name: str, options: dict[str, Any]) -> Any:
     from ...host import paths
-    from ...runtime.bench import Plan
-    from ...runtime.evaluating import as_it_was, evaluated, skill_to_try
-    from ...runtime.queueing import Pool
-    from ...runtime.trials import Shared, can_share
-    from .progress import Bar
+    from ...improve.eval_runner import EvalPlan
+    from ...improve.evaluate import run_evals, skill_files_at, skill_to_try
+    from ...improve.trials import SharedQueue, ThreadQueue, can_share
+    from .output import ProgressBar
 
     library = context.library()
     skill = skill_to_try(library, name)
     arms: tuple[Any, ...] = ("with_skill",)
     old = None
-    if given["compare"]:
-        arms, old = ("with_skill", "old_skill"), as_it_was(library, skill, given["compare"])
-    elif given["with_without"]:
+    if options["compare"]:
+        arms, old = ("with_skill", "old_skill"), skill_files_at(library, skill, options["compare"])
+    elif options["with_without"]:
         arms = ("with_skill", "without_skill")
-    out = paths.absolute(given["out"], paths.cwd(), paths.home()) if given["out"] else ""
-    queue = Shared(library.place, given["jobs"]) if can_share() else Pool(given["jobs"])
-    plan = Plan(arms, given["runs"], given["model"], given["grader"], out, old=old, stop=queue.stop)
-    with Bar(skill.name) as bar:
+    out = paths.absolute_path(options["out"], paths.working_folder(), paths.home_folder()) if options["out"] else ""
+    queue = SharedQueue(library.place, options["jobs"]) if can_share() else ThreadQueue(options["jobs"])
+    plan = EvalPlan(arms, options["runs"], options["model"], options["grader"], out, old=old, stop=queue.stop)
+    with ProgressBar(skill.name) as bar:
         bar("runs", 0, 1)
-        found = evaluated(library, skill, plan, queue, bar)
-    if all(one.made.void for one in found.samples):
-        raise ModelError(f"no run came to an end: {found.samples[0].made.note}", f"see {found.folder}")
-    return found
+        report = run_evals(library, skill, plan, queue, bar)
+    if all(sample.made.void for sample in report.samples):
+        raise ModelError(f"no run came to an end: {report.samples[0].made.note}", f"see {report.folder}")
+    return report
 
 
-def _lines(found: Any) -> Iterator[str]:
-    from ...improve.results import percent, points, said
-    from .printing import counted
+def _report_lines(report: Any) -> Iterator[str]:
+    from ...improve.report import format_percent, format_points, summary_sentence
+    from .output import count_of
 
-    cases, runs = counted(len(found.suite.cases), "case"), counted(found.runs, "run")
-    yield f"{paint(clean(found.suite.skill), 'bold')}: {cases}, {runs} of each"
-    for arm in found.arms:
-        rate = found.rate(arm)
-        yield f"  {_NAMES[arm]:15} {percent(rate.mean):>6}  between {percent(rate.low)} and {percent(rate.high)}"
-    one = found.comparison
-    if one is not None:
-        yield f"  {'difference':15} {points(one.delta):>6}  between {points(one.low)} and {points(one.high)} points"
-    tone = {"better": "green", "worse": "red", "underpowered": "yellow"}.get(one.verdict if one else "", "bold")
-    yield paint(said(found), tone)
-    yield from _checks(found.of("with_skill"), False, "failed")
-    if found.undecided:
-        yield paint(f"{counted(found.undecided, 'check')} could not be decided, and counted for nothing:", "yellow")
-        yield from _checks(found.samples, None, "undecided")
-    unused = sum(not one.made.activated for one in found.of("with_skill"))
+    cases, runs = count_of(len(report.suite.cases), "case"), count_of(report.runs, "run")
+    yield f"{paint(printable(report.suite.skill), 'bold')}: {cases}, {runs} of each"
+    for arm in report.arms:
+        rate = report.rate(arm)
+        yield (
+            f"  {_ARM_LABELS[arm]:15} {format_percent(rate.mean):>6}  "
+            f"between {format_percent(rate.low)} and {format_percent(rate.high)}"
+        )
+    comparison = report.comparison
+    if comparison is not None:
+        yield (
+            f"  {'difference':15} {format_points(comparison.delta):>6}  between "
+            f"{format_points(comparison.low)} and {format_points(comparison.high)} points"
+        )
+    tone = {"better": "green", "worse": "red", "underpowered": "yellow"}.get(
+        comparison.verdict if comparison else "", "bold"
+    )
+    yield paint(summary_sentence(report), tone)
+    yield from _check_lines(report.of("with_skill"), False, "failed")
+    if report.undecided:
+        yield paint(f"{count_of(report.undecided, 'check')} could not be decided, and counted for nothing:", "yellow")
+        yield from _check_lines(report.samples, None, "undecided")
+    unused = sum(not sample.made.activated for sample in report.of("with_skill"))
     if unused:
-        yield paint(f"{counted(unused, 'run')} with the skill did not use it.", "yellow")
-    yield f"Report: {clean(found.folder)}/report.html"
+        yield paint(f"{count_of(unused, 'run')} with the skill did not use it.", "yellow")
+    yield f"Report: {printable(report.folder)}/report.html"
 
 
-def _checks(samples: Any, passed: bool | None, word: str) -> Iterator[str]:
+def _check_lines(samples: Any, passed: bool | None, label: str) -> Iterator[str]:
     """The checks that came out so, each once, with how often and why."""
     kind: dict[tuple[str, str], list[str]] = {}
     for sample in samples:
-        for one in sample.graded:
-            if one.passed is passed:
-                kind.setdefault((sample.case, one.text), []).append(one.evidence)
-    for (case, text), evidence in list(kind.items())[:_SHOWN]:
-        yield f"  {paint(word, 'red')} {len(evidence)}x  {clean(case)}: {clean(text)}"
-        yield paint(f"         {clean(evidence[0])}", "dim")
-    if len(kind) > _SHOWN:
-        yield f"  and {len(kind) - _SHOWN} more"
+        for check in sample.graded:
+            if check.passed is passed:
+                kind.setdefault((sample.case, check.text), []).append(check.evidence)
+    for (case, text), evidence in list(kind.items())[:_MAX_SHOWN]:
+        yield f"  {paint(label, 'red')} {len(evidence)}x  {printable(case)}: {printable(text)}"
+        yield paint(f"         {printable(evidence[0])}", "dim")
+    if len(kind) > _MAX_SHOWN:
+        yield f"  and {len(kind) - _MAX_SHOWN} more"
 
 
-def _triggers(context: Context, name: str, as_json: bool, given: dict[str, Any]) -> int:
-    from ...improve.triggers import document
-    from ...runtime.evaluating import skill_to_try, triggered
-    from ...runtime.queueing import Pool
+def _run_triggers(context: CliContext, name: str, as_json: bool, options: dict[str, Any]) -> int:
+    from ...improve.evals import triggers_document
+    from ...improve.evaluate import run_trigger_prompts, skill_to_try
+    from ...improve.trials import ThreadQueue
 
     library = context.library()
     skill = skill_to_try(library, name)
-    found = triggered(library, skill, Pool(given["jobs"]), given["model"] or None, given["runs"])
+    report = run_trigger_prompts(
+        library, skill, ThreadQueue(options["jobs"]), options["model"] or None, options["runs"]
+    )
     if as_json:
-        say_json(document(found))
+        say_json(triggers_document(report))
     else:
-        for line in _trigger_lines(found):
+        for line in _trigger_lines(report):
             say(line)
-    least = given["fail_under"]
-    passed = sum(one.passed for one in found.tried) / len(found.tried)
-    return 1 if found.verdict == "poor" or (least is not None and passed < least) else 0
+    least = options["fail_under"]
+    passed = sum(trial.passed for trial in report.tried) / len(report.tried)
+    return 1 if report.verdict == "poor" or (least is not None and passed < least) else 0
 
 
-def _trigger_lines(found: Any) -> Iterator[str]:
-    from ...improve.results import percent
-    from .printing import counted
+def _trigger_lines(report: Any) -> Iterator[str]:
+    from ...improve.report import format_percent
+    from .output import count_of
 
-    who = "the local ranker" if found.tier == "ranker" else found.tier
-    yield f"{paint(clean(found.skill), 'bold')}: {counted(len(found.tried), 'prompt')}, chosen by {clean(who)}"
+    who = "the local ranker" if report.tier == "ranker" else report.tier
+    yield (
+        f"{paint(printable(report.skill), 'bold')}: {count_of(len(report.tried), 'prompt')}, chosen by {printable(who)}"
+    )
     for should, label in ((True, "chosen when it should be"), (False, "left alone otherwise")):
-        share = found.share(should)
+        share = report.share(should)
         if share.cases:
-            between = f"between {percent(share.low)} and {percent(share.high)}"
-            yield f"  {label:26} {percent(share.mean):>6} of {share.cases}  {between}"
-    wrong = [one for one in found.tried if not one.passed]
-    for one in wrong[:_SHOWN]:
-        instead = f" ({', '.join(map(clean, one.instead))} instead)" if one.instead else ""
-        what = "missed" if one.should else "wrongly chosen"
-        yield f"  {paint(what, 'red')}: {clean(one.query)}{instead}"
-    if len(wrong) > _SHOWN:
-        yield f"  and {len(wrong) - _SHOWN} more"
-    if found.underpowered:
-        yield paint(f"No verdict: {found.underpowered}.", "yellow")
+            between = f"between {format_percent(share.low)} and {format_percent(share.high)}"
+            yield f"  {label:26} {format_percent(share.mean):>6} of {share.cases}  {between}"
+    wrong = [trial for trial in report.tried if not trial.passed]
+    for trial in wrong[:_MAX_SHOWN]:
+        instead = f" ({', '.join(map(printable, trial.instead))} instead)" if trial.instead else ""
+        fault = "missed" if trial.should else "wrongly chosen"
+        yield f"  {paint(fault, 'red')}: {printable(trial.query)}{instead}"
+    if len(wrong) > _MAX_SHOWN:
+        yield f"  and {len(wrong) - _MAX_SHOWN} more"
+    if report.underpowered:
+        yield paint(f"No verdict: {report.underpowered}.", "yellow")
     else:
-        yield paint(f"The description is {found.verdict}.", "green" if found.verdict == "good" else "yellow")
+        yield paint(f"The description is {report.verdict}.", "green" if report.verdict == "good" else "yellow")

@@ -8,14 +8,13 @@ from difflib import get_close_matches
 import click
 
 from ...install import recipes
-from ...install.recipes import Option, Plan
-from ...runtime.preparing import means_of, perform
+from ...install.operations import install_means, perform_plan
+from ...install.recipes import InstallOption, InstallPlan
 from ...types.errors import BadRequest, HostError, Refused
 from ...types.skill import Skill
-from .app import Context, skill_names
-from .approval import can_ask, settle
-from .printing import arrow, clean, clean_path, columns, paint, say, say_json, state_of
-from .progress import Bar
+from .app import CliContext, skill_names
+from .approval import can_ask, require_approval
+from .output import ProgressBar, clean_path, format_columns, hint_line, paint, printable, say, say_json, state_of
 
 
 @click.command("install")
@@ -28,7 +27,7 @@ from .progress import Bar
 @click.option("--json", "as_json", is_flag=True, help="One JSON document.")
 @click.pass_obj
 def install(
-    context: Context,
+    context: CliContext,
     name: str,
     id: str | None,
     yes: bool,
@@ -46,18 +45,18 @@ def install(
     skill = verdict.skill
     if not skill.install:
         raise BadRequest(f"Skill '{skill.name}' has no install specifications", "its author named none")
-    means = means_of(library, skill)
-    found = recipes.options(skill.install, means, skill.settings_key)
+    means = install_means(library, skill)
+    options = recipes.list_options(skill.install, means, skill.settings_key)
     if dry_run:
-        _dry(skill, found, means, _pick(skill, found, id, strict=False), as_json)
+        _show_dry_run(skill, options, means, _pick_option(skill, options, id, strict=False), as_json)
         return
-    chosen = _pick(skill, found, id)
+    chosen = _pick_option(skill, options, id)
     if chosen is None or chosen.plan is None:
-        _list(skill, found, means, as_json)
+        _list_options(skill, options, means, as_json)
         raise BadRequest("there are several ways to install it", f"choose one: metier install {skill.name} ID")
     plan = chosen.plan
     if not as_json:
-        _show(plan)
+        _show_plan(plan)
     if state_of(verdict) in ("untrusted", "unapproved"):
         raise Refused(
             f"`{skill.name}` is {state_of(verdict)}: nothing is installed for it", "trust or approve it first"
@@ -66,97 +65,115 @@ def install(
         raise Refused(
             f"`{plan.id}` gives no sha256, so nobody can say that it is the right file", "install it at a terminal"
         )
-    settle("Go on?", yes, as_json)
-    least, _, most = recipes.SECONDS
-    with Bar(skill.name) as bar:
+    require_approval("Go on?", yes, as_json)
+    least, _, most = recipes.INSTALL_SECONDS
+    with ProgressBar(skill.name) as bar:
         bar("installing", 0, 0)
-        done = perform(library, plan, skill, min(max(timeout, least), most), bar, allow_insecure)
-    if not done.ok:
-        raise HostError(done.message, (done.output.strip().splitlines() or ["see what it printed"])[-1])
+        outcome = perform_plan(library, plan, skill, min(max(timeout, least), most), bar, allow_insecure)
+    if not outcome.ok:
+        raise HostError(outcome.message, (outcome.output.strip().splitlines() or ["see what it printed"])[-1])
     after = context.library().find(name)
     if as_json:
-        say_json({"installed": plan.id, "message": done.message, "eligible": after.eligible})
+        say_json({"installed": plan.id, "message": outcome.message, "eligible": after.eligible})
         return
-    say(clean_path(done.message))
-    say(f"{clean(skill.name)} is {paint(state_of(after), 'green' if after.eligible else 'yellow')} now")
+    say(clean_path(outcome.message))
+    say(f"{printable(skill.name)} is {paint(state_of(after), 'green' if after.eligible else 'yellow')} now")
 
 
-def _pick(skill: Skill, found: Sequence[Option], id: str | None, strict: bool = True) -> Option | None:
+def _pick_option(
+    skill: Skill, options: Sequence[InstallOption], id: str | None, strict: bool = True
+) -> InstallOption | None:
     """The option that was named, or the only one there is; None when one has to be chosen."""
     if id is not None:
-        for option in found:
+        for option in options:
             if option.recipe.id == id:
                 if option.plan is None and strict:
                     raise Refused(
                         f"`{id}` of {skill.name} is refused: {option.refusal}", "choose another, if there is one"
                     )
                 return option
-        near = get_close_matches(id, [option.recipe.id for option in found], 1)
-        hint = f"did you mean `{near[0]}`?" if near else "there are: " + ", ".join(one.recipe.id for one in found)
+        near = get_close_matches(id, [option.recipe.id for option in options], 1)
+        hint = (
+            f"did you mean `{near[0]}`?" if near else "there are: " + ", ".join(choice.recipe.id for choice in options)
+        )
         raise BadRequest(f"Install spec '{id}' not found for skill '{skill.name}'", hint)
-    usable = [option for option in found if option.plan is not None]
+    usable = [option for option in options if option.plan is not None]
     if not usable and strict:
-        why = "; ".join(f"{option.recipe.id}: {option.refusal}" for option in found)
+        why = "; ".join(f"{option.recipe.id}: {option.refusal}" for option in options)
         raise Refused(
             f"No compatible install spec found for skill '{skill.name}': {why}", "install what it needs by hand"
         )
     return usable[0] if len(usable) == 1 else None
 
 
-def _dry(skill: Skill, found: Sequence[Option], means: recipes.Means, chosen: Option | None, as_json: bool) -> None:
+def _show_dry_run(
+    skill: Skill,
+    options: Sequence[InstallOption],
+    means: recipes.InstallEnvironment,
+    chosen: InstallOption | None,
+    as_json: bool,
+) -> None:
     """What would be done: the plan, or every option where none is chosen or can be carried out here."""
     if as_json:
-        say_json(_document(skill, found, means, chosen))
+        say_json(_options_dict(skill, options, means, chosen))
     elif chosen is not None and chosen.plan is not None:
-        _show(chosen.plan)
+        _show_plan(chosen.plan)
     else:
-        _list(skill, [chosen] if chosen is not None else found, means, as_json)
+        _list_options(skill, [chosen] if chosen is not None else options, means, as_json)
 
 
-def _list(skill: Skill, found: Sequence[Option], means: recipes.Means, as_json: bool) -> None:
+def _list_options(
+    skill: Skill, options: Sequence[InstallOption], means: recipes.InstallEnvironment, as_json: bool
+) -> None:
     """The options, one of which has to be chosen."""
     if as_json:
-        say_json(_document(skill, found, means, None))
+        say_json(_options_dict(skill, options, means, None))
         return
-    best = recipes.preferred(found, means)
+    best = recipes.preferred_option(options, means)
     rows = []
-    for option in found:
-        what = " ".join(option.plan.argv) or option.plan.url if option.plan else option.refusal
+    for option in options:
+        action = " ".join(option.plan.argv) or option.plan.url if option.plan else option.refusal
         mark = "recommended" if option is best else "" if option.plan else "not here"
         label = f" ({option.recipe.label})" if option.recipe.label else ""
-        rows.append((clean(option.recipe.id), mark, clean(what + label)))
-    for line in columns(rows, last_cut=False):
+        rows.append((printable(option.recipe.id), mark, printable(action + label)))
+    for line in format_columns(rows, last_cut=False):
         say(line)
 
 
-def _show(plan: Plan) -> None:
-    say(f"{paint(clean(plan.label), 'bold')} ({clean(plan.id)})")
+def _show_plan(plan: InstallPlan) -> None:
+    say(f"{paint(printable(plan.label), 'bold')} ({printable(plan.id)})")
     if plan.argv:
-        say("  " + clean(" ".join(_quoted(word) for word in plan.argv)))
+        say("  " + printable(" ".join(_quote_word(word) for word in plan.argv)))
         for key, value in plan.env.items():
             say(f"  {key}={clean_path(value)}")
     else:
-        say(f"  {clean(plan.url)}")
+        say(f"  {printable(plan.url)}")
         say(f"  to {clean_path(plan.target)}" + (f", sha256 {plan.sha256}" if plan.sha256 else ""))
     if plan.note:
-        say("  " + arrow(clean(plan.note)))
+        say("  " + hint_line(printable(plan.note)))
 
 
-def _quoted(word: str) -> str:
-    return word if word and all(one.isalnum() or one in "-_./:@=+,%~^[]<>!" for one in word) else f"'{word}'"
+def _quote_word(word: str) -> str:
+    return (
+        word
+        if word and all(character.isalnum() or character in "-_./:@=+,%~^[]<>!" for character in word)
+        else f"'{word}'"
+    )
 
 
-def _document(skill: Skill, found: Sequence[Option], means: recipes.Means, chosen: Option | None) -> dict[str, object]:
-    best = recipes.preferred(found, means)
+def _options_dict(
+    skill: Skill, options: Sequence[InstallOption], means: recipes.InstallEnvironment, chosen: InstallOption | None
+) -> dict[str, object]:
+    best = recipes.preferred_option(options, means)
     return {
         "skill": skill.name,
         "choice": chosen.recipe.id if chosen is not None else None,
         "preferred": best.recipe.id if best is not None else None,
-        "options": [_option(option) for option in found],
+        "options": [_option_dict(option) for option in options],
     }
 
 
-def _option(option: Option) -> dict[str, object]:
+def _option_dict(option: InstallOption) -> dict[str, object]:
     plan = option.plan
     return {
         "id": option.recipe.id,

@@ -9,24 +9,61 @@ from typing import NamedTuple
 
 import click
 
-from ...host import files, paths, state
-from ...parse import parse
+from ...host import files, fs, paths
+from ...library.library import Library
+from ...library.overlap import selection_findings
+from ...parse.document import ParseRefusal, decode_text
+from ...parse.fix import mend_text
 from ...parse.lint import lint as read_closely
-from ...parse.mend import mend
-from ...parse.text import Refusal, text_of
-from ...runtime import Library
-from ...runtime.inspecting import selection_marks
-from ...sources.roots import Wanted, guessed
+from ...parse.reader import parse
+from ...sources.roots import RootOptions, guess_dialect
+from ...sources.strict import MAX_FILE_BYTES, file_fault, reports_of, skill_file
 from ...types.dialect import Dialect
 from ...types.errors import BadRequest, OutsideSkill
-from ...types.problem import Mark, Problem, problem
+from ...types.problem import Finding, Problem, problem_from
 from ...types.skill import Found, Origin, Skill
-from .app import Context
-from .printing import clean, paint, problem_dict, problem_lines, say, say_json
-from .validate import LIMIT, file_fault, skill_file
+from .app import CliContext
+from .output import paint, printable, problem_dict, problem_lines, say, say_json
 
 
-class Closely(NamedTuple):
+@click.command("validate")
+@click.argument("paths", metavar="PATH...", nargs=-1, type=click.Path())
+@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+@click.pass_context
+def validate(context: click.Context, paths: tuple[str, ...], as_json: bool) -> None:
+    """Check skill folders strictly: only what agentskills.io specifies, nothing repaired.
+
+    PATH is a skill's folder, its SKILL.md, or a folder of skills.  Exit code 1 if anything is wrong.
+    """
+    settings: CliContext = context.obj
+    if not paths and settings.root is None:
+        raise BadRequest("there is nothing to check", "give a skill's folder: metier validate PATH")
+    paths = paths or (str(settings.root),)
+    reports = [report for path in paths for report in reports_of(path)]
+    bad = sum(bool(report.problems) for report in reports)
+    if as_json:
+        say_json(
+            [
+                {
+                    "path": item.path,
+                    "valid": not item.problems,
+                    "problems": [problem_dict(p) for p in item.problems],
+                }
+                for item in reports
+            ]
+        )
+    else:
+        for report in reports:
+            if not report.problems:
+                say(f"{paint('ok', 'green')}  {printable(report.path)}")
+            for issue in report.problems:
+                for line in problem_lines(issue):
+                    say(line)
+        say(f"{len(reports) - bad} valid, {bad} not")
+    context.exit(1 if bad else 0)
+
+
+class LintReport(NamedTuple):
     """One skill, read closely."""
 
     path: str
@@ -37,7 +74,7 @@ class Closely(NamedTuple):
 
     @property
     def clean(self) -> bool:
-        return all(one.severity == "info" for one in self.problems)
+        return all(issue.severity == "info" for issue in self.problems)
 
 
 @click.command("lint")
@@ -56,7 +93,7 @@ def lint(
     shows.  Up to twenty skills are also held against the others: which of their trigger prompts would they steal?
     Exit code 1 if errors or warnings remain.
     """
-    settings: Context = context.obj
+    settings: CliContext = context.obj
     library = settings.library() if dialect is None else replace(settings, dialect=None).library()
     name = dialect or settings.dialect
     if name is not None and name not in library.dialects:
@@ -65,64 +102,64 @@ def lint(
         folders = [folder for path in where or (settings.root or ".",) for folder in folders_of(path)]
     else:
         folders = sorted(skill_folders(library))
-    known = skill_folders(library)
+    folder_dialects = skill_folders(library)
     chosen = library.dialects[name] if name else None
-    beside = overlap or len(folders) <= _BESIDE
-    found = [closely(folder, library, chosen or known.get(folder), fix, beside) for folder in folders]
+    beside = overlap or len(folders) <= _OVERLAP_LIMIT
+    reports = [lint_folder(folder, library, chosen or folder_dialects.get(folder), fix, beside) for folder in folders]
     if as_json:
         say_json(
             [
                 {
-                    "path": one.path,
-                    "problems": [problem_dict(p) for p in one.problems],
-                    "mended": list(one.mended),
+                    "path": report.path,
+                    "problems": [problem_dict(p) for p in report.problems],
+                    "mended": list(report.mended),
                 }
-                | ({"left": one.left} if one.left else {})
-                for one in found
+                | ({"left": report.left} if report.left else {})
+                for report in reports
             ]
         )
     else:
-        for one in found:
-            for line in _lines(one):
+        for report in reports:
+            for line in _report_lines(report):
                 say(line)
         say(
-            f"{len(found)} read, {sum(one.clean for one in found)} clean"
-            + (f", {sum(bool(one.mended) for one in found)} mended" if fix else "")
+            f"{len(reports)} read, {sum(report.clean for report in reports)} clean"
+            + (f", {sum(bool(report.mended) for report in reports)} mended" if fix else "")
         )
-    context.exit(0 if all(one.clean for one in found) else 1)
+    context.exit(0 if all(report.clean for report in reports) else 1)
 
 
-def _lines(one: Closely) -> Iterator[str]:
-    for what in one.mended:
-        yield f"{clean(one.path)}: {paint('mended', 'green')}: {clean(what)}"
-    if one.left:
-        yield f"{clean(one.path)}: {paint('not mended', 'yellow')}: {one.left}"
-    for problem_ in one.problems:
+def _report_lines(report: LintReport) -> Iterator[str]:
+    for change in report.mended:
+        yield f"{printable(report.path)}: {paint('mended', 'green')}: {printable(change)}"
+    if report.left:
+        yield f"{printable(report.path)}: {paint('not mended', 'yellow')}: {report.left}"
+    for problem_ in report.problems:
         yield from problem_lines(problem_)
 
 
 def folders_of(path: str) -> list[str]:
-    target = paths.absolute(path, paths.cwd(), paths.home())
+    target = paths.absolute_path(path, paths.working_folder(), paths.home_folder())
     if paths.exists(target) and not paths.is_folder(target):
         target = target.rpartition("/")[0]
-    if skill_file_in_any_letters(target) is not None:
+    if find_skill_file(target) is not None:
         return [target]
     inner = paths.folders_with_skill(target)
     return [f"{target}/{name}" for name in inner] or [target]
 
 
-def skill_file_in_any_letters(folder: str) -> str | None:
-    found = skill_file(folder)
-    if found is not None or not paths.is_folder(folder):
-        return found
+def find_skill_file(folder: str) -> str | None:
+    file_name = skill_file(folder)
+    if file_name is not None or not paths.is_folder(folder):
+        return file_name
     listed = paths.list_names(folder)
     return next((name for name in (*listed.files, *listed.links) if name.lower() == "skill.md"), None)
 
 
 def skill_folders(library: Library) -> dict[str, Dialect]:
     """The folder of every skill a library has seen, loaded or not, and how each is read."""
-    found = {skill.directory: skill.origin.dialect for skill in library.skills}
-    return found | {item.path.rpartition("/")[0]: item.origin.dialect for item in library.broken}
+    folders = {skill.directory: skill.origin.dialect for skill in library.skills}
+    return folders | {item.path.rpartition("/")[0]: item.origin.dialect for item in library.broken}
 
 
 def dialect_of(folder: str, library: Library) -> Dialect:
@@ -130,54 +167,54 @@ def dialect_of(folder: str, library: Library) -> Dialect:
     for root in library.roots:
         if paths.is_inside(folder, root.origin.path):
             return root.origin.dialect
-    wanted = Wanted(library.dialect, library.dialects, library.settings)
-    return library.dialects[guessed(folder.rpartition("/")[0], wanted)]
+    root_options = RootOptions(library.dialect, library.dialects, library.settings)
+    return library.dialects[guess_dialect(folder.rpartition("/")[0], root_options)]
 
 
-_BESIDE = 20
+_OVERLAP_LIMIT = 20
 """So many skills are also held against the others without being asked for; that takes a moment each."""
 
 
-def closely(folder: str, library: Library, dialect: Dialect | None, fix: bool, beside: bool = False) -> Closely:
+def lint_folder(folder: str, library: Library, dialect: Dialect | None, fix: bool, beside: bool = False) -> LintReport:
     if not paths.is_folder(folder):
-        code = Mark("not-found" if not paths.exists(folder) else "not-a-directory", fatal=True)
-        return Closely(folder, (problem(code, folder),))
-    name = skill_file_in_any_letters(folder)
+        code = Finding("not-found" if not paths.exists(folder) else "not-a-directory", fatal=True)
+        return LintReport(folder, (problem_from(code, folder),))
+    name = find_skill_file(folder)
     if name is None:
-        return Closely(folder, (problem(Mark("missing-skill-md", fatal=True), folder),))
+        return LintReport(folder, (problem_from(Finding("missing-skill-md", fatal=True), folder),))
     chosen = dialect or dialect_of(folder, library)
     mended: list[str] = []
-    left = ""
+    reason = ""
     if fix:
-        name, left = _mend(folder, name, library, mended)
-    found = [*_problems(folder, name, chosen, library, beside)]
-    return Closely(f"{folder}/{name}", tuple(found), tuple(mended), left)
+        name, reason = _mend_file(folder, name, library, mended)
+    problems = [*_find_problems(folder, name, chosen, library, beside)]
+    return LintReport(f"{folder}/{name}", tuple(problems), tuple(mended), reason)
 
 
-def _problems(folder: str, name: str, dialect: Dialect, library: Library, beside: bool) -> Iterator[Problem]:
+def _find_problems(folder: str, name: str, dialect: Dialect, library: Library, beside: bool) -> Iterator[Problem]:
     path = f"{folder}/{name}"
     try:
-        key, data = files.read_skill_file(folder, name, LIMIT)
+        key, data = files.read_skill_file(folder, name, MAX_FILE_BYTES)
     except (OSError, OutsideSkill) as error:
-        yield problem(file_fault(error, name), path)
+        yield problem_from(file_fault(error, name), path)
         return
     origin = Origin("path", 1, "root", folder.rpartition("/")[0], dialect)
-    marks = () if name == "SKILL.md" else (Mark("file-case", 0, (name,)),)
-    found = parse(Found(origin, paths.real_name(folder), path, key, data, True, marks), library.dialects)
-    yield from found.problems
-    if isinstance(found, Skill):
-        yield from (problem(mark, path) for mark in selection_marks(found, library if beside else None))
+    marks = () if name == "SKILL.md" else (Finding("file-case", 0, (name,)),)
+    parsed = parse(Found(origin, paths.real_name(folder), path, key, data, True, marks), library.dialects)
+    yield from parsed.problems
+    if isinstance(parsed, Skill):
+        yield from (problem_from(mark, path) for mark in selection_findings(parsed, library if beside else None))
     try:
-        text = text_of(data, True, [])
-    except Refusal:
+        text = decode_text(data, True, [])
+    except ParseRefusal:
         return
-    said = {(one.code, one.line) for one in found.problems}
+    reported = {(issue.code, issue.line) for issue in parsed.problems}
     for mark in read_closely(text, dialect):
-        if (mark.code, mark.line) not in said:
-            yield problem(mark, path)
+        if (mark.code, mark.line) not in reported:
+            yield problem_from(mark, path)
 
 
-def _mend(folder: str, name: str, library: Library, mended: list[str]) -> tuple[str, str]:
+def _mend_file(folder: str, name: str, library: Library, mended: list[str]) -> tuple[str, str]:
     """Mend a file in place: its name afterwards, and why nothing was done to it if that is to be told.
 
     Permissions stay, a reader never sees half of it, and nothing is written that a link leads to: the folder is
@@ -187,27 +224,27 @@ def _mend(folder: str, name: str, library: Library, mended: list[str]) -> tuple[
     outer = [root for root in roots if root != folder and paths.is_inside(folder, root)]
     base = max(outer, key=len, default=folder.rpartition("/")[0]) or "/"
     try:
-        with state.folder_beneath(base, folder[len(base.rstrip("/")) + 1 :]) as opened:
-            return _mend_in(opened, paths.real_name(folder), name, mended), ""
+        with fs.folder_beneath(base, folder[len(base.rstrip("/")) + 1 :]) as opened:
+            return _mend_opened(opened, paths.real_name(folder), name, mended), ""
     except OSError as error:
         linked = error.errno in (errno.ELOOP, errno.ENOTDIR)
         return name, "a link leads to its folder: give that folder itself" if linked else ""
 
 
-def _mend_in(folder: int, directory: str, name: str, mended: list[str]) -> str:
+def _mend_opened(folder: int, directory: str, name: str, mended: list[str]) -> str:
     try:
-        _, data = files.read_whole(folder, name, LIMIT, links=True)
+        _, data = files.read_whole(folder, name, MAX_FILE_BYTES, links=True)
         text = data.decode()
     except (OSError, UnicodeDecodeError):
         return name
     if "\0" in text:
         return name
-    fixed, what = mend(text, directory)
-    mode = state.plain_mode(folder, name)
-    if what and mode is not None:
-        state.replace_in(folder, name, fixed, mode)
-        mended.extend(what)
-    if name != "SKILL.md" and state.rename_in(folder, name, "SKILL.md"):
+    fixed, changes = mend_text(text, directory)
+    mode = fs.regular_file_mode(folder, name)
+    if changes and mode is not None:
+        fs.replace_file_in(folder, name, fixed, mode)
+        mended.extend(changes)
+    if name != "SKILL.md" and fs.rename_file_in(folder, name, "SKILL.md"):
         mended.append(f"renamed `{name}` to `SKILL.md`")
         return "SKILL.md"
     return name

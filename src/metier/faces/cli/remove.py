@@ -6,95 +6,162 @@ import sys
 
 import click
 
-from ...install import place, removing
+from ...install import remove as install_remove
+from ...install import transaction
+from ...library import lockfile
 from ...sources.bundled import bundled_paths
 from ...types.errors import UnknownSkill
-from . import naming
-from .app import Context, skill_names
-from .grounds import Field, fields, scoped, where
-from .printing import arrow, clean, clean_path, columns, say, say_json
+from . import options
+from .app import CliContext, skill_names
+from .output import clean_path, count_of, format_columns, hint_line, printable, say, say_json
+from .scopes import InstallScope, install_scopes, scope_options, scoped_command
+
+
+@click.command("clean")
+@click.option(
+    "--older-than",
+    "days",
+    metavar="DAYS",
+    type=click.FloatRange(min=0),
+    default=float(install_remove.TRASH_DAYS),
+    show_default=True,
+    help="What has lain there for so long; 0 for all of it.",
+)
+@click.option("--dry-run", is_flag=True, help="Show what would go, and remove nothing.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+@scope_options
+@click.pass_obj
+def clean(
+    context: CliContext, days: float, dry_run: bool, as_json: bool, user: bool, in_project: bool, profile: str
+) -> None:
+    """Empty the trash of removed and replaced skills.
+
+    Texts that were kept to merge updates with go too, when no lock here has named them for a year.
+    `metier add` and `metier update` take out by themselves what has lain in the trash for 30 days.
+    """
+    scopes = install_scopes(context, user, in_project, profile)
+    grounds = [scope.ground for scope in scopes]
+    trash = [
+        item
+        for ground in grounds
+        for item in (install_remove.old_trash if dry_run else install_remove.empty_trash)(ground, days)
+    ]
+    every = [
+        scope.ground for scope in install_scopes(context, False, False, "")
+    ]  # whichever root is meant, all may need a text
+    texts = install_remove.old_texts(
+        scopes[0].place.state, [lockfile.read_lock(ground) for ground in (*grounds, *every)]
+    )
+    if not dry_run:
+        install_remove.remove_texts(texts)
+    freed = sum(item.bytes for item in (*trash, *texts))
+    if as_json:
+        say_json(
+            {
+                "removed": not dry_run,
+                "trash": [item._asdict() for item in trash],
+                "texts": [item._asdict() for item in texts],
+                "bytes": freed,
+            }
+        )
+        return
+    for line in format_columns(
+        [(clean_path(item.what), f"{item.days:.0f} days", f"{item.bytes:,} bytes") for item in trash]
+    ):
+        say(line)
+    summary = f"{count_of(len(trash), 'removed folder')} and {count_of(len(texts), 'kept text')}"
+    say(f"{'Would free' if dry_run else 'Freed'} {freed:,} bytes: {summary}")
 
 
 @click.command("remove")
 @click.argument("names", metavar="[NAME]...", nargs=-1, shell_complete=skill_names)
 @click.option("--json", "as_json", is_flag=True, help="One JSON document.")
-@where
+@scope_options
 @click.pass_obj
-def remove(context: Context, names: tuple[str, ...], as_json: bool, user: bool, in_project: bool, profile: str) -> None:
+def remove(
+    context: CliContext, names: tuple[str, ...], as_json: bool, user: bool, in_project: bool, profile: str
+) -> None:
     """Remove installed skills, or list what is installed.  They go to the trash: `metier restore NAME`."""
-    here = fields(context, user, in_project, profile)
+    scopes = install_scopes(context, user, in_project, profile)
     if not names:
-        _list(here, as_json)
+        _list_installed(scopes, as_json)
         return
-    meant = [(_having(here, name), name) for name in dict.fromkeys(names)]  # all of them, before the first goes
-    done = [(at, removing.remove(at.ground, name)) for at, name in meant]
+    targets = [(_scope_with(scopes, name), name) for name in dict.fromkeys(names)]  # all of them, before the first goes
+    removed = [(scope, install_remove.remove_skill(scope.ground, name)) for scope, name in targets]
     if as_json:
-        found = [{"removed": gone.target, "root": at.ground.root} for at, gone in done]
-        say_json(found[0] if len(found) == 1 else found)
+        documents = [{"removed": gone.target, "root": scope.ground.root} for scope, gone in removed]
+        say_json(documents[0] if len(documents) == 1 else documents)
         return
-    for at, gone in done:
+    for scope, gone in removed:
         if gone.trashed:
-            say(f"Removed skill '{clean(gone.target)}'")
-            say(arrow(f"bring it back with `{scoped(f'restore {clean(gone.target)}', at)}`"))
+            say(f"Removed skill '{printable(gone.target)}'")
+            say(hint_line(f"bring it back with `{scoped_command(f'restore {printable(gone.target)}', scope)}`"))
         else:
-            say(f"'{clean(gone.target)}' was gone already; it is out of the lock now")
+            say(f"'{printable(gone.target)}' was gone already; it is out of the lock now")
 
 
-def _having(here: list[Field], name: str) -> Field:
+def _scope_with(scopes: list[InstallScope], name: str) -> InstallScope:
     """The first root that has it; what the last one says is said where none does."""
-    for number, at in enumerate(here, 1):
+    for number, scope in enumerate(scopes, 1):
         try:
-            removing.removable(at.ground, name)
-            return at
+            install_remove.resolve_removable(scope.ground, name)
+            return scope
         except UnknownSkill:
-            if number == len(here):
+            if number == len(scopes):
                 raise
     raise UnknownSkill(name)
 
 
-def _list(here: list[Field], as_json: bool) -> None:
-    found = [(at, one) for at in here for one in removing.installed(at.ground)]
+def _list_installed(scopes: list[InstallScope], as_json: bool) -> None:
+    entries = [(scope, entry) for scope in scopes for entry in install_remove.list_installed(scope.ground)]
     if as_json:
-        say_json([one._asdict() | {"root": at.ground.root} for at, one in found])
+        say_json([entry._asdict() | {"root": scope.ground.root} for scope, entry in entries])
         return
-    rows = [("PLACE", "SKILL", "STATE", "FROM")] if found else []
-    for at, one in found:
-        own = "metier" if f"{at.ground.root}/{one.place}/SKILL.md" in bundled_paths(at.place.state) else "yours"
-        state = "" if one.approved else "unapproved"
-        state = "missing" if one.missing else "frozen" if one.frozen and not state else state
-        source = f"{one.source}{'@' + one.commit[:12] if one.commit else ''}" if one.source else own
-        rows.append((clean_path(one.place), clean(one.name), state, clean_path(source)))
-    for line in columns(rows, last_cut=sys.stdout.isatty()):
+    rows = [("PLACE", "SKILL", "STATE", "FROM")] if entries else []
+    for scope, entry in entries:
+        owner = (
+            "metier" if f"{scope.ground.root}/{entry.place}/SKILL.md" in bundled_paths(scope.place.state) else "yours"
+        )
+        state = "" if entry.approved else "unapproved"
+        state = "missing" if entry.missing else "frozen" if entry.frozen and not state else state
+        source = f"{entry.source}{'@' + entry.commit[:12] if entry.commit else ''}" if entry.source else owner
+        rows.append((clean_path(entry.place), printable(entry.name), state, clean_path(source)))
+    for line in format_columns(rows, last_cut=sys.stdout.isatty()):
         say(line)
     if not rows:
         say("Nothing is installed.")
 
 
 @click.command("restore")
-@click.argument("name", required=False, shell_complete=naming.trash)
+@click.argument("name", required=False, shell_complete=options.trash)
 @click.option("--json", "as_json", is_flag=True, help="One JSON document.")
-@where
+@scope_options
 @click.pass_obj
-def restore(context: Context, name: str | None, as_json: bool, user: bool, in_project: bool, profile: str) -> None:
+def restore(context: CliContext, name: str | None, as_json: bool, user: bool, in_project: bool, profile: str) -> None:
     """Bring a removed skill back from the trash, or list what is in it.
 
     NAME is what was removed, the latest of that name, or the ID that the list gives it.
     """
-    here = fields(context, user, in_project, profile)
+    scopes = install_scopes(context, user, in_project, profile)
     if name is None:
-        found = [(at, *one) for at in here for one in place.trash(at.ground)]
+        entries = [(scope, *entry) for scope in scopes for entry in transaction.list_trash(scope.ground)]
         if as_json:
-            say_json([{"id": id, "target": what, "at": when, "root": at.ground.root} for at, id, what, when in found])
+            say_json(
+                [
+                    {"id": id, "target": folder, "at": when, "root": scope.ground.root}
+                    for scope, id, folder, when in entries
+                ]
+            )
             return
-        rows = [(clean_path(what), when, id, clean_path(at.ground.root)) for at, id, what, when in found]
-        for line in columns([("NAME", "REMOVED", "ID", "FROM"), *rows] if rows else [], sys.stdout.isatty()):
+        rows = [(clean_path(folder), when, id, clean_path(scope.ground.root)) for scope, id, folder, when in entries]
+        for line in format_columns([("NAME", "REMOVED", "ID", "FROM"), *rows] if rows else [], sys.stdout.isatty()):
             say(line)
-        if not found:
+        if not entries:
             say("The trash is empty.")
         return
-    at = next((at for at in here if removing.in_trash(at.ground, name)), here[0])
-    what = removing.restore(at.ground, name)
+    scope = next((scope for scope in scopes if install_remove.find_in_trash(scope.ground, name)), scopes[0])
+    folder = install_remove.restore_skill(scope.ground, name)
     if as_json:
-        say_json({"restored": what, "root": at.ground.root})
+        say_json({"restored": folder, "root": scope.ground.root})
         return
-    say(f"Restored '{clean(what)}' to {clean_path(at.ground.root)}/{clean_path(what)}")
+    say(f"Restored '{printable(folder)}' to {clean_path(scope.ground.root)}/{clean_path(folder)}")

@@ -9,26 +9,27 @@ from typing import Any, cast, get_args
 import click
 
 from ...types.activation import Activation, Call, Message
-from ...types.dialect import Delivery
-from ...types.problem import Problem, problem
-from ...types.running import SCRIPTS
+from ...types.dialect import DeliveryMode
+from ...types.errors import BadRequest
+from ...types.problem import Problem, problem_from
+from ...types.sandbox import SCRIPT_SUFFIXES
 from ...types.skill import Skill
-from ...types.text import seen, tokens_of
-from .app import Context, skill_names
-from .printing import clean, counted, paint, problem_dict, say, say_json, warn
+from ...types.text import estimate_tokens, visible_text
+from .app import CliContext, skill_names
+from .output import count_of, paint, printable, problem_dict, say, say_json, warn
 
-WORDS = {"ignore_unknown_options": True}
+CONTEXT_SETTINGS = {"ignore_unknown_options": True}
 """What follows NAME belongs to the skill; `--` says so beyond doubt."""
 
 
-def given(arguments: tuple[str, ...]) -> str | tuple[str, ...]:
+def join_arguments(arguments: tuple[str, ...]) -> str | tuple[str, ...]:
     """One argument is the text as a person would type it; several are words."""
     return arguments[0] if len(arguments) == 1 else arguments if arguments else ""
 
 
-def told(text: str) -> None:
+def print_model_text(text: str) -> None:
     """Text for a model: exact in a pipe; on a terminal, without what would do something to it."""
-    say(seen(text) if sys.stdout.isatty() else text)
+    say(visible_text(text) if sys.stdout.isatty() else text)
 
 
 @click.command("render")
@@ -36,66 +37,66 @@ def told(text: str) -> None:
 @click.argument("arguments", metavar="[-- ARGS...]", nargs=-1)
 @click.option(
     "--delivery",
-    type=click.Choice([*get_args(Delivery), "body"]),
+    type=click.Choice([*get_args(DeliveryMode), "body"]),
     help="Another delivery than the dialect's; `body` is the rendered text alone.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Text, messages, every substitution, and the cost.")
 @click.pass_obj
-def render(context: Context, name: str, arguments: tuple[str, ...], delivery: str | None, as_json: bool) -> None:
+def render(context: CliContext, name: str, arguments: tuple[str, ...], delivery: str | None, as_json: bool) -> None:
     """Print exactly what a model gets when this skill is called with these arguments.
 
     Commands in the body run, if the skill is trusted; `metier preview` runs nothing.
     """
     library = context.library()
-    activation, messages = _activated(library, name, given(arguments), delivery)
+    activation, messages = _activate_skill(library, name, join_arguments(arguments), delivery)
     if as_json:
-        say_json(_document(library, activation, messages))
+        say_json(_activation_dict(library, activation, messages))
         return
     if delivery == "body":
-        told(activation.text)
+        print_model_text(activation.text)
     for message in messages if delivery != "body" else ():
         if message.call is not None:
             from json import dumps
 
             say(f"[{message.role} calls {message.call.name} {dumps(dict(message.call.arguments), ensure_ascii=False)}]")
         else:
-            told(message.text)
-    for one in activation.inserts:
-        if one.note:
-            what = one.kind if one.kind == "removed" else f"{one.kind} {one.source}"
-            warn(clean(f"{what}: {one.note}"))
-    _warn_of(library, activation.skill)
+            print_model_text(message.text)
+    for insert in activation.inserts:
+        if insert.note:
+            origin = insert.kind if insert.kind == "removed" else f"{insert.kind} {insert.source}"
+            warn(printable(f"{origin}: {insert.note}"))
+    _warn_foreign(library, activation.skill)
 
 
-def _warn_of(library: Any, skill: Skill) -> None:
-    for one in _lacking(library, skill):
-        warn(f"{clean(one.message)}: {clean(one.hint)}")
+def _warn_foreign(library: Any, skill: Skill) -> None:
+    for issue in _foreign_problems(library, skill):
+        warn(f"{printable(issue.message)}: {printable(issue.hint)}")
 
 
-def _activated(
+def _activate_skill(
     library: Any, name: str, arguments: str | tuple[str, ...], delivery: str | None, preview: bool = False
 ) -> tuple[Activation, tuple[Message, ...]]:
-    from ...activate import deliver
+    from ...activate.deliver import deliver
 
     skill = library.find(name).skill
     desk = library.desk(by="user")
-    command = next((one.name for one in library.commands() if one.skill == skill), skill.name)
+    command = next((candidate.name for candidate in library.commands() if candidate.skill == skill), skill.name)
     activation = desk.render(skill, Call(command, arguments, "user", desk.cwd), preview=preview)
     serving = library.dialect.serving
     if delivery not in (None, "body"):
-        serving = replace(serving, delivery=cast(Delivery, delivery))
+        serving = replace(serving, delivery=cast(DeliveryMode, delivery))
     return activation, deliver(activation, serving, desk.resources(skill), activation.call.typed or f"/{command}")
 
 
-def _lacking(library: Any, skill: Skill) -> tuple[Problem, ...]:
+def _foreign_problems(library: Any, skill: Skill) -> tuple[Problem, ...]:
     """What the body says in another dialect's words."""
-    from ...parse.foreign import foreign
+    from ...parse.lint import foreign_constructs
 
-    marks = foreign(library.read(skill).text, skill.origin.dialect, skill.arguments)
-    return tuple(problem(mark._replace(line=0), skill.path) for mark in marks)
+    marks = foreign_constructs(library.read(skill).text, skill.origin.dialect, skill.arguments)
+    return tuple(problem_from(mark._replace(line=0), skill.path) for mark in marks)
 
 
-def _document(library: Any, activation: Activation, messages: tuple[Message, ...]) -> dict[str, object]:
+def _activation_dict(library: Any, activation: Activation, messages: tuple[Message, ...]) -> dict[str, object]:
     return {
         "skill": activation.skill.name,
         "path": activation.skill.path,
@@ -104,15 +105,15 @@ def _document(library: Any, activation: Activation, messages: tuple[Message, ...
         "digest": activation.digest,
         "characters": len(activation.text),
         "tokens": activation.tokens,
-        "inserts": [one._asdict() for one in activation.inserts],
-        "problems": [problem_dict(one) for one in _lacking(library, activation.skill)],
+        "inserts": [insert._asdict() for insert in activation.inserts],
+        "problems": [problem_dict(issue) for issue in _foreign_problems(library, activation.skill)],
         "messages": [
             {
-                "role": one.role,
-                "text": one.text,
-                **({"tool": one.call.name, "arguments": dict(one.call.arguments)} if one.call else {}),
+                "role": message.role,
+                "text": message.text,
+                **({"tool": message.call.name, "arguments": dict(message.call.arguments)} if message.call else {}),
             }
-            for one in messages
+            for message in messages
         ],
     }
 
@@ -122,19 +123,21 @@ def _document(library: Any, activation: Activation, messages: tuple[Message, ...
 @click.argument("arguments", metavar="[-- ARGS...]", nargs=-1)
 @click.option("--json", "as_json", is_flag=True, help="One JSON document.")
 @click.pass_obj
-def preview(context: Context, name: str, arguments: tuple[str, ...], as_json: bool) -> None:
+def preview(context: CliContext, name: str, arguments: tuple[str, ...], as_json: bool) -> None:
     """Show what a skill costs and does, running nothing: its line in the catalog, its instructions, its price."""
     library = context.library()
-    activation, messages = _activated(library, name, given(arguments), None, preview=True)
-    entry = _entry(library, activation.skill)
-    commands = [one.source for one in activation.inserts if one.kind == "command"]
-    scripts = [one for one in library.desk(by="user").scripts(activation.skill) or () if one.endswith(SCRIPTS)]
+    activation, messages = _activate_skill(library, name, join_arguments(arguments), None, preview=True)
+    entry = _catalog_entry(library, activation.skill)
+    commands = [insert.source for insert in activation.inserts if insert.kind == "command"]
+    scripts = [
+        script for script in library.desk(by="user").scripts(activation.skill) or () if script.endswith(SCRIPT_SUFFIXES)
+    ]
     sent = "\n".join(message.text for message in messages)
-    cost = {"listed": tokens_of(entry), "activated": tokens_of(sent)}
+    cost = {"listed": estimate_tokens(entry), "activated": estimate_tokens(sent)}
     if as_json:
         say_json(
             {
-                **_document(library, activation, messages),
+                **_activation_dict(library, activation, messages),
                 "entry": entry,
                 "cost": cost,
                 "commands": commands,
@@ -142,26 +145,87 @@ def preview(context: Context, name: str, arguments: tuple[str, ...], as_json: bo
             }
         )
         return
-    say(paint("in the catalog", "bold") + f"  about {counted(cost['listed'], 'token')}, in every conversation")
-    told(entry.rstrip("\n") or "  not listed: `metier why` says the reason")
+    say(paint("in the catalog", "bold") + f"  about {count_of(cost['listed'], 'token')}, in every conversation")
+    print_model_text(entry.rstrip("\n") or "  not listed: `metier why` says the reason")
     say()
-    say(paint("when it is called", "bold") + f"  about {counted(cost['activated'], 'token')}, each time")
-    told(sent)
+    say(paint("when it is called", "bold") + f"  about {count_of(cost['activated'], 'token')}, each time")
+    print_model_text(sent)
     say()
-    for label, found in (("commands that run", commands), ("scripts it may run", scripts)):
-        say(f"{paint(label, 'bold')}  {len(found) or 'none'}")
-        for one in found:
-            say(f"  {clean(one)}")
-    _warn_of(library, activation.skill)
+    for label, items in (("commands that run", commands), ("scripts it may run", scripts)):
+        say(f"{paint(label, 'bold')}  {len(items) or 'none'}")
+        for item in items:
+            say(f"  {printable(item)}")
+    _warn_foreign(library, activation.skill)
 
 
-def _entry(library: Any, skill: Skill) -> str:
+def _catalog_entry(library: Any, skill: Skill) -> str:
     """The skill's own lines of the catalog; empty where it is not listed."""
-    from ...catalog import layout
-    from ...catalog.entries import entries_of
+    from ...catalog.formats import get_layout, make_entries
 
     listing = library.dialect.serving.listing
     if skill not in library.desk().offered():
         return ""
-    lines: str = layout(listing.format).entry(entries_of([skill], listing, library.place.home)[0])
+    lines: str = get_layout(listing.format).entry(make_entries([skill], listing, library.place.home)[0])
     return lines
+
+
+@click.command("read")
+@click.argument("name", shell_complete=skill_names)
+@click.argument("path")
+@click.option("--offset", type=click.IntRange(min=0), default=0, help="Begin at this byte.")
+@click.option("--json", "as_json", is_flag=True, help="The text, the file's size, and where to go on.")
+@click.pass_obj
+def read(context: CliContext, name: str, path: str, offset: int, as_json: bool) -> None:
+    """Read a file of a skill, as the tool `skill_read_file` gives it to a model."""
+    library = context.library()
+    page = library.desk(by="user").page(library.find(name).skill, path, offset)
+    if as_json:
+        say_json({"text": page.text, "size": page.size, "next": page.next})
+        return
+    text = visible_text(page.text) if sys.stdout.isatty() else page.text
+    click.echo(text, nl=bool(text) and not text.endswith("\n"))
+    if page.next is not None:
+        warn(f"{page.size - page.next} of {page.size} bytes left: go on with --offset {page.next}")
+
+
+@click.command("script")
+@click.argument("name", shell_complete=skill_names)
+@click.argument("script")
+@click.argument("arguments", metavar="[-- ARGS...]", nargs=-1)
+@click.option("--write", multiple=True, metavar="DIR", help="A folder that the script may write in; more than one may.")
+@click.option("--json", "as_json", is_flag=True, help="Output, exit status, and how it was kept apart.")
+@click.pass_obj
+def script(
+    context: CliContext, name: str, script: str, arguments: tuple[str, ...], write: tuple[str, ...], as_json: bool
+) -> None:
+    """Run a script of a skill, as the tool `skill_run_script` does; exits as the script does."""
+    from ...host import paths
+    from ...library.skill_tools import resolve_script, script_answer, split_arguments
+
+    library = context.library()
+    folders = [paths.absolute_path(folder, paths.working_folder(), paths.home_folder()) for folder in write]
+    for folder in folders:
+        if not paths.is_folder(folder):
+            raise BadRequest(f"{folder} is not a folder", "make it first, or leave --write out")
+    desk = library.desk(by="user", write=folders)
+    skill = desk.skill(library.find(name).skill.qualified)
+    chosen = resolve_script(desk, skill, script)
+    result = desk.run(skill, chosen, split_arguments(arguments))
+    reply = script_answer(chosen, result)
+    if as_json:
+        say_json(
+            {
+                "script": chosen,
+                "stdout": result.stdout,
+                "stderr": result.stderr,
+                "status": result.status,
+                "timed_out": result.timed_out,
+                "tier": result.tier,
+                "note": result.note,
+            }
+        )
+    else:
+        say(reply.text)
+    if reply.note:
+        warn(printable(reply.note))
+    raise click.exceptions.Exit(reply.status if reply.status is not None else 1)

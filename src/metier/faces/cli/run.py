@@ -4,146 +4,252 @@ from __future__ import annotations
 
 import sys
 from dataclasses import replace
+from json import dumps, loads
+from pathlib import PurePath
 from typing import Any
 
 import click
 
-from ...types.agent import Bounds
+from ...host import daemon as machine
+from ...host import paths
+from ...host.facts import find_place
+from ...types.agent import TurnBounds
 from ...types.errors import BadRequest, MetierError, NoModel
 from ...types.event import Ended
-from . import naming
-from .app import Context
-from .drawing import Drawing, Lines
-from .printing import clean, paint, problem_lines, warn
+from ...types.schedule import BatchResult, BatchTask
+from ...types.text import shorten_text
+from . import options
+from .app import CliContext
+from .events import JsonEventPrinter, TerminalEventPrinter
+from .output import ProgressBar, paint, printable, problem_lines, say, warn
 
-_WORDS = {"ignore_unknown_options": True}
+_TASK_KEYS = frozenset({"task", "model", "agent"})
 
 
-class _Number(click.FloatRange):
+@click.command("batch")
+@click.argument("file")
+@click.option("--jobs", type=click.IntRange(1, 64), default=4, show_default=True, help="Calls at a time.")
+@options.model_option("The model to ask.")
+@click.option("--allow", multiple=True, metavar="RULE", help="Allow calls of tools, such as 'run_command(git *)'.")
+@click.option("--json", "as_json", is_flag=True, help="Each result as one line of JSON.")
+@click.pass_obj
+def batch(context: CliContext, /, file: str, **options: Any) -> None:
+    """Do every call of FILE, a line each: a task, `/skill words`, or JSON with `task`, `model` and `agent`.
+
+    Empty lines, and those that begin with `#`, are passed over.  Each result is numbered by its line in the file.
+
+    The calls go over the same queue as schedules: the daemon of this home does them, or a worker of the batch's own.
+    A batch that was cut off goes on where it was when it is asked for again.  Exit code 1 if any call failed.
+    """
+    from ...schedule.batch import run_batch as run
+    from ..agents import run_task
+
+    place = find_place(context.project)
+    tasks = _read_tasks(file, context, options)
+    lines, failed_count, done_count = list(tasks), 0, 0
+    with ProgressBar(PurePath(file).name) as bar:
+        bar("calls", 0, len(tasks))
+        try:
+            for result in run(place, run_task, list(tasks.values()), options["jobs"]):
+                done_count, failed_count = done_count + 1, failed_count + (not result.outcome.ok)
+                bar.clear()
+                _report_result(result, lines[result.number - 1], options["as_json"])
+                bar("calls", done_count, len(tasks))
+        except KeyboardInterrupt:
+            bar.clear()
+            warn(f"interrupted: {done_count} of {len(tasks)} are done; the same command goes on with the rest")
+            sys.stdout.flush()
+            machine.kill_children()
+            machine.exit_now(130)
+    sys.stdout.flush()
+    machine.exit_now(1 if failed_count else 0)
+
+
+def _report_result(result: BatchResult, line: int, as_json: bool) -> None:
+    state = "finished" if result.outcome.ok else "failed"
+    if as_json:
+        say(dumps({"line": line, "task": result.text, "state": state, "text": result.outcome.text}, ensure_ascii=False))
+    else:
+        text = shorten_text(printable(result.outcome.text), 160)
+        say(f"{line}  {paint(state, 'green' if result.outcome.ok else 'red')}  {text}")
+
+
+def _read_tasks(file: str, context: CliContext, options: dict[str, Any]) -> dict[int, BatchTask]:
+    """The calls, by the lines that they stand in."""
+    place = find_place(context.project)
+    text = sys.stdin.read() if file == "-" else paths.read_text_file(paths.absolute_path(file, place.cwd, place.home))
+    if text is None:
+        raise BadRequest(f"{file} is not there", "give a file with a call on each line, or `-`")
+    defaults = BatchTask(
+        "", place.cwd, options["model"], context.dialect or "", context.agent or "", tuple(options["allow"])
+    )
+    tasks = {
+        number: _parse_task(line, number, defaults)
+        for number, line in enumerate(text.splitlines(), 1)
+        if line.strip() and not line.lstrip().startswith("#")
+    }
+    if not tasks:
+        raise BadRequest(f"{file} holds no call", "write one on each line")
+    return tasks
+
+
+def _parse_task(line: str, number: int, defaults: BatchTask) -> BatchTask:
+    from dataclasses import replace
+
+    if not line.lstrip().startswith("{"):
+        return replace(defaults, text=line.strip())
+    try:
+        fields = loads(line)
+    except ValueError:
+        raise BadRequest(f"line {number} is no JSON", "write a task, or an object with `task`") from None
+    unknown_keys = sorted(set(fields) - _TASK_KEYS)
+    if (
+        unknown_keys
+        or not isinstance(fields.get("task"), str)
+        or not all(isinstance(value, str) for value in fields.values())
+    ):
+        fault = f"`{unknown_keys[0]}` is not known" if unknown_keys else "`task` must be text"
+        raise BadRequest(f"line {number}: {fault}", "an object has `task`, and may have `model` and `agent`")
+    return replace(
+        defaults,
+        text=fields["task"],
+        model=fields.get("model", defaults.model),
+        agent=fields.get("agent", defaults.agent),
+    )
+
+
+_CONTEXT_SETTINGS = {"ignore_unknown_options": True}
+
+
+class _NumberRange(click.FloatRange):
     name = "number"
 
 
-class _Whole(click.IntRange):
+class _IntegerRange(click.IntRange):
     name = "whole number"
 
 
-@click.command("run", context_settings=_WORDS)
-@click.argument("task", nargs=-1, shell_complete=naming.calls)
-@naming.model_option()
+@click.command("run", context_settings=_CONTEXT_SETTINGS)
+@click.argument("task", nargs=-1, shell_complete=options.calls)
+@options.model_option()
 @click.option("--json", "as_json", is_flag=True, help="Every event as one line of JSON.")
 @click.option("--dry-run", is_flag=True, help="Print the exact request, and send nothing.")
 @click.option("--resume", metavar="ID", default="", help="Go on with a run: its id, the beginning of it, or `last`.")
 @click.option("--allow", multiple=True, metavar="RULE", help="Allow calls, such as 'run_command(git status*)'.")
 @click.option("--deny", multiple=True, metavar="RULE", help="Forbid calls.")
 @click.option("--yes", is_flag=True, help="Allow whatever is asked; what is forbidden stays so.")
-@click.option("--max-turns", type=_Whole(0), help="Requests to the model.")
-@click.option("--max-tokens", type=_Whole(0), help="Tokens, sent and received.")
-@click.option("--max-cost", type=_Number(0), help="US dollars, where the price is known.")
-@click.option("--seconds", type=_Number(0), help="How long it may take.")
+@click.option("--max-turns", type=_IntegerRange(0), help="Requests to the model.")
+@click.option("--max-tokens", type=_IntegerRange(0), help="Tokens, sent and received.")
+@click.option("--max-cost", type=_NumberRange(0), help="US dollars, where the price is known.")
+@click.option("--seconds", type=_NumberRange(0), help="How long it may take.")
 @click.option("--no-journal", is_flag=True, help="Keep no journal of it.")
 @click.pass_obj
-def run(context: Context, /, task: tuple[str, ...], **given: Any) -> int:
+def run(context: CliContext, /, task: tuple[str, ...], **options: Any) -> int:
     """Do one task, or call one skill: metier run "/skill words".
 
     What the model says goes to standard output, all else to standard error.  The exit code says how it ended:
     0 finished, 2 asked wrongly, 4 refused, 5 failed, 6 a limit was reached, 130 interrupted.
     """
-    text = " ".join(task).strip() or _piped()
+    text = " ".join(task).strip() or _read_stdin()
     if not text:
         raise BadRequest("there is nothing to do", 'say what: metier run "…"')
     try:
-        agent = _agent(context, given)
-        _mention(agent, given)
-        if given["dry_run"]:
-            return _dry(agent, text, given["model"])
-        session = _begun(agent, text, given["resume"])
+        agent = _build_agent(context, options)
+        _warn_faults(agent, options)
+        if options["dry_run"]:
+            return _print_request(agent, text, options["model"])
+        session = _start_session(agent, text, options["resume"])
     except MetierError as error:
-        if not given["as_json"]:
+        if not options["as_json"]:
             raise
-        Lines().draw(Ended("failed", error.message, error.reason, error.hint, code=error.exit_code))
+        JsonEventPrinter().draw(Ended("failed", error.message, error.reason, error.hint, code=error.exit_code))
         return error.exit_code
-    return _draw(session, text, given)
+    return _draw_session(session, text, options)
 
 
-def _piped() -> str:
+def _read_stdin() -> str:
     return "" if sys.stdin is None or sys.stdin.isatty() else sys.stdin.read().strip()
 
 
-def _agent(context: Context, given: dict[str, Any]) -> Any:
-    from ...runtime.acting import agent_for
-    from ...runtime.agents import rules_of
+def _build_agent(context: CliContext, options: dict[str, Any]) -> Any:
+    from ...agent.agent_files import parse_rules
+    from ..agents import open_agent
 
-    agent = agent_for(context.library(), given["model"], context.agent)
+    agent = open_agent(context.library(), options["model"], context.agent)
     permission = agent.permission
-    bad = [text for text in (*given["allow"], *given["deny"]) if not rules_of((text,))]
+    bad = [text for text in (*options["allow"], *options["deny"]) if not parse_rules((text,))]
     if bad:
         raise BadRequest(f"`{bad[0]}` is not a rule", "write a tool's name, or name(pattern)")
     permission = replace(
         permission,
-        allow=(*permission.allow, *rules_of(given["allow"])),
-        deny=(*permission.deny, *rules_of(given["deny"])),
-        otherwise="allow" if given["yes"] else permission.otherwise,
+        allow=(*permission.allow, *parse_rules(options["allow"])),
+        deny=(*permission.deny, *parse_rules(options["deny"])),
+        otherwise="allow" if options["yes"] else permission.otherwise,
     )
-    usual = agent.bounds
-    bounds = Bounds(
-        usual.turns if given["max_turns"] is None else given["max_turns"],
-        usual.tokens if given["max_tokens"] is None else given["max_tokens"],
-        usual.seconds if given["seconds"] is None else given["seconds"],
-        usual.cost if given["max_cost"] is None else given["max_cost"],
+    defaults = agent.bounds
+    bounds = TurnBounds(
+        defaults.turns if options["max_turns"] is None else options["max_turns"],
+        defaults.tokens if options["max_tokens"] is None else options["max_tokens"],
+        defaults.seconds if options["seconds"] is None else options["seconds"],
+        defaults.cost if options["max_cost"] is None else options["max_cost"],
     )
-    return replace(agent, rules=permission, limits=bounds, keep=not given["no_journal"])
+    return replace(agent, rules=permission, limits=bounds, keep=not options["no_journal"])
 
 
-def _begun(agent: Any, text: str, resumed: str) -> Any:
+def _start_session(agent: Any, text: str, resumed: str) -> Any:
     try:
         return agent.resume(resumed) if resumed else agent.start()
     except NoModel as error:
-        from ...runtime.entering import slip_of
+        from ...agent.turns import unknown_command_error
 
-        raise slip_of(agent.library, text) or error from None  # a slip of the pen needs no model
+        raise unknown_command_error(agent.library, text) or error from None  # a slip of the pen needs no model
 
 
-def _mention(agent: Any, given: dict[str, Any]) -> None:
+def _warn_faults(agent: Any, options: dict[str, Any]) -> None:
     """What is wrong with the configuration, the agent's file and the rules, and does not keep it from running."""
-    from ...runtime.agents import faults_of, no_tool, rules_of
+    from ...agent.agent_files import agent_file_faults, parse_rules, unknown_tool_message
 
-    for one in agent.library.problems:
-        if one.code.startswith("config") and one.severity != "info":
-            for line in problem_lines(one):
+    for problem in agent.library.problems:
+        if problem.code.startswith("config") and problem.severity != "info":
+            for line in problem_lines(problem):
                 warn(line)
-    for fault in faults_of(agent.library, agent.file):
-        warn(f"{paint('warning', 'yellow')} {clean(fault)}")
-    more = {tool.name for tool in agent.more_tools()} if given["allow"] or given["deny"] else set()
-    for text in (*given["allow"], *given["deny"]):
-        if told := no_tool(rules_of((text,))[0].tool, more):
-            warn(f"{paint('warning', 'yellow')} the rule `{clean(text)}` speaks of nothing: {clean(told)}")
+    for fault in agent_file_faults(agent.library, agent.file):
+        warn(f"{paint('warning', 'yellow')} {printable(fault)}")
+    extra_tools = {tool.name for tool in agent.more_tools()} if options["allow"] or options["deny"] else set()
+    for text in (*options["allow"], *options["deny"]):
+        if reason := unknown_tool_message(parse_rules((text,))[0].tool, extra_tools):
+            warn(f"{paint('warning', 'yellow')} the rule `{printable(text)}` speaks of nothing: {printable(reason)}")
 
 
-def _dry(agent: Any, text: str, model: str) -> int:
-    from ...runtime.acting import request_of
-    from ...runtime.models import unasked
-    from .render import told
+def _print_request(agent: Any, text: str, model: str) -> int:
+    from ...agent.agent import preview_request
+    from ...agent.models.registry import open_preview_model
+    from .render import print_model_text
 
-    shown = unasked(model, agent.library)
-    if shown.name == "none":
+    unasked_model = open_preview_model(model, agent.library)
+    if unasked_model.name == "none":
         warn("No model is set: this is the request in no provider's own form.")
-    told(request_of(replace(agent, model=shown), text))
+    print_model_text(preview_request(replace(agent, model=unasked_model), text))
     return 0
 
 
-def _draw(session: Any, text: str, given: dict[str, Any]) -> int:
-    drawing = Lines() if given["as_json"] else Drawing(asks=_can_ask(), kept=session.journal is not None)
+def _draw_session(session: Any, text: str, options: dict[str, Any]) -> int:
+    printer = (
+        JsonEventPrinter()
+        if options["as_json"]
+        else TerminalEventPrinter(asks=_can_ask(), kept=session.journal is not None)
+    )
     code = 0
     try:
         for event in session.say(text):
-            answer = drawing.draw(event)
+            answer = printer.draw(event)
             if answer is not None:
                 session.answer(*answer)
             if isinstance(event, Ended):
                 code = event.code
     except KeyboardInterrupt:
         session.stop()
-        drawing.draw(Ended("interrupted", reason="interrupted", code=130))
+        printer.draw(Ended("interrupted", reason="interrupted", code=130))
         return 130
     return code
 

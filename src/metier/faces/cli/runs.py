@@ -7,13 +7,15 @@ from typing import Any
 
 import click
 
+from ...record.stats import ActivationFunnel, SkillStats, build_funnel, collect_stats, read_turns
+from ...record.trace import read_traces as kept
 from ...types.event import Heard, Replied, Started
-from . import naming
-from .app import Context
-from .drawing import Drawing, Lines, lines_of
-from .printing import clean, columns, paint, say, say_json, width
+from . import options
+from .app import CliContext
+from .events import JsonEventPrinter, TerminalEventPrinter, event_lines
+from .output import count_of, format_columns, paint, printable, say, say_json, terminal_width
 
-_WIDE = 100
+_MODEL_COLUMN_WIDTH = 100
 """Columns of a terminal that has room for the model too."""
 
 
@@ -29,47 +31,47 @@ def runs(context: click.Context, as_json: bool, limit: int, skill: str | None, f
         return
     from itertools import islice
 
-    from ...record.trace import runs as kept
+    from ...record.trace import read_traces as kept
 
-    wanted = (
+    matching = (
         trace
-        for trace in kept(state_of(context.obj))
+        for trace in kept(state_folder(context.obj))
         if (skill is None or skill in trace.skills)
         and (not failed or trace.outcome != "finished" or bool(trace.failures))
     )
-    found = list(islice(wanted, limit))
+    traces = list(islice(matching, limit))
     if as_json:
-        say_json([summary(trace) for trace in found])
+        say_json([trace_dict(trace) for trace in traces])
         return
-    if not found:
+    if not traces:
         say("No such run." if skill or failed else 'No runs yet. `metier run "…"` makes one.')
-    if found:
-        _table(found)
+    if traces:
+        _print_table(traces)
 
 
-def _table(found: list[Any]) -> None:
+def _print_table(traces: list[Any]) -> None:
     """One line for each, as wide as the terminal; the task is what is cut."""
-    from ...host.clock import day_and_time
+    from ...host.facts import format_local_time
 
-    models = width() >= _WIDE
+    models = terminal_width() >= _MODEL_COLUMN_WIDTH
     rows = [["RUN", "BEGAN", "ENDED", *(["MODEL"] if models else []), "TASK"]]
-    for trace in found:
+    for trace in traces:
         ended = trace.ended.reason if trace.ended and trace.ended.reason else trace.outcome
-        model = [clean(trace.started.model)] if models else []
-        rows.append([trace.run, day_and_time(trace.at), clean(ended), *model, clean(trace.task)])
-    head, *lines = columns(rows)
+        model = [printable(trace.started.model)] if models else []
+        rows.append([trace.run, format_local_time(trace.at), printable(ended), *model, printable(trace.task)])
+    head, *lines = format_columns(rows)
     say(paint(head, "dim"))
     for line, row in zip(lines, rows[1:], strict=True):
         say(line.replace(row[2], paint(row[2], "green" if row[2] == "finished" else "yellow"), 1))
 
 
-def state_of(context: Context) -> str:
-    from ...host.place import here
+def state_folder(context: CliContext) -> str:
+    from ...host.facts import find_place
 
-    return here(context.project).state
+    return find_place(context.project).state
 
 
-def summary(trace: Any) -> dict[str, object]:
+def trace_dict(trace: Any) -> dict[str, object]:
     usage = trace.usage
     return {
         "run": trace.run,
@@ -92,70 +94,149 @@ def summary(trace: Any) -> dict[str, object]:
     }
 
 
-def _told(trace: Any) -> dict[str, str]:
+def _trace_fields(trace: Any) -> dict[str, str]:
     """The same for a person."""
-    said, usage = summary(trace), trace.usage
-    told = {key: str(value) for key, value in said.items() if value not in ("", [], {}, None, 0) and key != "at"}
-    told["skills"] = ", ".join(trace.skills)
-    told["tools"] = ", ".join(f"{name} {count}×" for name, count in trace.tools.items())
-    told["tokens"] = f"{usage.input} sent ({usage.cached} cached), {usage.output} received" if usage.tokens else ""
-    told["seconds"] = f"{trace.seconds:g}"
-    if told.get("reason") == told["outcome"]:
-        told["reason"] = ""
+    document, usage = trace_dict(trace), trace.usage
+    fields = {key: str(value) for key, value in document.items() if value not in ("", [], {}, None, 0) and key != "at"}
+    fields["skills"] = ", ".join(trace.skills)
+    fields["tools"] = ", ".join(f"{name} {count}×" for name, count in trace.tools.items())
+    fields["tokens"] = f"{usage.input} sent ({usage.cached} cached), {usage.output} received" if usage.tokens else ""
+    fields["seconds"] = f"{trace.seconds:g}"
+    if fields.get("reason") == fields["outcome"]:
+        fields["reason"] = ""
     if trace.ended and trace.outcome != "finished":
-        told["reason"] = trace.ended.text or told.get("reason", "")
-    return told
+        fields["reason"] = trace.ended.text or fields.get("reason", "")
+    return fields
 
 
 @runs.command("show")
-@click.argument("id", shell_complete=naming.runs)
+@click.argument("id", shell_complete=options.runs)
 @click.option("--json", "as_json", is_flag=True, help="The summary and every event, as one JSON document.")
 @click.pass_obj
-def show(context: Context, id: str, as_json: bool) -> None:
+def show(context: CliContext, id: str, as_json: bool) -> None:
     """Show one run: what was said, which skills were used, which tools were called, how it ended."""
-    from ...record.encode import encode
-    from ...record.journal import journal_of
-    from ...record.trace import trace_of
+    from ...record.journal import encode_event, find_journal
+    from ...record.trace import read_trace
 
-    trace = trace_of(journal_of(state_of(context), id))
+    trace = read_trace(find_journal(state_folder(context), id))
     if as_json:
-        say_json({
-            **summary(trace),
-            "offered": list(trace.offered),
-            "activated": [{"skill": one.skill, "by": one.by, "tokens": one.tokens} for one in trace.activations],
-            "failed": [
-                {"tool": one.call.name, "reason": one.reason, "status": one.status, "skill": one.skill}
-                for one in trace.failures
-            ],
-            "events": [{"at": one.at, **encode(one.event)} for one in trace.recorded],
-        })  # fmt: skip
+        say_json(
+            {
+                **trace_dict(trace),
+                "offered": list(trace.offered),
+                "activated": [
+                    {"skill": activation.skill, "by": activation.by, "tokens": activation.tokens}
+                    for activation in trace.activations
+                ],
+                "failed": [
+                    {
+                        "tool": failure.call.name,
+                        "reason": failure.reason,
+                        "status": failure.status,
+                        "skill": failure.skill,
+                    }
+                    for failure in trace.failures
+                ],
+                "events": [{"at": record.at, **encode_event(record.event)} for record in trace.recorded],
+            }
+        )
         return
-    for key, value in _told(trace).items():
+    for key, value in _trace_fields(trace).items():
         if value:
-            say(f"{paint(key + ':', 'dim')} {clean(value)}")
+            say(f"{paint(key + ':', 'dim')} {printable(value)}")
     say()
     for event in trace.events:
         if isinstance(event, Heard):
-            say(f"{paint('>', 'bold')} {clean(event.text)}")
+            say(f"{paint('>', 'bold')} {printable(event.text)}")
         elif isinstance(event, Replied) and event.text:
             for line in event.text.splitlines():
-                say(clean(line))
+                say(printable(line))
         elif not isinstance(event, Started):
-            for line in lines_of(event):
+            for line in event_lines(event):
                 say(line)
 
 
 @runs.command("replay")
-@click.argument("id", shell_complete=naming.runs)
+@click.argument("id", shell_complete=options.runs)
 @click.option("--json", "as_json", is_flag=True, help="Every event as one line of JSON.")
 @click.pass_obj
-def replay(context: Context, id: str, as_json: bool) -> None:
+def replay(context: CliContext, id: str, as_json: bool) -> None:
     """Draw a run again as it was drawn when it happened.  Nothing is asked and nothing runs."""
-    from ...record.journal import journal_of
-    from ...record.trace import trace_of
+    from ...record.journal import find_journal
+    from ...record.trace import read_trace
 
-    drawing = Lines() if as_json else Drawing()
-    for event in trace_of(journal_of(state_of(context), id)).events:
+    printer = JsonEventPrinter() if as_json else TerminalEventPrinter()
+    for event in read_trace(find_journal(state_folder(context), id)).events:
         if isinstance(event, Heard) and not as_json:
-            sys.stdout.write(f"> {clean(event.text)}\n")
-        drawing.draw(event)
+            sys.stdout.write(f"> {printable(event.text)}\n")
+        printer.draw(event)
+
+
+_MAX_DEAD = 20
+
+
+@click.command("stats")
+@click.option("--funnel", "as_funnel", is_flag=True, help="From what was shown to what was used, and at which rank.")
+@click.option("--limit", type=click.IntRange(1), default=1000, show_default=True, help="Runs to look at, the newest.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+@click.pass_obj
+def stats(context: CliContext, as_funnel: bool, limit: int, as_json: bool) -> None:
+    """Say of each skill how often it was offered, activated, of use and in the way, from the runs that were kept.
+
+    A skill is dead when it was offered in 10 turns or more and never activated; stuck when 3 turns with it or more
+    ended badly, and no fewer than ended well; over-firing when the model activated it 5 times or more, mostly to
+    do nothing with it, or in more than half of all turns.
+    """
+    from itertools import islice
+
+    traces = islice(kept(state_folder(context)), limit)
+    if as_funnel:
+        _print_funnel(build_funnel(turn for trace in traces for turn in read_turns(trace.events)), as_json)
+        return
+    entries = collect_stats(traces)
+    if as_json:
+        say_json([entry._asdict() for entry in entries])
+        return
+    _print_stats([entry for entry in entries if entry.activated])
+    _print_dead([entry.name for entry in entries if entry.oddity == "dead"])
+    if not entries:
+        say('No skill was offered yet. `metier run "…"` makes a run.')
+
+
+def _print_stats(entries: list[SkillStats]) -> None:
+    rows: list[tuple[str, ...]] = [("skill", "offered", "activated", "succeeded", "failed", "tokens", "")]
+    for entry in entries:
+        failures = ", ".join(f"{reason} {count}" for reason, count in entry.failures.items())
+        note = "; ".join(part for part in (entry.oddity, failures and f"failing calls: {failures}") if part)
+        figures = (entry.offered, entry.activated, entry.succeeded, entry.failed, entry.tokens)
+        rows.append((printable(entry.name), *map(str, figures), printable(note)))
+    if entries:
+        head, *lines = format_columns(rows)
+        say(paint(head, "dim"))
+        for line in lines:
+            say(line)
+
+
+def _print_dead(names: list[str]) -> None:
+    if names:
+        suffix = f" and {len(names) - _MAX_DEAD} more" if len(names) > _MAX_DEAD else ""
+        say(f"dead: {', '.join(map(printable, names[:_MAX_DEAD]))}{suffix}")
+
+
+def _print_funnel(figures: ActivationFunnel, as_json: bool) -> None:
+    if as_json:
+        say_json(
+            {**figures._asdict(), "recall": {engine: dict(by_depth) for engine, by_depth in figures.recall.items()}}
+        )
+        return
+    by = ", ".join(f"{who} {count}" for who, count in sorted(figures.by.items()))
+    say(f"{count_of(figures.turns, 'turn')}, one with several skills counted once for each")
+    say(f"  {figures.shown} with skills shown, in the catalog or suggested for the request")
+    say(f"  {figures.activated} with one activated" + (f" ({by})" if by else ""))
+    say(f"    {figures.used} used, {figures.abandoned} abandoned, {figures.finished} used and finished")
+    for rank, count in sorted(figures.ranks.items()):
+        where = {0: "the catalog", -1: "not shown"}.get(rank, f"rank {rank}")
+        say(f"    from {where}: {count}")
+    for engine, depths in figures.recall.items():
+        shares = ", ".join(f"{share:.0%} in the first {depth}" for depth, share in depths.items())
+        say(f"  {printable(engine)}: {shares}")

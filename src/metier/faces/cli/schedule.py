@@ -3,25 +3,68 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from itertools import islice
 from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
-from ...host import clock
-from ...host.place import here
+from ...host import facts
+from ...host.facts import find_place
 from ...types.errors import BadRequest
 from ...types.place import Place
-from ...types.schedule import AfterCrash, CatchUp, OnChange, Overlap, Rules, Schedule, Terms
-from . import naming
-from .app import Context, skill_names
-from .printing import arrow, clean, clean_path, columns, paint, say, say_json
-from .schedule_text import firing_dict, firing_row, rules_line, schedule_dict, shown
+from ...types.schedule import AfterCrash, CatchUp, Firing, OnChange, Overlap, RunTerms, Schedule, ScheduleRules
+from . import options
+from .app import CliContext, skill_names
+from .output import clean_path, count_of, format_columns, hint_line, paint, printable, say, say_json
 
 if TYPE_CHECKING:
     from ...schedule.database import Engine
+
+
+def format_instant(at: datetime | None, zone: str) -> str:
+    from ...schedule.times import zone_of
+
+    return "never" if at is None else f"{at.astimezone(zone_of(zone)):%Y-%m-%d %H:%M:%S} {printable(zone)}"
+
+
+def firing_row(firing: Firing) -> tuple[str, str, str]:
+    again = f"{count_of(firing.attempt, 'attempt')}; " if firing.attempt > 1 else ""
+    by_hand = "by hand; " if firing.manual else ""
+    run = f"run {firing.run}; " if firing.run else ""
+    note = printable(f"{by_hand}{again}{run}{firing.note}").rstrip("; ")
+    return (firing.due.strftime("%Y-%m-%dT%H:%M:%SZ"), firing.state, note)
+
+
+def firing_dict(firing: Firing) -> dict[str, object]:
+    return {
+        "schedule": firing.schedule,
+        "instant": firing.due.isoformat(),
+        "state": firing.state,
+        "note": firing.note,
+        "worker": firing.owner,
+        "attempt": firing.attempt,
+        "manual": firing.manual,
+        "started": firing.started.isoformat() if firing.started else None,
+        "ended": firing.ended.isoformat() if firing.ended else None,
+        "run": firing.run,
+    }
+
+
+def schedule_dict(schedule: Schedule) -> dict[str, object]:
+    fields = {key: value for key, value in asdict(schedule).items() if key not in ("home", "revision", "own")}
+    return {key: value.isoformat() if isinstance(value, datetime) else value for key, value in fields.items()}
+
+
+def rules_line(rules: ScheduleRules) -> str:
+    parts = (f"catch up {rules.catch_up}", f"overlap {rules.overlap}", f"jitter {rules.jitter} s")
+    more_parts = (
+        f"pause after {rules.pause_after}",
+        f"after a crash {rules.after_crash}",
+        f"on change {rules.on_change}",
+    )
+    return ", ".join((*parts, *more_parts))
 
 
 @click.group("schedule")
@@ -29,25 +72,25 @@ def schedule() -> None:
     """Run skills at their times: once, or again and again."""
 
 
-def _now() -> datetime:
-    return datetime.fromtimestamp(clock.now_ns() / 1e9, UTC)
+def _utc_now() -> datetime:
+    return datetime.fromtimestamp(facts.now_ns() / 1e9, UTC)
 
 
-def _open(context: Context) -> tuple[Place, Engine]:
+def _open_database(context: CliContext) -> tuple[Place, Engine]:
     from ...schedule.database import open_engine
 
-    place = here(context.project)
+    place = find_place(context.project)
     return place, open_engine(place)
 
 
-def _found(engine: Engine, name: str) -> Schedule:
-    from ...schedule.arrange import found
+def _find_schedule(engine: Engine, name: str) -> Schedule:
+    from ...schedule.requests import find_schedule
 
-    return found(engine, name)
+    return find_schedule(engine, name)
 
 
-_json = click.option("--json", "as_json", is_flag=True, help="One JSON document.")
-_OPTIONS: tuple[Callable[[Any], Any], ...] = (
+_json_option = click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+_TERMS_OPTIONS: tuple[Callable[[Any], Any], ...] = (
     click.option(
         "--catch-up", type=click.Choice(get_args(CatchUp)), help="Of what was missed: one (of 24 h), none, all (10)."
     ),
@@ -58,7 +101,7 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
     click.option(
         "--on-change", type=click.Choice(get_args(OnChange)), help="When the skill is not what was agreed to."
     ),
-    click.option("--model", shell_complete=naming.asked, metavar="NAME", help="The model that runs it."),
+    click.option("--model", shell_complete=options.usable_models, metavar="NAME", help="The model that runs it."),
     click.option(
         "--permission", "permissions", multiple=True, metavar="GRANT", help="More than the default; repeat it."
     ),
@@ -69,20 +112,20 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
 
 
 def _terms_options(command: Any) -> Any:
-    for option in reversed(_OPTIONS):
+    for option in reversed(_TERMS_OPTIONS):
         command = option(command)
     return command
 
 
-def _rules(old: Rules, given: dict[str, Any]) -> Rules:
+def _changed_rules(old: ScheduleRules, options: dict[str, Any]) -> ScheduleRules:
     named = ("catch_up", "overlap", "jitter", "pause_after", "after_crash", "on_change")
-    return replace(old, **{key: given[key] for key in named if given[key] is not None})
+    return replace(old, **{key: options[key] for key in named if options[key] is not None})
 
 
-def _terms(old: Terms, given: dict[str, Any]) -> Terms:
-    changed = {key: given[key] for key in ("model", "budget", "sink") if given[key] is not None}
-    if given["permissions"]:
-        changed["permissions"] = given["permissions"]
+def _changed_terms(old: RunTerms, options: dict[str, Any]) -> RunTerms:
+    changed = {key: options[key] for key in ("model", "budget", "sink") if options[key] is not None}
+    if options["permissions"]:
+        changed["permissions"] = options["permissions"]
     return replace(old, **changed)
 
 
@@ -93,10 +136,10 @@ def _terms(old: Terms, given: dict[str, Any]) -> Terms:
 @click.option("--id", "name", metavar="ID", help="What to call the schedule.")
 @click.option("--session", default="", metavar="NAME", help="The session it runs in; one of its own otherwise.")
 @_terms_options
-@_json
+@_json_option
 @click.pass_obj
 def add(
-    context: Context,
+    context: CliContext,
     /,
     skill: str,
     time: tuple[str, ...],
@@ -104,110 +147,120 @@ def add(
     name: str | None,
     session: str,
     as_json: bool,
-    **more: Any,
+    **options: Any,
 ) -> None:
     """Run SKILL at TIME: `+5m`, `tomorrow at 9am`, `every monday 8:00`, `每天 9 點`, or five cron fields."""
-    from ...runtime.scheduling import check_terms, folder_of, pinned_model
-    from ...schedule.arrange import Wish, arrange
-    from ...schedule.when import uneven
+    from ...schedule.requests import ScheduleRequest, create_schedule
+    from ...schedule.runner import check_terms, pinned_model, resolve_scheduled_folder
+    from ...schedule.times import uneven_steps
 
     if name is not None and not name.strip():
         raise BadRequest("an id can't be empty", "leave --id out, and the schedule is called as its skill")
-    place, engine = _open(context)
-    called, folder, own = folder_of(place, skill)
-    terms = _terms(Terms(), more)
+    place, engine = _open_database(context)
+    skill_name, folder, is_own = resolve_scheduled_folder(place, skill)
+    terms = _changed_terms(RunTerms(), options)
     check_terms(place, terms)
-    wish = Wish(
-        called,
+    request = ScheduleRequest(
+        skill_name,
         folder,
         " ".join(time),
-        zone or clock.zone_name(),
-        own,
+        zone or facts.zone_name(),
+        is_own,
         name or "",
-        more["arguments"] or "",
+        options["arguments"] or "",
         session,
-        _rules(Rules(), more),
+        _changed_rules(ScheduleRules(), options),
         replace(terms, model=pinned_model(place, terms.model)),
     )
-    made = arrange(place, engine, wish, _now())
+    created = create_schedule(place, engine, request, _utc_now())
     if as_json:
-        say_json(schedule_dict(made))
+        say_json(schedule_dict(created))
         return
-    say(f"Scheduled: {clean(made.id)}, next at {shown(made.next, made.zone)}")
-    if not made.once and (odd := uneven(made.when)):
-        say(arrow(odd))
-    if not _somebody_works(engine):
-        say(arrow("nobody fires it yet: run `metier daemon`"))
+    say(f"Scheduled: {printable(created.id)}, next at {format_instant(created.next, created.zone)}")
+    if not created.once and (warning := uneven_steps(created.when)):
+        say(hint_line(warning))
+    if not _has_worker(engine):
+        say(hint_line("nobody fires it yet: run `metier daemon`"))
 
 
 @schedule.command("list")
-@_json
+@_json_option
 @click.pass_obj
-def list_schedules(context: Context, as_json: bool) -> None:
+def list_schedules(context: CliContext, as_json: bool) -> None:
     """List the schedules."""
-    from ...schedule.book import schedules
+    from ...schedule.store import all_schedules
 
-    _, engine = _open(context)
-    known = schedules(engine)
+    _, engine = _open_database(context)
+    entries = all_schedules(engine)
     if as_json:
-        say_json([schedule_dict(one) for one in known])
+        say_json([schedule_dict(entry) for entry in entries])
         return
-    if not known:
+    if not entries:
         say("Nothing is scheduled.")
-        say(arrow("`metier schedule add SKILL TIME` schedules a skill"))
+        say(hint_line("`metier schedule add SKILL TIME` schedules a skill"))
     rows = [
-        (clean(one.id), "once" if one.once else clean(one.when), shown(one.next, one.zone), one.paused and "paused")
-        for one in known
+        (
+            printable(entry.id),
+            "once" if entry.once else printable(entry.when),
+            format_instant(entry.next, entry.zone),
+            entry.paused and "paused",
+        )
+        for entry in entries
     ]
-    for one, line in zip(known, columns(rows), strict=True):
+    for entry, line in zip(entries, format_columns(rows), strict=True):
         say(line)
-        if one.paused:
-            say(f"  {clean(one.paused)}")
-    if known and not _somebody_works(engine):
-        say(arrow("nobody fires them: run `metier daemon`"))
+        if entry.paused:
+            say(f"  {printable(entry.paused)}")
+    if entries and not _has_worker(engine):
+        say(hint_line("nobody fires them: run `metier daemon`"))
 
 
 @schedule.command("show")
-@click.argument("name", shell_complete=naming.schedules)
-@_json
+@click.argument("name", shell_complete=options.schedules)
+@_json_option
 @click.pass_obj
-def show(context: Context, name: str, as_json: bool) -> None:
+def show(context: CliContext, name: str, as_json: bool) -> None:
     """Show one schedule, its next times and its last firings."""
-    from ...schedule.book import history
     from ...schedule.plan import when_of
-    from ...schedule.when import Cron, firings
+    from ...schedule.store import firing_history
+    from ...schedule.times import CronExpression, cron_firings
 
-    _, engine = _open(context)
-    one = _found(engine, name)
-    when, last = when_of(one), history(engine, one.id, 5)
-    coming = [one.next] if one.next else []
-    if isinstance(when, Cron) and one.next and not one.paused:
-        coming += list(islice(firings(when, one.zone, one.next), 2))
+    _, engine = _open_database(context)
+    entry = _find_schedule(engine, name)
+    when, last = when_of(entry), firing_history(engine, entry.id, 5)
+    coming = [entry.next] if entry.next else []
+    if isinstance(when, CronExpression) and entry.next and not entry.paused:
+        coming += list(islice(cron_firings(when, entry.zone, entry.next), 2))
     if as_json:
         say_json(
             {
-                **schedule_dict(one),
+                **schedule_dict(entry),
                 "coming": [at.astimezone(UTC).isoformat() for at in coming],
                 "last": [firing_dict(f) for f in last],
             }
         )
         return
-    say(paint(clean(one.id), "bold"))
-    time = "once" if one.once else f"{one.when} ({one.zone})"
-    facts = [("Skill:", one.skill), ("Time:", time), ("Paused:", one.paused)]
+    say(paint(printable(entry.id), "bold"))
+    time = "once" if entry.once else f"{entry.when} ({entry.zone})"
+    facts = [("Skill:", entry.skill), ("Time:", time), ("Paused:", entry.paused)]
     facts += [
-        ("Next:", ", ".join(shown(at, one.zone) for at in coming)),
-        ("Pinned:", one.digest),
-        ("From:", one.source),
+        ("Next:", ", ".join(format_instant(at, entry.zone) for at in coming)),
+        ("Pinned:", entry.digest),
+        ("From:", entry.source),
     ]
-    terms = one.terms
-    facts += [("Rules:", rules_line(one.rules))]
-    facts += [("Arguments:", one.arguments), ("Session:", one.session), ("Model:", terms.model), ("Sink:", terms.sink)]
+    terms = entry.terms
+    facts += [("Rules:", rules_line(entry.rules))]
+    facts += [
+        ("Arguments:", entry.arguments),
+        ("Session:", entry.session),
+        ("Model:", terms.model),
+        ("Sink:", terms.sink),
+    ]
     facts += [("Permissions:", ", ".join(terms.permissions)), ("Budget:", str(terms.budget or ""))]
     for label, text in facts:
         if text:
-            say(f"  {label:<13}{clean(text)}")
-    for line in columns([firing_row(one) for one in last]):
+            say(f"  {label:<13}{printable(text)}")
+    for line in format_columns([firing_row(firing) for firing in last]):
         say("  " + line)
 
 
@@ -217,179 +270,178 @@ def show(context: Context, name: str, as_json: bool) -> None:
 @click.option("--tz", "zone", metavar="ZONE", help="The zone; this machine's otherwise.")
 @click.option("--from", "start", metavar="ISO", help="Count from this time; now otherwise.")
 @click.option("--count", type=click.IntRange(1, 10_000), default=5, show_default=True, help="So many firings.")
-@_json
+@_json_option
 def preview(
     time: tuple[str, ...], cron: str | None, zone: str | None, start: str | None, count: int, as_json: bool
 ) -> None:
     """Print the next firings of a TIME or of --cron, as instants in the zone's own time.  Nothing is scheduled."""
-    from ...schedule.when import Cron, checked_cron, firings, schedule_time, zone_of
+    from ...schedule.times import CronExpression, checked_cron, cron_firings, schedule_time, zone_of
 
     if bool(time) == (cron is not None):
         raise BadRequest("give a TIME or --cron, one of them", "metier schedule preview --cron '0 9 * * 1-5'")
-    place = zone_of(zone or clock.zone_name())
-    after = _instant(start, place) if start else _now()
+    place = zone_of(zone or facts.zone_name())
+    after = _parse_instant(start, place) if start else _utc_now()
     when = checked_cron(cron) if cron is not None else schedule_time(" ".join(time), after, place.key)
-    found = (
+    instants = (
         [when.at.astimezone(place)]
-        if not isinstance(when, Cron)
-        else list(islice(firings(when, place.key, after), count))
+        if not isinstance(when, CronExpression)
+        else list(islice(cron_firings(when, place.key, after), count))
     )
     if as_json:
-        say_json([one.isoformat() for one in found])
+        say_json([instant.isoformat() for instant in instants])
         return
-    for one in found:
-        say(one.isoformat())
+    for instant in instants:
+        say(instant.isoformat())
 
 
-def _instant(text: str, zone: Any) -> datetime:
+def _parse_instant(text: str, zone: Any) -> datetime:
     try:
-        found = datetime.fromisoformat(text)
-        return (found if found.tzinfo else found.replace(tzinfo=zone)).astimezone(UTC)
+        parsed = datetime.fromisoformat(text)
+        return (parsed if parsed.tzinfo else parsed.replace(tzinfo=zone)).astimezone(UTC)
     except (ValueError, OverflowError):
         raise BadRequest(f"`{text}` is not an ISO 8601 time", "write it as 2026-03-08T00:00:00-05:00") from None
 
 
 @schedule.command("pause")
-@click.argument("name", shell_complete=naming.schedules)
+@click.argument("name", shell_complete=options.schedules)
 @click.pass_obj
-def pause(context: Context, name: str) -> None:
+def pause(context: CliContext, name: str) -> None:
     """Let a schedule rest; what waits is cancelled."""
-    from ...schedule import book
+    from ...schedule import store
 
-    _, engine = _open(context)
-    one = _found(engine, name)
-    book.pause(engine, one.id, "you paused it", _now())
-    say(f"Paused: {clean(one.id)}")
+    _, engine = _open_database(context)
+    entry = _find_schedule(engine, name)
+    store.pause_schedule(engine, entry.id, "you paused it", _utc_now())
+    say(f"Paused: {printable(entry.id)}")
 
 
 @schedule.command("resume")
-@click.argument("name", shell_complete=naming.schedules)
+@click.argument("name", shell_complete=options.schedules)
 @click.pass_obj
-def resume(context: Context, name: str) -> None:
+def resume(context: CliContext, name: str) -> None:
     """Go on from now, with the skill as it is now."""
-    from ...schedule import book, copies
+    from ...schedule import pins, store
     from ...schedule.worker import home_id
 
-    place, engine = _open(context)
-    one = _found(engine, name)
-    pin = copies.pin(one.source) if one.home == home_id(place) else None
-    changed = pin is not None and pin.digest != one.digest
+    place, engine = _open_database(context)
+    entry = _find_schedule(engine, name)
+    pin = pins.pin_folder(entry.source) if entry.home == home_id(place) else None
+    changed = pin is not None and pin.digest != entry.digest
     if pin is not None and changed:
-        one = book.repin(engine, one, pin)
-    made = book.resume(engine, one, _now())
-    say(f"Resumed: {clean(made.id)}, next at {shown(made.next, made.zone)}")
+        entry = store.repin_schedule(engine, entry, pin)
+    resumed = store.resume_schedule(engine, entry, _utc_now())
+    say(f"Resumed: {printable(resumed.id)}, next at {format_instant(resumed.next, resumed.zone)}")
     if changed:
         say("Its skill had changed, and is agreed to as it is now.")
 
 
 @schedule.command("run")
-@click.argument("name", shell_complete=naming.schedules)
+@click.argument("name", shell_complete=options.schedules)
 @click.option("--wait", type=float, default=0, metavar="SECONDS", help="Wait so long for it to end.")
-@_json
+@_json_option
 @click.pass_context
 def run(context: click.Context, name: str, wait: float, as_json: bool) -> None:
     """Run a schedule once, now; it waits its turn like any other firing."""
-    from ...schedule import book
-    from ...types.schedule import ENDS
+    from ...schedule import store
+    from ...types.schedule import END_STATES
 
-    _, engine = _open(context.obj)
-    one = _found(engine, name)
-    at = book.trigger(engine, one.id, _now())
-    until = clock.monotonic() + wait
-    firing = book.firing(engine, one.id, at)
-    while firing is not None and firing.state not in ENDS and clock.monotonic() < until:
-        clock.sleep(0.1)
-        firing = book.firing(engine, one.id, at)
+    _, engine = _open_database(context.obj)
+    entry = _find_schedule(engine, name)
+    at = store.trigger_schedule(engine, entry.id, _utc_now())
+    until = facts.monotonic() + wait
+    firing = store.get_firing(engine, entry.id, at)
+    while firing is not None and firing.state not in END_STATES and facts.monotonic() < until:
+        facts.sleep(0.1)
+        firing = store.get_firing(engine, entry.id, at)
     assert firing is not None
     if as_json:
         say_json(firing_dict(firing))
-    elif firing.state in ENDS:
+    elif firing.state in END_STATES:
         say("  ".join(firing_row(firing)).rstrip())
     else:
-        say(f"Asked for: {clean(one.id)}, at {shown(at, one.zone)}")
-        if not _somebody_works(engine):
-            say(arrow("nobody works on it yet: run `metier daemon`"))
+        say(f"Asked for: {printable(entry.id)}, at {format_instant(at, entry.zone)}")
+        if not _has_worker(engine):
+            say(hint_line("nobody works on it yet: run `metier daemon`"))
     context.exit(1 if firing.state in ("failed", "lost", "cancelled") else 0)
 
 
 @schedule.command("patch")
-@click.argument("name", shell_complete=naming.schedules)
+@click.argument("name", shell_complete=options.schedules)
 @click.option("--time", metavar="TIME", help="Another time.")
 @click.option("--tz", "zone", metavar="ZONE", help="Another zone.")
 @_terms_options
-@_json
+@_json_option
 @click.pass_obj
-def patch(context: Context, /, name: str, time: str | None, zone: str | None, as_json: bool, **more: Any) -> None:
+def patch(context: CliContext, /, name: str, time: str | None, zone: str | None, as_json: bool, **options: Any) -> None:
     """Change a schedule; its next time is counted from now."""
-    from ...runtime import scheduling
-    from ...schedule import book
-    from ...schedule.arrange import check_rules, check_terms, retimed
+    from ...schedule import runner, store
     from ...schedule.plan import when_of
+    from ...schedule.requests import check_rules, check_terms, retime_schedule
 
-    place, engine = _open(context)
-    one = _found(engine, name)
-    before = one
-    one = replace(one, rules=_rules(one.rules, more), terms=_terms(one.terms, more))
-    if more["arguments"] is not None:
-        one = replace(one, arguments=more["arguments"])
+    place, engine = _open_database(context)
+    entry = _find_schedule(engine, name)
+    before = entry
+    entry = replace(entry, rules=_changed_rules(entry.rules, options), terms=_changed_terms(entry.terms, options))
+    if options["arguments"] is not None:
+        entry = replace(entry, arguments=options["arguments"])
     if time or zone:
-        one = retimed(one, time or one.when, zone or one.zone, _now())
-    if one == before:
+        entry = retime_schedule(entry, time or entry.when, zone or entry.zone, _utc_now())
+    if entry == before:
         raise BadRequest("nothing is to be changed", "give --time, --tz or one of the rules; see --help")
-    check_rules(one.rules, when_of(one), one.zone, _now())
-    check_terms(one.terms)
-    scheduling.check_terms(place, _terms(Terms(), more))
-    made = book.change(engine, one, _now())
+    check_rules(entry.rules, when_of(entry), entry.zone, _utc_now())
+    check_terms(entry.terms)
+    runner.check_terms(place, _changed_terms(RunTerms(), options))
+    changed = store.change_schedule(engine, entry, _utc_now())
     if as_json:
-        say_json(schedule_dict(made))
+        say_json(schedule_dict(changed))
     else:
-        say(f"Changed: {clean(made.id)}, next at {shown(made.next, made.zone)}")
+        say(f"Changed: {printable(changed.id)}, next at {format_instant(changed.next, changed.zone)}")
 
 
 @schedule.command("remove")
-@click.argument("name", shell_complete=naming.schedules)
+@click.argument("name", shell_complete=options.schedules)
 @click.option("--keep-skill", is_flag=True, help="Leave the scheduler skill where it is.")
 @click.pass_obj
-def remove(context: Context, name: str, keep_skill: bool) -> None:
+def remove(context: CliContext, name: str, keep_skill: bool) -> None:
     """Take a schedule out; a scheduler skill that no other schedule uses goes to the bin beside it."""
     from ...host import paths
-    from ...schedule import book, copies
+    from ...schedule import pins, store
     from ...schedule.worker import home_id
 
-    place, engine = _open(context)
-    one = _found(engine, name)
-    book.remove(engine, one.id, _now())
-    say(f"Removed: {clean(one.id)}")
-    mine = one.own and one.home == home_id(place) and paths.exists(one.source)
-    if mine and not keep_skill and not book.is_used(engine, one.skill):
-        say(f"Its skill lies in {clean_path(copies.trash(place, one.source))}")
+    place, engine = _open_database(context)
+    entry = _find_schedule(engine, name)
+    store.remove_schedule(engine, entry.id, _utc_now())
+    say(f"Removed: {printable(entry.id)}")
+    mine = entry.own and entry.home == home_id(place) and paths.exists(entry.source)
+    if mine and not keep_skill and not store.is_used(engine, entry.skill):
+        say(f"Its skill lies in {clean_path(pins.trash_skill(place, entry.source))}")
 
 
 @schedule.command("history")
-@click.argument("name", required=False, shell_complete=naming.schedules)
+@click.argument("name", required=False, shell_complete=options.schedules)
 @click.option("--count", type=click.IntRange(1, 100_000), default=20, show_default=True, help="So many firings.")
-@_json
+@_json_option
 @click.pass_obj
-def history(context: Context, name: str | None, count: int, as_json: bool) -> None:
+def history(context: CliContext, name: str | None, count: int, as_json: bool) -> None:
     """Show what fired, what was missed, and how it ended; the last one first."""
-    from ...schedule import book
+    from ...schedule import store
 
-    _, engine = _open(context)
-    known = book.history(engine, name or "", count)
-    if name and not known:
-        name = _found(engine, name).id
-        known = book.history(engine, name, count)
+    _, engine = _open_database(context)
+    firings = store.firing_history(engine, name or "", count)
+    if name and not firings:
+        name = _find_schedule(engine, name).id
+        firings = store.firing_history(engine, name, count)
     if as_json:
-        say_json([firing_dict(one) for one in known])
+        say_json([firing_dict(firing) for firing in firings])
         return
-    if not known:
+    if not firings:
         say("Nothing has fired yet.")
-    rows = [(*([] if name else [clean(one.schedule)]), *firing_row(one)) for one in known]
-    for line in columns(rows):
+    rows = [(*([] if name else [printable(firing.schedule)]), *firing_row(firing)) for firing in firings]
+    for line in format_columns(rows):
         say(line)
 
 
-def _somebody_works(engine: Engine) -> bool:
-    from ...schedule.runs import workers
+def _has_worker(engine: Engine) -> bool:
+    from ...schedule.queue import list_workers
 
-    return any(one.state == "up" for one in workers(engine))
+    return any(worker.state == "up" for worker in list_workers(engine))

@@ -6,16 +6,16 @@ from collections.abc import Iterator
 
 import click
 
-from ...runtime import Library
+from ...library.library import Library
+from ...types.catalog import SearchHit
 from ...types.errors import BadRequest
-from ...types.search import Hit
-from .app import Context
-from .printing import (
-    arrow,
-    clean,
-    columns,
+from .app import CliContext
+from .output import (
+    format_columns,
+    hint_line,
     paint,
     paint_state,
+    printable,
     problem_dict,
     problem_lines,
     say,
@@ -24,7 +24,7 @@ from .printing import (
     warn,
 )
 
-_FAINT = 0.1
+_MIN_SCORE_SHARE = 0.1
 """Of the best one's score: what has less is no answer for a person beside it."""
 
 
@@ -42,18 +42,23 @@ def search(context: click.Context, query: tuple[str, ...], limit: int, explain: 
     request = " ".join(query)
     if not request.strip():
         raise BadRequest("there is nothing to search for", "say in a few words what you want to do")
-    settings: Context = context.obj
+    settings: CliContext = context.obj
     library: Library = settings.library()
     hits = library.search(request, limit=limit, audience="person")
     if not as_json:
-        hits = tuple(hit for hit in hits if hit.score >= hits[0].score * _FAINT or hit.clear)
+        hits = tuple(hit for hit in hits if hit.score >= hits[0].score * _MIN_SCORE_SHARE or hit.clear)
     fault = library.finder.fault
     problems = [*library.problems, *([fault] if fault and fault not in library.problems else [])]
     if as_json:
-        say_json({"query": request, "hits": [_dict(library, hit) for hit in hits],
-                  "problems": [problem_dict(one) for one in problems]})  # fmt: skip
+        say_json(
+            {
+                "query": request,
+                "hits": [_hit_dict(library, hit) for hit in hits],
+                "problems": [problem_dict(issue) for issue in problems],
+            }
+        )
     else:
-        for line in _lines(library, hits, explain):
+        for line in _hit_lines(library, hits, explain):
             say(line)
         for problem in problems:
             for line in problem_lines(problem):
@@ -61,35 +66,36 @@ def search(context: click.Context, query: tuple[str, ...], limit: int, explain: 
     context.exit(0 if hits else 1)
 
 
-def _lines(library: Library, hits: tuple[Hit, ...], explain: bool) -> Iterator[str]:
+def _hit_lines(library: Library, hits: tuple[SearchHit, ...], explain: bool) -> Iterator[str]:
     if not hits:
         yield "Nothing found."
-        yield arrow("try other words; `metier list` shows every skill")
+        yield hint_line("try other words; `metier list` shows every skill")
         return
     if not hits[0].clear:
         yield paint("Nothing clearly fits; the nearest:", "yellow")
     states = [state_of(library.finder.verdicts[hit.skill.path]) for hit in hits]
     rows = [
-        (clean(hit.skill.name), state, clean(hit.skill.description)) for hit, state in zip(hits, states, strict=True)
+        (printable(hit.skill.name), state, printable(hit.skill.description))
+        for hit, state in zip(hits, states, strict=True)
     ]
-    for line, hit, state in zip(columns(rows), hits, states, strict=True):
+    for line, hit, state in zip(format_columns(rows), hits, states, strict=True):
         yield line.replace(f"  {state}", "  " + paint_state(state), 1)
         if explain:
-            yield from _explained(hit)
+            yield from _explain_lines(hit)
 
 
-def _explained(hit: Hit) -> Iterator[str]:
+def _explain_lines(hit: SearchHit) -> Iterator[str]:
     ranks = ", ".join(f"{engine} {rank}" for engine, rank in hit.ranks.items())
     yield paint(f"    rank {hit.rank} ({ranks}), score {hit.score:.3g}", "dim")
-    for one in hit.matched:
-        if one.fields:
-            yield paint(f"    {one.weight:6.2f}  {clean(one.term)}  in {', '.join(one.fields)}", "dim")
-    missing = [clean(one.term) for one in hit.matched if not one.fields]
+    for match in hit.matched:
+        if match.fields:
+            yield paint(f"    {match.weight:6.2f}  {printable(match.term)}  in {', '.join(match.fields)}", "dim")
+    missing = [printable(match.term) for match in hit.matched if not match.fields]
     if missing:
         yield paint(f"            not there: {', '.join(missing[:12])}", "dim")
 
 
-def _dict(library: Library, hit: Hit) -> dict[str, object]:
+def _hit_dict(library: Library, hit: SearchHit) -> dict[str, object]:
     return {
         "name": hit.skill.name,
         "qualified": hit.skill.qualified,
@@ -100,5 +106,5 @@ def _dict(library: Library, hit: Hit) -> dict[str, object]:
         "score": round(hit.score, 4),
         "clear": hit.clear,
         "ranks": dict(hit.ranks),
-        "matched": [one._asdict() for one in hit.matched if one.fields],
+        "matched": [match._asdict() for match in hit.matched if match.fields],
     }

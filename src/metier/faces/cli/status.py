@@ -2,35 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 import click
 
-from ...host.place import facts
-from ...resolve.hints import TOOLS, install_command, recipe_note
-from ...runtime import Library
-from ...types.errors import Unloadable
-from ...types.problem import FAMILIES, Problem, problem
-from ...types.skill import Broken, Origin, Skill
+from ...catalog.formats import compact_path
+from ...host.facts import gather_facts
+from ...library.library import Library
+from ...resolve.eligibility import RECIPE_TOOLS, install_command, recipe_note
+from ...types.errors import UnknownSkill, Unloadable
+from ...types.problem import CODE_FAMILIES, Problem, problem_from
+from ...types.skill import BrokenSkill, Origin, Skill
+from ...types.text import one_line
 from ...types.verdict import Verdict
-from .app import Context, skill_names
-from .listing import as_dict, broken_dict, verdict_dict
-from .printing import (
+from .app import CliContext, skill_names
+from .output import (
     WITHHELD,
-    arrow,
-    clean,
     clean_path,
-    columns,
+    format_columns,
+    hint_line,
     paint,
     paint_state,
+    printable,
     problem_dict,
     problem_lines,
     say,
     say_json,
     state_of,
 )
+from .skills import broken_dict, library_dict, verdict_dict
 
-_ORDER = (*FAMILIES["eligibility"], *WITHHELD, "not-allowed", "shadowed")
+_GROUP_ORDER = (*CODE_FAMILIES["eligibility"], *WITHHELD, "not-allowed", "shadowed")
 
 
 @click.command("status")
@@ -38,37 +41,37 @@ _ORDER = (*FAMILIES["eligibility"], *WITHHELD, "not-allowed", "shadowed")
 @click.option("-v", "--verbose", is_flag=True, help="With hints.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document.")
 @click.pass_obj
-def status(context: Context, name: str | None, verbose: bool, as_json: bool) -> None:
+def status(context: CliContext, name: str | None, verbose: bool, as_json: bool) -> None:
     """Say what is ready and what is not, grouped by the kind of issue; with NAME, everything about one skill."""
     library = context.library()
     if name is not None:
-        _status_of(library, name, as_json)
+        _print_skill_status(library, name, as_json)
     elif as_json:
-        say_json({**as_dict(library), "counts": _counts(library)})
+        say_json({**library_dict(library), "counts": _count_verdicts(library)})
     else:
-        for line in summary(library, verbose):
+        for line in status_lines(library, verbose):
             say(line)
 
 
-def _status_of(library: Library, name: str, as_json: bool) -> None:
+def _print_skill_status(library: Library, name: str, as_json: bool) -> None:
     try:
         verdict = library.find(name)
     except Unloadable:
-        item = next(one for one in library.broken if name in (one.id, one.name))
+        item = next(broken for broken in library.broken if name in (broken.id, broken.name))
         if as_json:
             say_json(broken_dict(item))
         else:
-            for line in broken_detail(item):
+            for line in broken_lines(item):
                 say(line)
         return
     if as_json:
         say_json(_detail_dict(library, verdict))
         return
-    for line in detail(library, verdict):
+    for line in detail_lines(library, verdict):
         say(line)
 
 
-def _counts(library: Library) -> dict[str, int]:
+def _count_verdicts(library: Library) -> dict[str, int]:
     eligible = sum(verdict.eligible for verdict in library.verdicts)
     total = len(library.verdicts)
     return {
@@ -79,146 +82,152 @@ def _counts(library: Library) -> dict[str, int]:
     }
 
 
-def summary(library: Library, verbose: bool) -> Iterator[str]:
-    counts = _counts(library)
+def status_lines(library: Library, verbose: bool) -> Iterator[str]:
+    counts = _count_verdicts(library)
     yield paint("Skills status", "bold")
     yield ""
     rows = [("Total:", counts["total"]), ("Eligible:", counts["eligible"]), ("Ineligible:", counts["ineligible"])]
     rows += [("Not loaded:", counts["broken"])] if counts["broken"] else []
     digits = max(len(str(number)) for _, number in rows)
     yield from (f"{label:<12}{number:>{digits}}" for label, number in rows)
-    for code, found in _grouped(library).items():
+    for code, members in _group_problems(library).items():
         yield ""
-        yield paint(f"{code} ({len(found)})", "bold")
-        yield from _group(found, verbose)
+        yield paint(f"{code} ({len(members)})", "bold")
+        yield from _group_lines(members, verbose)
     if library.broken:
         yield ""
         yield paint(f"not loaded ({len(library.broken)})", "bold")
         for item in library.broken:
-            yield f"  {clean(item.id)}"
-            for one in item.problems:
-                yield from (f"    {text}" for text in problem_lines(one, hint=verbose))
-    yield from _left_out(library)
+            yield f"  {printable(item.id)}"
+            for issue in item.problems:
+                yield from (f"    {text}" for text in problem_lines(issue, hint=verbose))
+    yield from _left_out_lines(library)
     if library.problems:
         yield ""
-    for one in library.problems:
-        yield from problem_lines(one, hint=verbose)
-    yield from _next(library, verbose)
+    for issue in library.problems:
+        yield from problem_lines(issue, hint=verbose)
+    yield from _next_steps(library, verbose)
 
 
-def _left_out(library: Library) -> Iterator[str]:
+def _left_out_lines(library: Library) -> Iterator[str]:
     """What the catalog's limits cut, by name."""
     catalog = library.catalog()
-    cut = [one for one in catalog.left_out if one.reason != "hidden-from-model"]
+    cut = [omitted for omitted in catalog.left_out if omitted.reason != "hidden-from-model"]
     if cut:
         yield ""
         yield paint(f"left out of the catalog ({len(cut)})", "bold")
         listed = f"{len(catalog.entries)} of {len(catalog.entries) + len(cut)} are listed"
         yield f"  {listed}; the limit is {cut[0].reason.replace('limit-', 'limits.')}"
-        yield from (f"  {clean(one.name)}" for one in cut)
+        yield from (f"  {printable(omitted.name)}" for omitted in cut)
 
 
-def _group(found: list[tuple[str, Problem]], verbose: bool) -> Iterator[str]:
+def _group_lines(members: list[tuple[str, Problem]], verbose: bool) -> Iterator[str]:
     """The skills with one kind of issue; a hint that they all share is given once."""
-    rows = [(clean(name), clean(one.message)) for name, one in found]
-    shared = len(found) > 1 and len({one.hint for _, one in found}) == 1
-    for line, (_, one) in zip(columns(rows, last_cut=False), found, strict=True):
+    rows = [(printable(name), printable(issue.message)) for name, issue in members]
+    shared = len(members) > 1 and len({issue.hint for _, issue in members}) == 1
+    for line, (_, issue) in zip(format_columns(rows, last_cut=False), members, strict=True):
         yield "  " + line
-        if verbose and one.hint and not shared:
-            yield "    " + arrow(clean(one.hint))
-    if verbose and shared and found[0][1].hint:
-        yield "  " + arrow(clean(found[0][1].hint))
+        if verbose and issue.hint and not shared:
+            yield "    " + hint_line(printable(issue.hint))
+    if verbose and shared and members[0][1].hint:
+        yield "  " + hint_line(printable(members[0][1].hint))
 
 
-def _next(library: Library, verbose: bool) -> Iterator[str]:
+def _next_steps(library: Library, verbose: bool) -> Iterator[str]:
     yield ""
     if not library.verdicts and not library.broken:
-        yield arrow("`metier init` brings some skills; `metier new NAME` writes one")
+        yield hint_line("`metier init` brings some skills; `metier new NAME` writes one")
     elif library.broken or library.problems or any(not verdict.usable for verdict in library.verdicts):
         if not verbose:
-            yield arrow("`metier status -v` says what to do")
-        yield arrow("`metier status NAME` says everything about one skill")
+            yield hint_line("`metier status -v` says what to do")
+        yield hint_line("`metier status NAME` says everything about one skill")
     else:
         yield "Everything is ready."
 
 
-def _grouped(library: Library) -> dict[str, list[tuple[str, Problem]]]:
-    groups: dict[str, list[tuple[str, Problem]]] = {code: [] for code in _ORDER}
+def _group_problems(library: Library) -> dict[str, list[tuple[str, Problem]]]:
+    groups: dict[str, list[tuple[str, Problem]]] = {code: [] for code in _GROUP_ORDER}
     for verdict in library.verdicts:
         for mark in verdict.marks:
-            groups[mark.code].append((verdict.skill.name, problem(mark, verdict.skill.path)))
-    return {code: found for code, found in groups.items() if found}
+            groups[mark.code].append((verdict.skill.name, problem_from(mark, verdict.skill.path)))
+    return {code: members for code, members in groups.items() if members}
 
 
-def detail(library: Library, verdict: Verdict) -> Iterator[str]:
+def detail_lines(library: Library, verdict: Verdict) -> Iterator[str]:
     skill = verdict.skill
-    yield paint(clean(skill.name) or clean(skill.id), "bold")
+    yield paint(printable(skill.name) or printable(skill.id), "bold")
     version = skill.extra.text("version") or skill.extra.text("metadata", "version")
-    basics = [("Name:", clean(skill.name)), ("Version:", clean(version)), ("Source:", _source(skill.origin))]
-    basics += [("Path:", clean_path(skill.path)), ("Homepage:", clean(skill.extra.text("homepage")))]
-    basics += [("Description:", clean(skill.description)), ("Options:", _options(skill))]
+    basics = [
+        ("Name:", printable(skill.name)),
+        ("Version:", printable(version)),
+        ("Source:", _source_text(skill.origin)),
+    ]
+    basics += [("Path:", clean_path(skill.path)), ("Homepage:", printable(skill.extra.text("homepage")))]
+    basics += [("Description:", printable(skill.description)), ("Options:", _options_text(skill))]
     yield from (f"  {label:<13}{text}" for label, text in basics if text)
     yield f"  {'Status:':<13}" + (paint("eligible", "green") if verdict.eligible else paint("not eligible", "red"))
     if verdict.eligible:
         yield f"  {'State:':<13}{paint_state(state_of(verdict))}"
-    found = [line for one in verdict.problems for line in problem_lines(one, place=False, hint=False)]
-    yield from _section("Diagnostics", found)
+    diagnostics = [line for issue in verdict.problems for line in problem_lines(issue, place=False, hint=False)]
+    yield from _section_lines("Diagnostics", diagnostics)
     checks = library.checks(skill)
-    yield from _section(
+    yield from _section_lines(
         "Requirements",
         [
-            f"{paint('✓', 'green') if check.met else paint('✗', 'red')} {check.kind}: {clean(check.name)}"
+            f"{paint('✓', 'green') if check.met else paint('✗', 'red')} {check.kind}: {printable(check.name)}"
             for check in checks
         ],
     )
-    present = _tools(library, skill)
+    present = _install_tools(library, skill)
     notes = [
-        (clean(recipe.id), recipe_note(recipe, present, library.facts.platform), clean(install_command(recipe)))
+        (printable(recipe.id), recipe_note(recipe, present, library.facts.platform), printable(install_command(recipe)))
         for recipe in skill.install
     ]
-    yield from _section("Install options", columns(notes, last_cut=False))
-    yield from _quick(_actions(verdict.problems))
+    yield from _section_lines("Install options", format_columns(notes, last_cut=False))
+    yield from _quick_actions(_collect_actions(verdict.problems))
 
 
-def _quick(actions: list[str]) -> Iterator[str]:
-    return _section("Quick actions", [f"{number}. {action}" for number, action in enumerate(actions, 1)])
+def _quick_actions(actions: list[str]) -> Iterator[str]:
+    return _section_lines("Quick actions", [f"{number}. {action}" for number, action in enumerate(actions, 1)])
 
 
-def _options(skill: Skill) -> str:
-    return ", ".join(f"{clean(key)}={clean(str(value))}" for key, value in skill.options.plain().items())
+def _options_text(skill: Skill) -> str:
+    return ", ".join(f"{printable(key)}={printable(str(value))}" for key, value in skill.options.plain().items())
 
 
-def _source(origin: Origin) -> str:
-    return f"{origin.source} ({clean(origin.root)}, {clean(origin.dialect.name)} dialect)"
+def _source_text(origin: Origin) -> str:
+    return f"{origin.source} ({printable(origin.root)}, {printable(origin.dialect.name)} dialect)"
 
 
-def _tools(library: Library, skill: Skill) -> frozenset[str]:
+def _install_tools(library: Library, skill: Skill) -> frozenset[str]:
     """The programs that install things, as far as this skill's recipes ask for them."""
-    asked = {tool for recipe in skill.install for tool in TOOLS.get(recipe.kind, ())}
-    return facts(asked, (), library.place.env, library.place.platform).binaries
+    needed = {tool for recipe in skill.install for tool in RECIPE_TOOLS.get(recipe.kind, ())}
+    return gather_facts(needed, (), library.place.env, library.place.platform).binaries
 
 
-def _actions(problems: Iterable[Problem]) -> list[str]:
+def _collect_actions(problems: Iterable[Problem]) -> list[str]:
     """What there is to do, each thing once; what is merely worth knowing asks for nothing."""
-    hints = [one.hint for one in problems if one.hint and (one.severity != "info" or one.code in _ORDER)]
-    return list(dict.fromkeys(map(clean, hints)))
+    hints = [
+        issue.hint for issue in problems if issue.hint and (issue.severity != "info" or issue.code in _GROUP_ORDER)
+    ]
+    return list(dict.fromkeys(map(printable, hints)))
 
 
-def broken_detail(item: Broken) -> Iterator[str]:
-    yield paint(clean(item.id), "bold")
-    yield f"  {'Source:':<13}{_source(item.origin)}"
+def broken_lines(item: BrokenSkill) -> Iterator[str]:
+    yield paint(printable(item.id), "bold")
+    yield f"  {'Source:':<13}{_source_text(item.origin)}"
     yield f"  {'Path:':<13}{clean_path(item.path)}"
     yield f"  {'Status:':<13}{paint('not loaded', 'red')}"
-    yield from _section("Diagnostics", [line for one in item.problems for line in _with_line(one)])
-    yield from _quick(_actions(item.problems))
+    yield from _section_lines("Diagnostics", [line for issue in item.problems for line in _numbered_lines(issue)])
+    yield from _quick_actions(_collect_actions(item.problems))
 
 
-def _with_line(one: Problem) -> Iterator[str]:
-    where = f"line {one.line}: " if one.line else ""
-    return (where + line for line in problem_lines(one, place=False, hint=False))
+def _numbered_lines(issue: Problem) -> Iterator[str]:
+    where = f"line {issue.line}: " if issue.line else ""
+    return (where + line for line in problem_lines(issue, place=False, hint=False))
 
 
-def _section(title: str, lines: list[str]) -> Iterator[str]:
+def _section_lines(title: str, lines: list[str]) -> Iterator[str]:
     if lines:
         yield ""
         yield paint(title, "bold")
@@ -227,17 +236,162 @@ def _section(title: str, lines: list[str]) -> Iterator[str]:
 
 def _detail_dict(library: Library, verdict: Verdict) -> dict[str, object]:
     skill = verdict.skill
-    present = _tools(library, skill)
+    present = _install_tools(library, skill)
     return {
         **verdict_dict(verdict),
         "version": skill.extra.text("version"),
         "requirements": [check._asdict() for check in library.checks(skill)],
         "install": [
-            {"id": recipe.id, "kind": recipe.kind, "package": recipe.package, "command": install_command(recipe),
-             "note": recipe_note(recipe, present, library.facts.platform)}
+            {
+                "id": recipe.id,
+                "kind": recipe.kind,
+                "package": recipe.package,
+                "command": install_command(recipe),
+                "note": recipe_note(recipe, present, library.facts.platform),
+            }
             for recipe in skill.install
         ],
         "options": skill.options.plain(),
-        "actions": _actions(verdict.problems),
-        "problems": [problem_dict(one) for one in verdict.problems],
-    }  # fmt: skip
+        "actions": _collect_actions(verdict.problems),
+        "problems": [problem_dict(issue) for issue in verdict.problems],
+    }
+
+
+class WhyStep(NamedTuple):
+    question: str
+    answer: str
+    """`yes`, `no` or `-`."""
+    because: tuple[str, ...] = ()
+    hints: tuple[str, ...] = ()
+
+
+@click.command("why")
+@click.argument("name", shell_complete=skill_names)
+@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+@click.pass_obj
+def why(context: CliContext, name: str, as_json: bool) -> None:
+    """Follow one skill from disk to catalog: found, parsed, trusted, allowed, eligible, shadowed, listed."""
+    library = context.library()
+    broken = [item for item in library.broken if name in (item.id, item.name)]
+    try:
+        verdict = library.find(name)
+    except Unloadable:
+        steps = _broken_steps(broken[0])
+    except UnknownSkill:
+        steps = _twin_steps(library, name)
+        if not steps:
+            raise
+    else:
+        steps = _skill_steps(library, verdict)
+    if as_json:
+        say_json([step._asdict() for step in steps])
+        return
+    say(paint(printable(name), "bold"))
+    for step in steps:
+        good = (step.answer == "yes") != (step.question == "shadowed")
+        answer = paint(step.answer, "green" if good else "red") + " " * (3 - len(step.answer))
+        lines = [f"  {step.question:<9} {answer}  {clean_path(step.because[0])}".rstrip()] if step.because else []
+        lines += [f"  {'':<14} {clean_path(reason)}" for reason in step.because[1:]]
+        for line in lines or [f"  {step.question:<9} {answer}".rstrip()]:
+            say(line)
+        for hint in step.hints:
+            say(f"  {'':<14} {hint_line(printable(hint))}")
+
+
+def _broken_steps(item: BrokenSkill) -> list[WhyStep]:
+    last = item.problems[-1]
+    return [
+        _make_step("found", True, f"{item.path} ({item.origin.root})"),
+        _make_step("parsed", False, f"line {last.line}: {last.message}" if last.line else last.message, last.hint),
+    ]
+
+
+def _twin_steps(library: Library, folder: str) -> list[WhyStep]:
+    """A folder whose skill is the same as another's, byte for byte: only that other is in the library."""
+    skill = next((candidate for candidate in library.skills if candidate.id == folder), None)
+    if skill is None:
+        return []
+    twin = library.find(skill.name).skill
+    return [
+        _make_step("found", True, f"{skill.path} ({skill.origin.root})"),
+        _make_step("parsed", True, f"its name is `{skill.name}`"),
+        _make_step("shadowed", True, f"it is the same as {twin.path}", "change its `name`, or remove one of the two"),
+    ]
+
+
+def _make_step(question: str, answer: bool, because: str = "", hint: str = "") -> WhyStep:
+    return WhyStep(question, "yes" if answer else "no", (because,) if because else (), (hint,) if hint else ())
+
+
+def _skill_steps(library: Library, verdict: Verdict) -> list[WhyStep]:
+    skill = verdict.skill
+    marks: dict[str, Problem] = {problem.code: problem for problem in verdict.problems}
+    missing = [problem for problem in verdict.problems if problem.code in verdict.diagnostics]
+    shadow = marks.get("shadowed")
+    command = next((candidate.name for candidate in library.commands() if candidate.skill is skill), None)
+    return [
+        _make_step("found", True, f"{skill.path} ({skill.origin.root}, rank {skill.origin.rank})"),
+        _parsed_step(verdict),
+        _gate_step("trusted", marks, WITHHELD),
+        _gate_step("allowed", marks, ("not-allowed",)),
+        WhyStep("eligible", "no" if missing else "yes", _problem_messages(missing), _problem_hints(missing)),
+        _make_step("shadowed", True, shadow.message, shadow.hint) if shadow else _make_step("shadowed", False),
+        _listed_step(library, verdict),
+        _make_step("command", bool(command), f"/{command}" if command else _no_command(verdict)),
+    ]
+
+
+def _problem_messages(problems: Sequence[Problem]) -> tuple[str, ...]:
+    return tuple(f"line {problem.line}: {problem.message}" if problem.line else problem.message for problem in problems)
+
+
+def _problem_hints(problems: Sequence[Problem]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(problem.hint for problem in problems if problem.severity != "info" and problem.hint))
+
+
+def _parsed_step(verdict: Verdict) -> WhyStep:
+    problems = verdict.skill.problems
+    return WhyStep("parsed", "yes", _problem_messages(problems), _problem_hints(problems))
+
+
+def _gate_step(question: str, marks: dict[str, Problem], codes: tuple[str, ...]) -> WhyStep:
+    for code in codes:
+        if code in marks:
+            return _make_step(question, False, marks[code].message, marks[code].hint)
+    return _make_step(question, True)
+
+
+def _listed_step(library: Library, verdict: Verdict) -> WhyStep:
+    if not verdict.usable:
+        return _make_step("listed", False, "for the reasons above")
+    catalog = library.catalog()
+    for number, entry in enumerate(catalog.entries, 1):
+        if entry.skill is verdict.skill:
+            place = f"entry {number} of {len(catalog.entries)} in the {library.dialect.name} catalog"
+            return _make_step("listed", True, place)
+    path = verdict.skill.path
+    for omitted in catalog.left_out:
+        if omitted.location in (path, one_line(path), one_line(compact_path(path, library.place.home))):
+            return _make_step("listed", False, _cut_reason(omitted.reason, library), _limit_hint(omitted.reason))
+    return _make_step("listed", False, "it is hidden from the model")
+
+
+def _cut_reason(reason: str, library: Library) -> str:
+    limits = library.limits
+    return {
+        "hidden-from-model": "`disable-model-invocation` or `user-invocable` hides it from the model",
+        "limit-listed": f"cut by the limit of {limits.listed} skills in the catalog",
+        "limit-characters": f"cut by the limit of {limits.characters} characters for the catalog",
+        "merged": "it stands in the line of another of the same name and description",
+    }[reason]
+
+
+def _limit_hint(reason: str) -> str:
+    limit = {"limit-listed": "limits.listed", "limit-characters": "limits.characters"}.get(reason)
+    if not limit:
+        return ""
+    return f"raise `{limit}` in the configuration, pin it with `catalog.pinned`, or remove skills you do not use"
+
+
+def _no_command(verdict: Verdict) -> str:
+    return "`user-invocable: false`" if verdict.usable else "for the reasons above"

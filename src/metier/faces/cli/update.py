@@ -6,17 +6,18 @@ import sys
 
 import click
 
-from ...install import cleaning, news, place, updating
-from ...install.edits import left_out
-from ...install.place import Change
-from ...install.updating import Proposal
-from ...runtime.preparing import nearby, scanner, trust_placed
+from ...install import remove
+from ...install import update as install_update
+from ...install.merge import edits_left_out
+from ...install.operations import find_scanner, present_skills, trust_placed_skills
+from ...install.transaction import FolderChange
+from ...install.update import UpdateProposal
+from ...library import lockfile
 from ...types.errors import BadRequest, HostError, MetierError, Refused, UnknownSkill
-from .app import Context, skill_names
-from .approval import can_ask, power_lines, refuse_dangers, settle, show_findings, skill_dict
-from .grounds import Field, fields, outfit, where, wish
-from .printing import arrow, clean, clean_path, columns, counted, paint, say, say_json, warn
-from .progress import Bar
+from .app import CliContext, skill_names
+from .approval import can_ask, power_lines, refuse_dangers, require_approval, show_findings, skill_dict
+from .output import ProgressBar, clean_path, count_of, format_columns, hint_line, paint, printable, say, say_json, warn
+from .scopes import InstallScope, add_request, fetch_options, install_scopes, scope_options
 
 
 @click.command("update")
@@ -28,7 +29,7 @@ from .progress import Bar
 @click.option("--dry-run", is_flag=True, help="Show what would change, and change nothing.")
 @click.option("--allow-insecure", is_flag=True, help="Also http, git and file addresses.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document.")
-@where
+@scope_options
 @click.pass_context
 def update(
     context: click.Context,
@@ -43,125 +44,142 @@ def update(
     profile: str,
 ) -> None:
     """Bring installed skills up to date: shows what changed, keeps what you edited, asks before anything widens."""
-    found: list[dict[str, object]] = []
+    results: list[dict[str, object]] = []
     failed = 0
-    for at, folder in _wanted(context.obj, names, user, in_project, profile):
-        if not names and _is_frozen(at, folder):
-            found.append({"folder": folder, "updated": False, "frozen": True})
+    for scope, folder in _select_folders(context.obj, names, user, in_project, profile):
+        if not names and _is_frozen(scope, folder):
+            results.append({"folder": folder, "updated": False, "frozen": True})
             if not as_json:
-                say(f"{clean(folder)} is frozen, and left as it is")
+                say(f"{printable(folder)} is frozen, and left as it is")
             continue
-        with Bar(folder) as bar:
-            asked = wish(
-                folder, at, scanner(at.place), force=force, nearby=nearby(at.place, f"{at.ground.root}/{folder}")
+        with ProgressBar(folder) as bar:
+            request = add_request(
+                folder,
+                scope,
+                find_scanner(scope.place),
+                force=force,
+                nearby=present_skills(scope.place, f"{scope.ground.root}/{folder}"),
             )
             try:
-                with updating.proposed(asked, folder, outfit(at.place, bar, allow_insecure)) as (staging, one):
+                with install_update.open_proposal(request, folder, fetch_options(scope.place, bar, allow_insecure)) as (
+                    staging,
+                    proposal,
+                ):
                     bar.clear()
-                    if one is not None and not as_json:
-                        _show(one)
-                    done = None
-                    if one is not None and not dry_run:
-                        _settle(one, yes, as_json)
-                        done = updating.accept(asked, staging, one)
-                found.append(_document(folder, one, done))
-                if done is not None:
-                    cleaning.empty_trash(at.ground)
-                    trust_placed(at.place, at.ground, list(done.skills))
+                    if proposal is not None and not as_json:
+                        _show_update(proposal)
+                    change = None
+                    if proposal is not None and not dry_run:
+                        _approve_update(proposal, yes, as_json)
+                        change = install_update.accept_update(request, staging, proposal)
+                results.append(_update_dict(folder, proposal, change))
+                if change is not None:
+                    remove.empty_trash(scope.ground)
+                    trust_placed_skills(scope.place, scope.ground, list(change.skills))
                 if not as_json:
-                    _report(folder, one, done)
+                    _report_update(folder, proposal, change)
             except MetierError as error:
                 bar.clear()
                 failed = failed or error.exit_code
-                found.append({"folder": folder, "updated": False, "error": error.message, "hint": error.hint})
-                warn(f"error: {clean(folder)}: {clean(error.message)}")
+                results.append({"folder": folder, "updated": False, "error": error.message, "hint": error.hint})
+                warn(f"error: {printable(folder)}: {printable(error.message)}")
                 if error.hint:
-                    warn(f"hint: {clean(error.hint)}")
+                    warn(f"hint: {printable(error.hint)}")
     if as_json:
-        say_json(found)
-    elif not found:
+        say_json(results)
+    elif not results:
         say("Nothing that came from elsewhere is installed.")
     context.exit(failed)
 
 
-def _wanted(
-    context: Context, names: tuple[str, ...], user: bool, in_project: bool, profile: str
-) -> list[tuple[Field, str]]:
+def _select_folders(
+    context: CliContext, names: tuple[str, ...], user: bool, in_project: bool, profile: str
+) -> list[tuple[InstallScope, str]]:
     """The installed folders that are meant, each with its root."""
-    found: list[tuple[Field, str]] = []
-    left = dict.fromkeys(names)
+    selected: list[tuple[InstallScope, str]] = []
+    unmatched = dict.fromkeys(names)
     near: tuple[str, ...] = ()
-    for at in fields(context, user, in_project, profile):
-        lock = place.read_lock(at.ground)
+    for scope in install_scopes(context, user, in_project, profile):
+        lock = lockfile.read_lock(scope.ground)
         for name in names or ("",):
             try:
-                folders = updating.folders(lock, [name] if name else [])
+                folders = install_update.installed_folders(lock, [name] if name else [])
             except UnknownSkill as unknown:
-                near += unknown.nearest if name in left else ()
+                near += unknown.nearest if name in unmatched else ()
                 continue
-            found += [(at, folder) for folder in folders]
-            left.pop(name, None)
-    if left:
+            selected += [(scope, folder) for folder in folders]
+            unmatched.pop(name, None)
+    if unmatched:
         hint = f"did you mean `{near[0]}`?" if near else "run `metier list` to see what there is"
-        raise BadRequest(f"`{next(iter(left))}` is not installed from anywhere", hint)
-    return list(dict.fromkeys(found))
+        raise BadRequest(f"`{next(iter(unmatched))}` is not installed from anywhere", hint)
+    return list(dict.fromkeys(selected))
 
 
-def _is_frozen(at: Field, folder: str) -> bool:
-    return any(one.frozen for one in place.read_lock(at.ground).skills.values() if one.folder == folder)
+def _is_frozen(scope: InstallScope, folder: str) -> bool:
+    return any(entry.frozen for entry in lockfile.read_lock(scope.ground).skills.values() if entry.folder == folder)
 
 
-def _settle(one: Proposal, yes: bool, quiet: bool) -> None:
-    refuse_dangers([danger for danger in one.target.dangers if danger.code not in _known(one)], one.folder)
-    if one.wider and (yes or quiet or not can_ask()):
-        more = "; ".join(f"{key}: {', '.join(power_lines(powers, '+ '))}" for key, powers in one.wider.items())
-        raise Refused(f"`{one.folder}` could do more than before: {more}", "run `metier update` at a terminal and look")
-    settle(f"Update {one.folder}?", yes, quiet)
+def _approve_update(proposal: UpdateProposal, yes: bool, quiet: bool) -> None:
+    refuse_dangers(
+        [danger for danger in proposal.target.dangers if danger.code not in _accepted_codes(proposal)], proposal.folder
+    )
+    if proposal.wider and (yes or quiet or not can_ask()):
+        widened = "; ".join(f"{key}: {', '.join(power_lines(powers, '+ '))}" for key, powers in proposal.wider.items())
+        raise Refused(
+            f"`{proposal.folder}` could do more than before: {widened}", "run `metier update` at a terminal and look"
+        )
+    require_approval(f"Update {proposal.folder}?", yes, quiet)
 
 
-def _known(one: Proposal) -> set[str]:
+def _accepted_codes(proposal: UpdateProposal) -> set[str]:
     """Grave findings that were there, and accepted, before."""
-    return {code for entry in one.old.values() if entry.approval is not None for code in entry.findings}
+    return {code for entry in proposal.old.values() if entry.approval is not None for code in entry.findings}
 
 
-def _show(one: Proposal) -> None:
-    say(paint(clean(one.folder), "bold"))
-    for line in one.text:
+def _show_update(proposal: UpdateProposal) -> None:
+    say(paint(printable(proposal.folder), "bold"))
+    for line in proposal.text:
         style = {"+": "green", "-": "red", "@": "cyan"}.get(line[:1], "")
-        shown = "".join(character if character.isprintable() or character == "\t" else "\ufffd" for character in line)
-        say("  " + (paint(shown, style) if style else shown))
-    for key, powers in one.wider.items():
+        visible = "".join(character if character.isprintable() or character == "\t" else "\ufffd" for character in line)
+        say("  " + (paint(visible, style) if style else visible))
+    for key, powers in proposal.wider.items():
         for line in power_lines(powers, "+ "):
-            say(paint(f"  {clean(key)}: {line}", "yellow"))
-    for path in one.kept:
+            say(paint(f"  {printable(key)}: {line}", "yellow"))
+    for path in proposal.kept:
         say(f"  your own {clean_path(path)} is kept")
-    show_findings([finding for skill in one.target.skills for finding in skill.findings])
+    show_findings([finding for skill in proposal.target.skills for finding in skill.findings])
 
 
-def _report(folder: str, one: Proposal | None, done: Change | None) -> None:
-    if one is None:
-        say(f"{clean(folder)} is up to date")
-    elif done is not None:
-        commit = one.target.provenance.commit
-        say(f"Updated {clean(folder)}" + (f" to {commit[:12]}" if commit else ""))
-        alone = [path for skill in done.skills.values() for path in left_out(skill)]
-        alone += [path for rest in done.folders.values() for path in left_out(rest)]
+def _report_update(folder: str, proposal: UpdateProposal | None, change: FolderChange | None) -> None:
+    if proposal is None:
+        say(f"{printable(folder)} is up to date")
+    elif change is not None:
+        commit = proposal.target.provenance.commit
+        say(f"Updated {printable(folder)}" + (f" to {commit[:12]}" if commit else ""))
+        alone = [path for skill in change.skills.values() for path in edits_left_out(skill)]
+        alone += [path for entry in change.folders.values() for path in edits_left_out(entry)]
         if alone:
             files = ", ".join(map(clean_path, alone[:5]))
-            say("  " + arrow(f"the lock can't hold your {files}: whoever shares the lock has to share that file too"))
+            say(
+                "  "
+                + hint_line(f"the lock can't hold your {files}: whoever shares the lock has to share that file too")
+            )
 
 
-def _document(folder: str, one: Proposal | None, done: Change | None) -> dict[str, object]:
-    if one is None:
+def _update_dict(folder: str, proposal: UpdateProposal | None, change: FolderChange | None) -> dict[str, object]:
+    if proposal is None:
         return {"folder": folder, "updated": False, "current": True}
     return {
         "folder": folder,
-        "updated": done is not None,
-        "commit": one.target.provenance.commit,
-        "diff": list(one.text),
-        "wider": {key: {kind: list(all) for kind, all in powers.named().items()} for key, powers in one.wider.items()},
-        "kept": list(one.kept),
-        "skills": [skill_dict(skill) for skill in one.target.skills],
+        "updated": change is not None,
+        "commit": proposal.target.provenance.commit,
+        "diff": list(proposal.text),
+        "wider": {
+            key: {kind: list(values) for kind, values in powers.named().items()}
+            for key, powers in proposal.wider.items()
+        },
+        "kept": list(proposal.kept),
+        "skills": [skill_dict(skill) for skill in proposal.target.skills],
     }
 
 
@@ -169,7 +187,7 @@ def _document(folder: str, one: Proposal | None, done: Change | None) -> dict[st
 @click.argument("names", metavar="[NAME]...", nargs=-1, shell_complete=skill_names)
 @click.option("--allow-insecure", is_flag=True, help="Also http, git and file addresses.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document.")
-@where
+@scope_options
 @click.pass_context
 def outdated(
     context: click.Context,
@@ -184,33 +202,35 @@ def outdated(
 
     Exit code 1 if there are any, 5 if there are none but some could not be looked up.
     """
-    found: list[news.News] = []
-    wanted = _wanted(context.obj, names, user, in_project, profile)
-    for at in dict.fromkeys(at for at, _ in wanted):
-        with Bar("looking up") as bar:
-            mine = [folder for one, folder in wanted if one == at]
-            found += news.outdated(at.ground, mine, outfit(at.place, bar, allow_insecure))
-    faults = sum(bool(one.fault) for one in found)
+    entries: list[install_update.UpstreamStatus] = []
+    selected = _select_folders(context.obj, names, user, in_project, profile)
+    for scope in dict.fromkeys(scope for scope, _ in selected):
+        with ProgressBar("looking up") as bar:
+            mine = [folder for owner, folder in selected if owner == scope]
+            entries += install_update.check_outdated(
+                scope.ground, mine, fetch_options(scope.place, bar, allow_insecure)
+            )
+    faults = sum(bool(entry.fault) for entry in entries)
     if as_json:
-        say_json([one._asdict() | {"outdated": one.outdated} for one in found])
+        say_json([entry._asdict() | {"outdated": entry.outdated} for entry in entries])
     else:
-        _say_news(found)
+        _say_news(entries)
         lost = f"; {faults} could not be looked up" if faults else ""
-        say(f"{counted(sum(one.outdated for one in found), 'folder')} outdated, of {len(found)}{lost}")
-    context.exit(1 if any(one.outdated for one in found) else HostError.exit_code if faults else 0)
+        say(f"{count_of(sum(entry.outdated for entry in entries), 'folder')} outdated, of {len(entries)}{lost}")
+    context.exit(1 if any(entry.outdated for entry in entries) else HostError.exit_code if faults else 0)
 
 
-def _say_news(found: list[news.News]) -> None:
-    rows = [("FOLDER", "HERE", "UPSTREAM", "FROM")] if found else []
-    for one in found:
-        latest = "unknown" if one.fault else _short(one.latest) if one.outdated else "current"
-        rows.append((clean(one.folder), _short(one.commit), latest, clean_path(one.source)))
-    for line in columns(rows, last_cut=sys.stdout.isatty()):
+def _say_news(entries: list[install_update.UpstreamStatus]) -> None:
+    rows = [("FOLDER", "HERE", "UPSTREAM", "FROM")] if entries else []
+    for entry in entries:
+        latest = "unknown" if entry.fault else _short_commit(entry.latest) if entry.outdated else "current"
+        rows.append((printable(entry.folder), _short_commit(entry.commit), latest, clean_path(entry.source)))
+    for line in format_columns(rows, last_cut=sys.stdout.isatty()):
         say(line)
-    for one in found:
-        if one.fault:
-            warn(f"error: {clean(one.folder)}: {clean(one.fault)}")
+    for entry in entries:
+        if entry.fault:
+            warn(f"error: {printable(entry.folder)}: {printable(entry.fault)}")
 
 
-def _short(commit: str) -> str:
+def _short_commit(commit: str) -> str:
     return commit.removeprefix("sha256:")[:12]

@@ -15,7 +15,7 @@ Scope = Literal["user", "project"]
 
 
 @dataclass(frozen=True)
-class Client:
+class McpClientSpec:
     name: str
     title: str
     user: str
@@ -31,19 +31,19 @@ class Client:
 CLIENTS = {
     client.name: client
     for client in (
-        Client("claude-code", "Claude Code", "~/.claude.json", ".mcp.json", typed=True),
-        Client("claude-desktop", "Claude Desktop", "{config}/Claude/claude_desktop_config.json"),
-        Client("codex", "Codex", "~/.codex/config.toml", ".codex/config.toml", ("mcp_servers",), "toml"),
-        Client("cursor", "Cursor", "~/.cursor/mcp.json", ".cursor/mcp.json"),
-        Client("gemini", "Gemini CLI", "~/.gemini/settings.json", ".gemini/settings.json"),
-        Client("vscode", "VS Code", "{config}/Code/User/mcp.json", ".vscode/mcp.json", ("servers",), typed=True),
-        Client("windsurf", "Windsurf", "~/.codeium/windsurf/mcp_config.json"),
-        Client("zed", "Zed", "~/.config/zed/settings.json", ".zed/settings.json", ("context_servers",)),
+        McpClientSpec("claude-code", "Claude Code", "~/.claude.json", ".mcp.json", typed=True),
+        McpClientSpec("claude-desktop", "Claude Desktop", "{config}/Claude/claude_desktop_config.json"),
+        McpClientSpec("codex", "Codex", "~/.codex/config.toml", ".codex/config.toml", ("mcp_servers",), "toml"),
+        McpClientSpec("cursor", "Cursor", "~/.cursor/mcp.json", ".cursor/mcp.json"),
+        McpClientSpec("gemini", "Gemini CLI", "~/.gemini/settings.json", ".gemini/settings.json"),
+        McpClientSpec("vscode", "VS Code", "{config}/Code/User/mcp.json", ".vscode/mcp.json", ("servers",), typed=True),
+        McpClientSpec("windsurf", "Windsurf", "~/.codeium/windsurf/mcp_config.json"),
+        McpClientSpec("zed", "Zed", "~/.config/zed/settings.json", ".zed/settings.json", ("context_servers",)),
     )
 }
 
 
-def file_of(client: Client, scope: Scope, home: str, project: str, platform: str) -> str:
+def config_path_of(client: McpClientSpec, scope: Scope, home: str, project: str, platform: str) -> str:
     """The path of a client's configuration."""
     if scope == "project":
         if not client.project:
@@ -53,28 +53,28 @@ def file_of(client: Client, scope: Scope, home: str, project: str, platform: str
     return client.user.replace("{config}", config).replace("~", home, 1)
 
 
-def installed(client: Client, text: str, name: str, command: Sequence[str]) -> str:
+def add_server_entry(client: McpClientSpec, text: str, name: str, command: Sequence[str]) -> str:
     """A client's configuration with a server in it."""
     if client.kind == "toml":
         table = f"[{client.keys[0]}.{name}]\ncommand = {dumps(command[0])}\nargs = {dumps(list(command[1:]))}\n"
-        before = removed(client, text, name)
+        before = remove_server_entry(client, text, name)
         return f"{before.rstrip()}\n\n{table}" if before.strip() else table
     entry: dict[str, object] = {"command": command[0], "args": list(command[1:])}
     if client.typed:
         entry = {"type": "stdio", **entry}
-    return _changed(lambda: with_member(text, (*client.keys, name), entry))
+    return _edit_json(lambda: with_member(text, (*client.keys, name), entry))
 
 
-def removed(client: Client, text: str, name: str) -> str:
+def remove_server_entry(client: McpClientSpec, text: str, name: str) -> str:
     """The same without the server."""
     if client.kind == "toml":
         header = re.escape(f"[{client.keys[0]}.{name}")
         table = re.compile(rf"^{header}(?:\.[^\]\n]*)?\][ \t]*(?:#[^\n]*)?\n(?:(?!\[)[^\n]*\n?)*", re.MULTILINE)
         return re.sub(r"\n{3,}", "\n\n", table.sub("", text)) if table.search(text) else text
-    return _changed(lambda: without_member(text, (*client.keys, name)))
+    return _edit_json(lambda: without_member(text, (*client.keys, name)))
 
 
-def _changed(change: Callable[[], str]) -> str:
+def _edit_json(change: Callable[[], str]) -> str:
     try:
         return change()
     except BadJson as fault:

@@ -18,14 +18,14 @@ from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from .run import watch_changes
 from .server import SkillsServer
-from .serving import watching
 
 PATH = "/mcp"
 _LOOPBACK = {"127.0.0.1": ("127.0.0.1", "localhost"), "localhost": ("127.0.0.1", "localhost"), "::1": ("[::1]",)}
 
 
-class Address(NamedTuple):
+class ListenAddress(NamedTuple):
     host: str
     port: int
     names: tuple[str, ...] = ()
@@ -33,14 +33,14 @@ class Address(NamedTuple):
 
     def hosts(self, port: int) -> frozenset[str]:
         """Every value of `Host` that is answered."""
-        own = _LOOPBACK.get(self.host, () if self.host in ("0.0.0.0", "::") else (self.host,))
-        return frozenset({f"{name}:{port}" for name in own} | set(self.names))
+        own_names = _LOOPBACK.get(self.host, () if self.host in ("0.0.0.0", "::") else (self.host,))
+        return frozenset({f"{name}:{port}" for name in own_names} | set(self.names))
 
 
-class Guard:
+class GuardMiddleware:
     """In front of everything: the host, the origin, then the token."""
 
-    def __init__(self, app: ASGIApp, address: Address, token: str) -> None:
+    def __init__(self, app: ASGIApp, address: ListenAddress, token: str) -> None:
         self.app = app
         self.address = address
         self.token = token.encode()
@@ -69,20 +69,22 @@ class Guard:
             return PlainTextResponse("no page of another origin may ask\n", 403)
         if any(value not in (b"same-origin", b"none") for value in headers.get(b"sec-fetch-site", [])):
             return PlainTextResponse("no page of another site may ask\n", 403)
-        given = headers.get(b"authorization", [])
-        scheme, _, token = given[0].partition(b" ") if len(given) == 1 else (b"", b"", b"")
+        authorization = headers.get(b"authorization", [])
+        scheme, _, token = authorization[0].partition(b" ") if len(authorization) == 1 else (b"", b"", b"")
         if scheme.lower() != b"bearer" or not hmac.compare_digest(token.strip(), self.token):
             return PlainTextResponse("the token is missing or wrong\n", 401, {"WWW-Authenticate": "Bearer"})
         return None
 
 
-def app_for(server: SkillsServer, address: Address, token: str) -> Guard:
+def app_for(server: SkillsServer, address: ListenAddress, token: str) -> GuardMiddleware:
     # The guard has looked at host and origin already, with the port the server really has.
     security = TransportSecuritySettings(enable_dns_rebinding_protection=False)
-    return Guard(server.streamable_http_app(streamable_http_path=PATH, transport_security=security), address, token)
+    return GuardMiddleware(
+        server.streamable_http_app(streamable_http_path=PATH, transport_security=security), address, token
+    )
 
 
-class Patient(H11Protocol):
+class HeaderTimeoutProtocol(H11Protocol):
     """A connection that must say what it wants: soon, and sooner where many others have not said it either."""
 
     seconds = 10.0
@@ -93,9 +95,13 @@ class Patient(H11Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self._wait()
-        silent = [one for one in self.connections if isinstance(one, Patient) and one.deadline is not None]
+        silent = [
+            connection
+            for connection in self.connections
+            if isinstance(connection, HeaderTimeoutProtocol) and connection.deadline is not None
+        ]
         if len(silent) > self.most:
-            longest = min(silent, key=_due)
+            longest = min(silent, key=_deadline_of)
             longest._waited()  # it is lost a moment later, and others may come before that
             longest.transport.abort()
 
@@ -119,11 +125,11 @@ class Patient(H11Protocol):
         self.deadline = None
 
 
-def _due(one: Patient) -> float:
-    return one.deadline.when() if one.deadline is not None else 0.0
+def _deadline_of(connection: HeaderTimeoutProtocol) -> float:
+    return connection.deadline.when() if connection.deadline is not None else 0.0
 
 
-class _Announcing(uvicorn.Server):
+class _AnnouncingServer(uvicorn.Server):
     def __init__(self, config: uvicorn.Config, ready: Callable[[int], None]) -> None:
         super().__init__(config)
         self.ready = ready
@@ -134,25 +140,25 @@ class _Announcing(uvicorn.Server):
             self.ready(self.servers[0].sockets[0].getsockname()[1])
 
 
-def serve_http(server: SkillsServer, address: Address, token: str, ready: Callable[[int], None]) -> bool:
+def serve_http(server: SkillsServer, address: ListenAddress, token: str, ready: Callable[[int], None]) -> bool:
     """Until it is interrupted; False where it could not begin.  `ready` is told the port."""
     config = uvicorn.Config(
         app_for(server, address, token),
         host=address.host,
         port=address.port,
-        http=Patient,
+        http=HeaderTimeoutProtocol,
         log_level="critical",
         access_log=False,
         server_header=False,
         limit_concurrency=512,
         timeout_graceful_shutdown=3,
     )
-    running = _Announcing(config, ready)
+    http_server = _AnnouncingServer(config, ready)
 
     async def serve() -> bool:
-        async with watching(server):
+        async with watch_changes(server):
             try:
-                await running.serve()
+                await http_server.serve()
             except SystemExit:  # the server's word for an address that can't be had
                 return False
         return True

@@ -49,18 +49,18 @@ from mcp_types import Prompt as PromptType
 from mcp_types import Tool as ToolType
 
 from ... import __version__
-from ...host.stopping import until
+from ...host.process import stop_programs_when
 from ...types.errors import MetierError
-from ...types.text import seen
-from .shelf import FOLDER, File
-from .surface import Surface
+from ...types.text import visible_text
+from .offers import LibrarySurface
+from .resources import FOLDER_MIME_TYPE, ServedFile
 
 EXTENSION = "io.modelcontextprotocol/skills"
 INSTRUCTIONS = (
     "Skills are instructions for particular tasks. When a task fits one of the skills that a tool lists, load that"
     " skill first and follow it. Its files and scripts are reached with the other tools."
 )
-AT_ONCE = 8
+MOST_CALLS = 8
 """Calls that are worked on at the same time; others wait."""
 MOST_SESSIONS = 1_000
 FRESH_MS = 1_000
@@ -82,7 +82,7 @@ class ReadFolderParams(PaginatedRequestParams):
 class SkillsServer(Server[Any]):
     """A server for one library.  Constructing it does nothing but wire the methods."""
 
-    def __init__(self, surface: Surface) -> None:
+    def __init__(self, surface: LibrarySurface) -> None:
         self.surface = surface
         self.bus = InMemorySubscriptionBus()
         self.sessions: dict[int, ServerSession] = {}
@@ -108,7 +108,7 @@ class SkillsServer(Server[Any]):
         self.add_request_handler("resources/directory/read", ReadFolderParams, self._read_folder)
         self.middleware.append(self._remember)
 
-    def create_initialization_options(self, *given: Any, **more: Any) -> InitializationOptions:
+    def create_initialization_options(self, *args: Any, **kwargs: Any) -> InitializationOptions:
         """Also where a transport asks without options: lists change here."""
         return super().create_initialization_options(NotificationOptions(True, True, True))
 
@@ -143,11 +143,11 @@ class SkillsServer(Server[Any]):
     async def _done(self, function: Callable[..., T], *arguments: Any) -> T:
         """Work on another thread, so many at once; what is refused in words is an error of the protocol."""
         if self.limiter is None:
-            self.limiter = anyio.CapacityLimiter(AT_ONCE)
-        left = threading.Event()
+            self.limiter = anyio.CapacityLimiter(MOST_CALLS)
+        caller_gone = threading.Event()
 
         def work() -> T:
-            with until(left.is_set):
+            with stop_programs_when(caller_gone.is_set):
                 return function(*arguments)
 
         try:
@@ -156,7 +156,7 @@ class SkillsServer(Server[Any]):
             text = f"{error.message}. {error.hint}" if error.hint else error.message
             raise MCPError(INVALID_PARAMS, text) from error
         finally:
-            left.set()  # a call that was cancelled goes on over there: its programs end
+            caller_gone.set()  # a call that was cancelled goes on over there: its programs end
 
     async def _list_tools(self, context: Context, params: PaginatedRequestParams | None) -> ListToolsResult:
         offers = await self._done(self.surface.tools)
@@ -184,18 +184,18 @@ class SkillsServer(Server[Any]):
         return CallToolResult(content=content, is_error=answer.error, _meta=meta or None)
 
     async def _list_prompts(self, context: Context, params: PaginatedRequestParams | None) -> ListPromptsResult:
-        found = await self._done(self.surface.prompts)
+        prompts = await self._done(self.surface.prompts)
         return ListPromptsResult(
             prompts=[
                 PromptType(
                     name=prompt.name,
                     description=prompt.description,
                     arguments=[
-                        PromptArgument(name=name, description=said or None, required=False)
-                        for name, said in prompt.arguments
+                        PromptArgument(name=name, description=description or None, required=False)
+                        for name, description in prompt.arguments
                     ],
                 )
-                for prompt in found
+                for prompt in prompts
             ]
         )
 
@@ -206,17 +206,17 @@ class SkillsServer(Server[Any]):
 
     async def _list_resources(self, context: Context, params: PaginatedRequestParams | None) -> ListResourcesResult:
         page = await self._done(self.surface.resources, params.cursor if params else None)
-        return ListResourcesResult(resources=[_resource(*one) for one in page.items], next_cursor=page.next)
+        return ListResourcesResult(resources=[_to_resource(*pair) for pair in page.items], next_cursor=page.next)
 
     async def _read_folder(self, context: Context, params: ReadFolderParams) -> ListResourcesResult:
         page = await self._done(self.surface.folder, params.uri, params.cursor)
-        return ListResourcesResult(resources=[_resource(file, "") for file in page.items], next_cursor=page.next)
+        return ListResourcesResult(resources=[_to_resource(file, "") for file in page.items], next_cursor=page.next)
 
     async def _complete(self, context: Context, params: CompleteRequestParams) -> CompleteResult:
-        found: list[str] = []
+        values: list[str] = []
         if isinstance(params.ref, PromptReference):
-            found = await self._done(self.surface.completed, params.ref.name, params.argument.value)
-        return CompleteResult(completion=Completion(values=found[:100], total=len(found), has_more=len(found) > 100))
+            values = await self._done(self.surface.completed, params.ref.name, params.argument.value)
+        return CompleteResult(completion=Completion(values=values[:100], total=len(values), has_more=len(values) > 100))
 
     async def _list_templates(
         self, context: Context, params: PaginatedRequestParams | None
@@ -239,20 +239,26 @@ class SkillsServer(Server[Any]):
 
     async def _list_skills(self, context: Context, params: PaginatedRequestParams) -> dict[str, Any]:
         page = await self._done(self.surface.skills, params.cursor)
-        more = {"nextCursor": page.next} if page.next else {}
-        return {"resultType": "complete", "skills": page.items, "ttlMs": FRESH_MS, "cacheScope": "private", **more}
+        next_cursor = {"nextCursor": page.next} if page.next else {}
+        return {
+            "resultType": "complete",
+            "skills": page.items,
+            "ttlMs": FRESH_MS,
+            "cacheScope": "private",
+            **next_cursor,
+        }
 
     async def _get_skill(self, context: Context, params: GetSkillParams) -> dict[str, Any]:
         entry = await self._done(self.surface.skill, params.uri)
         return {"resultType": "complete", "skill": entry, "ttlMs": FRESH_MS, "cacheScope": "private"}
 
 
-def _resource(file: File, said: str) -> Resource:
+def _to_resource(file: ServedFile, description: str) -> Resource:
     """A file as it is listed; the one that stands for its skill has the skill's name, and what is said of it."""
     return Resource(
         uri=file.uri,
-        name=seen(file.path) if not said else file.uri.split("/")[-2],
-        description=said or None,
+        name=visible_text(file.path) if not description else file.uri.split("/")[-2],
+        description=description or None,
         mime_type=file.kind or None,
-        size=None if file.kind == FOLDER else file.size,
+        size=None if file.kind == FOLDER_MIME_TYPE else file.size,
     )

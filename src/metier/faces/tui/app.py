@@ -8,20 +8,20 @@ from textual import on, work
 from textual.binding import Binding, BindingType
 from textual.worker import Worker, WorkerState
 
-from ...runtime.session import Session
+from ...agent.session import Session
 from ...types.errors import MetierError
-from ...types.event import Asked, Ended, Heard, innermost
-from ...types.text import seen
-from . import words
-from .drawing import Line, question
-from .frame import Frame, Waiting
-from .prompt import Prompt
+from ...types.event import Asked, Ended, Heard, innermost_event
+from ...types.text import visible_text
+from . import commands
+from .layout import ChatAppBase, PendingQuestion
+from .lines import StyledLine, question_lines
+from .prompt import PromptArea
 
-_TURN = "turn"
-_BUSY = Line("warning", "something is going on: Esc stops it")
+_TURN_GROUP = "turn"
+_BUSY_LINE = StyledLine("warning", "something is going on: Esc stops it")
 
 
-class ChatApp(Frame):
+class ChatApp(ChatAppBase):
     """Everything it shows is an event, or the answer to a command of its own."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -36,21 +36,21 @@ class ChatApp(Frame):
             self.recall()
         else:
             self.begin()
-        if told := words.untrusted_text(self.library):
-            self.log_.tell(told)
+        if notice := commands.untrusted_text(self.library):
+            self.log_.tell(notice)
         self.count_uses()
         if self.watching:
             self.watch_skills()
 
-    @on(Prompt.Entered)
-    def entered(self, entered: Prompt.Entered) -> None:
+    @on(PromptArea.Entered)
+    def entered(self, entered: PromptArea.Entered) -> None:
         text = entered.text
         if self.waiting is not None:
             self.reply(text)
             return
-        name, _, rest = text.strip().partition(" ")
-        if name.startswith("/") and name[1:] in words.OWN:
-            self.own(name[1:], rest.strip())
+        name, _, arguments = text.strip().partition(" ")
+        if name.startswith("/") and name[1:] in commands.APP_COMMANDS:
+            self.own(name[1:], arguments.strip())
             return
         if self.busy:
             self.later.append(text)
@@ -67,7 +67,7 @@ class ChatApp(Frame):
     @on(Worker.StateChanged)
     def turned(self, change: Worker.StateChanged) -> None:
         """A turn begins: the sign moves.  It is over: what was entered meanwhile has its turn."""
-        if change.worker.group != _TURN:
+        if change.worker.group != _TURN_GROUP:
             return
         if change.state is WorkerState.RUNNING:
             self.stopping = False
@@ -80,21 +80,21 @@ class ChatApp(Frame):
 
     @property
     def busy(self) -> bool:
-        return any(worker.group == _TURN and worker.is_running for worker in self.workers)
+        return any(worker.group == _TURN_GROUP and worker.is_running for worker in self.workers)
 
-    @work(thread=True, group=_TURN, exit_on_error=False)
+    @work(thread=True, group=_TURN_GROUP, exit_on_error=False)
     def turn(self, talk: Session, text: str) -> None:
         """One turn, in a thread of its own: events go to the screen, answers come back."""
         draw, heard = self.log_.draw, False
         try:
             for event in talk.say(text):
-                asked, heard = innermost(event), heard or isinstance(event, Heard)
+                inner_event, heard = innermost_event(event), heard or isinstance(event, Heard)
                 if isinstance(event, Ended) and not heard:  # it could not even begin, and is to be seen all the same
-                    self.call_from_thread(self.log_.show, Line("said", seen(text)))
-                if isinstance(asked, Asked):
-                    waiting = Waiting(asked)
+                    self.call_from_thread(self.log_.show, StyledLine("said", visible_text(text)))
+                if isinstance(inner_event, Asked):
+                    waiting = PendingQuestion(inner_event)
                     self.call_from_thread(self.ask, waiting)
-                    talk.answer(asked.id, waiting.answers.get())
+                    talk.answer(inner_event.id, waiting.answers.get())
                 else:
                     self.call_from_thread(draw, event)  # type: ignore[arg-type]  # a coroutine of nothing
                 if isinstance(event, Ended):
@@ -102,10 +102,10 @@ class ChatApp(Frame):
         except MetierError as error:
             self.call_from_thread(self.log_.fail, error.message, error.hint)
 
-    def ask(self, waiting: Waiting) -> None:
+    def ask(self, waiting: PendingQuestion) -> None:
         """A question: the line below answers it."""
         self.waiting, self.sign.asking = waiting, True
-        self.log_.show(*question(waiting.asked))
+        self.log_.show(*question_lines(waiting.asked))
         if waiting.asked.kind == "approval":
             self.prompt.wants("y, a or n: one key answers", "yan")
         else:
@@ -114,21 +114,21 @@ class ChatApp(Frame):
     def reply(self, text: str) -> None:
         """What was typed answers the question; an approval takes nothing but its three letters."""
         assert self.waiting is not None
-        asked, answer = self.waiting.asked, text.strip()
-        if asked.kind == "approval":
-            answer = words.DECISIONS.get(answer.lower(), "")
+        pending, answer = self.waiting.asked, text.strip()
+        if pending.kind == "approval":
+            answer = commands.DECISIONS.get(answer.lower(), "")
             if not answer:
                 self.prompt.wants("y, a or n: nothing else answers this", "yan")
                 return
-        elif answer.isdigit() and 0 < int(answer) <= len(asked.choices):
-            answer = asked.choices[int(answer) - 1]
+        elif answer.isdigit() and 0 < int(answer) <= len(pending.choices):
+            answer = pending.choices[int(answer) - 1]
         self.answered(answer)
 
     def answered(self, answer: str) -> None:
         waiting, self.waiting, self.sign.asking = self.waiting, None, False
         assert waiting is not None
         self.prompt.takes()
-        self.log_.show(Line("said", seen(answer)))
+        self.log_.show(StyledLine("said", visible_text(answer)))
         waiting.answers.put(answer)
 
     def action_stop(self) -> None:
@@ -167,27 +167,27 @@ class ChatApp(Frame):
         if self.waiting is not None:
             self.waiting.answers.put("no")
 
-    def own(self, name: str, rest: str) -> None:
+    def own(self, name: str, arguments: str) -> None:
         """A command of the app's own."""
         if name != "quit":
-            self.log_.show(Line("said", seen(f"/{name} {rest}".rstrip())))
+            self.log_.show(StyledLine("said", visible_text(f"/{name} {arguments}".rstrip())))
         match name:
             case "quit":
                 self.exit(0)
-            case "clear" | "resume" if name == "clear" or rest:
-                self.clear(rest)
-            case "skills" if rest:
-                self.stand(rest)
-            case "model" if rest:
-                self.take_model(rest)
+            case "clear" | "resume" if name == "clear" or arguments:
+                self.clear(arguments)
+            case "skills" if arguments:
+                self.stand(arguments)
+            case "model" if arguments:
+                self.take_model(arguments)
             case _:
-                view = words.View(self.library, self.agent.library, self.talk, self.standings)
-                self.log_.tell(words.answer(name, rest, view))
+                view = commands.ChatCommandContext(self.library, self.agent.library, self.talk, self.standings)
+                self.log_.tell(commands.answer_command(name, arguments, view))
 
     def clear(self, resume: str = "") -> None:
         """Another conversation in place of this one, which is left only when there is another."""
         if self.busy:
-            self.log_.show(_BUSY)
+            self.log_.show(_BUSY_LINE)
             return
         before = self.talk
         if not self.begin(resume) or self.talk is before:

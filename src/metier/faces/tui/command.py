@@ -11,9 +11,9 @@ import click
 from ...types.errors import BadRequest, MissingExtra
 
 
-def _models(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
-    found: list[str] = import_module("metier.faces.cli.naming").asked(context, parameter, incomplete)
-    return found
+def _complete_models(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+    names: list[str] = import_module("metier.faces.cli.options").usable_models(context, parameter, incomplete)
+    return names
 
 
 @click.command("chat")
@@ -21,7 +21,7 @@ def _models(context: click.Context, parameter: click.Parameter, incomplete: str)
     "--model",
     metavar="NAME",
     default="",
-    shell_complete=_models,
+    shell_complete=_complete_models,
     help="Another model than the one that is configured.",
 )
 @click.option("--resume", metavar="ID", default="", help="Go on with a conversation: its id, or `last`.")
@@ -34,7 +34,7 @@ def chat(context: Any, model: str, resume: str) -> None:
         from .app import ChatApp
     except ImportError as error:
         raise MissingExtra("the terminal app is not installed", "pip install 'metier[chat]'") from error
-    from ...runtime.acting import agent_for
+    from ..agents import open_agent
 
-    agent = agent_for(context.library(), model, context.agent)
+    agent = open_agent(context.library(), model, context.agent)
     raise click.exceptions.Exit(ChatApp(agent, resume).run() or 0)

@@ -8,32 +8,35 @@ from textual.widgets import Markdown, Static
 from textual.widgets.markdown import MarkdownStream
 
 from ...types.event import Event, Replied, Retried, Wrote
-from ...types.text import seen
-from .drawing import Line, lines_of, within
+from ...types.text import visible_text
+from .lines import StyledLine, lines_of, translate_hint
 
 
-class Log(VerticalScroll):
+class ChatLog(VerticalScroll):
     """Shows lines and events.  Text is text, whatever it holds: nothing in it is markup or an order to a terminal."""
 
     can_focus = False
     stream: MarkdownStream | None = None
 
-    def show(self, *lines: Line) -> None:
+    def show(self, *lines: StyledLine) -> None:
         for line in lines:
             self.mount(Static(Content(line.text), classes=line.style))
         self.scroll_end(animate=False)
 
     def tell(self, text: str) -> None:
-        self.show(Line("quiet", seen(text)))
+        self.show(StyledLine("quiet", visible_text(text)))
 
     def fail(self, message: str, hint: str = "") -> None:
-        self.show(Line("failed", seen(message)), *([Line("quiet", f"→ {within(seen(hint))}")] if hint else []))
+        self.show(
+            StyledLine("failed", visible_text(message)),
+            *([StyledLine("quiet", f"→ {translate_hint(visible_text(hint))}")] if hint else []),
+        )
 
     async def draw(self, event: Event) -> None:
         """Show what happened."""
         if isinstance(event, Wrote):
             if not event.thinking:
-                await self.write(seen(event.text))
+                await self.write(visible_text(event.text))
             return
         streamed = self.stream is not None
         if self.stream is not None:
@@ -42,7 +45,7 @@ class Log(VerticalScroll):
             if isinstance(event, Retried):  # it begins anew
                 await self.children[-1].remove()
         if isinstance(event, Replied) and event.text and not streamed:
-            await self.mount(Markdown(seen(event.text), classes="reply", open_links=False))
+            await self.mount(Markdown(visible_text(event.text), classes="reply", open_links=False))
         self.show(*lines_of(event))
 
     async def write(self, text: str) -> None:

@@ -15,17 +15,17 @@ from textual.suggester import Suggester
 from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
-from ...host.clock import monotonic
-from .picker import Choice, filtered, hint_for, typed_command
+from ...host.facts import monotonic
+from .picker import PickerChoice, filter_choices, hint_for, typed_command
 
-_ROWS = 10
-ASK = "Ask for something, or type / for skills"
+_MOST_ROWS = 10
+PLACEHOLDER = "Ask for something, or type / for skills"
 
 
-class Hints(Suggester):
+class HintSuggester(Suggester):
     """What a command wants next, in grey behind it."""
 
-    def __init__(self, prompt: Prompt) -> None:
+    def __init__(self, prompt: PromptArea) -> None:
         super().__init__(use_cache=False, case_sensitive=True)
         self.prompt = prompt
 
@@ -34,7 +34,7 @@ class Hints(Suggester):
         return f"{value.rstrip()} {hint}" if hint else None
 
 
-class Typing(Input):
+class PromptInput(Input):
     """A hint is shown, never typed: the arrow that would take it only moves."""
 
     keys = ""
@@ -55,7 +55,7 @@ class Typing(Input):
             super().action_cursor_right(select)
 
 
-class Prompt(Vertical):
+class PromptArea(Vertical):
     """Where a person types; what was entered goes up as `Prompt.Entered`."""
 
     class Entered(Message):
@@ -65,9 +65,9 @@ class Prompt(Vertical):
 
     def __init__(self) -> None:
         super().__init__()
-        self.choices: Sequence[Choice] = ()
+        self.choices: Sequence[PickerChoice] = ()
         self.uses: Counter[str] = Counter()
-        self.offered: list[Choice] = []
+        self.offered: list[PickerChoice] = []
         self.looked: str | None = None
         """The line that they are offered for."""
         self.plain = False
@@ -80,7 +80,7 @@ class Prompt(Vertical):
     def compose(self) -> ComposeResult:
         yield OptionList(id="picker", markup=False)
         yield Static(id="more", markup=False)
-        yield Typing(id="line", placeholder=ASK, select_on_focus=False, suggester=Hints(self))
+        yield PromptInput(id="line", placeholder=PLACEHOLDER, select_on_focus=False, suggester=HintSuggester(self))
 
     def on_mount(self) -> None:
         self.picker.display = self.more.display = False
@@ -95,8 +95,8 @@ class Prompt(Vertical):
         return self.query_one("#more", Static)
 
     @property
-    def line(self) -> Typing:
-        return self.query_one("#line", Typing)
+    def line(self) -> PromptInput:
+        return self.query_one("#line", PromptInput)
 
     def wants(self, placeholder: str, keys: str = "") -> None:
         """Ask for an answer, which some keys give by themselves; what was being typed is kept for later."""
@@ -109,7 +109,7 @@ class Prompt(Vertical):
     def takes(self) -> None:
         """Take requests and commands again."""
         self.plain, self.line.keys = False, ""
-        self.line.placeholder = ASK
+        self.line.placeholder = PLACEHOLDER
         self.fill(self.draft)
         self.draft = ""
 
@@ -124,9 +124,9 @@ class Prompt(Vertical):
             return
         self.looked = self.line.value
         typed = None if self.plain else typed_command(self.looked)
-        self.offered = [] if typed is None else filtered(self.choices, typed, _score, self.uses)
+        self.offered = [] if typed is None else filter_choices(self.choices, typed, _match_score, self.uses)
         self.picker.clear_options()
-        self.picker.add_options([Option(_told(choice)) for choice in self.offered])
+        self.picker.add_options([Option(_choice_content(choice)) for choice in self.offered])
         self.picker.display = bool(self.offered)
         if self.offered:
             self.picker.highlighted = 0
@@ -134,12 +134,12 @@ class Prompt(Vertical):
 
     def tell_more(self, typed: str | None) -> None:
         """What the list has no room for, or that there is nothing to list; it never takes the room of the line."""
-        room = max(1, min(_ROWS, self.app.size.height - 6))
+        room = max(1, min(_MOST_ROWS, self.app.size.height - 6))
         self.picker.styles.max_height = room
-        left = len(self.offered) - room
-        told = f"{left} more: Down, or type on" if left > 0 else "" if self.offered else "nothing here is called so"
-        self.more.display = typed is not None and bool(told)
-        self.more.update(Content(told))
+        hidden = len(self.offered) - room
+        text = f"{hidden} more: Down, or type on" if hidden > 0 else "" if self.offered else "nothing here is called so"
+        self.more.display = typed is not None and bool(text)
+        self.more.update(Content(text))
 
     def close(self) -> bool:
         """Close the picker; False when it was not open."""
@@ -181,7 +181,7 @@ class Prompt(Vertical):
         self.look()
         text = submitted.value
         typed = None if self.plain else typed_command(text)
-        if self.picker.display and typed is not None and all(one.name != typed for one in self.choices):
+        if self.picker.display and typed is not None and all(choice.name != typed for choice in self.choices):
             self.complete()  # a part of a name is completed first
             return
         if not self.plain:
@@ -193,11 +193,11 @@ class Prompt(Vertical):
         self.post_message(self.Entered(text))
 
 
-def _score(typed: str, name: str) -> float:
+def _match_score(typed: str, name: str) -> float:
     return Matcher(typed).match(name)
 
 
-def _told(choice: Choice) -> Content:
+def _choice_content(choice: PickerChoice) -> Content:
     style = {"skill": "bold", "app": "", "broken": "bold $error", "scheduled": "bold #b98ae8"}[choice.kind]
     hint = f" {choice.hint}" if choice.hint else ""
     return Content.assemble((f"/{choice.name}", style), (hint, "italic"), ("  " + choice.description, "dim"))

@@ -16,18 +16,18 @@ from dataclasses import asdict, replace
 from typing import NamedTuple
 
 from ...types.errors import BadRequest, HostError
-from ...types.running import Box, Check, Footing, Program, Ran, Tier
-from ..process import Confinement, launch
-from ..state import make_folder, write_text
-from . import bubblewrap, interpreter, landlock, limits, seccomp
-from .view import view
+from ...types.sandbox import BoundaryCheck, ProcessResult, ProgramSpec, SandboxSpec, SandboxSupport, SandboxTier
+from ..fs import make_folder, write_text
+from ..process import Confinement, launch_program
+from . import bubblewrap, kernel, limits, profile
+from .profile import build_view
 
 _SELFTEST = os.path.join(os.path.dirname(os.path.abspath(__file__)), "selftest.py")
-_KEPT = 0b110
+_KEPT_CAPABILITIES = 0b110
 """The capabilities that the second tier keeps when we are root; it has the paths to itself."""
 
 
-_SETTINGS = (
+_KERNEL_SETTINGS = (
     "kernel/random/boot_id",
     "user/max_user_namespaces",
     "kernel/unprivileged_userns_clone",
@@ -36,12 +36,12 @@ _SETTINGS = (
 """What of the kernel's settings decides over namespaces, and changes with each boot."""
 
 
-_WORLD = ("ns/user", "ns/mnt", "ns/pid", "ns/net", "ns/cgroup")
+_NAMESPACES = ("ns/user", "ns/mnt", "ns/pid", "ns/net", "ns/cgroup")
 """Where this process lives: a container on the same machine may refuse what the machine itself allows."""
-_RIGHTS = ("CapEff", "CapBnd", "NoNewPrivs", "Seccomp", "Seccomp_filters")
+_STATUS_FIELDS = ("CapEff", "CapBnd", "NoNewPrivs", "Seccomp", "Seccomp_filters")
 
 
-class Machine(NamedTuple):
+class MachineOptions(NamedTuple):
     """What of this machine may be used, and where what was found is kept."""
 
     bwrap: str = ""
@@ -55,53 +55,53 @@ class Machine(NamedTuple):
     """metier's folder, where the outcome is remembered until the next boot; empty remembers it in this process."""
 
 
-def here(env: Mapping[str, str], state: str = "") -> Machine:
+def read_machine_options(env: Mapping[str, str], state: str = "") -> MachineOptions:
     """This machine, as the environment lets us use it."""
     only = env.get("METIER_SANDBOX", "auto") or "auto"
     if only not in ("auto", "bubblewrap", "landlock", "none"):
         raise BadRequest(f"METIER_SANDBOX is `{only}`", "give auto, bubblewrap, landlock or none")
-    return Machine(only=only, state=state)
+    return MachineOptions(only=only, state=state)
 
 
-def homes() -> tuple[str, ...]:
+def home_folders() -> tuple[str, ...]:
     """The home folders of whoever runs us, as the environment and as the system says."""
-    found = [os.environ.get("HOME", "")]
+    folders = [os.environ.get("HOME", "")]
     with contextlib.suppress(KeyError):
-        found.append(pwd.getpwuid(os.getuid()).pw_dir)
-    spelled = [one.rstrip("/") for one in found if one.startswith("/") and one != "/"]
+        folders.append(pwd.getpwuid(os.getuid()).pw_dir)
+    spelled = [folder.rstrip("/") for folder in folders if folder.startswith("/") and folder != "/"]
     return tuple(dict.fromkeys([*spelled, *map(os.path.realpath, spelled)]))
 
 
-_known: dict[str, Footing] = {}
+_footings: dict[str, SandboxSupport] = {}
 
 
-def probe(machine: Machine | None = None, fresh: bool = False) -> Footing:
+def probe_sandbox(machine: MachineOptions | None = None, fresh: bool = False) -> SandboxSupport:
     """The best tier that refuses all it must; `none`, and why, when there is none."""
-    machine = here(os.environ) if machine is None else machine
-    key = _key(machine)
+    machine = read_machine_options(os.environ) if machine is None else machine
+    key = _cache_key(machine)
     if not fresh:
-        if key in _known:
-            return _known[key]
-        if (kept := _remembered(machine.state, key)) is not None:
-            _known[key] = kept
-            return kept
-    found = _found(machine)
-    _known[key] = found
-    if found.tier != "none":
-        _remember(machine.state, key, found)
-    return found
+        if key in _footings:
+            return _footings[key]
+        if (cached := _read_cached_footing(machine.state, key)) is not None:
+            _footings[key] = cached
+            return cached
+    footing = _find_footing(machine)
+    _footings[key] = footing
+    if footing.tier != "none":
+        _cache_footing(machine.state, key, footing)
+    return footing
 
 
-def tier(machine: Machine | None = None) -> Tier:
-    return probe(machine).tier
+def sandbox_tier(machine: MachineOptions | None = None) -> SandboxTier:
+    return probe_sandbox(machine).tier
 
 
-def _found(machine: Machine) -> Footing:
+def _find_footing(machine: MachineOptions) -> SandboxSupport:
     reasons: list[str] = []
-    checks: tuple[Check, ...] = ()
+    checks: tuple[BoundaryCheck, ...] = ()
     if machine.only not in ("auto", "none"):
         reasons.append(f"METIER_SANDBOX is {machine.only}")
-    for name, attempt in {"bubblewrap": _bubblewrap, "landlock": _landlock}.items():
+    for name, attempt in {"bubblewrap": _try_bubblewrap, "landlock": _try_landlock}.items():
         if machine.only in ("auto", name):
             footing = attempt(machine)
             if footing.tier != "none":
@@ -110,56 +110,62 @@ def _found(machine: Machine) -> Footing:
             checks += footing.checks
     if machine.only == "none":
         reasons.append("METIER_SANDBOX is none")
-    return Footing("none", "; ".join(reasons), checks, interpreter.python(), limits=_keeper(machine))
+    return SandboxSupport("none", "; ".join(reasons), checks, profile.current_python(), limits=_limit_keeper(machine))
 
 
-def _keeper(machine: Machine) -> str:
-    with limits.group(Box("require").limits, machine.groups) as held:
-        return "control group" if held else "resource limits and watching"
+def _limit_keeper(machine: MachineOptions) -> str:
+    with limits.control_group(SandboxSpec("require").limits, machine.groups) as cgroup:
+        return "control group" if cgroup else "resource limits and watching"
 
 
-def _bubblewrap(machine: Machine) -> Footing:
-    places = (machine.bwrap,) if machine.bwrap else bubblewrap.PLACES
-    found = next((place for place in places if os.access(place, os.X_OK)), "")
+def _try_bubblewrap(machine: MachineOptions) -> SandboxSupport:
+    places = (machine.bwrap,) if machine.bwrap else bubblewrap.BWRAP_PATHS
+    bwrap = next((place for place in places if os.access(place, os.X_OK)), "")
     if sys.platform != "linux":
-        return Footing("none", "bubblewrap needs Linux")
-    if not found:
-        return Footing("none", "bubblewrap is not installed")
-    if not seccomp.is_known():
-        return Footing("none", f"there is no filter of system calls for {os.uname().machine}")
-    said = launch(Program((found, "--help"), "/", seconds=10, merged=True), Confinement()).stdout
-    return _tried(Footing("bubblewrap", "", bwrap=found, closes_users="--disable-userns" in said), machine, 0)
+        return SandboxSupport("none", "bubblewrap needs Linux")
+    if not bwrap:
+        return SandboxSupport("none", "bubblewrap is not installed")
+    if not kernel.is_supported():
+        return SandboxSupport("none", f"there is no filter of system calls for {os.uname().machine}")
+    help_text = launch_program(ProgramSpec((bwrap, "--help"), "/", seconds=10, merged=True), Confinement()).stdout
+    return _try_footing(
+        SandboxSupport("bubblewrap", "", bwrap=bwrap, closes_users="--disable-userns" in help_text), machine, 0
+    )
 
 
-def _landlock(machine: Machine) -> Footing:
-    version = landlock.abi() if machine.landlock and sys.platform == "linux" else 0
+def _try_landlock(machine: MachineOptions) -> SandboxSupport:
+    version = kernel.landlock_abi() if machine.landlock and sys.platform == "linux" else 0
     if not version:
-        return Footing("none", "the kernel has no Landlock")
-    if not seccomp.is_known():
-        return Footing("none", f"there is no filter of system calls for {os.uname().machine}")
-    return _tried(Footing("landlock", "", abi=version), machine, _KEPT if os.geteuid() == 0 else 0)
+        return SandboxSupport("none", "the kernel has no Landlock")
+    if not kernel.is_supported():
+        return SandboxSupport("none", f"there is no filter of system calls for {os.uname().machine}")
+    return _try_footing(
+        SandboxSupport("landlock", "", abi=version), machine, _KEPT_CAPABILITIES if os.geteuid() == 0 else 0
+    )
 
 
-def _tried(footing: Footing, machine: Machine, kept: int) -> Footing:
+def _try_footing(footing: SandboxSupport, machine: MachineOptions, capabilities: int) -> SandboxSupport:
     """The footing when all that it must refuse was refused; otherwise none, with what went wrong."""
-    shown = interpreter.choose(interpreter.python(), os.defpath, "/", (), homes())
-    footing = replace(footing, interpreter=shown.path, limits=_keeper(machine))
-    with _bait() as bait:
-        program = Program(
-            (interpreter.python(), "-I", "-S", "-c", _source(), *bait.words, str(kept)),
+    chosen = profile.choose_program(profile.current_python(), os.defpath, "/", (), home_folders())
+    footing = replace(footing, interpreter=chosen.path, limits=_limit_keeper(machine))
+    with _lay_bait() as bait:
+        program = ProgramSpec(
+            (profile.current_python(), "-I", "-S", "-c", _selftest_source(), *bait.words, str(capabilities)),
             bait.work,
             {"PATH": os.defpath, "LANG": "C.UTF-8"},
             seconds=20,
         )
-        box = Box("require", bait.skill, bait.work)
-        ran = confined(program, box, footing, machine.groups)
-        checks, wrong = _judged(ran, bait)
+        box = SandboxSpec("require", bait.skill, bait.work)
+        result = run_confined(program, box, footing, machine.groups)
+        checks, wrong = _judge_trial(result, bait)
     if wrong:
-        return Footing("none", f"{footing.tier}: {wrong}", checks, footing.interpreter)
+        return SandboxSupport("none", f"{footing.tier}: {wrong}", checks, footing.interpreter)
     return replace(footing, checks=checks)
 
 
-def confined(program: Program, box: Box, footing: Footing, groups: bool, state: str = "") -> Ran:
+def run_confined(
+    program: ProgramSpec, box: SandboxSpec, footing: SandboxSupport, groups: bool, state: str = ""
+) -> ProcessResult:
     """Run a program within a footing's tier, whatever the box asks for."""
     with contextlib.ExitStack() as stack:
         work = box.work
@@ -167,23 +173,27 @@ def confined(program: Program, box: Box, footing: Footing, groups: bool, state: 
             work = os.path.realpath(stack.enter_context(tempfile.TemporaryDirectory(prefix="metier-work-")))
         ours = os.environ.get("METIER_HOME", "")
         hidden = (*box.hidden, *([os.path.abspath(ours)] if ours else []))
-        seen = view(program, replace(box, hidden=hidden), work, homes())
-        if not seen.program:
-            return Ran(None, "", tier=footing.tier, note=f"{program.argv[0]}: not found, or it can't be shown inside")
+        visible = build_view(program, replace(box, hidden=hidden), work, home_folders())
+        if not visible.program:
+            return ProcessResult(
+                None, "", tier=footing.tier, note=f"{program.argv[0]}: not found, or it can't be shown inside"
+            )
         if footing.tier == "landlock":
-            ran = landlock.run(landlock.Asked(program, box, seen, footing.abi, groups))
+            result = kernel.run_under_landlock(kernel.LandlockRequest(program, box, visible, footing.abi, groups))
         else:
-            asked = bubblewrap.Asked(program, box, seen, footing.bwrap, footing.closes_users, groups, state)
-            ran = bubblewrap.run(asked)
-    return replace(ran, note="; ".join(filter(None, (ran.note, seen.note))))
+            request = bubblewrap.BubblewrapRequest(
+                program, box, visible, footing.bwrap, footing.closes_users, groups, state
+            )
+            result = bubblewrap.run_in_bubblewrap(request)
+    return replace(result, note="; ".join(filter(None, (result.note, visible.note))))
 
 
-def _source() -> str:
+def _selftest_source() -> str:
     with open(_SELFTEST, encoding="utf-8") as file:
         return file.read()
 
 
-class _Bait(NamedTuple):
+class _ProbeBait(NamedTuple):
     """What the trial tries to reach: a folder nobody granted, sockets that listen, a process that is not its own."""
 
     skill: str
@@ -206,7 +216,7 @@ class _Bait(NamedTuple):
 
 
 @contextlib.contextmanager
-def _bait() -> Iterator[_Bait]:
+def _lay_bait() -> Iterator[_ProbeBait]:
     with contextlib.ExitStack() as stack:
         base = os.path.realpath(stack.enter_context(tempfile.TemporaryDirectory(prefix="metier-probe-")))
         for name in ("skill", "work", "outside"):
@@ -219,67 +229,74 @@ def _bait() -> Iterator[_Bait]:
         port: int = listening[0].getsockname()[1]
         listening[1].bind(f"\0metier-probe-{port}")
         listening[2].bind(f"{base}/outside/socket")
-        for one in listening:
-            one.listen(8)
+        for listener in listening:
+            listener.listen(8)
         victim = subprocess.Popen(
             ["/bin/sleep", "60"], stdin=subprocess.DEVNULL, env={"METIER_PROBE_SECRET": "1"}, start_new_session=True
         )
         stack.callback(victim.wait)
         stack.callback(victim.kill)
-        yield _Bait(f"{base}/skill", f"{base}/work", f"{base}/outside", port, victim)
+        yield _ProbeBait(f"{base}/skill", f"{base}/work", f"{base}/outside", port, victim)
 
 
-def _judged(ran: Ran, bait: _Bait) -> tuple[tuple[Check, ...], str]:
+def _judge_trial(result: ProcessResult, bait: _ProbeBait) -> tuple[tuple[BoundaryCheck, ...], str]:
     """Each check, and what is wrong with them; what the trial could not have told is looked at from here."""
-    lines = [line.split("\t") for line in ran.stdout.splitlines()]
-    checks = [Check(line[1], line[0] == "ok", line[2].strip()) for line in lines if len(line) == 3]
+    lines = [line.split("\t") for line in result.stdout.splitlines()]
+    checks = [BoundaryCheck(line[1], line[0] == "ok", line[2].strip()) for line in lines if len(line) == 3]
     if bait.victim.poll() is not None:
-        checks.append(Check("signal another, seen from outside", False, "it ended"))
+        checks.append(BoundaryCheck("signal another, seen from outside", False, "it ended"))
     if not bait.is_whole():
-        checks.append(Check("write outside, seen from outside", False, "a file was changed"))
+        checks.append(BoundaryCheck("write outside, seen from outside", False, "a file was changed"))
     if not lines or lines[-1] != ["end"]:
-        said = ran.note or next(iter(ran.stderr.splitlines()[-1:]), "") or f"it ended with {ran.status}"
-        return tuple(checks), f"the trial did not come to its end: {said}"
-    failed = [f"{one.name} was {one.note or 'done'}" for one in checks if not one.held]
+        reason = result.note or next(iter(result.stderr.splitlines()[-1:]), "") or f"it ended with {result.status}"
+        return tuple(checks), f"the trial did not come to its end: {reason}"
+    failed = [f"{check.name} was {check.note or 'done'}" for check in checks if not check.held]
     return tuple(checks), "; ".join(failed)
 
 
-def _key(machine: Machine) -> str:
+def _cache_key(machine: MachineOptions) -> str:
     """Changes with whatever could change the outcome."""
     package = os.path.dirname(_SELFTEST)
-    looked: list[object] = [machine._replace(state=""), os.getuid(), os.geteuid(), sys.executable, sys.prefix, homes()]
-    places = (machine.bwrap,) if machine.bwrap else bubblewrap.PLACES
+    evidence: list[object] = [
+        machine._replace(state=""),
+        os.getuid(),
+        os.geteuid(),
+        sys.executable,
+        sys.prefix,
+        home_folders(),
+    ]
+    places = (machine.bwrap,) if machine.bwrap else bubblewrap.BWRAP_PATHS
     ours = [f"{package}/{name}" for name in sorted(os.listdir(package))]
     for path in (*places, os.path.realpath(sys.executable), *ours):
         with contextlib.suppress(OSError):
-            found = os.stat(path)
-            looked.append((path, found.st_ino, found.st_size, found.st_mtime_ns))
-    for name in _SETTINGS:
+            status = os.stat(path)
+            evidence.append((path, status.st_ino, status.st_size, status.st_mtime_ns))
+    for name in _KERNEL_SETTINGS:
         with contextlib.suppress(OSError), open(f"/proc/sys/{name}", encoding="ascii") as file:
-            looked.append(file.read())
-    for name in _WORLD:
+            evidence.append(file.read())
+    for name in _NAMESPACES:
         with contextlib.suppress(OSError):
-            looked.append(os.readlink(f"/proc/self/{name}"))
+            evidence.append(os.readlink(f"/proc/self/{name}"))
     with contextlib.suppress(OSError), open("/proc/self/status", encoding="utf-8", errors="replace") as file:
-        looked += [line for line in file if line.startswith(_RIGHTS)]
-    return hashlib.sha256(repr(looked).encode()).hexdigest()
+        evidence += [line for line in file if line.startswith(_STATUS_FIELDS)]
+    return hashlib.sha256(repr(evidence).encode()).hexdigest()
 
 
-def _remembered(state: str, key: str) -> Footing | None:
+def _read_cached_footing(state: str, key: str) -> SandboxSupport | None:
     if not state:
         return None
     try:
         with open(f"{state}/sandbox.json", encoding="utf-8") as file:
-            kept = json.load(file)
-        if kept["key"] != key:
+            cached = json.load(file)
+        if cached["key"] != key:
             return None
-        checks = tuple(Check(**one) for one in kept["footing"].pop("checks"))
-        return Footing(**kept["footing"], checks=checks)
+        checks = tuple(BoundaryCheck(**check) for check in cached["footing"].pop("checks"))
+        return SandboxSupport(**cached["footing"], checks=checks)
     except (OSError, ValueError, KeyError, TypeError):
         return None  # not there, or not ours: it is found again
 
 
-def _remember(state: str, key: str, footing: Footing) -> None:
+def _cache_footing(state: str, key: str, footing: SandboxSupport) -> None:
     if not state:
         return
     with contextlib.suppress(HostError):  # remembering saves time and nothing else

@@ -19,59 +19,71 @@ _EPERM, _ENOSYS = 1, 38
 _C = ctypes.CDLL(None, use_errno=True)
 _NUMBERS = {
     "x86_64": {
-        "ptrace": 101, "keyctl": 250, "bpf": 321, "mount": 165, "unshare": 272, "io_uring_setup": 425, "shmctl": 31,
+        "ptrace": 101,
+        "keyctl": 250,
+        "bpf": 321,
+        "mount": 165,
+        "unshare": 272,
+        "io_uring_setup": 425,
+        "shmctl": 31,
     },
     "aarch64": {
-        "ptrace": 117, "keyctl": 219, "bpf": 280, "mount": 40, "unshare": 97, "io_uring_setup": 425, "shmctl": 195,
+        "ptrace": 117,
+        "keyctl": 219,
+        "bpf": 280,
+        "mount": 40,
+        "unshare": 97,
+        "io_uring_setup": 425,
+        "shmctl": 195,
     },
-}.get(os.uname().machine, {})  # fmt: skip
+}.get(os.uname().machine, {})
 
 
-def _call(name: str, *values: object) -> None:
+def _make_syscall(name: str, *values: object) -> None:
     """A system call that does no harm when it is let through; refused is only what the filter refuses."""
     if _C.syscall(_NUMBERS[name], *values) == -1 and ctypes.get_errno() in (_EPERM, _ENOSYS):
         raise OSError(ctypes.get_errno(), name)
 
 
-def _write(path: str) -> None:
+def _create_file(path: str) -> None:
     """Make a file, and take it away again."""
     os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
     os.unlink(path)
 
 
-def _open(path: str) -> None:
+def _open_for_writing(path: str) -> None:
     os.close(os.open(path, os.O_WRONLY))
 
 
-def _read(path: str) -> None:
+def _read_byte(path: str) -> None:
     with open(path, "rb") as file:
         if not file.read(1):
             raise OSError(0, "empty")
 
 
-def _connect(kind: int, family: int, address: object) -> None:
-    with socket.socket(family, kind) as one:
-        one.settimeout(2)
-        one.connect(address)  # type: ignore[arg-type]
-        one.send(b"x")
+def _connect_socket(kind: int, family: int, address: object) -> None:
+    with socket.socket(family, kind) as connection:
+        connection.settimeout(2)
+        connection.connect(address)  # type: ignore[arg-type]
+        connection.send(b"x")
 
 
-def _capable(kept: int) -> None:
+def _check_capabilities(capabilities: int) -> None:
     """Whether there is a capability beyond those that the tier keeps."""
     header = ctypes.create_string_buffer((0x20080522).to_bytes(4, sys.byteorder) + bytes(4))
     data = ctypes.create_string_buffer(24)
     _C.capget(header, data)
-    words = [int.from_bytes(data.raw[at : at + 4], sys.byteorder) for at in range(0, 24, 4)]
-    if not (words[0] | words[1]) & ~kept and not words[3] | words[4]:
+    masks = [int.from_bytes(data.raw[at : at + 4], sys.byteorder) for at in range(0, 24, 4)]
+    if not (masks[0] | masks[1]) & ~capabilities and not masks[3] | masks[4]:
         raise PermissionError(_EPERM, "no capability")
 
 
-def _privileges() -> None:
+def _check_new_privileges() -> None:
     if _C.prctl(39, 0, 0, 0, 0) == 1:
         raise PermissionError(_EPERM, "no new privileges")
 
 
-def _request(path: str, number: int) -> None:
+def _issue_ioctl(path: str, number: int) -> None:
     """Ask something of an open file: whatever it is, the filter must be the one that says no."""
     import fcntl
 
@@ -85,7 +97,7 @@ def _request(path: str, number: int) -> None:
         os.close(opened)
 
 
-def _through(path: str, change: Callable[[int], object]) -> None:
+def _change_open_file(path: str, change: Callable[[int], object]) -> None:
     """Change a file that was opened for reading only."""
     opened = os.open(path, os.O_RDONLY)
     try:
@@ -94,47 +106,53 @@ def _through(path: str, change: Callable[[int], object]) -> None:
         os.close(opened)
 
 
-def _limit(victim: int) -> None:
+def _limit_process(victim: int) -> None:
     import resource
 
     resource.prlimit(victim, resource.RLIMIT_CORE)
 
 
-def refusals(outside: str, skill: str, port: int, victim: int, kept: int) -> dict[str, Callable[[], object]]:
+def refused_actions(
+    outside: str, skill: str, port: int, victim: int, capabilities: int
+) -> dict[str, Callable[[], object]]:
     return {
-        "read outside": lambda: _read(f"{outside}/secret"),
-        "write outside": lambda: _write(f"{outside}/written"),
+        "read outside": lambda: _read_byte(f"{outside}/secret"),
+        "write outside": lambda: _create_file(f"{outside}/written"),
         "truncate outside": lambda: os.truncate(f"{outside}/secret", 0),
         "rename outside": lambda: os.rename(f"{outside}/secret", f"{outside}/moved"),
         "change modes outside": lambda: os.chmod(f"{outside}/secret", 0o777),
-        "write the skill": lambda: _write(f"{skill}/written"),
-        "write /usr": lambda: _write("/usr/.metier-probe"),
-        "write /": lambda: _write("/.metier-probe"),
-        "write /dev": lambda: _write("/dev/.metier-probe"),
-        "read /etc/shadow": lambda: _read("/etc/shadow"),
-        "set core_pattern": lambda: _open("/proc/sys/kernel/core_pattern"),
+        "write the skill": lambda: _create_file(f"{skill}/written"),
+        "write /usr": lambda: _create_file("/usr/.metier-probe"),
+        "write /": lambda: _create_file("/.metier-probe"),
+        "write /dev": lambda: _create_file("/dev/.metier-probe"),
+        "read /etc/shadow": lambda: _read_byte("/etc/shadow"),
+        "set core_pattern": lambda: _open_for_writing("/proc/sys/kernel/core_pattern"),
         "read another's environment": lambda: _read_environment(victim),
         "signal another": lambda: os.kill(victim, signal.SIGTERM),
-        "limit another": lambda: _limit(victim),
+        "limit another": lambda: _limit_process(victim),
         "slow another": lambda: os.setpriority(os.PRIO_PROCESS, victim, 19),
         "bind another": lambda: os.sched_setaffinity(victim, os.sched_getaffinity(0)),
-        "shared memory": lambda: _call("shmctl", 0, 14, ctypes.create_string_buffer(256)),
-        "change modes through an open file": lambda: _through(f"{skill}/SKILL.md", lambda at: os.fchmod(at, 0o777)),
-        "mark an open file": lambda: _through(f"{skill}/SKILL.md", lambda at: os.setxattr(at, "user.metier", b"1")),
-        "flag an open file": lambda: _request(f"{skill}/SKILL.md", 0x40086602),
-        "TCP": lambda: _connect(socket.SOCK_STREAM, socket.AF_INET, ("127.0.0.1", port)),
-        "UDP": lambda: _connect(socket.SOCK_DGRAM, socket.AF_INET, ("127.0.0.1", port)),
-        "abstract socket": lambda: _connect(socket.SOCK_STREAM, socket.AF_UNIX, f"\0metier-probe-{port}"),
-        "socket file": lambda: _connect(socket.SOCK_STREAM, socket.AF_UNIX, f"{outside}/socket"),
-        "ptrace": lambda: _call("ptrace", 16, victim, 0, 0),
-        "mount": lambda: _call("mount", 0, 0, 0, 0, 0),
-        "user namespace": lambda: _call("unshare", 0x10000000),
-        "keyctl": lambda: _call("keyctl", 0, -3, 0),
-        "bpf": lambda: _call("bpf", 0, 0, 0),
-        "io_uring": lambda: _call("io_uring_setup", 1, ctypes.create_string_buffer(256)),
-        "type ahead": lambda: _request("/dev/null", 0x5412),
-        "capabilities": lambda: _capable(kept),
-        "new privileges": _privileges,
+        "shared memory": lambda: _make_syscall("shmctl", 0, 14, ctypes.create_string_buffer(256)),
+        "change modes through an open file": lambda: _change_open_file(
+            f"{skill}/SKILL.md", lambda at: os.fchmod(at, 0o777)
+        ),
+        "mark an open file": lambda: _change_open_file(
+            f"{skill}/SKILL.md", lambda at: os.setxattr(at, "user.metier", b"1")
+        ),
+        "flag an open file": lambda: _issue_ioctl(f"{skill}/SKILL.md", 0x40086602),
+        "TCP": lambda: _connect_socket(socket.SOCK_STREAM, socket.AF_INET, ("127.0.0.1", port)),
+        "UDP": lambda: _connect_socket(socket.SOCK_DGRAM, socket.AF_INET, ("127.0.0.1", port)),
+        "abstract socket": lambda: _connect_socket(socket.SOCK_STREAM, socket.AF_UNIX, f"\0metier-probe-{port}"),
+        "socket file": lambda: _connect_socket(socket.SOCK_STREAM, socket.AF_UNIX, f"{outside}/socket"),
+        "ptrace": lambda: _make_syscall("ptrace", 16, victim, 0, 0),
+        "mount": lambda: _make_syscall("mount", 0, 0, 0, 0, 0),
+        "user namespace": lambda: _make_syscall("unshare", 0x10000000),
+        "keyctl": lambda: _make_syscall("keyctl", 0, -3, 0),
+        "bpf": lambda: _make_syscall("bpf", 0, 0, 0),
+        "io_uring": lambda: _make_syscall("io_uring_setup", 1, ctypes.create_string_buffer(256)),
+        "type ahead": lambda: _issue_ioctl("/dev/null", 0x5412),
+        "capabilities": lambda: _check_capabilities(capabilities),
+        "new privileges": _check_new_privileges,
     }
 
 
@@ -144,38 +162,38 @@ def _read_environment(victim: int) -> None:
             raise OSError(0, "not its own")
 
 
-def allowances(skill: str, work: str) -> dict[str, Callable[[], object]]:
+def allowed_actions(skill: str, work: str) -> dict[str, Callable[[], object]]:
     return {
-        "read the skill": lambda: _read(f"{skill}/SKILL.md"),
-        "write the work folder": lambda: _write(f"{work}/written"),
-        "write TMPDIR": lambda: _write(os.getenv("TMPDIR", "") + "/scratch"),
-        "start a program": lambda: _start(sys.executable, "-I", "-S", "-c", "pass"),
-        "start a shell": lambda: _start("/bin/sh", "-c", "exit 0"),
+        "read the skill": lambda: _read_byte(f"{skill}/SKILL.md"),
+        "write the work folder": lambda: _create_file(f"{work}/written"),
+        "write TMPDIR": lambda: _create_file(os.getenv("TMPDIR", "") + "/scratch"),
+        "start a program": lambda: _start_program(sys.executable, "-I", "-S", "-c", "pass"),
+        "start a shell": lambda: _start_program("/bin/sh", "-c", "exit 0"),
     }
 
 
-def _start(*argv: str) -> None:
+def _start_program(*argv: str) -> None:
     if os.spawnv(os.P_WAIT, argv[0], argv):
         raise OSError(0, f"{argv[0]} can't be started")
 
 
-def _try(name: str, deed: Callable[[], object], wanted: str) -> None:
+def _try_action(name: str, action: Callable[[], object], expected: str) -> None:
     try:
-        deed()
-        came = "done"
+        action()
+        outcome = "done"
         note = ""
     except (OSError, KeyError) as error:
-        came = "refused"
+        outcome = "refused"
         note = str(error)
-    sys.stdout.write(f"{'ok' if came == wanted else 'BAD'}\t{name}\t{came} {note}\n")
+    sys.stdout.write(f"{'ok' if outcome == expected else 'BAD'}\t{name}\t{outcome} {note}\n")
 
 
 def main(skill: str, work: str, outside: str, *numbers: str) -> None:
-    port, victim, kept = map(int, numbers)
-    for name, deed in allowances(skill, work).items():
-        _try(name, deed, "done")
-    for name, deed in refusals(outside, skill, port, victim, kept).items():
-        _try(name, deed, "refused")
+    port, victim, capabilities = map(int, numbers)
+    for name, action in allowed_actions(skill, work).items():
+        _try_action(name, action, "done")
+    for name, action in refused_actions(outside, skill, port, victim, capabilities).items():
+        _try_action(name, action, "refused")
     sys.stdout.write("end\n")
 
 

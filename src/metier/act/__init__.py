@@ -1,1 +1,0 @@
-"""6. act: Activation + Messages -> Events."""

@@ -1,0 +1,250 @@
+"""A command, read with its author's quotes, so that arguments reach it as environment and never as source.
+
+Every placeholder becomes a quoted reference to a variable.  The shell puts the value there after it has read the
+command, so nothing in a value can end a quote, start a substitution or become another command.  What the reader can't
+make sense of is refused; `hazards` refuses the places where a program would read a value as code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from .lexer import (
+    BLANK,
+    ENVIRON,
+    HOLE,
+    META,
+    UNKNOWN,
+    CommandAtom,
+    ParsedCommand,
+    PlaceholderValue,
+    ShellWord,
+    SimpleCommand,
+    UnreadableCommand,
+    WordReader,
+    is_assignment,
+)
+
+_DECLARATIONS = frozenset({"export", "readonly", "declare", "typeset", "local"})
+_OPERATORS = ("&&", "||", ";;&", ";;", ";&", "|&", ";", "&", "|", "(", ")")
+_REDIRECTIONS = ("<<<", "<<-", "<<", "<&", ">&", ">>", ">|", "<>", "<", ">")
+_LEADING_WORDS = frozenset({"if", "then", "else", "elif", "do", "while", "until", "!", "{"})
+
+
+def read_command(atoms: Sequence[CommandAtom]) -> ParsedCommand:
+    """Read a command with its placeholders."""
+    reader = _ScriptReader(atoms)
+    reader.script("")
+    commands = tuple(
+        command._replace(fed=command.fed and not set(command.documents) & reader.tainted_documents)
+        for command in reader.commands
+    )
+    first = ParsedCommand("".join(reader.out), reader.env, commands, reader.reckons, reader.taken)
+    return first._replace(pours=reader.pours, written=reader.written, functions=reader.functions)
+
+
+class _CommandDraft:
+    """A simple command in the making."""
+
+    def __init__(self, piped: bool = False) -> None:
+        self.words: list[ShellWord] = []
+        self.head: list[str] = []
+        """Its first words without reserved ones and assignments: enough to know what it is."""
+        self.piped = piped
+        self.fed = False
+        self.documents: list[int] = []
+        self.files: list[str] = []
+
+    def add(self, word: ShellWord, written: Sequence[CommandAtom]) -> None:
+        self.words.append(word)
+        if len(self.head) < 3 and (self.head or not (word.text in _LEADING_WORDS or is_assignment(word.text))):
+            self.head.append(word.text if list(written) == list(word.text) else f"'{word.text}'")
+
+
+class _ScriptReader(WordReader):
+    """Reads a script, writing the source as it goes."""
+
+    def __init__(self, atoms: Sequence[CommandAtom]) -> None:
+        super().__init__(atoms)
+        self.waiting: list[tuple[str, bool, bool]] = []
+        self.documents = 0
+        self.tainted_documents: set[int] = set()
+
+    def script(self, until: str) -> None:
+        """Commands up to the end, or up to the bracket that closes them."""
+        line = _CommandDraft()
+        patterns: list[bool] = []  # for each `case` that is open: whether a pattern comes next
+        outer, self.waiting = self.waiting, []
+        while self.at < len(self.atoms):
+            atom = self.peek()
+            if isinstance(atom, PlaceholderValue) or atom not in BLANK + META + "\n#" or self.substitutes():
+                line = self.next_word(line, patterns)
+            elif atom in BLANK:
+                self.take()
+            elif atom == "#":
+                self.comment()
+            elif atom in "<>":
+                self.redirect(line)
+            elif patterns and patterns[-1] and atom in "(|)":
+                self.take()
+                line, patterns[-1] = _CommandDraft(), atom != ")"
+            elif atom == ")" and until:
+                break
+            elif atom == "(" and self.out[-1:] == ["="] and line.words and is_assignment(line.words[-1].text):
+                self.array(line)
+            else:
+                line = self.operator(line, patterns)
+        else:
+            if until:
+                raise UnreadableCommand("a bracket is never closed")
+        self.finish(line)
+        if self.waiting or patterns:
+            raise UnreadableCommand("a here-document or a `case` is never closed")
+        self.waiting = outer
+
+    def next_word(self, line: _CommandDraft, patterns: list[bool]) -> _CommandDraft:
+        first, start = not line.head, self.at
+        word = self.word(line.head == ["case"], first or line.head[0] in _DECLARATIONS)
+        if word is None:
+            return line
+        line.add(word, self.atoms[start : self.at])
+        if line.head[:1] == ["case"] and line.head[2:] == ["in"]:
+            self.finish(line)
+            patterns.append(True)
+            return _CommandDraft()
+        if patterns and first and line.head == ["esac"]:
+            patterns.pop()
+        return line
+
+    def finish(self, line: _CommandDraft, joined: bool = False) -> None:
+        if line.words:
+            fed = tuple(line.documents), tuple(line.files)
+            self.commands.append(SimpleCommand(tuple(line.words), line.piped, line.fed, joined, *fed))
+
+    def operator(self, line: _CommandDraft, patterns: list[bool]) -> _CommandDraft:
+        """`;`, `&`, `|`, brackets and line ends: the command before them is over."""
+        if self.looking_at("\n"):
+            self.take()
+            self.finish(line)
+            self.heredocs()
+            return _CommandDraft(piped=not line.words and line.piped)
+        if self.looking_at("(("):
+            self.finish(line)
+            self.reckons = True
+            self.opaque("((", "))", "an argument stands in arithmetic", True)
+            return _CommandDraft()
+        text = next(symbol for symbol in _OPERATORS if self.looking_at(symbol))
+        self.take(len(text))
+        if text == "(" and len(line.words) == 1 and self.looking_at(")"):
+            self.functions.append(line.words[0].text)
+        self.finish(line, joined=text in ("&&", "||"))
+        if patterns and text in (";;", ";&", ";;&"):
+            patterns[-1] = True
+        pipes = text in ("|", "|&")
+        self.pours = self.pours or pipes
+        return _CommandDraft(piped=pipes)
+
+    def array(self, line: _CommandDraft) -> None:
+        """`name=(…)`: words, up to the bracket."""
+        self.take()
+        inside = [line.words.pop()]
+        while not self.looking_at(")"):
+            if self.peek() in (*BLANK, "\n"):
+                self.take()
+            elif (word := self.word(False)) is not None:
+                self.reckons = self.reckons or word.text.startswith("[")
+                inside.append(word)
+            elif self.peek() not in (*BLANK, "\n", ")"):
+                raise UnreadableCommand("a list in brackets can't be read")
+        self.take()
+        line.words.append(
+            ShellWord(
+                "".join(element.text for element in inside), tuple(hole for element in inside for hole in element.holes)
+            )
+        )
+
+    def comment(self) -> None:
+        """To the end of the line; an argument in it is left out."""
+        while self.at < len(self.atoms) and self.peek() != "\n":
+            if isinstance(self.peek(), PlaceholderValue):
+                self.at += 1
+            else:
+                self.take()
+
+    def redirect(self, line: _CommandDraft) -> None:
+        """`<`, `>` and what follows."""
+        number = ""
+        if line.words and (last := line.words[-1].text).isdigit() and self.out[-1] == last[-1]:
+            number = last
+            line.words.pop()
+        text = next(symbol for symbol in _REDIRECTIONS if self.looking_at(symbol))
+        self.take(len(text))
+        while self.peek() in (" ", "\t"):
+            self.take()
+        before = self.at
+        target = self.word(True)
+        written = self.atoms[before : self.at]
+        if target is None or ("\\" in written and "\n" in written):
+            raise UnreadableCommand("a redirection leads nowhere")
+        if text in ("<<", "<<-"):
+            if target.tainted or ENVIRON in target.text:
+                raise UnreadableCommand("the end of a here-document must be a plain word")
+            line.documents.append(self.documents + len(self.waiting))
+            self.waiting.append((target.text, any(atom in ("'", '"', "\\") for atom in written), text == "<<-"))
+            line.fed = line.fed or number in ("", "0")
+        elif text in ("<", "<<<", "<&", "<>"):
+            self.pours = self.pours or target.tainted
+            line.fed = text in ("<", "<<<") and not target.tainted and number in ("", "0")
+            line.files += [target.text] if text in ("<", "<>") else []
+        else:
+            self.written += (target.text, target.text.removeprefix("./"), f"./{target.text}")
+
+    def heredocs(self) -> None:
+        waiting, self.waiting = self.waiting, []
+        for end, quoted, tabs in waiting:
+            if self.heredoc(end, quoted, tabs):
+                self.tainted_documents.add(self.documents)
+                self.pours = True
+            self.documents += 1
+
+    def heredoc(self, end: str, quoted: bool, tabs: bool) -> bool:
+        """The text of a here-document; True if an argument may be in it."""
+        stop = self.end_of_heredoc(end, quoted, tabs)
+        text: list[str] = []
+        holes: list[PlaceholderValue] = []
+        while self.at < stop:
+            atom = self.peek()
+            if isinstance(atom, PlaceholderValue):
+                if quoted:
+                    raise UnreadableCommand("an argument can't be put into a here-document whose end is quoted")
+                self.put(atom, "{}", text, holes)
+            elif quoted or atom not in ("\\", "$", "`"):
+                self.take()
+            elif atom == "\\":
+                self.backslash()
+            elif atom == "`":
+                raise UnreadableCommand("it has backticks in it; write `$(…)`")
+            else:
+                text.append(self.dollar(True, holes))
+        if self.at > stop:
+            raise UnreadableCommand("a here-document ends in the midst of a command")
+        while self.at < len(self.atoms) and self.peek() != "\n":
+            self.take()
+        if self.at < len(self.atoms):
+            self.take()
+        return bool(holes) or UNKNOWN in text
+
+    def end_of_heredoc(self, end: str, quoted: bool, tabs: bool) -> int:
+        """Where the line begins that ends a here-document."""
+        start = self.at
+        while start < len(self.atoms):
+            stop = start
+            while stop < len(self.atoms) and self.atoms[stop] != "\n":
+                stop += 1
+            text = "".join(atom if isinstance(atom, str) else HOLE for atom in self.atoms[start:stop])
+            if (text.lstrip("\t") if tabs else text) == end:
+                return start
+            if text.endswith("\\") and not quoted:
+                raise UnreadableCommand("a line of a here-document ends in a backslash")
+            start = stop + 1
+        raise UnreadableCommand("a here-document is never closed")

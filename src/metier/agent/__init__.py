@@ -1,0 +1,1 @@
+"""6. agent: Activation + Messages -> Events."""

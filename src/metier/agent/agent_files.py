@@ -1,0 +1,103 @@
+"""Agents as their files and the configuration describe them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING
+
+from ..host import paths
+from ..library.trust import AGENT_FOLDERS
+from ..types.agent import AgentFile, TurnBounds
+from ..types.settings import Settings
+from .permissions import KNOWN_TOOLS, TOOL_ALIASES, Permission, PermissionRule, parse_rule
+
+if TYPE_CHECKING:
+    from ..library.library import Library
+
+
+def agent_file_faults(library: Library, file: AgentFile) -> tuple[str, ...]:
+    """What an agent's file says that means nothing here: limits, tools and skills that there are not."""
+    faults = list(file.faults)
+    for rule in parse_rules(file.tools or ()):
+        faults += (
+            [f"`tools` names `{rule.tool}`: {unknown_tool_message(rule.tool)}"]
+            if unknown_tool_message(rule.tool)
+            else []
+        )
+    known_names = {name for skill in library.skills for name in (skill.name, skill.id)}
+    for name in file.skills or ():
+        if name not in known_names:
+            near = get_close_matches(name, known_names, 1)
+            offer = f"; did you mean `{near[0]}`?" if near else ""
+            faults.append(f"`skills` names `{name}`, which is not here{offer}")
+    return tuple(f"{file.path}: {fault}" for fault in faults)
+
+
+def unknown_tool_message(name: str, extra_tools: Iterable[str] = ()) -> str:
+    """What to say of a rule's tool that there is not; nothing where there is one, or where a server may bring it."""
+    known_tools = {*KNOWN_TOOLS, *extra_tools}
+    if name in known_tools or "mcp" in name or any(fnmatchcase(tool, name) for tool in known_tools):
+        return ""
+    near = get_close_matches(name, [*known_tools, *TOOL_ALIASES], 1)
+    return f"there is no such tool; did you mean `{near[0]}`?" if near else "there is no such tool"
+
+
+def configured_permission(settings: Settings) -> Permission:
+    """What the user's configuration says of tools."""
+
+    def rules(key: str) -> tuple[PermissionRule, ...]:
+        value = settings.at(f"agent.{key}")
+        return parse_rules(tuple(map(str, value)) if isinstance(value, list) else ())
+
+    return Permission(rules("allow"), rules("ask"), rules("deny"))
+
+
+def parse_rules(texts: tuple[str, ...]) -> tuple[PermissionRule, ...]:
+    return tuple(rule for text in texts if (rule := parse_rule(text)) is not None)
+
+
+def resolve_bounds(settings: Settings, file_bounds: TurnBounds) -> TurnBounds:
+    """How far a turn may go: as its file says, else as the configuration does."""
+
+    def number(key: str, mine: float | None, usual: float | None) -> float | None:
+        value = settings.at(f"agent.{key}")
+        configured = value if isinstance(value, int | float) and not isinstance(value, bool) else usual
+        return mine if mine != usual else configured
+
+    usual = TurnBounds()
+    turns, tokens = number("turns", file_bounds.turns, usual.turns), number("tokens", file_bounds.tokens, usual.tokens)
+    return TurnBounds(
+        None if turns is None else int(turns),
+        None if tokens is None else int(tokens),
+        number("seconds", file_bounds.seconds, usual.seconds),
+        number("cost", file_bounds.cost, usual.cost),
+    )
+
+
+_HOME_FOLDERS = (".claude/agents",)
+"""Where a person keeps them, in the home; beside metier's own folder."""
+
+
+def agent_files(library: Library) -> Mapping[str, AgentFile]:
+    """Every agent that is described somewhere, by its name; a project's only as they were trusted."""
+    from ..library.settings import agents_trusted, read_trust_record
+
+    place = library.place
+    folders = [f"{place.state}/agents", *(f"{place.home}/{relative}" for relative in _HOME_FOLDERS)]
+    if agents_trusted(place, read_trust_record(place)):
+        folders = [f"{place.project}/{relative}" for relative in AGENT_FOLDERS] + folders
+    agents: dict[str, AgentFile] = {}
+    for folder in folders:
+        if not paths.is_folder(folder):
+            continue
+        for name in paths.list_names(folder).files:
+            if name.endswith(".md") and name not in ("README.md", "AGENTS.md"):
+                from ..parse.agent import parse_agent_file  # most people describe none
+
+                text = paths.read_text_file(f"{folder}/{name}")
+                agent = parse_agent_file(text or "", f"{folder}/{name}")
+                if agent is not None:
+                    agents.setdefault(agent.name, agent)
+    return agents

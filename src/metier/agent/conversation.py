@@ -1,0 +1,353 @@
+"""A conversation: what its events have made of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from hashlib import sha256
+
+from ..types.activation import Message
+from ..types.errors import ModelError
+from ..types.event import (
+    NOTHING_USED,
+    Activated,
+    Compacted,
+    Event,
+    EventSteps,
+    Nested,
+    Offered,
+    Replied,
+    Restored,
+    Retried,
+    Started,
+    Usage,
+)
+from ..types.model import Model, ReplyRequest, StopFlag, Tool
+from ..types.text import clean_line, estimate_tokens, shorten_text
+
+
+@dataclass(frozen=True)
+class Conversation:
+    """What the model has been told and has said, and the skills it is working under."""
+
+    run: str = ""
+    system: str = ""
+    """The same bytes from the first request to the last."""
+    listing: Mapping[str, str] = field(default_factory=dict)
+    """What the system prompt's catalog says of each skill, as a digest."""
+    messages: tuple[Message, ...] = ()
+    active: tuple[Activated, ...] = ()
+    """Skills in force, in the order they came; a later one augments the earlier."""
+    usage: Usage = NOTHING_USED
+
+    def after(self, event: Event) -> Conversation:
+        """The conversation once this has happened."""
+        match event:
+            case Nested():
+                return self  # what a delegated run does stays in it
+            case Started(run=run, system=system, listing=listing):
+                return replace(self, run=run, system=system, listing=listing)
+            case Compacted(messages=messages) | Restored(messages=messages, whole=True):
+                return replace(self, messages=messages)
+            case Activated():
+                others = tuple(activated for activated in self.active if activated.skill != event.skill)
+                return replace(self, active=(*others, event), messages=self.messages + event.messages)
+            case Replied():
+                return replace(self, usage=self.usage + event.usage, messages=self.messages + event.messages)
+        added: tuple[Message, ...] = getattr(event, "messages", ())
+        return replace(self, messages=self.messages + added) if added else self
+
+    @property
+    def tokens(self) -> int:
+        """An estimate of what a request with all of it costs."""
+        return estimate_tokens(self.system) + tokens_in(self.messages)
+
+
+def conversation_of(events: Iterable[Event]) -> Conversation:
+    """What a journal comes to."""
+    conversation = Conversation()
+    for event in events:
+        conversation = conversation.after(event)
+    return conversation
+
+
+def tokens_in(messages: Iterable[Message]) -> int:
+    return sum(estimate_tokens(message.text) + 4 + (32 if message.call else 0) for message in messages)
+
+
+def renumber_calls(messages: tuple[Message, ...], before: tuple[Message, ...]) -> tuple[Message, ...]:
+    """No two calls of a conversation have one id."""
+    taken_ids = {message.call.id for message in before if message.call}
+    pairs: dict[str, str] = {}
+    for message in messages:
+        if message.call is not None and message.call.id in taken_ids:
+            number = 2
+            while f"{message.call.id}-{number}" in taken_ids:
+                number += 1
+            pairs[message.call.id] = f"{message.call.id}-{number}"
+    if not pairs:
+        return messages
+    return tuple(
+        replace(
+            message,
+            call=message.call and replace(message.call, id=pairs.get(message.call.id, message.call.id)),
+            answers=pairs.get(message.answers, message.answers),
+            raw="",
+        )
+        for message in messages
+    )
+
+
+MOST_PER_SKILL = 5_000
+"""Tokens of one skill's instructions that are put back."""
+MOST_RESTORED = 25_000
+"""Tokens of all instructions that are put back, the newest first."""
+_MOST_CHANGED = 12_000
+"""Characters of new and changed lines in a note; the rest is named."""
+_NOT_REPEATED = "Its instructions are not repeated here: load it again when you need them."
+_NO_ANSWER = "[no answer: this was interrupted before it was done]"
+
+
+@dataclass(frozen=True)
+class CatalogOffer:
+    """The catalog as it stands now: each skill's own lines, by its name."""
+
+    lines: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def digests(self) -> dict[str, str]:
+        return {name: _line_digest(line) for name, line in self.lines.items()}
+
+
+def _line_digest(line: str) -> str:
+    return sha256(line.encode("utf-8", "surrogatepass")).hexdigest()[:12]
+
+
+def repair_events(conversation: Conversation, offer: CatalogOffer) -> Iterator[Event]:
+    """What has to happen before the model is asked again; nothing where all is as it should be."""
+    messages = pair_answers(conversation.messages)
+    if messages != conversation.messages:
+        yield Restored(messages=messages, whole=True)
+    if (change := catalog_change(conversation, offer)) is not None:
+        yield change
+    missing = lost_skills(conversation.active, messages)
+    if missing:
+        yield Restored(tuple(activated.skill for activated in missing), tuple(restored_messages(missing)))
+
+
+def pair_answers(messages: tuple[Message, ...]) -> tuple[Message, ...]:
+    """Every call has its answer right behind it, once, and no answer is without its call."""
+    paired: list[Message] = []
+    at = 0
+    while at < len(messages):
+        end = at
+        while end < len(messages) and messages[end].role == "assistant":
+            end += 1
+        if end == at:
+            if messages[at].role != "tool":
+                paired.append(messages[at])
+            at += 1
+            continue
+        replies = _drop_repeated_calls(messages[at:end], {message.call.id for message in paired if message.call})
+        paired += replies
+        answers: dict[str, Message] = {}
+        while end < len(messages) and messages[end].role == "tool":
+            answers.setdefault(messages[end].answers, messages[end])
+            end += 1
+        for message in replies:
+            if message.call is not None:
+                paired.append(
+                    answers.get(message.call.id) or Message("tool", _NO_ANSWER, answers=message.call.id, failed=True)
+                )
+        at = end
+    return messages if tuple(paired) == messages else tuple(paired)
+
+
+def _drop_repeated_calls(messages: Sequence[Message], call_ids: set[str]) -> list[Message]:
+    """A call that was made before is not made again."""
+    fresh = []
+    for message in messages:
+        if message.call is None or message.call.id not in call_ids:
+            fresh.append(message)
+            call_ids |= {message.call.id} if message.call else set()
+    return fresh
+
+
+def catalog_change(conversation: Conversation, offer: CatalogOffer) -> Offered | None:
+    """The note that says how the skills differ from the system prompt's list; None where the last one still holds."""
+    now, then = offer.digests, conversation.listing
+    added = tuple(name for name in now if name not in then)
+    altered = tuple(name for name in now if name in then and now[name] != then[name])
+    removed = tuple(name for name in then if name not in now)
+    last = next((message.text for message in reversed(conversation.messages) if message.tag == "change"), "")
+    text = _change_note(added, altered, removed, offer.lines)
+    if text == last or (not last and text == _AS_BEFORE):
+        return None
+    return Offered(added, altered, removed, (Message("user", text, tag="change"),))
+
+
+_AS_BEFORE = "The list of skills at the beginning holds again, as it stands there; forget the changes to it."
+
+
+def _change_note(added: Sequence[str], altered: Sequence[str], removed: Sequence[str], lines: Mapping[str, str]) -> str:
+    if not (added or altered or removed):
+        return _AS_BEFORE
+    parts = ["The skills have changed since the list at the beginning. This note replaces earlier ones of its kind."]
+    room = _MOST_CHANGED
+    for title, names in (("New", added), ("Changed; load it again before you use it", altered)):
+        shown = []
+        for name in names:
+            room -= len(lines[name])
+            if room < 0:
+                break
+            shown.append(lines[name].rstrip("\n"))
+        unlisted = [clean_line(name) for name in names[len(shown) :]]
+        if unlisted:
+            shown.append(
+                "And: " + ", ".join(unlisted[:50]) + (f" and {len(unlisted) - 50} more" if len(unlisted) > 50 else "")
+            )
+        if shown:
+            parts.append(f"{title}:\n" + "\n".join(shown))
+    if removed:
+        parts.append("No longer there: " + ", ".join(map(clean_line, removed)))
+    return "\n\n".join(parts)
+
+
+def lost_skills(active: Sequence[Activated], messages: Sequence[Message]) -> tuple[Activated, ...]:
+    """The skills in force whose instructions, or what was put back of them, are nowhere in the conversation."""
+    return tuple(activated for activated in active if not _is_in_view(activated, messages))
+
+
+def _is_in_view(activated: Activated, messages: Sequence[Message]) -> bool:
+    own_messages = [message for message in messages if message.skill == activated.skill]
+    if any(activated.text in message.text for message in own_messages):
+        return True
+    back = [message.text for message in own_messages if message.tag == "restored"]
+    return any(_NOT_REPEATED in text for text in back) or (
+        bool(back) and any(_cut_text(activated.text, MOST_PER_SKILL) in t for t in back)
+    )
+
+
+def restored_messages(missing: Sequence[Activated]) -> Iterator[Message]:
+    """Messages for skills that were lost, in their order; room is given to the newest first."""
+    room, texts = MOST_RESTORED, {}
+    for activated in reversed(missing):
+        text = _cut_text(activated.text, MOST_PER_SKILL)
+        cost = estimate_tokens(text)
+        if cost <= room:
+            room -= cost
+            texts[activated.skill] = text
+    for activated in missing:
+        yield Message(
+            "user", _restored_text(activated, texts.get(activated.skill, "")), skill=activated.skill, tag="restored"
+        )
+
+
+def _restored_text(activated: Activated, text: str) -> str:
+    call_note = f" It was called with: {activated.arguments}" if activated.arguments else ""
+    head = f"The skill '{clean_line(activated.skill)}' is still active; what it says still holds.{call_note}"
+    if not text:
+        return f"[{head} {_NOT_REPEATED}]"
+    cut = "\n\n[cut here: load the skill again for the rest]" if len(text) < len(activated.text) else ""
+    return (
+        f"[{head} Do not begin it again; go on where you are.]\n\nSkill directory: {activated.directory}\n\n{text}{cut}"
+    )
+
+
+def _cut_text(text: str, most: int) -> str:
+    """The beginning of a text, of at most so many tokens, up to the end of a line where that is near."""
+    if estimate_tokens(text) <= most:
+        return text
+    low, high = 0, len(text)
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if estimate_tokens(text[:middle]) <= most else (low, middle - 1)
+    at = text.rfind("\n", 0, low)
+    return text[: at if at > low * 3 // 4 else low]
+
+
+FULL_SHARE = 0.8
+"""The share of the window that may be full before the conversation is cut."""
+_TAIL_SHARE = 0.2
+"""The share that the newest messages may keep."""
+_MOST_SUMMARY = 8_000
+"""Characters."""
+_SUMMARY_PROMPT = (
+    "Stop here and write a summary of this conversation for yourself, because all of it but the last few messages will"
+    " be gone. Say what the user wants, in their own words where they matter; what was decided; what was done, with the"
+    " paths and names that count; what failed; and what is left. Plain text, no tools, at most 400 words."
+)
+_SUMMARY_HEADING = "[The conversation up to here was cut short. This stands for it:]"
+
+
+def tool_tokens(tools: Sequence[Tool]) -> int:
+    """An estimate of what the tools cost in every request."""
+    return sum(estimate_tokens(tool.name + tool.description + str(tool.schema)) for tool in tools)
+
+
+def needs_compacting(conversation: Conversation, window: int, tools: int) -> bool:
+    """Whether there is too little room left, and something that cutting would free."""
+    if conversation.tokens + tools <= window * FULL_SHARE:
+        return False
+    tail = _newest_messages(conversation.messages, int(window * _TAIL_SHARE))
+    return any(not message.tag for message in conversation.messages[: len(conversation.messages) - len(tail)])
+
+
+def compact_conversation(
+    conversation: Conversation, offer: CatalogOffer, model: Model, tools: tuple[Tool, ...], stop: StopFlag
+) -> EventSteps[None]:
+    """A summary by the model itself, the skills in force, and the newest messages.  Nothing of a skill's runs again."""
+    before = conversation.tokens
+    history = pair_answers(conversation.messages)
+    tail = _newest_messages(history, int(model.window * _TAIL_SHARE))
+    if len(tail) >= len(history):
+        return
+    summary = Message(
+        "user",
+        f"{_SUMMARY_HEADING}\n\n{(yield from _request_summary(conversation, model, tools, stop))}",
+        tag="summary",
+    )
+    remaining = (summary, *tail)
+    restored = tuple(restored_messages(lost_skills(conversation.active, remaining)))
+    shorter = Conversation(conversation.run, conversation.system, conversation.listing, remaining)
+    change = catalog_change(shorter, offer)
+    messages = (summary, *restored, *(change.messages if change else ()), *tail)
+    yield Compacted(
+        before, estimate_tokens(conversation.system) + tokens_in(messages), len(history) - len(tail), messages
+    )
+
+
+def _request_summary(
+    conversation: Conversation, model: Model, tools: tuple[Tool, ...], stop: StopFlag
+) -> EventSteps[str]:
+    """What the model makes of it; where it can't be asked, the user's own words."""
+    messages = (*pair_answers(conversation.messages), Message("user", _SUMMARY_PROMPT))
+    try:
+        steps = model.reply(ReplyRequest(conversation.system, tools, messages, conversation.run), stop)
+        while True:
+            try:
+                event = next(steps)
+            except StopIteration as done:
+                text: str = done.value.text.strip()
+                break
+            if isinstance(event, Retried):
+                yield event
+    except ModelError:
+        text = ""
+    user_texts = [
+        message.text
+        for message in conversation.messages
+        if message.role == "user" and not message.tag and not message.skill
+    ]
+    return shorten_text(text, _MOST_SUMMARY) or "The user said, in order:\n" + "\n".join(
+        f"- {shorten_text(user_text, 500)}" for user_text in user_texts[-20:]
+    )
+
+
+def _newest_messages(messages: tuple[Message, ...], room: int) -> tuple[Message, ...]:
+    """The newest messages that fit, from something the user said on; at least the last thing they said."""
+    starts = [at for at, message in enumerate(messages) if message.role == "user" and not message.tag]
+    for at in starts:
+        if tokens_in(messages[at:]) <= room:
+            return messages[at:]
+    return messages[starts[-1] :] if starts else ()

@@ -1,0 +1,221 @@
+"""MCP servers as tools: each is started when an agent is, asked what it can do, and let go of at the end."""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import re
+from collections.abc import Mapping
+from concurrent.futures import TimeoutError as TookTooLong
+from dataclasses import dataclass, field, replace
+from threading import Event, Thread
+from typing import TYPE_CHECKING, Any
+
+from ..host.fs import make_folder
+from ..host.trees import open_devnull
+from ..library.grants import plain_environment
+from ..library.settings import read_trust_record
+from ..library.skill_tools import ToolArguments
+from ..types.errors import BadRequest, HostError, MissingExtra
+from ..types.model import Answer, Tool
+from ..types.text import clean_line, visible_text
+
+if TYPE_CHECKING:
+    from ..library.library import Library
+    from .agent import Agent
+
+
+_START_TIMEOUT = 30.0
+_CALL_TIMEOUT = 300.0
+_odd = re.compile(r"[^A-Za-z0-9_-]")
+_MOST_CHARACTERS = 60_000
+
+
+@dataclass(frozen=True)
+class McpServerSpec:
+    """A server: a program and its arguments, or an address."""
+
+    name: str
+    command: str = ""
+    arguments: tuple[str, ...] = ()
+    env: Mapping[str, str] = field(default_factory=dict, repr=False)
+    cwd: str = ""
+    url: str = ""
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+
+class McpConnection:
+    """A connection that is kept open by a thread of its own."""
+
+    def __init__(self, where: McpServerSpec) -> None:
+        self.where = where
+        self.loop: asyncio.AbstractEventLoop | None = None
+        self.client: Any = None
+        self.listed: list[Any] = []
+        self.failed: str = ""
+        self.ready = Event()
+        self.done: asyncio.Event | None = None
+
+    def open(self) -> tuple[Tool, ...]:
+        """Connect, and give its tools."""
+        try:
+            import mcp  # noqa: F401  # says early that it is missing
+        except ImportError as error:
+            raise MissingExtra("an MCP server", "mcp") from error
+        Thread(target=lambda: asyncio.run(self._serve()), name=f"mcp {self.where.name}", daemon=True).start()
+        atexit.register(self.close)
+        if not self.ready.wait(_START_TIMEOUT) or self.failed:
+            self.close()
+            why = self.failed or f"it did not answer within {_START_TIMEOUT:g} seconds"
+            raise HostError(f"the MCP server {self.where.name} can't be used: {why}", f"check [mcp.{self.where.name}]")
+        return tuple(self._tool(remote_tool) for remote_tool in self.listed)
+
+    async def _serve(self) -> None:
+        from mcp import Client, MCPError
+
+        self.loop = asyncio.get_running_loop()
+        self.done = asyncio.Event()
+        try:
+            async with Client(self._address()) as client:
+                self.client = client
+                self.listed = list((await client.list_tools()).tools)
+                self.ready.set()
+                await self.done.wait()
+        except (MCPError, OSError, ValueError, RuntimeError) as error:
+            self.failed = " ".join(str(error).split()) or type(error).__name__
+        except BaseExceptionGroup as error:
+            self.failed = "; ".join(str(inner) for inner in error.exceptions)
+        finally:
+            self.client = None
+            self.ready.set()
+
+    def _address(self) -> Any:
+        from mcp import StdioServerParameters, stdio_client
+
+        where = self.where
+        if where.command:
+            started = StdioServerParameters(
+                command=where.command, args=list(where.arguments), env=dict(where.env), cwd=where.cwd or None
+            )
+            return stdio_client(started, errlog=open_devnull())  # what it complains of is not for the screen
+        if not where.headers:
+            return where.url
+        from httpx2 import AsyncClient
+        from mcp.client.streamable_http import streamable_http_client
+
+        return streamable_http_client(where.url, http_client=AsyncClient(headers=dict(where.headers)))
+
+    def _tool(self, remote_tool: Any) -> Tool:
+        name = _odd.sub("_", f"mcp__{self.where.name}__{remote_tool.name}")[:64]
+        return Tool(
+            name,
+            clean_line(remote_tool.description or remote_tool.title or remote_tool.name)[:1_000],
+            (),
+            lambda arguments: self._call(remote_tool.name, arguments),
+            form=dict(remote_tool.input_schema),
+        )
+
+    def _call(self, name: str, arguments: ToolArguments) -> Answer:
+        from mcp import MCPError
+
+        if self.client is None or self.loop is None:
+            return Answer(f"The server {self.where.name} is gone.", error=True, reason="machine")
+        future = asyncio.run_coroutine_threadsafe(self.client.call_tool(name, dict(arguments)), self.loop)
+        try:
+            result = future.result(_CALL_TIMEOUT)
+        except TookTooLong:
+            future.cancel()
+            text = f"The server {self.where.name} did not answer within {_CALL_TIMEOUT:g} seconds."
+            return Answer(text, error=True, reason="timeout")
+        except (MCPError, OSError, ValueError, RuntimeError) as error:
+            text = f"The server {self.where.name} failed: {' '.join(str(error).split())}"
+            return Answer(text, error=True, reason="machine")
+        return Answer(_result_text(result), error=bool(result.is_error))
+
+    def close(self) -> None:
+        """Let go of it."""
+        loop, closing = self.loop, self.done
+        if loop is not None and closing is not None and not loop.is_closed():
+            loop.call_soon_threadsafe(closing.set)
+
+
+def _result_text(result: Any) -> str:
+    parts = []
+    for block in result.content:
+        text = getattr(block, "text", None)
+        parts.append(
+            visible_text(text) if isinstance(text, str) else f"[{getattr(block, 'type', 'something')} left out]"
+        )
+    joined = "\n".join(parts) or "[nothing]"
+    return (
+        joined
+        if len(joined) <= _MOST_CHARACTERS
+        else f"{joined[:_MOST_CHARACTERS]}\n[{len(joined) - _MOST_CHARACTERS} more characters left out]"
+    )
+
+
+def with_servers(agent: Agent, tables: Mapping[str, object]) -> Agent:
+    """The same agent with more servers than are configured."""
+    if not tables:
+        return agent
+    return replace(agent, tools_beside=lambda: (*agent.more_tools(), *tools_of_servers(agent.library, tables)))
+
+
+def server_tools(library: Library) -> tuple[Tool, ...]:
+    """The tools of every configured server; nothing is started where none is configured."""
+    tables = library.settings.tree.get("mcp")
+    return tools_of_servers(library, tables) if isinstance(tables, Mapping) else ()
+
+
+def tools_of_servers(library: Library, tables: Mapping[str, object]) -> tuple[Tool, ...]:
+    return tuple(
+        tool
+        for name, table in tables.items()
+        if isinstance(table, Mapping)
+        for tool in McpConnection(parse_server(name, table, library)).open()
+    )
+
+
+def parse_server(name: str, table: Mapping[str, object], library: Library) -> McpServerSpec:
+    """A server as the configuration describes it."""
+    command, url = table.get("command", ""), table.get("url", "")
+    if not isinstance(command, str) or not isinstance(url, str) or bool(command) == bool(url):
+        raise BadRequest(f"mcp.{name} needs a command or a url", f'say one of them: [mcp.{name}] command = "…"')
+    arguments = table.get("args", ())
+    argument_list = tuple(map(str, arguments)) if isinstance(arguments, list) else ()
+    env, headers = table.get("env"), table.get("headers")
+    return McpServerSpec(
+        name,
+        command,
+        argument_list,
+        plain_environment(library)
+        | {"HOME": library.place.home, "PYTHONSAFEPATH": "1"}
+        | _server_variables(env, library),
+        _server_folder(library),
+        url,
+        {str(key): _expand_variable(str(value), library) for key, value in headers.items()}
+        if isinstance(headers, Mapping)
+        else {},
+    )
+
+
+def _server_folder(library: Library) -> str:
+    """Where servers start: in a folder that is not trusted, `python -m` and `npx` would find programs of its own."""
+    record = read_trust_record(library.place)
+    if record is not None and record.whole:
+        return library.place.cwd
+    make_folder(library.place.state)
+    return library.place.state
+
+
+def _server_variables(declared: object, library: Library) -> dict[str, str]:
+    """A table of variables; or a list of names that are taken from the environment."""
+    if isinstance(declared, Mapping):
+        return {str(key): _expand_variable(str(value), library) for key, value in declared.items()}
+    names = declared if isinstance(declared, list) else ()
+    return {str(name): library.place.env[str(name)] for name in names if str(name) in library.place.env}
+
+
+def _expand_variable(text: str, library: Library) -> str:
+    """`$NAME` stands for a variable."""
+    return library.place.env.get(text[1:], "") if text.startswith("$") else text

@@ -1,0 +1,536 @@
+"""Commands that may run more than their words say: programs that start others, code in a word, what a shell reckons."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Callable, Collection, Iterator, Sequence
+from fnmatch import fnmatchcase
+from typing import NamedTuple
+
+
+class CommandWord(NamedTuple):
+    text: str
+    fixed: bool = True
+    """False where the shell makes something else of it."""
+
+
+CommandWords = Sequence[CommandWord]
+
+SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ksh", "rbash", "ash", "mksh", "yash", "fish", "csh", "tcsh"})
+STARTERS = SHELLS | {
+    "!", "{", "if", "then", "elif", "else", "while", "until", "do", "time", "env", "command", "builtin", "exec",
+    "nohup", "nice", "ionice", "setsid", "stdbuf", "timeout", "sudo", "doas", "su", "runuser", "xargs", "parallel",
+    "find", "watch", "strace", "ltrace", "busybox", "toybox", "chroot", "unshare", "nsenter", "bwrap", "eval",
+    "source", ".", "trap", "flock", "setpriv", "taskset", "chrt", "prlimit", "script", "start-stop-daemon", "ld.so",
+    "setarch", "numactl", "systemd-run", "fakeroot", "catchsegv", "unbuffer",
+}  # fmt: skip
+"""Programs and words of the shell that start another program, which stands somewhere in their own words."""
+_QUIET_PROGRAMS = frozenset(
+    {
+        "echo",
+        "printf",
+        "cat",
+        "ls",
+        "pwd",
+        "cd",
+        "true",
+        "false",
+        ":",
+        "test",
+        "[",
+        "[[",
+        "head",
+        "tail",
+        "wc",
+        "cut",
+        "tr",
+        "uniq",
+        "grep",
+        "egrep",
+        "fgrep",
+        "rg",
+        "stat",
+        "file",
+        "du",
+        "df",
+        "basename",
+        "dirname",
+        "realpath",
+        "readlink",
+        "mkdir",
+        "rmdir",
+        "touch",
+        "rm",
+        "chmod",
+        "date",
+        "sleep",
+        "seq",
+        "diff",
+        "cmp",
+        "id",
+        "whoami",
+        "uname",
+        "which",
+        "type",
+        "tree",
+        "jq",
+        "export",
+        "read",
+        "unset",
+        "set",
+        "exit",
+        "return",
+    }
+)
+"""What starts nothing, whatever it is told."""
+_GIT_RUN_OPTIONS = (
+    "-c",
+    "--config-env",
+    "--exec",
+    "-x",
+    "--upload-pack",
+    "--receive-pack",
+    "--ext-diff",
+    "-O",
+    "--open-files",
+)
+_GIT_RUN_COMMANDS = frozenset({"config", "bisect", "submodule", "filter-branch", "difftool", "mergetool", "rebase"})
+_NEVER_PLAIN = frozenset({"compgen", "complete", "hash", "enable", "bind", "fc"})
+_NAME_BUILTINS = frozenset(
+    {
+        "read",
+        "unset",
+        "let",
+        "wait",
+        "getopts",
+        "mapfile",
+        "readarray",
+        "declare",
+        "typeset",
+        "local",
+        "export",
+        "readonly",
+    }
+)
+"""Builtins that take the name of a variable, and run what stands between its brackets."""
+_interpreter = re.compile(r"(?:python|perl|ruby|node|php|lua|tclsh|deno|bun|Rscript)[\d.]*|[gmn]?awk").fullmatch
+_code = re.compile(r"-\w*[ceErp]|--(?:eval|print|run).*").fullmatch
+_runs_more = re.compile(r"system|popen|exec|spawn|subprocess|eval|getattr|__|require|import|child|fork|pty|[`|]").search
+_input = re.compile(r"-|.*/?(?:dev/(?:stdin|fd)|proc/).*").fullmatch
+_subscript = re.compile(r"\[.*(?:\$\(|`)", re.DOTALL).search
+_setting = re.compile(
+    r"(?:ENV|PS[0-4]|SHELL|SHELLOPTS|BASHOPTS|BASH_\w+|VISUAL|BROWSER|LESSOPEN|LESSCLOSE|(?:LD|DYLD)_\w+"
+    r"|GIT_(?:SSH|EXEC|CONFIG|EXTERNAL|PROXY|SEQUENCE)\w*|\w*(?:PAGER|EDITOR|_COMMAND|ASKPASS))\+?=(?!(?:cat|less|true)?$)"
+).match
+"""Variables whose value is a command, or chooses one."""
+_word = re.compile(r"[\w.+*?-]+").fullmatch
+_between = re.compile(r"[^\w.+-]+").split
+
+
+def evaluates_subscript(words: CommandWords) -> bool:
+    """Whether a builtin runs what stands between brackets in one of its words, however it is quoted."""
+    name, arguments = words[0].text, words[1:]
+    if name in ("[", "[["):
+        arguments = arguments[:-1]
+    has_bracket = any("[" in word.text or "(" in word.text for word in arguments)
+    if name in ("test", "["):
+        return has_bracket and any(word.text in ("-v", "-R") for word in arguments)
+    if name == "printf":
+        return has_bracket and any(word.text.startswith("-v") for word in arguments)
+    return has_bracket and (name in _NAME_BUILTINS or name == "[[")
+
+
+def is_opaque(words: CommandWords, written: Collection[str] = ()) -> bool:
+    """Whether nobody can tell from the words what runs, also because the line itself has written it."""
+    for at, word in enumerate(words):
+        if "=" in word.text and _setting(word.text) and (at == 0 or words[0].text not in _QUIET_PROGRAMS - {"export"}):
+            return True
+    name = words[0].text.rpartition("/")[2]
+    arguments = [word.text for word in words[1:]]
+    if evaluates_subscript(words) or name in _NEVER_PLAIN:
+        return True
+    if name not in _QUIET_PROGRAMS and any(_subscript(word.text) for word in words):
+        return True
+    if name in ("mapfile", "readarray"):
+        return any(argument.startswith("-C") for argument in arguments)
+    reads = name in SHELLS or name in (".", "source") or _interpreter(name) is not None
+    if reads and (any(map(_input, arguments)) or _reads_unseen_code(name, arguments)):
+        return True
+    if name not in _QUIET_PROGRAMS and any(_input(argument) and argument != "-" for argument in arguments):
+        return True
+    programs = [word.text.rpartition("/")[2] for word in words[: None if reads else 1]]
+    return any(program in written for program in programs)
+
+
+def _reads_unseen_code(name: str, arguments: Sequence[str]) -> bool:
+    """Whether a shell or an interpreter is told what to do by a pipe, or by code that may start something."""
+    if name in (".", "source"):
+        return False
+    if name in SHELLS:
+        coded = any(re.fullmatch(r"-\w*c", argument) for argument in arguments)
+        interactive = any(re.fullmatch(r"-\w*[si]\w*|--(?:rcfile|init-file).*", argument) for argument in arguments)
+        return interactive or (not coded and all(argument.startswith("-") for argument in arguments))
+    if name.endswith("awk"):
+        return any(_runs_more(argument) for argument in arguments if not argument.startswith("-F"))
+    if any(map(_code, arguments)):
+        return any(map(_runs_more, arguments))
+    return all(
+        argument.startswith("-") and argument not in ("-v", "-V", "--version", "-h", "--help") for argument in arguments
+    )
+
+
+def mentions_pattern(pattern: Sequence[str], words: CommandWords) -> bool:
+    """Whether a program that may start others has all the words of a pattern somewhere in its own."""
+    expected = [pattern_word for pattern_word in pattern if pattern_word.strip("*") and _word(pattern_word)]
+    if not expected or _is_quiet(words):
+        return False
+    pieces = {piece for word in words for piece in _between(word.text)}
+    pieces |= {option[2:] for option in pieces if option.startswith("-")}
+    return all(any(fnmatchcase(piece, pattern_word) for piece in pieces) for pattern_word in expected)
+
+
+def _is_quiet(words: CommandWords) -> bool:
+    name, arguments = words[0].text.rpartition("/")[2], [word.text for word in words[1:]]
+    if name == "git":
+        return not any(argument.startswith(_GIT_RUN_OPTIONS) or argument in _GIT_RUN_COMMANDS for argument in arguments)
+    return name in _QUIET_PROGRAMS
+
+
+_UNREADABLE_WORDS = frozenset({"case", "select", "function", "coproc", "alias"})
+_assignment = re.compile(r"\w+(\[[^]]*\])?\+?=").match
+_token = re.compile(
+    r"""(?P<gap>[ \t]+|\\\n)|'(?P<single>[^']*)'|\\(?P<escaped>.)|(?P<double>")|(?P<sub>\$\()|(?P<tick>`)
+    |(?P<odd>\$['"[]|\$\{(?!\w+\})|<<(?!<)|[$<>]\\\n|[\x00-\x08\x0b-\x1f\x7f\\'])|(?P<made>\$\{\w+\}|\$\w+|\$[@*#?$!-]|[*?\[\]{}])
+    |(?P<redirect>[<>][<>&|]*)|(?P<open>\()|(?P<close>\))|(?P<end>[;&|\n]+)|(?P<plain>.)""",
+    re.VERBOSE | re.DOTALL,
+).match
+_quoted = re.compile(
+    r"""(?P<double>")|(?P<gap>\\\n)|\\(?P<escaped>[$`"\\])|(?P<sub>\$\()|(?P<tick>`)|(?P<odd>\$\{(?!\w+\})|\$\[|\$\\\n|\0)
+    |(?P<made>\$\{\w+\}|\$\w+|\$[@*#?$!-])|(?P<plain>.)""",
+    re.VERBOSE | re.DOTALL,
+).match
+_arithmetic = re.compile(r"\$?\(\((?![\d\s+*/%<>=!-]*\)\))").match
+"""Arithmetic has letters of its own, and runs what it finds in the values of names."""
+
+
+class CommandLine(NamedTuple):
+    """What a shell is told."""
+
+    parts: tuple[tuple[CommandWord, ...], ...]
+    plain: bool
+    """Simple commands and nothing else: nothing goes to a file, nothing is put in from another command."""
+    known: bool
+    """False where it may hold more than was read."""
+    written: frozenset[str] = frozenset()
+    """The names of files that something goes to."""
+
+
+def command_text(command: object) -> str:
+    """The one text that is judged and run, whether a model wrote a line or a list of words."""
+    if isinstance(command, list | tuple):
+        return shlex.join(map(str, command))
+    return command.strip() if isinstance(command, str) else ""
+
+
+def covers_command(pattern: str, part: CommandWords) -> bool:
+    """Whether a pattern allows a simple command: its program by the very name, its words one by one."""
+    pattern_words = _split_pattern(pattern)
+    if not part or not pattern_words or evaluates_subscript(part):
+        return False
+    program = part[0].text
+    if pattern_words[0] != "*" and (
+        not part[0].fixed or re.search(r"\s", program) or ("/" in program) != ("/" in pattern_words[0])
+    ):
+        return False
+    return _pattern_matches(
+        pattern_words,
+        part,
+        lambda pattern_word, word: fnmatchcase(word.text, pattern_word) and (word.fixed or "$" not in word.text),
+    )
+
+
+def names_command(pattern: str, line: CommandLine) -> bool:
+    """Whether a pattern names any of the commands, however it is spelled or started."""
+    pattern_words = _split_pattern(pattern)
+    return any(
+        _pattern_matches(pattern_words, reading, _word_matches)
+        for part in line.parts
+        for reading in _command_readings(part, 3)
+    )
+
+
+def may_name_command(pattern: str, line: CommandLine) -> bool:
+    """Whether a pattern could name one of the commands once the shell has put in what it puts in."""
+    if not line.known:
+        return True
+    pattern_words = _split_pattern(pattern)
+    for part in line.parts:
+        if is_opaque(part, line.written):
+            return True
+        for reading in _command_readings(part, 3):
+            if _pattern_matches(pattern_words, reading, _word_matches, maybe=True) or any(
+                _pattern_matches(pattern_words, shorter, _word_matches) for shorter in _without_options(reading)
+            ):
+                return True
+            if is_opaque(reading, line.written) or mentions_pattern(pattern_words, reading):
+                return True
+    return False
+
+
+def _word_matches(pattern: str, word: CommandWord) -> bool:
+    return fnmatchcase(word.text, pattern)
+
+
+def _split_pattern(text: str) -> list[str]:
+    try:
+        return shlex.split(text)
+    except ValueError:
+        return text.split()
+
+
+def _command_readings(part: CommandWords, depth: int) -> Iterator[CommandWords]:
+    """The command as it stands, by its program's bare name, and what it starts."""
+    start = next((at for at, word in enumerate(part) if not _assignment(word.text)), len(part))
+    words = part[start:]
+    if not words:
+        return
+    bare = words[0]._replace(text=words[0].text.rpartition("/")[2])
+    yield words
+    yield [bare, *words[1:]]
+    if bare.text not in STARTERS or depth == 0:
+        return
+    if bare.text in SHELLS and all(word.text.startswith("-") for word in words[1:]):
+        yield [CommandWord("", fixed=False)]  # it is told by a pipe
+    for at in range(1, len(words)):
+        yield words[at:]
+        yield [words[at]._replace(text=words[at].text.rpartition("/")[2]), *words[at + 1 :]]
+        if re.search(r"[\s;&|(`]", words[at].text):
+            inner = parse_command_line(words[at].text)
+            for inner_part in inner.parts:
+                yield from _command_readings(inner_part, depth - 1)
+            if not inner.known:
+                yield [CommandWord("", fixed=False)]
+
+
+def _without_options(words: CommandWords) -> Iterator[CommandWords]:
+    """The command without options, and their values, between the program and what it is told to do."""
+    if len(words) > 1 and words[1].text.startswith("-"):
+        for at in range(2, len(words)):
+            yield [words[0], *words[at:]]
+
+
+def _pattern_matches(
+    pattern: list[str], words: CommandWords, alike: Callable[[str, CommandWord], bool], maybe: bool = False
+) -> bool:
+    """Words against a pattern: `*` alone is any words, and a star at the very end is whatever follows."""
+    most = len(pattern)
+
+    def past(places: set[int]) -> set[int]:
+        for place in sorted(places):
+            while place < most and pattern[place] == "*":
+                place += 1
+                places.add(place)
+        return places
+
+    positions = past({0})
+    for word in words:
+        if maybe and not word.fixed and positions:
+            return True
+        reached = {
+            position for position in positions if position > most or (position < most and pattern[position] == "*")
+        }
+        for position in positions:
+            if position < most and pattern[position] != "*" and alike(pattern[position], word):
+                reached.add(position + 1)
+                if position == most - 1 and pattern[position].endswith("*"):
+                    reached.add(most + 1)
+        positions = past(reached)
+    return any(position >= most for position in positions)
+
+
+def parse_command_line(text: str) -> CommandLine:
+    """The simple commands of a text."""
+    return _CommandLineParser(text[:100_000]).line(len(text) <= 100_000)
+
+
+class _OuterState(NamedTuple):
+    """What was being read when a quote or a command inside began."""
+
+    kind: str
+    part: list[CommandWord]
+    word: str | None
+    target: bool
+
+
+class _CommandLineParser:
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.parts: list[tuple[CommandWord, ...]] = []
+        self.part: list[CommandWord] = []
+        self.word: str | None = None
+        self.fixed = self.plain = self.known = True
+        self.written: set[str] = set()
+        self.out = False
+        """Whether that file is written."""
+        self.target = False
+        """Whether the next word is a file that something goes to or comes from."""
+        self.outer: list[_OuterState] = []
+
+    def line(self, complete: bool) -> CommandLine:
+        at = 0
+        while at < len(self.text):
+            inside = bool(self.outer) and self.outer[-1].kind == '"'
+            if not inside and self.word is None and self.text[at] == "#":
+                self.plain = False
+                self.known = self.known and not self._is_odd_place()
+                at = (self.text.find("\n", at) + len(self.text) + 1) % (len(self.text) + 1)
+                continue
+            token = (_quoted if inside else _token)(self.text, at)
+            assert token is not None  # the last of each pattern is any character
+            kind = token.lastgroup or "plain"
+            self.known = self.known and not (kind in ("sub", "open") and _arithmetic(self.text, at))
+            self._take(kind, token[kind], inside)
+            at = token.end()
+        self.end()
+        known = complete and self.known and not self.outer
+        return CommandLine(tuple(self.parts), self.plain and known, known, frozenset(self.written))
+
+    def _is_odd_place(self) -> bool:
+        """Whether what looks like a comment may be none: a backtick ends in it, and a test may hold a `#`."""
+        return self._is_test() or any(state.kind == "`" for state in self.outer)
+
+    def _is_test(self) -> bool:
+        return bool(self.part) and self.part[0].text == "[["
+
+    def _take(self, kind: str, text: str, inside: bool) -> None:
+        if kind in ("plain", "single", "escaped"):
+            quotes = kind == "escaped" or (kind == "single" and "`" in text)
+            self.known = self.known and not (quotes and any(state.kind == "`" for state in self.outer))
+            self.word = (self.word or "") + text
+        elif kind == "made":
+            self.word, self.fixed = (self.word or "") + text, False
+            self.plain = self.plain and text[0] not in "{}" and not text.startswith("${")
+        elif kind == "gap" and not inside and text[0] != "\\":
+            self.end_word()
+        elif kind == "redirect":
+            if (self.word or "").isdigit():
+                self.word = None
+            self.end_word()
+            self.target, self.plain, self.out = True, False, ">" in text
+        elif kind == "end":
+            self.end()
+        elif kind == "odd":
+            self.known, self.word = False, (self.word or "") + text
+        elif kind != "gap":
+            self._nest(kind, inside)
+
+    def _nest(self, kind: str, inside: bool) -> None:
+        """A quote or a command inside begins or ends."""
+        kinds = [state.kind for state in self.outer]
+        if kind == "double":
+            if inside:
+                self.outer.pop()
+            else:
+                self.outer.append(_OuterState('"', [], None, False))
+                self.word = self.word or ""
+            return
+        self.plain = False
+        closing = {"close": "(", "tick": "`"}.get(kind)
+        if closing and kinds[-1:] == [closing]:
+            self.end()
+            was = self.outer.pop()
+            self.part, self.word, self.target, self.fixed = was.part, was.word, was.target, was.word is None
+        elif kind == "close":
+            self.end()  # of a pattern
+        else:
+            unreadable = "`" in kinds if kind == "tick" else kind == "open" and self._is_test()
+            self.known = self.known and not unreadable
+            if kind == "open":
+                self.end()
+            word = None if kind == "open" else self.word or ""
+            self.outer.append(_OuterState("`" if kind == "tick" else "(", self.part, word, self.target))
+            self.part, self.word, self.target, self.fixed = [], None, False, True
+
+    def end_word(self) -> None:
+        text, fixed = self.word, self.fixed
+        self.word, self.fixed = None, True
+        if text is None:
+            return
+        if self.target:
+            self.target = False
+            if self.out:
+                self.written.add(text.rpartition("/")[2])
+        elif not fixed and text in ("{", "}"):
+            self.end()
+        else:
+            self.known = self.known and not (not self.part and text in _UNREADABLE_WORDS)
+            self.part.append(CommandWord(text, fixed or text in ("[", "]", "[[", "]]")))
+
+    def end(self) -> None:
+        """The end of a simple command."""
+        self.end_word()
+        if self.part:
+            self.parts.append(tuple(self.part))
+            if self.part[0].text == "tee":
+                self.written |= {word.text.rpartition("/")[2] for word in self.part[1:]}
+        self.part, self.target = [], False
+
+
+WRITING_COMMANDS = (
+    "add",
+    "branch",
+    "checkout",
+    "cherry-pick",
+    "commit",
+    "merge",
+    "notes",
+    "reset",
+    "restore",
+    "revert",
+    "rm",
+    "stash",
+    "switch",
+    "tag",
+)
+"""What of git writes objects, refs and the index, and starts nothing that its own words name."""
+_READING_COMMANDS = ("status", "log", "show", "diff", "rev-parse")
+_PATTERN_COMMANDS = ("add", "rm")
+"""Where a word that the shell makes of a pattern can be nothing but a path."""
+_merges_streams = re.compile(r"(?<=\s)2>&1(?=\s|$)")
+_inside = re.compile(r"(?:^|[/=:])\.git(?:/|$)", re.IGNORECASE).search
+
+
+def writes_repository(command: str) -> bool:
+    """Whether a line is git alone, by its plain name, and some of it writes the repository."""
+    line = parse_command_line(_merges_streams.sub("", command))
+    if not line.plain:
+        return False
+    subcommands = [_git_subcommand(part) for part in line.parts]
+    return all(subcommands) and any(subcommand in WRITING_COMMANDS for subcommand in subcommands)
+
+
+def mentions_git_write(command: str) -> bool:
+    """Whether a line would write a repository, for all that can be seen, among other things."""
+    parts = parse_command_line(_merges_streams.sub("", command)).parts
+    return any(part[0].text == "git" and any(word.text in WRITING_COMMANDS for word in part[1:4]) for part in parts)
+
+
+def _git_subcommand(part: CommandWords) -> str:
+    """What git is told to do, or `cd`; empty where anything else is in it."""
+    words = [word.text for word in part]
+    if not part[0].fixed or any(map(_inside, words)) or any(word.startswith("--ou") for word in words):
+        return ""
+    if words[0] == "cd":
+        return "cd" if len(words) == 2 and part[1].fixed else ""
+    at = 1
+    while words[0] == "git" and words[at : at + 1] and words[at] in ("--no-pager", "-P", "-C"):
+        at += 2 if words[at] == "-C" else 1
+    if words[0] != "git" or at >= len(words) or not all(word.fixed for word in part[: at + 1]):
+        return ""
+    spread = any(not word.fixed and re.search(r"[*?\[]", word.text) for word in part)
+    return (
+        words[at]
+        if words[at] in (*WRITING_COMMANDS, *_READING_COMMANDS) and (not spread or words[at] in _PATTERN_COMMANDS)
+        else ""
+    )

@@ -1,0 +1,32 @@
+"""Run the agent on standard input and output, until the editor hangs up."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+
+from acp import run_agent
+
+from ...host.daemon import claim_stdio
+from .agent import EditorAgent, OpenAgent
+
+LONGEST_LINE = 16_777_216
+
+
+def serve(open_agent: OpenAgent) -> None:
+    asyncio.run(_serve_stdio(open_agent))
+
+
+async def _serve_stdio(open_agent: OpenAgent) -> None:
+    wire, give_back = claim_stdio(LONGEST_LINE)
+    loop = asyncio.get_running_loop()
+    reader = asyncio.StreamReader(limit=LONGEST_LINE)
+    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(os.dup(wire.read_from), "rb"))
+    transport, protocol = await loop.connect_write_pipe(
+        lambda: asyncio.StreamReaderProtocol(asyncio.StreamReader()), os.fdopen(os.dup(wire.write_to), "wb")
+    )
+    writer = asyncio.StreamWriter(transport, protocol, None, loop)
+    try:
+        await run_agent(EditorAgent(open_agent), writer, reader)  # type: ignore[arg-type]  # has what it speaks
+    finally:
+        give_back()

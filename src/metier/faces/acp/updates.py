@@ -1,0 +1,131 @@
+"""Events of a run as updates for an editor.  Each event is drawn by itself; nothing is kept but what was streamed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from acp import helpers
+from acp.schema import AvailableCommand, PermissionOption, ToolCallUpdate, UnstructuredCommandInput
+
+from ...types.activation import Message, ToolCall
+from ...types.catalog import SlashCommand
+from ...types.event import Asked, Event, Nested, Replied, Retried, TurnOutcome, Used, Wrote, innermost_event
+from ...types.text import clean_line, escaped_lines, shorten_text, visible_text
+
+_TOOL_KINDS = {
+    "skill_use": "think",
+    "run_skill": "think",
+    "skill_read_file": "read",
+    "read": "read",
+    "read_file": "read",
+    "skill_search": "search",
+    "search_files": "search",
+    "list_files": "search",
+    "write_file": "edit",
+    "edit_file": "edit",
+    "run_command": "execute",
+    "skill_run_script": "execute",
+}
+_STOP_REASONS: dict[TurnOutcome, Any] = {
+    "finished": "end_turn",
+    "refused": "refusal",
+    "interrupted": "cancelled",
+    "out-of-tokens": "max_tokens",
+}
+_PERMISSION_OPTIONS = {
+    "once": ("Allow", "allow_once"),
+    "always": ("Always allow", "allow_always"),
+    "no": ("Reject", "reject_once"),
+}
+
+
+def stop_reason_of(outcome: TurnOutcome) -> Any:
+    """Why a turn is over, in the protocol's words: every other bound is one on turns."""
+    return _STOP_REASONS.get(outcome, "max_turn_requests")
+
+
+def commands_update(table: Sequence[SlashCommand]) -> Any:
+    """The slash commands, with a hint for what may follow them."""
+    return helpers.update_available_commands(
+        AvailableCommand(
+            name=command.name,
+            description=command.description or command.name,
+            input=UnstructuredCommandInput(hint=command.hint) if command.hint else None,  # type: ignore[arg-type]
+        )
+        for command in table
+    )
+
+
+class UpdateRenderer:
+    """Knows whether a reply was streamed already."""
+
+    def __init__(self) -> None:
+        self.streamed = False
+
+    def updates(self, event: Event) -> Iterator[Any]:
+        match event:
+            case Wrote(text, thinking):
+                self.streamed = self.streamed or not thinking
+                yield helpers.update_agent_thought_text(text) if thinking else helpers.update_agent_message_text(text)
+            case Replied(text=text, calls=calls):
+                if text and not self.streamed:
+                    yield helpers.update_agent_message_text(text)
+                self.streamed = False
+                yield from map(_start_tool_call, calls)
+            case Used(call=call, text=text, error=error):
+                content = [helpers.tool_content(helpers.text_block(visible_text(text)))]
+                status: Any = "failed" if error else "completed"
+                yield helpers.update_tool_call(call.id, status=status, content=content)
+            case Retried(reason=reason):
+                yield helpers.update_agent_thought_text(f"{clean_line(reason)}: asking again\n")
+            case Asked(text=text, choices=()):
+                yield helpers.update_agent_message_text(f"\n\n{text}\n")
+            case Nested(event=inner):
+                if not isinstance(inner, Wrote | Replied):
+                    yield from self.updates(inner)
+
+
+def _start_tool_call(call: ToolCall) -> Any:
+    kind: Any = _TOOL_KINDS.get(call.name, "other")
+    return helpers.start_tool_call(
+        call.id, _call_title(call), kind=kind, status="pending", raw_input=dict(call.arguments)
+    )
+
+
+def _call_title(call: ToolCall) -> str:
+    arguments = " ".join(str(value) for value in call.arguments.values() if isinstance(value, str | int | float))
+    return shorten_text(clean_line(f"{call.name} {arguments}"), 120)
+
+
+def question_in(event: Event) -> Asked | None:
+    """What somebody has to say something to."""
+    inner = innermost_event(event)
+    return inner if isinstance(inner, Asked) else None
+
+
+def permission_request(question: Asked) -> tuple[ToolCallUpdate, list[PermissionOption]]:
+    """A question as the editor puts it; every choice is one of its buttons."""
+    text = "\n".join(escaped_lines(question.text))  # never cut: what is not shown would be allowed unseen
+    title = clean_line(f"{text} ({question.why})" if question.why else text)
+    block: Any = [helpers.tool_content(helpers.text_block(text))]
+    call = ToolCallUpdate(tool_call_id=question.id, title=title, content=block, raw_input=dict(question.arguments))
+    options = []
+    for choice in question.choices:
+        name, kind = _PERMISSION_OPTIONS.get(choice, (shorten_text(clean_line(choice), 100), "allow_once"))
+        options.append(PermissionOption(option_id=choice, name=name, kind=kind))  # type: ignore[arg-type]
+    return call, options
+
+
+def replay_messages(messages: Sequence[Message]) -> Iterator[Any]:
+    """A conversation that was kept, for an editor that shows it again."""
+    for message in messages:
+        if message.role == "user" and message.text and not message.skill:
+            yield helpers.update_user_message_text(message.text)
+        elif message.role == "assistant" and message.call is not None:
+            yield _start_tool_call(message.call)
+        elif message.role == "assistant" and message.text:
+            yield helpers.update_agent_message_text(message.text)
+        elif message.role == "tool" and message.answers:
+            content = [helpers.tool_content(helpers.text_block(visible_text(message.text)))]
+            yield helpers.update_tool_call(message.answers, status="completed", content=content)

@@ -1,0 +1,44 @@
+"""The agent that every face opens, and the work that a worker does.
+
+The packages below know nothing of each other's extras: an agent has no schedules, a schedule no improver.  Here, above
+all of them, they are put together once, so that a chat, an editor, a batch and the daemon run the same agent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from ..agent.agent import Agent, agent_for
+from ..improve.improver import after_run_hook
+from ..schedule.runner import scheduling_tools
+
+if TYPE_CHECKING:
+    from ..library.library import Library
+    from ..types.schedule import BatchTask, DurableStep, FiringContext, RunOutcome, Schedule
+
+
+def open_agent(library: Library, model: str = "", name: str | None = None) -> Agent:
+    """An agent by its name or file, or the default one, with schedule tools and improvement after each run."""
+    agent = agent_for(library, model, name)
+    return replace(agent, extensions=(scheduling_tools,), after=after_run_hook(library, model))
+
+
+def fire(schedule: Schedule, at: datetime, run: FiringContext) -> RunOutcome:
+    """Run a scheduled skill; skills that fail in it are improved afterwards."""
+    from ..schedule.runner import fire_schedule
+
+    return fire_schedule(schedule, at, run, after_run_hook)
+
+
+def run_task(task: BatchTask, step: DurableStep, stopped: Callable[[], bool]) -> RunOutcome:
+    """Do one call of a batch, or one run of an eval that was put on the same queue."""
+    if task.trial:
+        from ..improve.trials import run_trial_task
+
+        return run_trial_task(task)
+    from ..schedule.batch import run_batch_task
+
+    return run_batch_task(task, step, stopped, after_run_hook)

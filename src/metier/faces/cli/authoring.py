@@ -1,0 +1,189 @@
+"""metier export."""
+
+from __future__ import annotations
+
+import re
+from difflib import get_close_matches
+
+import click
+
+from ...host import archives, fs, paths, trees
+from ...host.facts import find_place
+from ...install.managed import record_written
+from ...library.open import open as open_library
+from ...library.trust import make_trust_record, trust_skills
+from ...parse.check import check_skill_file, name_fault
+from ...parse.fix import quote_scalar
+from ...types.errors import BadRequest, Refused
+from ...types.place import Place
+from .app import CliContext, skill_names
+from .output import ProgressBar, clean_path, count_of, paint, printable, say, say_json, warn
+
+_PACKINGS = ("skill", "well-known", "plugin")
+
+
+@click.command("export")
+@click.argument("names", metavar="NAME...", nargs=-1, shell_complete=skill_names)
+@click.option(
+    "--as", "form", default="skill", show_default=True, metavar="FORM", help="skill, well-known, plugin, or a dialect."
+)
+@click.option("--out", default=".", metavar="DIR", show_default=True, help="Write beneath this folder.")
+@click.option("--all", "everything", is_flag=True, help="Every skill that may be used here.")
+@click.option("--name", default="", metavar="NAME", help="What the plugin is called.")
+@click.option("--force", is_flag=True, help="Overwrite files that are there.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+@click.pass_obj
+def export(
+    context: CliContext,
+    names: tuple[str, ...],
+    form: str,
+    out: str,
+    everything: bool,
+    name: str,
+    force: bool,
+    as_json: bool,
+) -> None:
+    """Write skills for elsewhere, and say what is lost on the way.
+
+    FORM is `skill` (one NAME.skill file each), `well-known` (an index and archives for a web site), `plugin` (an Agent
+    Plugin), or a dialect: then each skill is a folder whose placeholders are written as that product reads them.
+    """
+    from ...host.archives import write_files
+    from ...library.export import export_skills, invalid_skills
+
+    library = context.library()
+    forms = [*_PACKINGS, *library.dialects]
+    if form not in forms:
+        near = get_close_matches(form, forms, 1)
+        hint = f"did you mean `{near[0]}`?" if near else "one of: " + ", ".join(forms)
+        raise BadRequest(f"`{form}` is not a form", hint)
+    if bool(names) == everything:
+        raise BadRequest("there is nothing to export", "name skills, or give --all")
+    chosen = (
+        [verdict.skill for verdict in library.verdicts if verdict.usable]
+        if everything
+        else [library.find(skill_name).skill for skill_name in dict.fromkeys(names)]
+    )
+    rejections = invalid_skills(library, chosen) if form == "well-known" else {}
+    if rejections and (names or len(rejections) == len(chosen)):
+        bad, why = next(iter(rejections.items()))
+        raise Refused(f"`{bad}` is not valid by the open standard: {why}", f"`metier validate {bad}` says what to mend")
+    chosen = [skill for skill in chosen if skill.name not in rejections]
+    result = export_skills(library, chosen, form, name)
+    folder = paths.absolute_path(out, paths.working_folder(), paths.home_folder())
+    write_files(folder, result.files, force)
+    written = sorted(result.files)
+    if as_json:
+        losses = [{"skill": skill, "loss": loss} for skill, loss in result.losses]
+        left_out = [{"skill": skill, "reason": why} for skill, why in rejections.items()]
+        say_json({"form": form, "folder": folder, "files": written, "losses": losses, "left_out": left_out})
+        return
+    for path in written if len(written) <= 20 else (*written[:19], f"… and {len(written) - 19} more"):
+        say(clean_path(f"{folder}/{path}") if path in result.files else path)
+    for skill, loss in result.losses:
+        say(f"{paint('lost', 'yellow')}  {printable(skill)}: {printable(loss)}")
+    for skill, why in rejections.items():
+        say(f"{paint('left out', 'yellow')}  {printable(skill)}: {printable(why)}")
+    say(f"{count_of(len(chosen), 'skill')} written as {form}")
+
+
+_BODY = """# {title}
+
+Say in a sentence what this is for.
+
+## Steps
+
+1. Write the first thing to do.
+2. Write the next, and what to do when it fails.
+
+## Output
+
+Say what the result looks like, with a short example.
+"""
+
+
+@click.command("new")
+@click.argument("name")
+@click.argument("description", nargs=-1)
+@click.option("--user", is_flag=True, help="For every project of yours (~/.metier/skills).")
+@click.option("--dir", "directory", metavar="DIR", help="In this folder of skills.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+@click.pass_obj
+def new(
+    context: CliContext,
+    name: str,
+    description: tuple[str, ...],
+    user: bool,
+    directory: str | None,
+    as_json: bool,
+) -> None:
+    """Write a new skill that passes `metier validate`; into <project>/.metier/skills unless told otherwise."""
+    fault = name_fault(name) or ("it has more than 64 characters" if len(name) > 64 else "")
+    if fault or not name:
+        better = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:64].strip("-")
+        raise BadRequest(f"`{name}` can't be a name: {fault}", f"try `{better}`" if better else "try `my-skill`")
+    place = find_place(context.project)
+    if directory or context.root:
+        root = paths.absolute_path(directory or context.root or ".", place.cwd, place.home)
+    else:
+        root = f"{place.state}/skills" if user else f"{place.project}/.metier/skills"
+    description_text = (
+        " ".join(description).strip() or f"Does what {name} says. Use when the user asks for {name.replace('-', ' ')}."
+    )
+    title = name.replace("-", " ").capitalize()
+    text = f"---\nname: {name}\ndescription: {quote_scalar(description_text)}\n---\n\n{_BODY.format(title=title)}"
+    wrong = check_skill_file(text.encode(), name)
+    if wrong:
+        raise BadRequest(f"the description is not valid: {wrong[0].code}", "write at most 1024 characters on one line")
+    path = f"{root}/{name}/SKILL.md"
+    _write_skill(place, root, f"{name}/SKILL.md", text)
+    _keep_trusted(place, path)
+    record_written(place, root, [name], "add", "by `metier new`", lambda text: warn(f"note: {printable(text)}"))
+    if as_json:
+        say_json({"path": path})
+        return
+    say(f"Written: {printable(path)}")
+    say("Edit it, then run `metier lint` and `metier why " + name + "`.")
+
+
+def _write_skill(place: Place, root: str, inner: str, text: str) -> None:
+    """Links in a project may be anybody's, so none is followed there; those elsewhere are the user's own."""
+    if paths.is_inside(root, place.state):
+        fs.make_folder(root)
+    elif paths.is_inside(root, place.project):
+        inner = f"{root}/{inner}"[len(place.project.rstrip("/")) + 1 :]
+        root = place.project
+    fs.write_new_file(root, inner, text)
+
+
+def _keep_trusted(place: Place, path: str) -> None:
+    """What a person writes with metier is theirs: that one skill is trusted, the project's others are not."""
+    if not path.startswith(place.project + "/") or path.startswith(place.state + "/"):
+        return
+    library = open_library(place.cwd, index=False)
+    mine = [skill for skill in library.skills if skill.path == path]
+    trust_skills(place.state, place.project, make_trust_record(place.project, mine, library.limits.file_bytes))
+
+
+@click.command("unpack")
+@click.argument("file", metavar="ARCHIVE", type=click.Path())
+@click.argument("dest", type=click.Path())
+@click.option("--strip", metavar="N", type=click.IntRange(0, 100), default=0, help="Leave out the first N folders.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+def unpack(file: str, dest: str, strip: int, as_json: bool) -> None:
+    """Take an archive apart into a new folder: zip, .skill, tar, tar.gz, tar.bz2, tar.xz.
+
+    Files and folders only.  An archive that holds a link, leads out of the folder or is a bomb is refused whole.
+    """
+    cwd, home = paths.working_folder(), paths.home_folder()
+    source, target = paths.absolute_path(file, cwd, home), paths.absolute_path(dest, cwd, home)
+    if not paths.exists(source):
+        raise BadRequest(f"{file} does not exist", "give an archive", file)
+    if paths.is_folder(source):
+        raise BadRequest(f"{file} is a folder", "give an archive", file)
+    with ProgressBar(file) as bar, trees.staged_folder(target) as folder:
+        count = archives.unpack_archive(source, folder, strip, progress=bar)
+    if as_json:
+        say_json({"path": target, "files": count})
+        return
+    say(f"Unpacked {count_of(count, 'file')} to {clean_path(target)}")

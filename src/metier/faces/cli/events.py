@@ -1,0 +1,198 @@
+"""Drawing events on a terminal: what the model says to standard output, all else to standard error."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+
+from ...types.event import (
+    Activated,
+    Answered,
+    Asked,
+    Compacted,
+    Ended,
+    Event,
+    Nested,
+    Offered,
+    Replied,
+    Restored,
+    Resumed,
+    Retried,
+    Started,
+    Used,
+    Wrote,
+    innermost_event,
+)
+from ...types.text import escaped_line, escaped_lines, shorten_text, visible_text
+from .output import paint, printable, warn
+
+_MAX_TEXT = 120
+_DECISIONS = {
+    "y": "once",
+    "yes": "once",
+    "o": "once",
+    "once": "once",
+    "a": "always",
+    "always": "always",
+    "n": "no",
+    "no": "no",
+}
+
+
+class JsonEventPrinter:
+    """Every event as one line of JSON."""
+
+    def draw(self, event: Event) -> tuple[str, str] | None:
+        from ...record.journal import event_line
+
+        sys.stdout.write(event_line(event) + "\n")
+        sys.stdout.flush()
+        return None
+
+
+class TerminalEventPrinter:
+    """Events for a person to read; `asks` where somebody is there to answer."""
+
+    def __init__(self, asks: bool = False, kept: bool = True) -> None:
+        self.asks, self.kept = asks, kept
+        self.writing = False
+        self.replied = ""
+
+    def draw(self, event: Event) -> tuple[str, str] | None:
+        """Show an event; an answer where it was a question and somebody gave one."""
+        if isinstance(event, Wrote):
+            if not event.thinking and sys.stdout.isatty():  # into a pipe go whole replies: a retry begins one anew
+                self._write(event.text)
+            return None
+        if isinstance(event, Replied) and event.text and not self.writing:
+            self._write(event.text)
+        if isinstance(event, Ended) and event.outcome == "finished" and event.text != self.replied:
+            self._write(event.text)  # the answer of a tool that was called straight away
+        self.replied = event.text if isinstance(event, Replied) else self.replied
+        self._end_line()
+        if isinstance(event, Started) and not self.kept:
+            event = replace(event, run="")  # an id that nobody can look up
+        for line in event_lines(event):
+            warn(line)
+        question = innermost_event(event)
+        return self._ask(question) if isinstance(question, Asked) and self.asks else None
+
+    def _write(self, text: str) -> None:
+        sys.stdout.write(visible_text(text) if sys.stdout.isatty() else text)
+        sys.stdout.flush()
+        self.writing = self.writing or bool(text)
+        self.last = text[-1:] or getattr(self, "last", "")
+
+    def _end_line(self) -> None:
+        if self.writing and getattr(self, "last", "") != "\n":
+            sys.stdout.write("\n")
+            sys.stdout.flush()
+        self.writing = False
+
+    def _ask(self, question: Asked) -> tuple[str, str] | None:
+        approval = question.kind == "approval"
+        offer = "y: this once / a: always / n: no" if approval else " / ".join(question.choices)
+        while True:
+            sys.stderr.write(f"{printable(offer)}> " if offer else "> ")
+            sys.stderr.flush()
+            line = sys.stdin.readline()
+            if not line:
+                return None
+            answer = _DECISIONS.get(line.strip().lower(), "") if approval else line.strip()
+            if answer or not approval:  # a slip is neither a yes nor a no
+                return question.id, answer
+
+
+def event_lines(event: Event) -> Iterator[str]:
+    """What a person is told of an event, beside the reply itself."""
+    match event:
+        case Started(model=model, run=run):
+            yield paint(f"{printable(model)} · {f'run {run}' if run else 'no journal'}", "dim")
+            yield from _small_model_lines(model)
+        case Resumed(model=model, run=run, cwd=cwd, before=before):
+            yield paint(f"{printable(model)} · going on with run {run}", "dim")
+            if before:
+                moved = f"it worked in {printable(before)} until now, and works in {printable(cwd)} from here on"
+                yield f"{paint('note', 'yellow')} {moved}"
+            yield from _small_model_lines(model)
+        case Activated(skill=skill, arguments=arguments, tokens=tokens):
+            yield (
+                f"{paint('skill', 'cyan')} {printable(skill)} {_short_text(arguments)}".rstrip()
+                + f"  (about {tokens} tokens)"
+            )
+        case Used():
+            yield from _tool_lines(event)
+        case Asked(kind="approval"):
+            yield from _approval_lines(event)
+        case Asked(text=text, why=why):
+            yield f"{paint('asks', 'yellow')} {_short_text(text)}" + (f"  ({printable(why)})" if why else "")
+        case Answered(answer=answer, by=by):
+            yield paint(f"answered: {_short_text(answer)}" if by != "nobody" else "nobody is there to answer", "dim")
+        case Offered(added=added, changed=changed, removed=removed):
+            for label, names in (("new", added), ("changed", changed), ("gone", removed)):
+                if names:
+                    yield f"{paint('skills', 'cyan')} {label}: {_short_text(', '.join(names))}"
+        case Restored(skills=skills) if skills:
+            yield paint(f"put back: {printable(', '.join(skills))}", "dim")
+        case Compacted(before=before, after=after):
+            yield paint(f"cut short: about {before} tokens, now {after}", "dim")
+        case Retried(reason=reason, seconds=seconds):
+            yield paint(f"{printable(reason)}: asking again in {seconds:g} s", "yellow")
+        case Nested(event=Ended(outcome="finished")):
+            return  # whoever delegated it says what came of it
+        case Nested(name=name, event=inner):
+            yield from (f"  {printable(name)} │ {line}" for line in event_lines(inner))
+        case Ended():
+            yield from _ending_lines(event)
+
+
+def _small_model_lines(model: str) -> Iterator[str]:
+    if model.startswith("local:"):
+        yield paint("A small model that runs here: it chooses from lists, and its words are worth little.", "dim")
+        yield paint("A better one: --model anthropic:…, openai:…, google:… or ollama:…, or METIER_MODEL", "dim")
+
+
+def _approval_lines(question: Asked) -> Iterator[str]:
+    """What somebody is to allow, never cut: what is not shown would be allowed unseen."""
+    first, *more_lines = escaped_lines(question.text)
+    why = f"  ({printable(question.why)})" if question.why else ""
+    yield f"{paint('asks', 'yellow')} {first}" + ("" if more_lines else why)
+    yield from more_lines
+    yield from (f"  {escaped_line(line)}" for line in question.change.splitlines())
+    if more_lines and why:
+        yield why
+
+
+def _tool_lines(event: Used) -> Iterator[str]:
+    if not event.text and not event.error:
+        return
+    arguments = " ".join(f"{key}={_short_text(value, 60)}" for key, value in event.call.arguments.items())
+    mark = paint("failed", "red") if event.error else paint("tool", "cyan")
+    status = f" → exit {event.status}" if event.status else ""
+    yield f"{mark} {printable(event.call.name)} {arguments}{status}"
+    if event.error:
+        yield f"  {_short_text(event.text)}"
+    if event.note:
+        yield paint(f"  {printable(event.note)}", "dim")
+
+
+def _ending_lines(event: Ended) -> Iterator[str]:
+    usage = event.usage
+    if event.outcome == "finished":
+        cost = f", ${usage.cost:.4f}" if usage.cost else ""
+        if usage.requests:
+            yield paint(
+                f"{usage.input} tokens sent ({usage.cached} cached), "
+                f"{usage.output} received{cost}, {event.seconds:.1f} s",
+                "dim",
+            )
+        return
+    why = event.text or event.reason
+    yield paint(event.outcome, "red") + (f": {printable(why)}" if why and why != event.outcome else "")
+    if event.hint:
+        yield f"hint: {printable(event.hint)}"
+
+
+def _short_text(value: object, most: int = _MAX_TEXT) -> str:
+    return shorten_text(printable(str(value)), most)

@@ -1,0 +1,245 @@
+"""How the command line speaks: plain lines, colour only on a terminal, nothing from a skill unfiltered."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from json import dumps
+
+from ...host.facts import monotonic
+from ...types.problem import Problem, ProblemCode
+from ...types.text import clean_line, escape_hidden_in_json, one_line, shorten_text
+from ...types.verdict import Verdict
+
+_STYLES = {
+    "bold": "1",
+    "dim": "2",
+    "red": "31",
+    "green": "32",
+    "yellow": "33",
+    "blue": "34",
+    "magenta": "35",
+    "cyan": "36",
+}
+_SEVERITY_STYLES = {"error": "red", "warning": "yellow", "info": "dim"}
+UNTRUSTED: tuple[ProblemCode, ...] = ("untrusted", "changed-since-trust")
+UNAPPROVED: tuple[ProblemCode, ...] = ("unapproved", "changed-since-approval", "lock-unreadable")
+WITHHELD = UNTRUSTED + UNAPPROVED
+"""Why a skill waits for a person."""
+PIPE_WIDTH = 100
+MIN_LAST_COLUMN = 10
+"""A last column of less than this says nothing, and is left out."""
+LONGEST_NAME = 64
+"""The longest name the standard allows: a program that reads our lines gets such names whole."""
+
+
+def color_enabled() -> bool:
+    return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def paint(text: str, style: str) -> str:
+    return f"\x1b[{_STYLES[style]}m{text}\x1b[0m" if color_enabled() and text else text
+
+
+def terminal_width() -> int:
+    """The terminal's width; a pipe gets a fixed one, so that its bytes do not depend on the terminal."""
+    if not sys.stdout.isatty():
+        return PIPE_WIDTH
+    try:
+        return max(40, os.get_terminal_size().columns or PIPE_WIDTH)
+    except OSError:
+        return PIPE_WIDTH
+
+
+def say(line: str = "") -> None:
+    sys.stdout.write(line + "\n")
+
+
+def warn(line: str) -> None:
+    """To standard error, which may be closed: then there is nobody to tell."""
+    with suppress(OSError):
+        sys.stderr.write(line + "\n")
+        sys.stderr.flush()
+
+
+def say_json(value: object) -> None:
+    """One JSON document.  What would do something to a terminal is written as an escape; the value is the same."""
+    utf8 = (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
+    text = dumps(value, ensure_ascii=not utf8, indent=2, default=str)
+    say(text if text.isascii() and "\x7f" not in text else escape_hidden_in_json(text))
+
+
+def format_columns(rows: Sequence[Sequence[str]], last_cut: bool = True, indent: int = 0) -> list[str]:
+    """Rows as aligned lines; the last column takes what room is left, and no other takes more than its share."""
+    if not rows:
+        return []
+    share = max(20, (terminal_width() - indent) // 2) if sys.stdout.isatty() else LONGEST_NAME
+    widths = [max(map(display_width, column)) for column in list(zip(*rows, strict=True))[:-1]]
+    cut = rows
+    if max(widths, default=0) > share:
+        cut = [[*(fit_width(cell, share) for cell in row[:-1]), row[-1]] for row in rows]
+        widths = [min(share, size) for size in widths]
+    room = terminal_width() - indent - sum(widths) - 2 * len(widths)
+    lines = []
+    for row in cut:
+        cells = [cell + " " * (size - display_width(cell)) for cell, size in zip(row[:-1], widths, strict=True)]
+        last = row[-1] if not last_cut else fit_width(row[-1], room) if room >= MIN_LAST_COLUMN else ""
+        lines.append("  ".join([*cells, last]).rstrip())
+    return lines
+
+
+def display_width(text: str) -> int:
+    """How many columns of a terminal a text takes: two for wide characters, none for combining ones."""
+    if text.isascii():
+        return len(text)
+    from unicodedata import category, east_asian_width  # most text is ASCII
+
+    return sum(
+        0 if category(character) in ("Mn", "Me", "Cf") else 2 if east_asian_width(character) in "WF" else 1
+        for character in text
+    )
+
+
+def fit_width(text: str, room: int) -> str:
+    """Cut to a number of columns, with a mark that says so."""
+    if text.isascii():
+        return shorten_text(text, room)
+    if display_width(text) <= room:
+        return text
+    most = min(len(text) - 1, room)
+    while most > 1 and display_width(cut := shorten_text(text, most)) > room:
+        most -= max(1, (display_width(cut) - room) // 2)
+    return shorten_text(text, most)
+
+
+def printable(text: str) -> str:
+    return clean_line(text)
+
+
+def clean_path(path: str) -> str:
+    """A path as it is, blanks and all, if nothing in it could do harm."""
+    return one_line(path)
+
+
+def count_of(number: int, noun: str) -> str:
+    """`1 skill`, `2 skills`."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def hint_line(text: str) -> str:
+    """What to do next."""
+    return f"{paint('→', 'cyan')} {text}"
+
+
+def problem_lines(problem: Problem, hint: bool = True, place: bool = True) -> Iterable[str]:
+    """`place: severity: message [code]` and, on the next line, what to do."""
+    where = f"{clean_path(problem.place)}: " if place and problem.place else ""
+    severity = paint(problem.severity, _SEVERITY_STYLES[problem.severity])
+    yield f"{where}{severity}: {printable(problem.message)} [{problem.code}]"
+    if hint and problem.hint:
+        yield "  " + hint_line(printable(problem.hint))
+
+
+def problem_dict(problem: Problem) -> dict[str, object]:
+    return {
+        "code": problem.code,
+        "severity": problem.severity,
+        "message": problem.message,
+        "hint": problem.hint,
+        "path": problem.path,
+        "line": problem.line,
+        "column": problem.column,
+    }
+
+
+def state_of(verdict: Verdict) -> str:
+    """One word or two for what a skill is here."""
+    codes = {mark.code for mark in verdict.marks}
+    if not codes.isdisjoint(UNTRUSTED):
+        return "untrusted"
+    if not codes.isdisjoint(UNAPPROVED):
+        return "unapproved"
+    if verdict.shadowed_by is not None:
+        return "shadowed"
+    if "not-allowed" in codes:
+        return "not allowed"
+    if verdict.diagnostics:
+        return _missing_label(verdict.diagnostics)
+    skill = verdict.skill
+    if not skill.model_may_invoke:
+        return "user only"
+    if not skill.user_may_invoke:
+        return "model only"
+    return "ready"
+
+
+def _missing_label(diagnostics: Sequence[str]) -> str:
+    """What a skill lacks, in few words; `metier status NAME` has them all."""
+    alone = {"disabled": "disabled", "not_in_allowlist": "not allowed", "platform": "other platform"}
+    if diagnostics[0] in alone:
+        return alone[diagnostics[0]]
+    kinds = list(dict.fromkeys("binary" if code == "any_binary" else code for code in diagnostics))
+    return "needs " + ", ".join(kinds[:2]) + (", …" if len(kinds) > 2 else "")
+
+
+STATE_STYLES = {
+    "ready": "green",
+    "user only": "green",
+    "model only": "green",
+    "broken": "red",
+    "untrusted": "yellow",
+    "unapproved": "yellow",
+    "shadowed": "dim",
+    "not allowed": "dim",
+    "disabled": "dim",
+}
+
+
+def paint_state(state: str) -> str:
+    return paint(state, STATE_STYLES.get(state.strip(), "yellow"))
+
+
+_REDRAW_SECONDS = 0.08
+_BAR_WIDTH = 24
+
+
+class ProgressBar:
+    """A line on standard error that is drawn over itself, and is gone when the work is done."""
+
+    def __init__(self, label: str) -> None:
+        from ...install.reference import without_password  # only what takes long shows a bar
+
+        self._label = shorten_text(without_password(label).rstrip("/").rpartition("/")[2] or label, 32)
+        self._on = sys.stderr is not None and sys.stderr.isatty()
+        self._next = 0.0
+        self._drawn = False
+
+    def __call__(self, activity: str, done: int, total: int) -> None:
+        now = monotonic()
+        if not self._on or (now < self._next and done < total):
+            return
+        self._next = now + _REDRAW_SECONDS
+        full = _BAR_WIDTH * min(done, total) // total if total else 0
+        bar = f"[{'#' * full}{'.' * (_BAR_WIDTH - full)}] {100 * done // total:3d}%" if total else _format_size(done)
+        line = f"{printable(self._label)}: {activity} {bar}"
+        sys.stderr.write("\r\x1b[K" + line[: terminal_width() - 1])
+        sys.stderr.flush()
+        self._drawn = True
+
+    def __enter__(self) -> ProgressBar:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.clear()
+
+    def clear(self) -> None:
+        if self._drawn:
+            sys.stderr.write("\r\x1b[K")
+            sys.stderr.flush()
+            self._drawn = False
+
+
+def _format_size(count: int) -> str:
+    return "…" if not count else f"{count / 1_048_576:.1f} MB" if count >= 1_048_576 else f"{count // 1024} kB"

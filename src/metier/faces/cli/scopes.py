@@ -1,0 +1,128 @@
+"""Which root a command works on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+import click
+
+from ...dialects import DIALECTS
+from ...host import paths
+from ...host.facts import find_place
+from ...install.add import AddRequest, FolderScanner
+from ...install.fetch import FetchOptions
+from ...install.managed import install_root_for
+from ...library.lockfile import InstallRoot
+from ...sources.roots import RootOptions, guess_dialect
+from ...types.dialect import Dialect
+from ...types.errors import BadRequest
+from ...types.place import Place
+from ...types.settings import Settings
+from .app import CliContext
+from .output import ProgressBar, printable, warn
+
+if TYPE_CHECKING:
+    pass
+
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+class InstallScope(NamedTuple):
+    """A root to install into, and how its skills are read."""
+
+    ground: InstallRoot
+    dialect: Dialect
+    place: Place
+
+
+def scope_options(command: Command) -> Command:
+    """The options that choose a root."""
+    for option in (
+        click.option("--user", is_flag=True, help="Your own skills (~/.metier/skills)."),
+        click.option("--project", "in_project", is_flag=True, help="This project's skills (.metier/skills)."),
+        click.option("--profile", "profile", metavar="ID", default="", help="The skills of that agent profile."),
+    ):
+        command = option(command)
+    return command
+
+
+def install_scope(context: CliContext, user: bool, in_project: bool, profile: str) -> InstallScope:
+    """The one root that is meant; the user's own if nothing is said."""
+    profile = profile or context.profile
+    if sum((user, in_project, bool(profile), context.root is not None)) > 1:
+        raise BadRequest("--user, --project, --profile and --root exclude each other", "choose one")
+    place = find_place(context.project, profile)
+    if in_project:
+        return InstallScope(_install_root(place, f"{place.project}/.metier/skills", True), DIALECTS["standard"], place)
+    if profile:
+        root = f"{place.home}/.super-multica/agent-profiles/{profile}/skills"
+        return InstallScope(_install_root(place, root), DIALECTS["multica"], place)
+    if context.root is not None:
+        root = paths.absolute_path(context.root, place.cwd, place.home)
+        dialect = context.dialect or guess_dialect(root, RootOptions(DIALECTS["standard"], DIALECTS, Settings()))
+        shared = paths.is_inside(root, place.project) and not paths.is_inside(root, place.state)
+        return InstallScope(
+            _install_root(place, root, shared and place.project != place.home), DIALECTS[dialect], place
+        )
+    return _user_scope(context.dialect or "standard", place)
+
+
+def _install_root(place: Place, root: str, shared: bool = False) -> InstallRoot:
+    return install_root_for(place, root, shared, lambda text: warn(f"note: {printable(text)}"))
+
+
+def plugins_scope(place: Place) -> InstallScope:
+    return InstallScope(_install_root(place, f"{place.state}/plugins"), DIALECTS["standard"], place)
+
+
+def _user_scope(name: str, place: Place) -> InstallScope:
+    """The user's own root in a dialect."""
+    if name not in DIALECTS:
+        raise BadRequest(f"`{name}` is not a dialect to install for", "one of: " + ", ".join(DIALECTS))
+    for spec in DIALECTS[name].serving.roots:
+        if spec.source == "user" and "{" not in spec.path:
+            root = spec.path.replace("~/.metier", place.state, 1) if spec.path.startswith("~/.metier/") else spec.path
+            return InstallScope(
+                _install_root(place, paths.absolute_path(root, place.cwd, place.home)), DIALECTS[spec.dialect], place
+            )
+    return InstallScope(_install_root(place, f"{place.state}/skills"), DIALECTS["standard"], place)
+
+
+def is_scope_named(context: CliContext, user: bool, in_project: bool, profile: str) -> bool:
+    """Whether somebody said which root is meant."""
+    chosen = context.root is not None or bool(context.profile or context.dialect)
+    return user or in_project or bool(profile) or chosen
+
+
+def install_scopes(
+    context: CliContext, user: bool, in_project: bool, profile: str, lockless: bool = False
+) -> list[InstallScope]:
+    """The roots that are meant: the one that was named, or every one here that has a lock, or none is asked for."""
+    if is_scope_named(context, user, in_project, profile):
+        return [install_scope(context, user, in_project, profile)]
+    mine, theirs = install_scope(context, True, False, ""), install_scope(context, False, True, "")
+    plugins = plugins_scope(mine.place)
+    others = [
+        scope for scope in (theirs, plugins) if paths.exists(scope.ground.root if lockless else scope.ground.lock)
+    ]
+    return [mine, *(scope for scope in others if scope.ground.root != mine.ground.root)]
+
+
+def scoped_command(command: str, scope: InstallScope) -> str:
+    """A command as it must be typed to mean that root."""
+    root, place = scope.ground.root, scope.place
+    if root == f"{place.state}/skills":
+        return f"metier {command}"
+    if root == f"{place.project}/.metier/skills":
+        return f"metier {command} --project"
+    return f"metier --root {printable(root)} {command}"
+
+
+def fetch_options(place: Place, bar: ProgressBar | None = None, insecure: bool = False) -> FetchOptions:
+    return FetchOptions(place.env, place.cwd, place.home, insecure, progress=bar)
+
+
+def add_request(spec: str, scope: InstallScope, scan: FolderScanner | None = None, **options: Any) -> AddRequest:
+    return AddRequest(spec, scope.ground, scope.dialect, scope.place.state, scan=scan, **options)

@@ -1,0 +1,194 @@
+"""What a client of this server sees of a library: tools, prompts, pages of resources.  No protocol here."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, TypeVar
+
+from ...library.library import Library
+from ...library.live import LiveLibrary
+from ...library.skill_tools import tools_of
+from ...types.catalog import SlashCommand
+from ...types.errors import BadRequest
+from ...types.model import Answer, Tool
+from ...types.text import clean_line
+from .resources import ServedFile, SkillEntryBuilder, list_folder, list_skill_files, read_resource, roots_of
+
+PAGE_SIZE = 50
+"""Skills on a page of a listing."""
+MOST_NAMES = 500
+"""With more skills than that a name is plain text, and a wrong one is answered with the names there are."""
+_LONGEST_CATALOG = 24_000
+_NAME_KEYS = ("skill_name", "skill")
+_ACTIVE_SKILL_TOOLS = ("skill_read_file", "skill_run_script")
+
+T = TypeVar("T")
+
+
+class ListedTool(NamedTuple):
+    """A tool as it is listed."""
+
+    tool: Tool
+    description: str
+    schema: dict[str, Any]
+
+
+class SkillPrompt(NamedTuple):
+    name: str
+    description: str
+    arguments: tuple[tuple[str, str], ...]
+    """Names and what they are for; none is required, a skill says itself what it does without."""
+
+
+class ResultPage(NamedTuple):
+    items: list[Any]
+    next: str | None
+
+
+@dataclass
+class LibrarySurface:
+    live: LiveLibrary
+    shelf: SkillEntryBuilder = field(default_factory=SkillEntryBuilder)
+    activated: set[str] = field(default_factory=set)
+    """Skills that the person called: the model may read their files and run their scripts from then on."""
+
+    def tools(self, library: Library | None = None) -> list[ListedTool]:
+        """The tools with the names of the skills in their schemas; none where there is no skill."""
+        now = library or self.live.now()
+        access = now.desk(cwd=self.live.cwd, write=self.live.write)
+        names = [skill.name for skill in access.offered()]
+        if not names:
+            return []
+        catalog = now.catalog(max_chars=_LONGEST_CATALOG).text
+        listed_tools = []
+        for at, tool in enumerate(tools_of(access, now.dialect.serving.tools)):
+            description = f"{tool.description}\n\n{catalog}" if not at else tool.description
+            listed_tools.append(ListedTool(tool, description, _with_name_enum(tool.schema, names)))
+        return listed_tools
+
+    def call(self, name: str, arguments: Mapping[str, object]) -> Answer | None:
+        """Call a tool; None for one that is not there."""
+        library = self.live.now()
+        if name not in library.dialect.serving.tools:
+            return None
+        skill_name = next((arguments[key] for key in _NAME_KEYS if key in arguments), None)
+        by_person = name in _ACTIVE_SKILL_TOOLS and skill_name in self.activated
+        access = library.desk(cwd=self.live.cwd, write=self.live.write, by="user" if by_person else "model")
+        [tool] = tools_of(access, [tool_name for tool_name in library.dialect.serving.tools if tool_name == name])
+        return tool.call(arguments)
+
+    def prompts(self, library: Library | None = None) -> list[SkillPrompt]:
+        """A prompt for every skill that a person may call."""
+        return [
+            _prompt_of_command(command)
+            for command in (library or self.live.now()).commands()
+            if command.skill is not None
+        ]
+
+    def prompt(self, name: str, arguments: Mapping[str, str]) -> tuple[str, str]:
+        """What a prompt is for, and the skill's instructions as a person's call gives them."""
+        library = self.live.now()
+        command = next(
+            (candidate for candidate in library.commands() if candidate.name == name and candidate.skill is not None),
+            None,
+        )
+        if command is None or command.skill is None:
+            names = [candidate.name for candidate in library.commands() if candidate.skill is not None]
+            raise BadRequest(f"No prompt is called '{name[:100]}'", f"Available: {', '.join(names[:50]) or 'none'}")
+        skill = command.skill
+        access = library.desk(cwd=self.live.cwd, write=self.live.write, by="user")
+        _, messages = access.activate(skill, _prompt_arguments(_prompt_of_command(command), arguments))
+        self.activated.add(skill.name)
+        return command.description, "\n\n".join(message.text for message in messages)
+
+    def resources(self, cursor: str | None) -> ResultPage:
+        """Every file, the skills one page after the other: pairs of a file and its skill."""
+        library = self.live.now()
+        page = _page_after(sorted(roots_of(library).items()), cursor)
+        pairs: list[tuple[ServedFile, str]] = []
+        for root, skill in page.items:
+            description = clean_line(skill.description)
+            pairs += [
+                (file, description if not at else "") for at, file in enumerate(list_skill_files(library, root, skill))
+            ]
+        return ResultPage(pairs, page.next)
+
+    def read(self, uri: str) -> tuple[bytes, str]:
+        return read_resource(self.live.now(), uri)
+
+    def folder(self, uri: str, cursor: str | None) -> ResultPage:
+        """What lies directly in a folder of a skill."""
+        page = _page_after(sorted(list_folder(self.live.now(), uri).items()), cursor)
+        return ResultPage([file for _, file in page.items], page.next)
+
+    def completed(self, prompt: str, prefix: str) -> list[str]:
+        """The words that a prompt's hint offers for what was typed: `staging` and `live` of `[staging|live]`."""
+        hints = [
+            command.hint
+            for command in self.live.now().commands()
+            if command.skill is not None and command.name == prompt
+        ]
+        return [word for hint in hints for word in _hint_choices(hint) if word.startswith(prefix)]
+
+    def skills(self, cursor: str | None) -> ResultPage:
+        """The entries of the Skills extension."""
+        library = self.live.now()
+        page = _page_after(sorted(roots_of(library).items()), cursor)
+        entries = [self.shelf.entry(library, root, skill) for root, skill in page.items]
+        return ResultPage([entry for entry in entries if entry is not None], page.next)
+
+    def skill(self, uri: str) -> dict[str, Any]:
+        library = self.live.now()
+        root = uri.removesuffix("/SKILL.md")
+        skill = roots_of(library).get(root)
+        entry = self.shelf.entry(library, root, skill) if skill is not None and root != uri else None
+        if entry is None:
+            raise BadRequest(f"'{uri[:200]}' is no skill of this server", "list the skills to see what there is")
+        return entry
+
+
+def _with_name_enum(schema: dict[str, Any], names: Sequence[str]) -> dict[str, Any]:
+    if len(names) > MOST_NAMES:
+        return schema
+    declared = schema["properties"]
+    properties = {
+        key: {**declared[key], "enum": list(names)} if key in _NAME_KEYS else declared[key] for key in declared
+    }
+    return {**schema, "properties": properties}
+
+
+def _prompt_of_command(command: SlashCommand) -> SkillPrompt:
+    names = command.skill.arguments if command.skill is not None else ()
+    declared = tuple(
+        (name, f"{name} of: {command.hint}" if command.hint else "") for name in map(clean_line, names) if name
+    )
+    return SkillPrompt(command.name, command.description, declared or (("arguments", command.hint),))
+
+
+def _hint_choices(hint: str) -> list[str]:
+    """The words of the first group that offers a choice."""
+    for group in re.findall(r"[\[<({]([^\[\]<>(){}]*\|[^\[\]<>(){}]*)[\])>}]", hint) or [hint]:
+        words = [word.strip() for word in group.split("|")]
+        if len(words) > 1:
+            return [word for word in words if word and not word.startswith("-")]
+    return []
+
+
+def _prompt_arguments(prompt: SkillPrompt, values: Mapping[str, str]) -> str | tuple[str, ...]:
+    """Declared arguments as ready words, up to the last that was given; anything else as one line."""
+    names = [name for name, _ in prompt.arguments]
+    unknown = [name for name in values if name not in names]
+    if unknown:
+        raise BadRequest(f"'{unknown[0][:100]}' is no argument of '{prompt.name}'", f"It takes: {', '.join(names)}")
+    if names == ["arguments"]:
+        return values.get("arguments", "")
+    last = max((at for at, name in enumerate(names) if values.get(name)), default=-1)
+    return tuple(values.get(name, "") for name in names[: last + 1])
+
+
+def _page_after(items: Sequence[tuple[str, T]], cursor: str | None) -> ResultPage:
+    """The items behind the one that the cursor names: a list that changes in between loses and repeats nothing."""
+    remaining = [item for item in items if cursor is None or item[0] > cursor]
+    return ResultPage(remaining[:PAGE_SIZE], remaining[PAGE_SIZE - 1][0] if len(remaining) > PAGE_SIZE else None)

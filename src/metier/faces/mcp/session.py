@@ -1,0 +1,136 @@
+"""The wire of standard input and output, for clients that may be hostile.
+
+A line that is too long, is no JSON or no message is answered as JSON-RPC says and forgotten; a request whose id is
+still under way, and one too many at once, are refused without being begun.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from json import loads
+from typing import Any
+
+import anyio
+from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+from anyio.to_thread import run_sync
+from mcp.shared.message import SessionMessage
+from mcp_types import (
+    INTERNAL_ERROR,
+    INVALID_REQUEST,
+    PARSE_ERROR,
+    ErrorData,
+    JSONRPCError,
+    JSONRPCNotification,
+    JSONRPCRequest,
+    JSONRPCResponse,
+    jsonrpc_message_adapter,
+)
+
+from ...host.daemon import StdioTransport, claim_stdio
+
+LONGEST_LINE = 4_194_304
+MOST_REQUESTS = 1_000
+"""Requests under way at the same time."""
+DRAIN_SECONDS = 5.0
+"""How long answers are waited for once the client says no more."""
+
+
+class MessageStream:
+    """Reads messages off a wire and writes messages on it, and knows which requests are under way."""
+
+    def __init__(self, wire: StdioTransport) -> None:
+        self.wire = wire
+        self.under_way: set[str | int] = set()
+        self.writing = anyio.Lock()
+
+    async def read(self, out: MemoryObjectSendStream[SessionMessage | Exception]) -> None:
+        async with out:
+            while True:
+                try:
+                    line = await run_sync(self.wire.line, abandon_on_cancel=True)
+                except ValueError:
+                    await self._refuse(None, INVALID_REQUEST, f"a message has at most {LONGEST_LINE:,} bytes")
+                    continue
+                if line is None:
+                    await self._answered()
+                    return
+                message = await self._message(line) if line.strip() else None
+                if message is not None:
+                    await out.send(message)
+
+    async def _answered(self) -> None:
+        """What was asked before the end is answered, if it does not take long."""
+        with anyio.move_on_after(DRAIN_SECONDS):
+            while self.under_way:
+                await anyio.sleep(0.02)
+
+    async def _message(self, line: bytes) -> SessionMessage | None:
+        try:
+            message = jsonrpc_message_adapter.validate_json(line, by_name=False)
+        except ValueError:
+            await self._refuse_line(line)
+            return None
+        if isinstance(message, JSONRPCNotification) and b'"id"' in line and "id" in loads(line):
+            await self._refuse(None, INVALID_REQUEST, "an id is a number or a text")  # else it would wait for ever
+            return None
+        if isinstance(message, JSONRPCRequest):
+            if message.id in self.under_way:
+                await self._refuse(message.id, INVALID_REQUEST, "a request with this id is still under way")
+                return None
+            if len(self.under_way) >= MOST_REQUESTS:
+                await self._refuse(message.id, INTERNAL_ERROR, "too many requests at once: wait for answers")
+                return None
+            self.under_way.add(message.id)
+        return SessionMessage(message)
+
+    async def _refuse_line(self, line: bytes) -> None:
+        try:
+            message = loads(line)
+        except (ValueError, RecursionError):
+            await self._refuse(None, PARSE_ERROR, "this is not JSON")
+            return
+        if isinstance(message, list):
+            await self._refuse(None, INVALID_REQUEST, "batches are not part of this protocol: send one message a line")
+            return
+        raw_id = message.get("id") if isinstance(message, dict) else None
+        request_id = raw_id if isinstance(raw_id, str | int) and not isinstance(raw_id, bool) else None
+        await self._refuse(request_id, INVALID_REQUEST, "this is not a message of JSON-RPC 2.0")
+
+    async def _refuse(self, request_id: str | int | None, code: int, message: str) -> None:
+        await self._write(JSONRPCError(jsonrpc="2.0", id=request_id, error=ErrorData(code=code, message=message)))
+
+    async def write(self, messages: MemoryObjectReceiveStream[SessionMessage]) -> None:
+        async with messages:
+            async for session_message in messages:
+                if (
+                    isinstance(session_message.message, JSONRPCResponse | JSONRPCError)
+                    and session_message.message.id is not None
+                ):
+                    self.under_way.discard(session_message.message.id)
+                await self._write(session_message.message)
+
+    async def _write(self, message: Any) -> None:
+        line = message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n"
+        async with self.writing:
+            await run_sync(self.wire.write, line)
+
+
+@asynccontextmanager
+async def stdio_streams() -> AsyncIterator[tuple[Any, Any]]:
+    """The two streams that a server is run with."""
+    wire, give_back = claim_stdio(LONGEST_LINE)
+    stream = MessageStream(wire)
+    to_server, from_client = anyio.create_memory_object_stream[SessionMessage | Exception](0)
+    from_server, to_client = anyio.create_memory_object_stream[SessionMessage](0)
+    try:
+        async with anyio.create_task_group() as group:
+            group.start_soon(stream.read, to_server)
+            group.start_soon(stream.write, to_client)
+            try:
+                yield from_client, from_server
+            finally:
+                wire.stop()
+                group.cancel_scope.cancel()
+    finally:
+        give_back()

@@ -1,0 +1,152 @@
+"""The parts of the screen, the skills behind them, and the conversation."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from queue import Queue
+from threading import Event as Flag
+
+from textual import work
+from textual.app import App, ComposeResult
+from textual.content import Content
+from textual.widgets import Static
+
+from ...agent.agent import Agent
+from ...agent.models.registry import open_model
+from ...agent.session import Session
+from ...library.library import Library
+from ...types.errors import MetierError
+from ...types.event import Asked
+from ...types.text import clean_line, visible_text
+from . import commands
+from .lines import StyledLine, broken_lines, change_summary
+from .log import ChatLog
+from .picker import choices_of
+from .prompt import PromptArea
+from .spinner import TurnIndicator
+
+
+@dataclass
+class PendingQuestion:
+    """A question that a turn waits on, and where its answer goes."""
+
+    asked: Asked
+    answers: Queue[str] = field(default_factory=Queue)
+
+
+class ChatAppBase(App[int]):
+    """The parts of the screen; the skills behind them, which may change at any time; and the conversation."""
+
+    CSS_PATH = "app.tcss"
+    TITLE = "metier"
+    ENABLE_COMMAND_PALETTE = False
+    log_: ChatLog
+    sign: TurnIndicator
+    prompt: PromptArea
+
+    def __init__(self, agent: Agent, resume: str = "", watch: bool = True) -> None:
+        super().__init__()
+        self.agent, self.wanted, self.watching = agent, resume, watch
+        self.library = agent.library
+        self.talk: Session | None = None
+        self.standings: dict[str, commands.Standing] = {}
+        self.waiting: PendingQuestion | None = None
+        self.stopping = False
+        """Ctrl+C was pressed in this turn."""
+        self.later: list[str] = []
+        """What was entered while a turn ran: said when it has ended."""
+        self.leaving = Flag()
+
+    def compose(self) -> ComposeResult:
+        yield Static(id="top", markup=False)
+        self.log_, self.sign, self.prompt = ChatLog(id="log"), TurnIndicator(id="sign", markup=False), PromptArea()
+        yield from (self.log_, self.sign, self.prompt)
+
+    def head(self) -> None:
+        """The line at the top: who answers, and with how many skills."""
+        model = self.talk.model.name if self.talk else "no model"
+        agent = f" · {clean_line(self.agent.name)}" if self.agent.name else ""
+        usable = sum(verdict.usable for verdict in self.library.verdicts)
+        title = (
+            f"metier{agent} · {clean_line(model)} · "
+            f"{self.library.dialect.name} · {commands.count_noun(usable, 'skill')}"
+        )
+        if broken := len(self.library.broken):
+            title += f" · {broken} broken"
+        self.query_one("#top", Static).update(Content(title))
+
+    def take_library(self, library: Library) -> None:
+        """The skills as they are now, and as this conversation wants them."""
+        self.agent = replace(self.agent, library=library)
+        self.library = commands.with_standings(library, self.standings)
+        if self.talk is not None:
+            self.talk.update(self.library)
+        self.offer()
+
+    def offer(self) -> None:
+        """What the picker and the top line say, anew: a turn may have made a scheduler skill, which nobody watches."""
+        self.prompt.choices = choices_of(self.library, commands.APP_COMMANDS)
+        self.head()
+
+    @work(thread=True, group="watch", exit_on_error=False)
+    def watch_skills(self) -> None:
+        try:
+            for change in self.agent.library.watch(self.leaving):
+                summary = change_summary(change.added, change.changed, change.removed)
+                self.call_from_thread(self.take_library, change.library)
+                self.call_from_thread(self.log_.tell, f"↻ skills: {summary}")
+                self.call_from_thread(self.log_.show, *broken_lines(change))
+        except MetierError as error:
+            self.call_from_thread(self.log_.tell, f"changes are not watched: {error.message}")
+
+    @work(thread=True, group="uses", exit_on_error=False)
+    def count_uses(self) -> None:
+        self.prompt.uses = Counter(commands.recent_uses(self.library.place.state))
+
+    def begin(self, resume: str = "") -> bool:
+        """A conversation: a new one, or one that was kept.  Where it can't be had, all stays as it is."""
+        try:
+            self.talk = self.agent.resume(resume) if resume else self.agent.start()
+        except MetierError as error:
+            self.log_.fail(error.message, error.hint)
+            return False
+        self.head()
+        return True
+
+    def recall(self) -> None:
+        """What was said before in a conversation that goes on; metier's own notes to the model are not shown."""
+        assert self.talk is not None
+        self.log_.tell(f"↻ going on with {self.talk.run}")
+        messages = [entry for entry in self.talk.conversation.messages if entry.text and entry.role != "tool"]
+        for message in [entry for entry in messages if not entry.skill and not entry.tag][-20:]:
+            self.log_.show(StyledLine("said" if message.role == "user" else "quiet", visible_text(message.text)))
+
+    def stand(self, text: str) -> None:
+        """How far the model may see a skill, from here on."""
+        parsed = commands.standing_named(text)
+        if parsed is None:
+            self.log_.fail("/skills NAME on, name-only, user-only or off")
+            return
+        try:
+            skill = self.agent.library.find(parsed[0]).skill
+        except MetierError as error:
+            self.log_.fail(error.message, error.hint)
+            return
+        self.standings[skill.path] = parsed[1]
+        self.take_library(self.agent.library)
+        self.log_.tell(f"{clean_line(skill.name)}: {parsed[1]}, in this conversation")
+
+    def take_model(self, name: str) -> None:
+        try:
+            model = open_model(name, self.library)
+        except MetierError as error:
+            self.log_.fail(error.message, error.hint)
+            return
+        self.agent = replace(self.agent, model=model)
+        if self.talk is None:
+            self.begin()
+        else:
+            self.talk.use(model)
+        self.head()
+        self.log_.tell(f"{clean_line(model.name)} answers from here on")

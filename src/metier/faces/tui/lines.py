@@ -1,0 +1,154 @@
+"""What each event looks like: a line or two of text, each with its style.  Nothing in it can draw by itself."""
+
+from __future__ import annotations
+
+import re
+from json import dumps
+from typing import Literal, NamedTuple, TypeAlias
+
+from ...library.watch import Change
+from ...types.event import (
+    Activated,
+    Asked,
+    Compacted,
+    Ended,
+    Event,
+    Heard,
+    Nested,
+    Offered,
+    Restored,
+    Resumed,
+    Retried,
+    Started,
+    Used,
+)
+from ...types.text import clean_line, escaped_lines, shorten_text, visible_text
+
+LineStyle: TypeAlias = Literal["said", "skill", "tool", "failed", "quiet", "warning"]
+_MOST_LINES = 8
+
+
+class StyledLine(NamedTuple):
+    style: LineStyle
+    text: str
+
+
+def lines_of(event: Event) -> list[StyledLine]:
+    """The lines of an event; a reply itself is drawn as Markdown and has none here."""
+    match event:
+        case Started(model=model, skills=skills):
+            return [
+                StyledLine("quiet", f"{clean_line(model)} · {len(skills)} skills listed"),
+                *small_model_warning(model),
+            ]
+        case Resumed(model=model):
+            return small_model_warning(model)
+        case Heard(text=text):
+            return [StyledLine("said", visible_text(text))]
+        case Activated(skill=skill, by=by, tokens=tokens):
+            who = {"user": "you", "model": "the model", "schedule": "a schedule"}[by]
+            return [StyledLine("skill", f"◆ {clean_line(skill)} · {who} · about {tokens:,} tokens")]
+        case Used():
+            return _tool_call_lines(event)
+        case Offered(added=added, changed=changed, removed=removed):
+            return [StyledLine("quiet", f"↻ skills: {change_summary(added, changed, removed)}")]
+        case Restored(skills=skills) if skills:
+            return [StyledLine("quiet", f"↻ still in force: {', '.join(map(clean_line, skills))}")]
+        case Retried(reason=reason, seconds=seconds):
+            return [StyledLine("warning", f"… {clean_line(reason)}; again in {seconds:g} s")]
+        case Compacted(before=before, after=after):
+            return [StyledLine("quiet", f"↻ shortened: about {before:,} → {after:,} tokens")]
+        case Nested(name=name, event=inner):
+            inside = [line for line in lines_of(inner) if line.style != "said"]
+            return [StyledLine(line.style, f"  {clean_line(name)} │ {line.text}") for line in inside]
+        case Ended(outcome=outcome, text=text, hint=hint) if outcome != "finished":
+            summary = f"■ {outcome}" + (f": {visible_text(text)}" if text else "")
+            return [
+                StyledLine("failed", summary),
+                *([StyledLine("quiet", f"→ {translate_hint(visible_text(hint))}")] if hint else []),
+            ]
+    return []
+
+
+def small_model_warning(model: str) -> list[StyledLine]:
+    """A word about a model that is worth little, and how to get another."""
+    if not model.startswith("local:"):
+        return []
+    warning = "a small model that runs here: it chooses from lists, and its words are worth little"
+    return [
+        StyledLine("warning", warning),
+        StyledLine("quiet", "→ /model anthropic:…, openai:…, google:… or ollama:… takes a better one"),
+    ]
+
+
+def change_summary(added: tuple[str, ...], changed: tuple[str, ...], removed: tuple[str, ...]) -> str:
+    signs = (("+", added), ("~", changed), ("-", removed))
+    return ", ".join(f"{sign}{clean_line(name)}" for sign, names in signs for name in names) or "looked at again"
+
+
+def broken_lines(change: Change) -> list[StyledLine]:
+    """What does not load any more since a change, why, and that the last good one is used meanwhile."""
+    names = {*change.added, *change.changed}
+    lines = []
+    for broken in change.library.broken:
+        if broken.id in names or broken.name in names:
+            problem = broken.problems[-1]
+            instead = "; the old one is used" if broken.path in change.library.kept else ""
+            lines.append(
+                StyledLine(
+                    "failed",
+                    f"✗ {clean_line(broken.name or broken.id)} is broken: {clean_line(problem.message)}{instead}",
+                )
+            )
+            lines += [StyledLine("quiet", f"→ {clean_line(problem.hint)}")] if problem.hint else []
+    return lines
+
+
+_APP_COMMAND_NAMES = {"list": "skills", "runs": "resume", "why": "why", "commands": "help"}
+_CLI_ADVICE = re.compile(rf"`metier ({'|'.join(_APP_COMMAND_NAMES)})( [^`]*)?`")
+
+
+def translate_hint(hint: str) -> str:
+    """Advice for the command line as it is followed in the app."""
+    return _CLI_ADVICE.sub(lambda match: f"`/{_APP_COMMAND_NAMES[match[1]]}{match[2] or ''}`", hint)
+
+
+def _tool_call_lines(event: Used) -> list[StyledLine]:
+    lines = [StyledLine("failed" if event.error else "tool", f"{'✗' if event.error else '▸'} {call_line(event)}")]
+    text = visible_text(event.text).strip()
+    if event.error or event.call.name not in ("skill_use", "run_skill", "skill_read_file", "read"):
+        output_lines = text.splitlines()
+        lines += [StyledLine("quiet", f"  {shorten_text(line, 200)}") for line in output_lines[:_MOST_LINES]]
+        if len(output_lines) > _MOST_LINES:
+            lines.append(StyledLine("quiet", f"  … {len(output_lines) - _MOST_LINES} more lines"))
+    if event.note:
+        lines.append(StyledLine("warning", f"  {clean_line(event.note)}"))
+    return lines
+
+
+def question_lines(event: Asked) -> list[StyledLine]:
+    """What somebody has to say something to."""
+    if event.kind == "approval":
+        why = [StyledLine("quiet", f"  {clean_line(event.why)}")] if event.why else []
+        keys = StyledLine("quiet", "  press y: this once · a: whenever it is the same · n: no")
+        first, *other_lines = escaped_lines(event.text)  # never cut: what is not shown would be allowed unseen
+        change = [StyledLine("quiet", f"  {line}") for line in escaped_lines(event.change)] if event.change else []
+        return [
+            StyledLine("warning", f"? {first}"),
+            *(StyledLine("warning", line) for line in other_lines),
+            *change,
+            *why,
+            keys,
+        ]
+    offered = [StyledLine("quiet", f"  {place}. {clean_line(choice)}") for place, choice in enumerate(event.choices, 1)]
+    return [StyledLine("warning", f"? {visible_text(event.text)}"), *offered]
+
+
+def call_line(event: Used) -> str:
+    """A call on one line."""
+    arguments = " ".join(f"{key}={_value_text(value)}" for key, value in event.call.arguments.items())
+    return shorten_text(clean_line(f"{event.call.name} {arguments}"), 300)
+
+
+def _value_text(value: object) -> str:
+    return value if isinstance(value, str) else dumps(value, ensure_ascii=False, default=str)

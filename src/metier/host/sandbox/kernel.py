@@ -1,0 +1,420 @@
+"""A filter of system calls, as the classic BPF program that the kernel takes.
+
+It names what is refused; all else goes on.  What no skill's script has use for and what has let programs out of
+boxes before is refused: other processes' memory, mounts and namespaces, kernel keys, BPF, io_uring, sockets.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import struct
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from typing import NamedTuple
+
+from ...types.sandbox import ProcessResult, ProgramSpec, SandboxSpec
+from ..process import Confinement, launch_program
+from . import limits
+from .profile import ETC, LINKS, NETWORK, SYSTEM, SandboxView
+
+_LOAD, _EQUAL, _AT_LEAST, _HAS_BITS, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
+_ALLOW, _ERRNO = 0x7FFF0000, 0x00050000
+_NUMBER, _ARCH, _ARGUMENTS = 0, 4, 16
+_X32 = 0x40000000
+_NAMESPACES = 0x7E020000  # CLONE_NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET
+_NO_ERROR = 0
+"""No error at all: the call is passed over, and the program goes on.  How much waits in a socket is a wish anyway."""
+_FORBIDDEN_IOCTLS = (
+    0x5412,  # TIOCSTI and TIOCLINUX type into a terminal
+    0x541C,
+    0x40086602,  # FS_IOC_SETFLAGS, in both widths, and the newer call
+    0x40046602,
+    0x401C5820,
+    0x40087602,  # FS_IOC_SETVERSION
+    0x40047602,
+    0x40806685,  # FS_IOC_ENABLE_VERITY
+    0x800C6613,  # FS_IOC_SET_ENCRYPTION_POLICY
+)
+"""What no open file is asked to do: the owner of a file could change it so, although it was opened for reading."""
+_UNIX, _INET, _INET6, _NETLINK = 1, 2, 10, 16
+
+
+class _Architecture(NamedTuple):
+    audit: int
+    column: int
+
+
+_ARCHITECTURES = {
+    "x86_64": _Architecture(0xC000003E, 0),
+    "aarch64": _Architecture(0xC00000B7, 1),
+    "arm64": _Architecture(0xC00000B7, 1),
+}
+
+_FORBIDDEN_CALLS = {
+    "ptrace": (101, 117),
+    "process_vm_readv": (310, 270),
+    "process_vm_writev": (311, 271),
+    "process_madvise": (440, 440),
+    "process_mrelease": (448, 448),
+    "migrate_pages": (256, 238),
+    "move_pages": (279, 239),
+    "kcmp": (312, 272),
+    "pidfd_getfd": (438, 438),
+    "keyctl": (250, 219),
+    "add_key": (248, 217),
+    "request_key": (249, 218),
+    "bpf": (321, 280),
+    "perf_event_open": (298, 241),
+    "userfaultfd": (323, 282),
+    "mount": (165, 40),
+    "umount2": (166, 39),
+    "pivot_root": (155, 41),
+    "move_mount": (429, 429),
+    "open_tree": (428, 428),
+    "open_tree_attr": (467, 467),
+    "fsopen": (430, 430),
+    "fsconfig": (431, 431),
+    "fsmount": (432, 432),
+    "fspick": (433, 433),
+    "mount_setattr": (442, 442),
+    "setns": (308, 268),
+    "unshare": (272, 97),
+    "chroot": (161, 51),
+    "kexec_load": (246, 104),
+    "kexec_file_load": (320, 294),
+    "init_module": (175, 105),
+    "finit_module": (313, 273),
+    "delete_module": (176, 106),
+    "reboot": (169, 142),
+    "swapon": (167, 224),
+    "swapoff": (168, 225),
+    "syslog": (103, 116),
+    "acct": (163, 89),
+    "quotactl": (179, 60),
+    "quotactl_fd": (443, 443),
+    "open_by_handle_at": (304, 265),
+    "fanotify_init": (300, 262),
+    "personality": (135, 92),
+    "vhangup": (153, 58),
+    "iopl": (172, -1),
+    "ioperm": (173, -1),
+    "modify_ldt": (154, -1),
+    "lookup_dcookie": (212, 18),
+}
+"""Answered with EPERM.  On x86_64 and on aarch64; -1 where there is no such call."""
+
+_ABSENT_CALLS = {
+    "io_uring_setup": (425, 425),
+    "io_uring_enter": (426, 426),
+    "io_uring_register": (427, 427),
+    "clone3": (435, 435),
+    "memfd_create": (319, 279),
+    "memfd_secret": (447, 447),
+    "shmget": (29, 194),
+    "shmat": (30, 196),
+    "shmctl": (31, 195),
+    "shmdt": (67, 197),
+    "semget": (64, 190),
+    "semop": (65, 193),
+    "semctl": (66, 191),
+    "semtimedop": (220, 192),
+    "msgget": (68, 186),
+    "msgsnd": (69, 189),
+    "msgrcv": (70, 188),
+    "msgctl": (71, 187),
+    "mq_open": (240, 180),
+    "mq_unlink": (241, 181),
+}
+"""Answered with ENOSYS, upon which programs go another way: the flags of `clone3` can't be seen from here, memory
+that belongs to no process escapes its limits, what is shared by number is shared with all programs of the user."""
+
+_MODE_CALLS = {
+    "chmod": (90, -1),
+    "fchmod": (91, 52),
+    "fchmodat": (268, 53),
+    "fchmodat2": (452, 452),
+    "chown": (92, -1),
+    "lchown": (94, -1),
+    "fchown": (93, 55),
+    "fchownat": (260, 54),
+}
+_ATTRIBUTE_CALLS = {
+    "setxattr": (188, 5),
+    "lsetxattr": (189, 6),
+    "fsetxattr": (190, 7),
+    "setxattrat": (463, 463),
+    "removexattr": (197, 14),
+    "lremovexattr": (198, 15),
+    "fremovexattr": (199, 16),
+    "removexattrat": (466, 466),
+    "file_setattr": (469, 469),
+}
+_BY_ID = {
+    "prlimit64": (302, 261),
+    "sched_setparam": (142, 118),
+    "sched_setscheduler": (144, 119),
+    "sched_setaffinity": (203, 122),
+    "sched_setattr": (314, 274),
+}
+"""Calls that name a process first; 0 is whoever calls."""
+_BY_KIND = {"setpriority": ((141, 140), 2), "ioprio_set": ((251, 30), 3)}
+"""Calls that name a kind first and one of that kind second; from the number on, the kind is all that a user runs."""
+_SOCKET, _CLONE, _IOCTL_CALL, _SETSOCKOPT, _PRCTL = (41, 198), (56, 220), (16, 29), (54, 208), (157, 167)
+_ANY_SOCKET, _SEND_SIZE, _SET_DUMPABLE = 1, 7, 4
+
+SyscallNumbers = dict[str, tuple[int, int]]
+
+
+def is_supported(machine: str = "") -> bool:
+    """Whether there is a filter for this kind of processor."""
+    return (machine or os.uname().machine) in _ARCHITECTURES
+
+
+def build_filter(
+    network: bool, modes: bool = True, marks: bool = True, others: bool = True, machine: str = ""
+) -> bytes:
+    """The filter.
+
+    Without `modes` and `marks`, permissions and attributes of files can't be changed; without `others`, only the
+    caller's own limits and priority can: for where other programs of the same user are within reach.
+    """
+    kind = _ARCHITECTURES[machine or os.uname().machine]
+    code = [
+        _encode_instruction(_LOAD, _ARCH),
+        _encode_instruction(_EQUAL, kind.audit, 1, 0),
+        _refuse_with(errno.ENOSYS),
+        _encode_instruction(_LOAD, _NUMBER),
+    ]
+    if kind.column == 0:
+        code += [_encode_instruction(_AT_LEAST, _X32, 0, 1), _refuse_with(errno.ENOSYS)]
+    refused: SyscallNumbers = {
+        **_FORBIDDEN_CALLS,
+        **({} if modes else _MODE_CALLS),
+        **({} if marks else _ATTRIBUTE_CALLS),
+    }
+    code += _refusal_rules(kind, refused, errno.EPERM)
+    code += _refusal_rules(kind, _ABSENT_CALLS, errno.ENOSYS)
+    code += _check_argument(
+        _CLONE[kind.column], 0, [_encode_instruction(_HAS_BITS, _NAMESPACES, 0, 1), _refuse_with(errno.EPERM)]
+    )
+    code += _check_argument(_IOCTL_CALL[kind.column], 1, _refuse_values(_FORBIDDEN_IOCTLS))
+    code += _check_argument(_PRCTL[kind.column], 0, _refuse_values((_SET_DUMPABLE,)))  # the watch must be able to look
+    code += _check_argument(_SETSOCKOPT[kind.column], 1, _ignore_send_size())
+    if not others:
+        code += _own_process_only(kind)
+    code += _socket_rules(_SOCKET[kind.column], network)
+    code.append(_encode_instruction(_RETURN, _ALLOW))
+    return b"".join(code)
+
+
+def _socket_rules(number: int, network: bool) -> Iterable[bytes]:
+    """Sockets only where the network is allowed, and only for it.  A joined pair is another call, and fine."""
+    if not network:
+        return [_encode_instruction(_EQUAL, number, 0, 1), _refuse_with(errno.EPERM)]
+    return _check_argument(
+        number,
+        0,
+        [
+            _encode_instruction(_EQUAL, _INET, 3, 0),
+            _encode_instruction(_EQUAL, _INET6, 2, 0),
+            _encode_instruction(_EQUAL, _NETLINK, 1, 0),
+            _refuse_with(errno.EPERM),
+        ],
+    )
+
+
+def _refuse_values(values: tuple[int, ...]) -> list[bytes]:
+    """Refuse each of the values; any other steps over the refusal."""
+    last = len(values) - 1
+    steps = [_encode_instruction(_EQUAL, value, last - at, int(at == last)) for at, value in enumerate(values)]
+    return [*steps, _refuse_with(errno.EPERM)]
+
+
+def _ignore_send_size() -> list[bytes]:
+    """Pass over a wish for more to wait in a socket."""
+    look = [
+        _encode_instruction(_LOAD, _ARGUMENTS + 16),
+        _encode_instruction(_EQUAL, _SEND_SIZE, 0, 1),
+        _refuse_with(_NO_ERROR),
+    ]
+    return [_encode_instruction(_EQUAL, _ANY_SOCKET, 0, len(look)), *look]
+
+
+def _own_process_only(kind: _Architecture) -> Iterator[bytes]:
+    """Refuse what would reach a process other than the caller."""
+    for columns in _BY_ID.values():
+        yield from _check_argument(
+            columns[kind.column], 0, [_encode_instruction(_EQUAL, 0, 1, 0), _refuse_with(errno.EPERM)]
+        )
+    for columns, everything in _BY_KIND.values():
+        judge = [
+            _encode_instruction(_AT_LEAST, everything, 2, 0),
+            _encode_instruction(_LOAD, _ARGUMENTS + 8),
+            _encode_instruction(_EQUAL, 0, 1, 0),
+            _refuse_with(errno.EPERM),
+        ]
+        yield from _check_argument(columns[kind.column], 0, judge)
+
+
+def _refusal_rules(kind: _Architecture, calls: SyscallNumbers, number: int) -> Iterator[bytes]:
+    for columns in calls.values():
+        if columns[kind.column] >= 0:
+            yield _encode_instruction(_EQUAL, columns[kind.column], 0, 1)
+            yield _refuse_with(number)
+
+
+def _check_argument(number: int, argument: int, judge: list[bytes]) -> list[bytes]:
+    """Judge a call by the low half of an argument; what is not refused goes on to the end."""
+    look = [_encode_instruction(_LOAD, _ARGUMENTS + 8 * argument), *judge, _encode_instruction(_RETURN, _ALLOW)]
+    return [_encode_instruction(_EQUAL, number, 0, len(look)), *look]
+
+
+def _encode_instruction(code: int, value: int, yes: int = 0, no: int = 0) -> bytes:
+    return struct.pack("=HBBI", code, yes, no, value)
+
+
+def _refuse_with(number: int) -> bytes:
+    return _encode_instruction(_RETURN, _ERRNO | number)
+
+
+_CREATE = 444
+_EXECUTE, _WRITE, _READ, _LIST, _TRUNCATE, _IOCTL = 1 << 0, 1 << 1, 1 << 2, 1 << 3, 1 << 14, 1 << 15
+_FILE = _EXECUTE | _WRITE | _READ | _TRUNCATE
+_LOOK = _EXECUTE | _READ | _LIST
+_SPECIAL = 1 << 6 | 1 << 11
+"""Device nodes, which nobody makes."""
+_NET = 0b11
+_SCOPE = 0b11
+_DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
+_PROC = ("/proc/cpuinfo", "/proc/meminfo", "/proc/stat", "/proc/version", "/proc/filesystems", "/proc/uptime")
+_READ_SEARCH, _OVERRIDE = 1 << 2, 1 << 1
+_SETTINGS = "GIT_CONFIG_COUNT"
+_FIRST, _MANY = 61_184, 4_336
+"""User ids that are nobody's: systemd keeps this range for services that need one for a while."""
+
+
+class LandlockRequest(NamedTuple):
+    """What to confine and how."""
+
+    program: ProgramSpec
+    box: SandboxSpec
+    view: SandboxView
+    abi: int
+    groups: bool
+
+
+def landlock_abi() -> int:
+    """The version of Landlock that the kernel has; 0 for none."""
+    version: int = ctypes.CDLL(None, use_errno=True).syscall(_CREATE, None, ctypes.c_size_t(0), ctypes.c_uint(1))
+    return max(0, version)
+
+
+def run_under_landlock(request: LandlockRequest) -> ProcessResult:
+    """Run a program confined by the launcher, before it starts."""
+    view, box = request.view, request.box
+    network = box.permissions.network
+    root = os.geteuid() == 0
+    with limits.control_group(box.limits, request.groups) as cgroup:
+        look = limits.LimitWatch(box.limits, cgroup, view.work, view.writes)
+        processes = box.limits.processes + (0 if root else _count_tasks(os.getuid()))
+        confinement = Confinement(
+            limits=limits.process_rlimits(box.limits, cgroup, processes),
+            landlock={
+                "attribute": _ruleset_attribute(request.abi, network),
+                "rules": list(_path_rules(view, request.abi, network)),
+            },
+            seccomp=build_filter(network, modes=root, marks=False, others=False),
+            uid=_spare_uid() if root else 0,
+            capabilities=_READ_SEARCH | _OVERRIDE if root else 0,
+            tier="landlock",
+            watch=look,
+            joins=cgroup.lists if cgroup else (),
+        )
+        env = _git_environment(view.env, root)
+        result = launch_program(replace(request.program, argv=view.argv, cwd=view.cwd, env=env), confinement)
+        return replace(result, note=result.note or look.afterwards())
+
+
+def _spare_uid() -> int:
+    """A user of its own for each run that goes on at the same time, as far as that goes."""
+    return _FIRST + int.from_bytes(os.urandom(4), "little") % _MANY
+
+
+def _git_environment(env: Mapping[str, str], root: bool) -> dict[str, str]:
+    """git gives up over settings of the machine that it sees and may not read, and over folders of another user's.
+
+    Here every folder is another's when we were root; what git protects from by that, the box does.
+    """
+    environment = {**env, "GIT_CONFIG_NOSYSTEM": "1"}
+    if root:
+        configured = env.get(_SETTINGS, "")
+        count = int(configured) if configured.isdecimal() else 0
+        environment[_SETTINGS] = str(count + 1)
+        environment[f"GIT_CONFIG_KEY_{count}"] = "safe.directory"
+        environment[f"GIT_CONFIG_VALUE_{count}"] = "*"
+    return environment
+
+
+def _count_tasks(uid: int) -> int:
+    """How many tasks a user has already: the kernel counts them all together."""
+    total = 0
+    for name in os.listdir("/proc"):
+        if name.isdecimal():
+            try:
+                if os.stat(f"/proc/{name}").st_uid == uid:
+                    total += len(os.listdir(f"/proc/{name}/task"))
+            except OSError:
+                continue
+    return total
+
+
+def _handled_rights(version: int) -> int:
+    """Every right over files that this version knows, so that none is left unruled."""
+    bits = 13 if version < 2 else 14 if version < 3 else 15 if version < 5 else 16
+    return (1 << bits) - 1
+
+
+def _ruleset_attribute(version: int, network: bool) -> bytes:
+    masks = [_handled_rights(version)]
+    if version >= 4:
+        masks.append(0 if network else _NET)
+    if version >= 6:
+        masks.append(_SCOPE)
+    return struct.pack(f"={len(masks)}Q", *masks)
+
+
+def _path_rules(view: SandboxView, version: int, network: bool) -> Iterator[tuple[str, int]]:
+    every = _handled_rights(version)
+    for path in (*SYSTEM, *LINKS, *ETC, *_PROC, *(NETWORK if network else ())):
+        yield from _path_rule(path, _LOOK)
+    for path in _DEVICES:
+        yield from _path_rule(path, every & (_READ | _WRITE | _TRUNCATE | _IOCTL))
+    closed = tuple(access.path for access in view.seen if access.kind == "hide")
+    for access in view.seen:
+        if access.kind == "read":
+            for path in _paths_around(access.path, closed):
+                yield from _path_rule(path, _LOOK)
+        elif access.kind == "write":
+            for path in _paths_around(access.path, closed):
+                yield from _path_rule(path, every & ~_SPECIAL)
+
+
+def _path_rule(path: str, access: int) -> Iterator[tuple[str, int]]:
+    if os.path.isdir(path):
+        yield path, access
+    elif os.path.exists(path):
+        yield path, access & (_FILE | _IOCTL)
+
+
+def _paths_around(path: str, closed: tuple[str, ...]) -> Iterator[str]:
+    """A folder, or where something in it stays closed, all but that: a rule can't be taken back further in."""
+    if path in closed:
+        return
+    if not any(hidden.startswith(path + "/") for hidden in closed):
+        yield path
+        return
+    for name in sorted(os.listdir(path)):
+        if not os.path.islink(f"{path}/{name}"):  # a rule would be for where it leads
+            yield from _paths_around(f"{path}/{name}", closed)

@@ -1,0 +1,309 @@
+"""A bench to try a skill on: a folder for each arm, a clean context for each run, and a seal on the baseline."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from threading import Event as Flag
+from typing import TYPE_CHECKING, TypeAlias
+
+from ..agent.agent import Agent
+from ..agent.agent_files import configured_permission, parse_rules, resolve_bounds
+from ..agent.models.registry import open_model
+from ..agent.permissions import Permission
+from ..host import archives, files, fs, paths, trees
+from ..library.grants import plain_environment, run_program, skill_sandbox_need
+from ..library.open import OpenRequest, open_at
+from ..record.journal import event_line
+from ..types.activation import Call, InvokedBy, Message
+from ..types.agent import TurnBounds, UnattendedRun
+from ..types.errors import BadRequest, MetierError, Refused
+from ..types.event import EventSteps, Heard, Wrote
+from ..types.improvement import EvalArm, EvalCase, EvalOutput, EvalSample, EvalSuite
+from ..types.model import ReplyRequest as Asked
+from ..types.sandbox import ProcessResult, ProgramSpec, SandboxSpec
+from ..types.skill import Skill
+from . import report
+from .grade import CheckJudge, grade_case
+from .tasks import EvalTask, summarize_run
+
+if TYPE_CHECKING:
+    from ..agent.session import Session
+    from ..library.library import Library
+    from ..types.model import Model
+
+FilesByPath: TypeAlias = Mapping[str, tuple[int, bytes]]
+"""The files of a skill: the mode and the bytes of each, by its path."""
+_MOST_FILES, _MOST_BYTES = 2_000, 100 << 20
+_MOST_INPUT_BYTES = 50 << 20
+"""Bytes of a file that a case needs."""
+_LINK_MODE = 0o120000
+ARMS_FOLDER = "arms"
+_RUN_SECONDS = 600.0
+"""How long a run may take where nobody says."""
+_CHECK_SECONDS = 60.0
+_WORKSPACE_TOOLS = ("write_file", "edit_file", "run_command")
+"""What a run may do in a folder that was made for it."""
+_READABLE_SCRIPT = 'for one; do [ -r "$one" ] && cat -- "$one" >/dev/null && echo "$one"; done; :'
+
+
+@dataclass(frozen=True)
+class EvalPlan:
+    """What is to be tried, and how."""
+
+    arms: tuple[EvalArm, ...] = ("with_skill",)
+    runs: int = 3
+    model: Model | str = ""
+    grader: Model | str | None = ""
+    """Who judges what nothing else decides; empty is the same model, None is nobody."""
+    out: str = ""
+    """Where results go; empty is metier's own folder."""
+    new: FilesByPath | None = None
+    """The skill as it would be; None is as it is."""
+    old: FilesByPath | None = None
+    """The skill as it was, for the arm `old_skill`."""
+    stop: Flag = field(default_factory=Flag)
+
+    def model_name(self, library: Library) -> str:
+        return (open_model(self.model, library) if isinstance(self.model, str) else self.model).name
+
+
+def read_case_inputs(skill: Skill, suite: EvalSuite) -> dict[str, dict[str, bytes]]:
+    """The files that each case needs, by the paths that they get in the working folder."""
+    return {case.id: dict(_case_inputs(skill, case)) for case in suite.cases}
+
+
+def _case_inputs(skill: Skill, case: EvalCase) -> Iterator[tuple[str, bytes]]:
+    for path in case.files:
+        try:
+            yield _input_path(path), files.read_skill_file(skill.directory, path, _MOST_INPUT_BYTES)[1]
+        except (OSError, MetierError) as error:
+            raise BadRequest(
+                f"the case `{case.id}` needs the file `{path}`, which can't be read",
+                "put it there, or mend the path",
+                f"{skill.directory}/{path}",
+            ) from error
+
+
+def _input_path(path: str) -> str:
+    for above in ("evals/files/", "evals/", "files/"):
+        if path.startswith(above):
+            return path.removeprefix(above)
+    return path
+
+
+def read_skill_files(directory: str) -> FilesByPath:
+    """The files of a skill as they are."""
+    contents: dict[str, tuple[int, bytes]] = {}
+    room = _MOST_BYTES
+    for path, status in paths.tree_of(directory, _MOST_FILES + 1):
+        if status.st_mode & 0o170000 != 0o100000:
+            continue
+        room -= status.st_size
+        if room < 0 or len(contents) >= _MOST_FILES:
+            raise Refused(
+                f"{directory} holds too much to be copied for every arm", "move what is not of the skill away"
+            )
+        contents[path] = (status.st_mode & 0o777, files.read_skill_file(directory, path, _MOST_BYTES)[1])
+    return contents
+
+
+@dataclass(frozen=True)
+class EvalRunner:
+    """Where a skill is tried."""
+
+    library: Library
+    skill: Skill
+    plan: EvalPlan
+    out: str
+    """The folder of the trial: what comes of it and, as long as it lasts, the skills of each arm."""
+    suite: EvalSuite
+    inputs: Mapping[str, Mapping[str, bytes]]
+
+    def open(self) -> tuple[str, ...]:
+        """Lay out the arms; refuse what can't be tried here.  What there is to say is given back."""
+        self._needs_boundary()
+        for arm in self.plan.arms:
+            override = {"with_skill": self.plan.new, "old_skill": self.plan.old, "without_skill": {}}[arm]
+            contents = read_skill_files(self.skill.directory) if override is None else override
+            included = {
+                path: content
+                for path, content in contents.items()
+                if not path.startswith("evals/") and content[0] < _LINK_MODE
+            }
+            if paths.exists(self.root(arm)):
+                continue
+            fs.make_folder(self.root(arm))
+            packed = {path: archives.PackedFile(data, bool(mode & 0o100)) for path, (mode, data) in included.items()}
+            archives.write_files(f"{self.root(arm)}/{self.skill.id}", packed)
+        if "without_skill" not in self.plan.arms:
+            return ()
+        self._seal()
+        return ("The arm without the skill was tried before it began: it had no way to the skill's files.",)
+
+    def _needs_boundary(self) -> None:
+        from ..host.sandbox import probe
+
+        if skill_sandbox_need(self.library, self.skill) == "require":
+            footing = probe.probe_sandbox(probe.read_machine_options(self.library.place.env, self.library.place.state))
+            if footing.tier == "none":
+                raise Refused(
+                    f"`{self.skill.name}` runs only inside a boundary, and there is none: {footing.reason}",
+                    "install bubblewrap; `metier doctor` says what was tried",
+                )
+
+    def root(self, arm: EvalArm) -> str:
+        """The folder of an arm's skills; it lies as the skill's own root does, so that it is read the same way."""
+        return "/".join([self.out, ARMS_FOLDER, arm, *self.skill.origin.path.strip("/").split("/")[-3:]])
+
+    def _seal(self) -> None:
+        """Try to reach the skill from the arm that must not have it."""
+        with trees.temporary_folder() as work:
+            session = self.session("without_skill", work)
+            reached = [skill.name for skill in session.library.skills]
+            reached += self.within_reach(session)
+        if reached:
+            raise Refused(
+                f"the arm without the skill could still reach {reached[0]}, so a comparison would mean nothing",
+                "install bubblewrap (`metier doctor`), or move the skill out of the system's folders",
+            )
+
+    def within_reach(self, session: Session) -> list[str]:
+        """Files of the skill that a command of a session can read."""
+        from ..agent.session_tools import run_in_session
+
+        targets = [f"{place}/SKILL.md" for place in self.places()]
+        result = run_in_session(session, ("sh", "-c", _READABLE_SCRIPT, "sh", *targets), 30.0)
+        return result.stdout.splitlines()
+
+    def places(self) -> tuple[str, ...]:
+        """Every folder that holds this skill, or one of its name."""
+        from ..sources.bundled import bundled_folder
+
+        skill, library = self.skill, self.library
+        same = [
+            other.directory for other in library.skills if skill.identity == other.identity or skill.name == other.name
+        ]
+        same += [broken.path.rpartition("/")[0] for broken in library.broken if skill.name in (broken.name, broken.id)]
+        arms = [f"{self.root(arm)}/{skill.id}" for arm in ("with_skill", "old_skill")]
+        folders = [skill.directory, *same, f"{bundled_folder()}/{skill.id}", *arms]
+        return tuple(dict.fromkeys(real for folder in folders for real in (folder, paths.real_path(folder))))
+
+    def session(self, arm: EvalArm, work: str) -> Session:
+        """A conversation in an arm: its skills, a folder of its own, and nothing of the history."""
+
+        library = self.library
+        place = replace(library.place, cwd=work, project=work)
+        allowed = () if arm == "without_skill" else None
+        request = OpenRequest(library.request.dialect, allowed, self.root(arm), index=False)
+        opened = open_at(place, request)
+        own_dialect = self.skill.origin.dialect.name
+        if opened.skills and opened.skills[0].origin.dialect.name != own_dialect:
+            opened = open_at(place, replace(request, dialect=own_dialect))
+        bounds = resolve_bounds(library.settings, TurnBounds())
+        agent = Agent(
+            opened,
+            self.plan.model,
+            rules=_allow_workspace_tools(configured_permission(library.settings)),
+            limits=replace(bounds, seconds=bounds.seconds or _RUN_SECONDS),
+            deepest=0,
+            keep=False,
+            private=True,
+            hidden=self.places(),
+            alone=UnattendedRun(network=library.settings.at("agent.network") is True),
+        )
+        session: Session = agent.start()
+        session.stopping = self.plan.stop
+        return session
+
+    def kept(self, task: EvalTask) -> str:
+        return report.run_folder(self.out, task, self.plan.runs)
+
+    def sample(self, task: EvalTask) -> EvalSample:
+        """One run, judged and kept; one that was made before is read."""
+        folder = self.kept(task)
+        before = report.read_run(folder)
+        if before is not None:
+            return before
+        judge = CheckJudge(self.command, None if self.plan.grader is None else self.ask)
+        eval_output = self.run(task)
+        sample = EvalSample(task.case.id, task.arm, task.number, eval_output, grade_case(task.case, eval_output, judge))
+        if not eval_output.void:
+            report.write_run(folder, sample, self.suite.spelling)
+        return sample
+
+    def run(self, task: EvalTask) -> EvalOutput:
+        """One run: nothing of it is left but what is kept."""
+        outputs = f"{self.kept(task)}/outputs"
+        trees.remove_tree(outputs)
+        fs.make_folder(outputs)
+        with trees.temporary_folder() as above:
+            work = f"{above}/work"
+            trees.fill_folder(work, self.inputs[task.case.id])
+            session = self.session(task.arm, work)
+            events = [event for event in self._said(session, task) if not isinstance(event, Wrote)]
+            left_out = _copy_outputs(work, outputs)
+        lines = "".join(session.agent.hide(event_line(event)) + "\n" for event in events)
+        fs.write_text(f"{self.kept(task)}/transcript.jsonl", lines, sync=False)
+        eval_output = summarize_run(events, self.skill.name, outputs)
+        return eval_output._replace(note="; ".join(filter(None, (eval_output.note, left_out))))
+
+    def _said(self, session: Session, task: EvalTask) -> EventSteps[None]:
+        text = task.case.prompt
+        if self.inputs[task.case.id]:
+            text += "\n\nFiles in the working folder: " + ", ".join(self.inputs[task.case.id])
+        begin = (
+            None
+            if task.arm == "without_skill" or text.startswith("/")
+            else _begin_with_skill(session, self.skill.name, text)
+        )
+        return session.within(begin, text)
+
+    def command(self, command: str, outputs: str) -> ProcessResult:
+        """A check's command, in a copy of what a run made, inside a boundary that must be there."""
+        library = self.library
+        with trees.temporary_folder() as above:
+            work = f"{above}/work"
+            fs.make_folder(work)
+            _copy_outputs(outputs, work)
+            argv = ("bash", "--noprofile", "--norc", "-c", command)
+            program = ProgramSpec(argv, work, plain_environment(library), _CHECK_SECONDS)
+            return run_program(library, program, SandboxSpec("require", work=work, hidden=(library.place.state,)))
+
+    def ask(self, system: str, question: str) -> str:
+        """A model without tools, asked one thing."""
+        grader = self.plan.grader or self.plan.model
+        model = open_model(grader, self.library) if isinstance(grader, str) else grader
+        steps = model.reply(Asked(system, (), (Message("user", question),)), self.plan.stop)
+        while True:
+            try:
+                next(steps)
+            except StopIteration as done:
+                return str(done.value.text)
+
+
+def _allow_workspace_tools(permission: Permission) -> Permission:
+    return replace(permission, allow=(*permission.allow, *parse_rules(_WORKSPACE_TOOLS)))
+
+
+def _begin_with_skill(session: Session, name: str, text: str) -> EventSteps[bool]:
+    """A turn that begins with the skill in view, as if a person had called it for this task."""
+    from ..agent.turns import activate_skill, user_messages
+
+    skill = session.library.find(name).skill
+    by: InvokedBy = "user" if skill.user_may_invoke else "model"
+    yield Heard(text, "user", user_messages(session, text))
+    yield activate_skill(session, skill, Call(skill.name, text, by, session.agent.cwd), text)
+    return True
+
+
+def _copy_outputs(source: str, target: str) -> str:
+    """Copy what a run made; what is too much is named."""
+    from ..host.trees import copy_folder_into, open_folder_writer
+
+    try:
+        with open_folder_writer(target) as into:
+            left_out = copy_folder_into(source, into, _MOST_FILES, _MOST_BYTES)
+    except Refused as error:
+        return error.message
+    return f"{len(left_out)} links were left out" if left_out else ""

@@ -1,0 +1,205 @@
+"""Prove: what a skill's own evals say of a change to it.  Few of them can refuse a change, and never recommend one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from ..host import fs, paths, trees
+from ..host.facts import utc_timestamp
+from ..types.dialect import ImprovementMode
+from ..types.errors import BadRequest, MetierError, ModelError, Refused
+from ..types.event import Activated, Ended
+from ..types.improvement import EvalQueue, GateResult
+from ..types.skill import Skill
+from . import evals, report, trials
+from .eval_runner import ARMS_FOLDER, EvalPlan, EvalRunner, FilesByPath, read_case_inputs, read_skill_files
+from .evals import TriggerReport, read_suite, read_triggers
+from .gates import SkillDraft
+from .report import Benchmark, render_page
+from .score import ArmComparison, compare_arms, scores_by_case
+from .tasks import ProgressCallback, inner_event, plan_tasks, run_trial
+from .trials import SerialQueue, ThreadQueue
+
+if TYPE_CHECKING:
+    from ..library.library import Library
+    from ..types.model import Model
+
+
+ENOUGH_CASES = 20
+"""So many cases can tell a gain from chance."""
+
+
+def evals_gate(comparison: ArmComparison | None, cases: int, mode: ImprovementMode) -> GateResult:
+    """Worse beyond noise is a no.  Without enough cases nobody can say better: outside `auto` a person decides."""
+    if comparison is None:
+        return _unproven_gate("it has no evals", mode)
+    summary = f"{comparison.delta:+.0%} over {comparison.cases} evals ({comparison.low:+.0%} to {comparison.high:+.0%})"
+    if comparison.verdict == "worse" or comparison.lost:
+        lost = f"; lost: {', '.join(comparison.lost[:3])}" if comparison.lost else ""
+        return GateResult("evals", "no", f"worse: {summary}{lost}")
+    if not comparison.cases:
+        return _unproven_gate("none of its evals could be judged", mode)
+    if cases < ENOUGH_CASES:
+        return _unproven_gate(f"{summary}; {ENOUGH_CASES} evals would tell a gain from chance", mode)
+    return (
+        GateResult("evals", "yes", summary)
+        if comparison.delta > 0
+        else GateResult("evals", "no", f"no gain: {summary}")
+    )
+
+
+def _unproven_gate(words: str, mode: ImprovementMode) -> GateResult:
+    return GateResult("evals", "yes" if mode == "auto" else "person", words)
+
+
+def confirm_gate(first: GateResult, again: ArmComparison) -> GateResult:
+    """A gain that does not show again was chance."""
+    if again.delta < 0 or again.lost or again.verdict == "worse":
+        return GateResult("evals", "no", f"{first.words}, and {again.delta:+.0%} when it was tried again")
+    return GateResult("evals", "yes", f"{first.words}, and {again.delta:+.0%} when it was tried again")
+
+
+def skill_to_try(library: Library, name: str) -> Skill:
+    """The skill of that name, if it may be used here at all."""
+    verdict = library.find(name)
+    skill = verdict.skill
+    if not verdict.usable or not skill.origin.trusted:
+        problems = [problem for problem in verdict.problems if problem.severity == "error"] or list(verdict.problems)
+        why = problems[0].message if problems else "it is not trusted"
+        hint = (problems[0].hint if problems else "") or f"`metier why {name}` says more"
+        raise Refused(f"`{name}` may not run here, so it can't be tried: {why}", hint, skill.path)
+    library.read(skill)  # what was installed must still be what was approved
+    return skill
+
+
+def run_evals(
+    library: Library, skill: Skill, plan: EvalPlan, queue: EvalQueue, progress: ProgressCallback
+) -> Benchmark:
+    """Run a skill's evals in every arm of the plan, and keep what came of it in a new folder.
+
+    A trial of the same that was cut off goes on where it was.
+    """
+    suite = read_suite(skill.directory, skill.name)
+    if not suite.cases:
+        raise BadRequest(f"`{skill.name}` has no evals", "write some in evals/evals.json", f"{skill.directory}/evals")
+    inputs = read_case_inputs(skill, suite)
+    name = plan.model_name(library)  # where there is no model, nothing is begun
+    place = library.place
+    above = paths.absolute_path(plan.out or f"{place.state}/evals/{skill.name}", place.cwd, place.home)
+    with trials.claim_trial_folder(above, library, skill, plan) as out:
+        runner = EvalRunner(library, skill, plan, out, suite, inputs)
+        try:
+            notes = runner.open()
+        except MetierError:
+            trees.remove_tree(out)
+            raise
+        samples = run_trial(plan_tasks(suite.cases, plan.arms, plan.runs, out), queue, runner.sample, progress)
+        benchmark = Benchmark(suite, samples, plan.arms, plan.runs, name, utc_timestamp(), notes, out)
+        report.write_benchmark(benchmark)
+        fs.write_text(f"{out}/report.html", render_page(benchmark), sync=False)
+        trees.remove_tree(f"{out}/{ARMS_FOLDER}")
+    return benchmark
+
+
+def skill_files_at(library: Library, skill: Skill, rev: str) -> FilesByPath:
+    """A skill's files at a version of its history."""
+    from ..install.managed import managed_skill
+    from ..record import history
+
+    target = managed_skill(library, skill)
+    files = history.read_files(target.repository, target.key, rev)
+    if not files:
+        raise BadRequest(f"`{skill.name}` was not there at {rev}", f"run `metier history {skill.name}`", skill.path)
+    return files
+
+
+# --- Prompts ---
+
+
+def run_trigger_prompts(
+    library: Library, skill: Skill, queue: EvalQueue, model: Model | str | None, runs: int
+) -> TriggerReport:
+    """Which of a skill's trigger prompts it is chosen for: by the local ranker, or by a model that has all skills."""
+    prompts = read_triggers(skill.directory)
+    if not prompts:
+        hint = 'write some in evals/triggers.json: [{"query": "…", "should_trigger": true}]'
+        raise BadRequest(f"`{skill.name}` has no trigger prompts", hint, f"{skill.directory}/evals")
+    if model is None:
+        tried_all = evals.run_triggers(
+            prompts, skill.name, lambda query: skill_ranked_first(library, query), SerialQueue()
+        )
+        return TriggerReport(skill.name, skill.description, "ranker", tried_all)
+    tried_all = evals.run_triggers(
+        prompts, skill.name, lambda query: skill_chosen_by(library, query, model), queue, runs
+    )
+    return TriggerReport(skill.name, skill.description, _name_of_model(model, library), tried_all)
+
+
+def _name_of_model(model: Model | str, library: Library) -> str:
+    from ..agent.models.registry import resolve_model_name
+
+    return resolve_model_name(model, library) if isinstance(model, str) else model.name
+
+
+def skill_ranked_first(library: Library, query: str) -> str:
+    """The skill that clearly answers a request best, by the local ranker; empty where none does."""
+    hits = library.search(query, limit=1)
+    return hits[0].skill.name if hits and hits[0].clear else ""
+
+
+def skill_chosen_by(library: Library, query: str, model: Model | str) -> str:
+    """The first skill that a model calls for; the run ends there, and nothing else is done."""
+    from ..agent.agent import Agent
+    from ..agent.permissions import Permission
+    from ..types.agent import TurnBounds
+
+    with trees.temporary_folder() as work:
+        place = replace(library.place, cwd=work, project=work)
+        isolated = replace(library, place=place, database=None)  # an open index stays in its thread
+        agent = Agent(
+            isolated, model, rules=Permission(otherwise="deny"), limits=TurnBounds(turns=3, seconds=120), keep=False
+        )
+        for event in agent.start().within(None, query):
+            inner = inner_event(event)
+            if isinstance(inner, Activated):
+                return inner.skill
+            if isinstance(inner, Ended) and inner.outcome == "failed":
+                raise ModelError(inner.text, inner.hint, inner.reason)
+    return ""
+
+
+RUNS = 3
+"""How often each case is run, before and after."""
+
+
+def prove_by_evals(
+    library: Library, skill: Skill, draft: SkillDraft, model: Model, mode: ImprovementMode
+) -> GateResult:
+    """Its evals in two arms, side by side.  Where there are enough of them, a gain must show twice."""
+    try:
+        cases = len(read_suite(skill.directory, skill.name).cases)
+        if not cases:
+            return evals_gate(None, 0, mode)
+        files = read_skill_files(skill.directory)
+        old, new = _with_texts(files, draft.before), _with_texts(files, draft.after)
+        plan = EvalPlan(("old_skill", "with_skill"), RUNS, model, model, new=new, old=old)
+        first = evals_gate(_compare_arms(library, skill, plan), cases, mode)
+        if first.says != "yes" or cases < ENOUGH_CASES:
+            return first
+        return confirm_gate(first, _compare_arms(library, skill, plan))
+    except MetierError as error:
+        return GateResult("evals", "person", f"they could not be run: {error.message}")
+
+
+def _with_texts(files: FilesByPath, texts: Mapping[str, str]) -> FilesByPath:
+    changed = {
+        path: (files[path][0], text.encode("utf-8", "surrogatepass")) for path, text in texts.items() if path in files
+    }
+    return {**files, **changed}
+
+
+def _compare_arms(library: Library, skill: Skill, plan: EvalPlan) -> ArmComparison:
+    samples = run_evals(library, skill, plan, ThreadQueue(), lambda what, done, total: None).samples
+    return compare_arms(scores_by_case(samples, "old_skill"), scores_by_case(samples, "with_skill"))

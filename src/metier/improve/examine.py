@@ -1,0 +1,135 @@
+"""A skill looked at for improving it: its files, what they say, what they could do, and whose they are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from ..host import files, paths, trees
+from ..install.inspect import SkillFolderContents, inspect_skill, reach_of
+from ..library.lockfile import tree_digest
+from ..library.locks import was_installed
+from ..parse.reader import parse
+from ..record.trace import Trace
+from ..types.dialect import ImprovementMode
+from ..types.errors import MetierError
+from ..types.event import Used
+from ..types.lockfile import FileRecord
+from ..types.skill import Found, Skill
+from .gates import SkillInspection
+from .notice import ObservedSkill, ToolEnvironment
+from .texts import SKILL_FILE, prose_bodies
+
+if TYPE_CHECKING:
+    from ..library.library import Library
+
+_LARGEST = 256_000
+_FILE_TOOLS = ("skill_search", "read_file", "write_file", "edit_file", "list_files", "find_files", "search_files")
+_OTHER_TOOLS = ("run_command", "ask_user", "delegate")
+_USER_SOURCES = frozenset({"user", "path", "configured"})
+
+
+class FolderContents(NamedTuple):
+    """The files of a folder."""
+
+    bytes: Mapping[str, bytes]
+    marks: Mapping[str, FileRecord]
+
+    @property
+    def texts(self) -> dict[str, str]:
+        """Those that are text, to the last byte."""
+        texts = {}
+        for path, data in self.bytes.items():
+            try:
+                text = data.decode("utf-8")
+            except UnicodeDecodeError:
+                continue
+            if "\0" not in text:
+                texts[path] = text
+        return texts
+
+    @property
+    def digest(self) -> str:
+        return tree_digest(self.marks)
+
+
+def read_contents(folder: str) -> FolderContents:
+    """Every file that is its own; links that leave the folder, and what is too large, are marked and not read."""
+    marks = trees.file_marks(folder)
+    data = {}
+    for path in marks:
+        try:
+            data[path] = files.read_skill_file(folder, path, _LARGEST)[1]
+        except (OSError, MetierError):
+            continue
+    return FolderContents(data, marks)
+
+
+def improve_mode(library: Library, skill: Skill) -> ImprovementMode:
+    """As it is configured; else as the dialect of the skill's root has it."""
+    configured = library.settings.at("improve.mode")
+    if configured == "auto" or configured == "review" or configured == "off":
+        return configured
+    return skill.origin.dialect.serving.improving
+
+
+def is_user_written(library: Library, skill: Skill) -> bool:
+    """Whether the user wrote a skill: nobody installed it, it did not come with a program, and it is no project's."""
+    shipped = skill.path in library.bundled or skill.origin.path.endswith("/.system")
+    return skill.origin.source in _USER_SOURCES and not shipped and not was_installed(library, skill)
+
+
+def observe_skill(library: Library, skill: Skill, texts: Mapping[str, str]) -> ObservedSkill:
+    """What is true of it, with these texts."""
+    authoring = skill.origin.dialect.authoring
+    names = {"ARGUMENTS", *skill.arguments} if authoring.arguments is not None else set[str]()
+    lacking = any(not check.met and check.kind in ("env", "binary") for check in library.checks(skill))
+    marks = trees.file_marks(skill.directory)
+    return ObservedSkill(
+        skill.name,
+        skill.directory,
+        prose_bodies(texts),
+        frozenset(marks),
+        frozenset({*names, *authoring.variables}),
+        lacking,
+    )
+
+
+def tool_environment(library: Library, traces: Sequence[Trace] = ()) -> ToolEnvironment:
+    """The tools there are, and what reaches beyond the machine."""
+    from ..agent.permissions import TOOL_ALIASES
+
+    used = {
+        event.call.name
+        for trace in traces
+        for event in trace.events
+        if isinstance(event, Used) and not event.failed and event.call.name not in TOOL_ALIASES
+    }
+    env = library.place.env
+
+    def goes_out(runs: str) -> bool:
+        text = (paths.read_text_file(runs) or "") if runs.startswith("/") and paths.is_file(runs) else runs
+        reach = reach_of([text])
+        return bool(reach.network) or any(name not in env for name in reach.env)
+
+    return ToolEnvironment(frozenset({*_FILE_TOOLS, *_OTHER_TOOLS, *library.dialect.serving.tools, *used}), goes_out)
+
+
+def inspect_texts(skill: Skill, texts: Mapping[str, str], marks: Mapping[str, FileRecord]) -> SkillInspection:
+    """What an inspection says of it, with these texts."""
+    folder = SkillFolderContents("", skill.id, marks, texts, {})
+    inspected = inspect_skill(folder, skill.origin.dialect, ())
+    return SkillInspection(
+        inspected.loads and SKILL_FILE in texts,
+        frozenset(fault.code for fault in inspected.faults),
+        frozenset(finding.code for finding in inspected.findings),
+        inspected.powers,
+        reach_of([*texts.values()]),
+    )
+
+
+def parse_edited_skill(library: Library, skill: Skill, text: str) -> Skill | None:
+    """The skill as this text would make it."""
+    data = text.encode("utf-8", "surrogatepass")
+    parsed = parse(Found(skill.origin, skill.id, skill.path, skill.key, data, True), library.dialects)
+    return parsed if isinstance(parsed, Skill) else None

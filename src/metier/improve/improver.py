@@ -1,0 +1,431 @@
+"""What follows a run: skills that failed in it are improved by a process of its own, when the answer has been given."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from itertools import islice
+from typing import TYPE_CHECKING, NamedTuple
+
+from ..host import fs
+from ..host.facts import new_name, utc_timestamp
+from ..record.journal import Journal, find_journal, runs_folder
+from ..record.trace import Trace, read_trace, read_traces
+from ..types.agent import IMPROVER
+from ..types.dialect import ImprovementMode
+from ..types.errors import BadRequest, MetierError, ModelError, Refused
+from ..types.event import Nested, Used
+from ..types.improvement import GateResult, Proposal, SkillFault
+from ..types.skill import Skill
+from . import fix, gates, land, propose, store
+from .examine import (
+    FolderContents,
+    improve_mode,
+    inspect_texts,
+    is_user_written,
+    observe_skill,
+    parse_edited_skill,
+    read_contents,
+    tool_environment,
+)
+from .gates import SkillDraft
+from .land import land_proposal, update_watched
+from .notice import ObservedSkill, find_faults
+from .texts import SKILL_FILE, prose_bodies
+
+if TYPE_CHECKING:
+    from ..library.library import Library
+    from ..types.model import Model
+
+
+def after_run_hook(library: Library, model: str = "") -> Callable[[str], None]:
+    """To be called with the name of a run that ended; it returns at once."""
+
+    def ended(run: str) -> None:
+        try:
+            needs_review = run_needs_review(
+                library, read_trace(Journal(f"{runs_folder(library.place.state)}/{run}.jsonl"))
+            )
+        except (MetierError, OSError):
+            return  # the run is over and was answered: nothing that follows may spoil it
+        if needs_review:
+            from ..host.daemon import start_metier
+
+            place = library.place
+            arguments = ["--project", place.cwd, *(("--profile", place.profile) if place.profile else ())]
+            arguments += ["--dialect", library.dialect.name, "improve", "--after", run]
+            start_metier([*arguments, *(("--model", model) if model else ())], place.cwd, place.env)
+
+    return ended
+
+
+def run_needs_review(library: Library, trace: Trace) -> bool:
+    """Whether a run says anything about its skills: something failed that is theirs, or a change is being watched."""
+    inner = [event.event for event in trace.events if isinstance(event, Nested)]
+    delegated = any(isinstance(event, Used) and event.failed for event in inner)
+    names = trace.skills
+    if not names and not delegated:
+        return False
+    from . import store  # most runs end before this
+    from .examine import improve_mode, observe_skill, read_contents, tool_environment
+    from .notice import find_faults
+
+    if any(
+        proposal.watched is not None and proposal.skill in names
+        for proposal in store.list_proposals(library.place.state)
+    ):
+        return True
+    environment = tool_environment(library, (trace,))
+    for name in names:
+        try:
+            skill = library.find(name).skill
+        except MetierError:
+            continue
+        mode = improve_mode(library, skill)
+        if mode != "off":
+            observed = observe_skill(library, skill, read_contents(skill.directory).texts)
+            if any(
+                mode == "auto" or not fault.bridged for fault in find_faults(trace, {skill.name: observed}, environment)
+            ):
+                return True
+    return delegated
+
+
+class ImproveOptions(NamedTuple):
+    """How it is asked for."""
+
+    model: Model | None = None
+    asked: bool = False
+    """A person asked for it by the skill's name."""
+    dry: bool = False
+    """Nothing is written down or put in place."""
+    wish: str = ""
+
+
+class ImproveAttempt(NamedTuple):
+    files: FolderContents
+    draft: SkillDraft
+    faults: tuple[SkillFault, ...]
+    what: tuple[str, ...]
+    traces: Sequence[Trace]
+    by: str = ""
+    ended: str = ""
+    """How the improver ended, where it did not finish."""
+
+
+def judge_attempt(library: Library, skill: Skill, work: ImproveAttempt, terms: ImproveOptions) -> list[GateResult]:
+    """Every check, those that cost a model's time only where the others let it through."""
+    draft = work.draft
+    if work.ended:
+        return [GateResult("improver", "no", work.ended)]
+    if not draft.changed and not draft.odd:
+        return [GateResult("improver", "no", "it changed nothing")]
+    marks = work.files.marks
+    before, after = inspect_texts(skill, draft.before, marks), inspect_texts(skill, draft.after, marks)
+    results = list(gates.static_gates(draft, before, after, work.faults))
+    if any(gate.says == "no" for gate in results):
+        return results
+    results.append(_replay_gate(library, skill, work, terms))
+    if gates.changes_description(draft):
+        results.append(_triggers_gate(library, skill, draft))
+    if draft.modelled and terms.model is not None and not any(gate.says == "no" for gate in results):
+        from .evaluate import prove_by_evals
+
+        results.append(prove_by_evals(library, skill, draft, terms.model, improve_mode(library, skill)))
+    return results
+
+
+def _replay_gate(library: Library, skill: Skill, work: ImproveAttempt, terms: ImproveOptions) -> GateResult:
+    """Without a model where that is enough; otherwise the run is gone through once more."""
+    texts = prose_bodies(work.draft.after)
+    observed: ObservedSkill = observe_skill(library, skill, work.draft.after)
+    environment = tool_environment(library, work.traces)
+    gate = gates.replay_gate(work.faults, texts, observed, environment)
+    open_faults = [fault for fault in work.faults if gates.is_cause_gone(fault, texts, observed, environment) is None]
+    if gate.says == "no" or not open_faults or terms.model is None:
+        return gate
+    traces = {trace.run: trace for trace in work.traces}
+    for run in dict.fromkeys(fault.run for fault in open_faults if fault.run in traces):
+        faults = tuple(fault for fault in open_faults if fault.run == run)
+        gate = propose.replay_run(library, terms.model, skill, traces[run], faults, work.draft.after)
+        if gate.says == "no":
+            return gate
+    return gate
+
+
+def _triggers_gate(library: Library, skill: Skill, draft: SkillDraft) -> GateResult:
+    """A new description may not be chosen for what its neighbours are for."""
+    from ..library.overlap import find_stolen_prompts, neighbor_skills
+
+    changed = parse_edited_skill(library, skill, draft.after[SKILL_FILE])
+    if changed is None:
+        return GateResult("triggers", "no", "its description can't be read")
+    before = {
+        (theft.owner.path, theft.prompt)
+        for theft in find_stolen_prompts(library, skill, neighbor_skills(library, skill))
+    }
+    near = neighbor_skills(library, changed)
+    new = [
+        theft for theft in find_stolen_prompts(library, changed, near) if (theft.owner.path, theft.prompt) not in before
+    ]
+    if new:
+        return GateResult(
+            "triggers", "no", f"it would be chosen for “{new[0].prompt}”, which is for `{new[0].owner.name}`"
+        )
+    return GateResult("triggers", "yes", "its neighbours keep their prompts")
+
+
+def unexpected_changes(before: FolderContents, after: FolderContents) -> list[str]:
+    """What is other than before, beside the text of files that were there."""
+    texts = {*before.texts} & {*after.texts}
+    changes = [f"{path} is gone" for path in before.marks if path not in after.marks]
+    for path, mark in after.marks.items():
+        was = before.marks.get(path)
+        if was is None:
+            changes.append(f"{path} is new")
+        elif was.mode != mark.mode:
+            changes.append(f"{path} has other permissions")
+        elif was.digest != mark.digest and path not in texts:
+            changes.append(f"{path} is no text, and other than it was")
+    return changes
+
+
+def edit_proposal(library: Library, proposal: Proposal, after: Mapping[str, str]) -> Proposal:
+    """A proposal that waits, in a person's own words; what may not be is said, and then it stays as it was."""
+    if proposal.standing != "waiting":
+        raise BadRequest(f"the proposal {proposal.id} is {proposal.standing}", "only one that waits can be edited")
+    skill = next((candidate for candidate in library.skills if candidate.directory == proposal.folder), None)
+    files = read_contents(proposal.folder)
+    if skill is None or files.digest != proposal.base:
+        raise BadRequest(f"`{proposal.skill}` has changed since the proposal was made", "propose again")
+    before = files.texts
+    draft = SkillDraft(before, {**before, **after}, modelled=False)
+    inspections = inspect_texts(skill, draft.before, files.marks), inspect_texts(skill, draft.after, files.marks)
+    results = [gate for gate in gates.static_gates(draft, *inspections, ()) if gate.name != "own words"]
+    wrong = [gate for gate in results if gate.says == "no"]
+    if wrong:
+        raise BadRequest(f"that may not be: {wrong[0].name}: {wrong[0].words}", "edit it again")
+    if not draft.changed:
+        raise BadRequest("that changes nothing in the skill", "reject the proposal instead")
+    changed = {path: draft.after[path] for path in draft.changed}
+    edited_proposal = replace(
+        proposal,
+        before={path: before[path] for path in changed},
+        after=changed,
+        gates=tuple(results),
+        what=(*proposal.what, "edited by a person"),
+        note="edited: accept it to put it in place",
+    )
+    return store.write_proposal(library.place.state, edited_proposal)
+
+
+_RECENT_RUNS = 100
+"""Runs that are looked through for failures of the same kind."""
+_DECIDE_FIRST = "decide about this first, then wish again: a wish is worked on with what is in place"
+
+
+class ImproveResult(NamedTuple):
+    """What came of it for one skill."""
+
+    skill: str
+    proposals: tuple[Proposal, ...] = ()
+    words: str = ""
+    """Why there is nothing, or nothing more."""
+
+
+def improve_after_run(library: Library, run: str, terms: ImproveOptions) -> tuple[ImproveResult, ...]:
+    """All that a run that ended leads to: changes that are watched are judged, and each skill at fault is improved."""
+    with fs.hold_lock(f"{store.proposals_folder(library.place.state)}/.lock"):  # one after the other
+        return _improve_after_run(library, run, terms)
+
+
+def _improve_after_run(library: Library, run: str, terms: ImproveOptions) -> tuple[ImproveResult, ...]:
+    first = read_trace(find_journal(library.place.state, run))
+    traces = [
+        first,
+        *(
+            trace
+            for trace in islice(read_traces(library.place.state), _RECENT_RUNS)
+            if trace.started.parent == first.run
+        ),
+    ]
+    if first.started.agent == IMPROVER:
+        return ()
+    if any(update_watched(library, trace) for trace in traces):
+        library = library.reload()
+    results = []
+    for name in dict.fromkeys(name for trace in traces for name in trace.skills):
+        try:
+            verdict = library.find(name)
+        except MetierError:
+            continue
+        if verdict.usable:
+            results.append(improve_skill(library, verdict.skill, traces, terms))
+            library = library.reload() if results[-1].proposals else library
+    return tuple(results)
+
+
+def improve_named(library: Library, name: str, run: str, terms: ImproveOptions) -> ImproveResult:
+    """What a person asks for: one skill, from one run, or from all the recent ones that used it."""
+    verdict = library.find(name)
+    skill = verdict.skill
+    if not verdict.usable:
+        raise Refused(f"`{name}` may not run here, so it is not improved", f"`metier why {name}` says why", skill.path)
+    if run:
+        traces = [read_trace(find_journal(library.place.state, run))]
+        if traces[0].started.agent == IMPROVER:
+            raise Refused(f"the run {traces[0].run} is the improver's own", "name a run of the skill")
+        if skill.name not in traces[0].skills:
+            raise BadRequest(f"the run {traces[0].run} did not use `{skill.name}`", "`metier runs` says what used what")
+    else:
+        traces = _runs_since_change(library, skill)
+    return improve_skill(library, skill, traces, terms._replace(asked=True))
+
+
+def _runs_since_change(library: Library, skill: Skill) -> list[Trace]:
+    """The recent runs that used a skill as it is now."""
+    changed = skill.key[1] / 1e9
+    recent = islice(read_traces(library.place.state), _RECENT_RUNS)
+    return [trace for trace in recent if skill.name in trace.skills and trace.at >= changed]
+
+
+def improve_skill(library: Library, skill: Skill, traces: Sequence[Trace], terms: ImproveOptions) -> ImproveResult:
+    """By rule first; then, for what is left, by a model."""
+    mode = improve_mode(library, skill)
+    if mode == "off" and not terms.asked:
+        return ImproveResult(skill.name, words="improve.mode is off")
+    if skill.id == propose.IMPROVER_SKILL:
+        return ImproveResult(skill.name, words="the improver does not improve itself")
+    files = read_contents(skill.directory)
+    all_faults = _noticed_faults(library, skill, files, traces)
+    if not terms.asked and (not all_faults or (mode != "auto" and all(fault.bridged for fault in all_faults))):
+        return ImproveResult(skill.name, words="nothing that failed is the skill's own fault")
+    if not terms.asked and mode != "auto":  # one run says too little: all that used it as it is now are looked at
+        traces = _runs_since_change(library, skill)
+        all_faults = _noticed_faults(library, skill, files, traces)
+    faults = _merge_faults(all_faults)
+    why_not = "" if terms.wish else _why_not_again(library, skill, files, faults, terms.asked)
+    if why_not:
+        return ImproveResult(skill.name, words=why_not)
+    proposals: list[Proposal] = []
+    again: Proposal | None = None
+    fixed = fix.apply_fixes(
+        files.texts, observe_skill(library, skill, files.texts), faults, tool_environment(library, traces)
+    )
+    if fixed.what:
+        draft = SkillDraft(files.texts, fixed.files, modelled=False)
+        again = land.find_same_change(_past_proposals(library, skill), files.digest, draft)
+        if again is None:
+            proposals.append(
+                _settle_proposal(library, skill, ImproveAttempt(files, draft, fixed.cured, fixed.what, traces), terms)
+            )
+            if proposals[-1].standing != "accepted" or terms.dry:
+                return ImproveResult(skill.name, tuple(proposals), _DECIDE_FIRST if terms.wish else "")
+            library = library.reload()
+            skill = library.find(skill.name).skill
+        elif again.standing == "waiting" and not terms.wish:
+            return ImproveResult(skill.name, words=_repeat_message(again))
+    open_faults = tuple(fault for fault in fixed.left if not fault.bridged)
+    reason = (
+        "" if fixed.what and not open_faults and not terms.wish else _why_no_model(mode, open_faults, all_faults, terms)
+    )
+    if again is not None and not terms.wish:  # what was refused stays so; what it left open may still be put right
+        reason = (
+            _why_not_again(library, skill, files, open_faults, terms.asked) if open_faults else _repeat_message(again)
+        ) or reason
+    if not reason and (open_faults or terms.wish):
+        proposals.append(_propose_by_model(library, skill, open_faults, traces, terms))
+    return ImproveResult(skill.name, tuple(proposals), "" if proposals else reason)
+
+
+def _past_proposals(library: Library, skill: Skill) -> list[Proposal]:
+    return [proposal for proposal in store.list_proposals(library.place.state) if proposal.skill == skill.name]
+
+
+def _repeat_message(again: Proposal) -> str:
+    return f"the same was proposed before: {again.id} ({again.standing}); --wish says what should be different"
+
+
+def _why_not_again(
+    library: Library, skill: Skill, files: FolderContents, faults: Sequence[SkillFault], on_request: bool
+) -> str:
+    past = _past_proposals(library, skill)
+    if not on_request:
+        return land.reason_to_wait(past, files.digest, faults, utc_timestamp()[:10])
+    same = land.find_same_faults(past, files.digest, faults) if faults else None
+    return "" if same is None else _repeat_message(same)
+
+
+def _noticed_faults(library: Library, skill: Skill, files: FolderContents, traces: Sequence[Trace]) -> list[SkillFault]:
+    observed, environment = observe_skill(library, skill, files.texts), tool_environment(library, traces)
+    return [fault for trace in traces for fault in find_faults(trace, {skill.name: observed}, environment)]
+
+
+def _merge_faults(all_faults: Sequence[SkillFault]) -> tuple[SkillFault, ...]:
+    merged: dict[tuple[str, str, str], SkillFault] = {}
+    for fault in all_faults:
+        before = merged.get(fault.key)
+        merged[fault.key] = fault if before is None else before._replace(times=before.times + fault.times)
+    return tuple(merged.values())
+
+
+def _why_no_model(
+    mode: ImprovementMode, open_faults: Sequence[SkillFault], all_faults: Sequence[SkillFault], terms: ImproveOptions
+) -> str:
+    """Why no model is asked; empty where one is."""
+    if not open_faults and not terms.wish:
+        return "nothing failed that is the skill's own fault; --wish says what else should be better"
+    if terms.model is None:
+        return f"{'what is left' if open_faults else 'a wish'} needs a model, and there is no model"
+    if terms.asked:
+        return ""
+    failed = [fault for fault in all_faults if not fault.bridged]
+    if mode == "auto" or land.is_cluster(failed):
+        return ""
+    return (
+        f"it failed {sum(fault.times for fault in failed)}×: too little to rewrite it for; ask by name to do it anyway"
+    )
+
+
+def _propose_by_model(
+    library: Library, skill: Skill, open_faults: tuple[SkillFault, ...], traces: Sequence[Trace], terms: ImproveOptions
+) -> Proposal:
+    assert terms.model is not None
+    faults = open_faults or (SkillFault("asked", skill.name, terms.wish or "look it over", ""),)
+    files = read_contents(skill.directory)  # as it is before: what somebody edits meanwhile is not replaced
+    result = propose.run_improver(library, terms.model, skill, faults, terms)
+    if terms.asked and result.ended.outcome == "failed":  # whoever asked is told; there is nothing to read later
+        raise ModelError(result.ended.text, result.ended.hint, result.ended.reason)
+    draft = SkillDraft(result.before.texts, result.after.texts, tuple(unexpected_changes(result.before, result.after)))
+    summary = (result.ended.text.strip() or "the improver said nothing",)
+    ended = "" if result.ended.outcome == "finished" else f"{result.ended.outcome}: {result.ended.text}"
+    return _settle_proposal(
+        library, skill, ImproveAttempt(files, draft, faults, summary, traces, result.run, ended), terms
+    )
+
+
+def _settle_proposal(library: Library, skill: Skill, work: ImproveAttempt, terms: ImproveOptions) -> Proposal:
+    """A draft, checked, written down, and put in place if nobody has to decide."""
+    changed = work.draft.changed
+    by_rule = not work.draft.modelled
+    proposal = Proposal(
+        new_name(),
+        skill.name,
+        skill.directory,
+        skill.origin.path,
+        work.files.digest,
+        {path: work.draft.before[path] for path in changed if path in work.draft.before},
+        {path: work.draft.after[path] for path in changed if path in work.draft.before},
+        work.faults,
+        "fix" if by_rule else "model",
+        work.what,
+        tuple(judge_attempt(library, skill, work, terms)),
+        by=work.by,
+    )
+    standing, note = land.decide_status(proposal, improve_mode(library, skill), is_user_written(library, skill))
+    checked = replace(proposal, standing=standing, note=note)
+    if terms.dry:
+        return checked
+    if standing == "accepted":
+        return land_proposal(library, store.write_proposal(library.place.state, replace(checked, standing="waiting")))
+    return store.write_proposal(library.place.state, checked)

@@ -1,0 +1,185 @@
+"""Trying a skill: every case, in every arm, so many times, each run in a clean context."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import lru_cache
+from hashlib import sha256
+from json import dumps, loads
+from threading import Event as Flag
+from typing import TYPE_CHECKING, TypeVar
+
+from ..host import fs, paths
+from ..host.facts import find_place
+from ..library.open import OpenRequest, open_at
+from ..sources.bundled import folder_digest
+from ..types import schedule
+from ..types.errors import BadRequest, HostError
+from ..types.place import Place
+from ..types.schedule import RunOutcome
+from .eval_runner import EvalPlan, EvalRunner, read_case_inputs
+from .evals import read_suite
+from .tasks import EvalTask
+
+if TYPE_CHECKING:
+    from ..library.library import Library
+    from ..types.skill import Skill
+
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+@dataclass(frozen=True)
+class ThreadQueue:
+    """Threads: what they wait for is mostly a model."""
+
+    jobs: int = 4
+    stop: Flag = field(default_factory=Flag)
+    """Is set when nobody waits for the results any more."""
+
+    def each(self, work: Callable[[T], R], items: Sequence[T]) -> Iterator[tuple[T, R]]:
+        """Results as they come.  Whoever stops reading, or work that fails, stops what was not begun."""
+        pool = ThreadPoolExecutor(max(1, self.jobs), thread_name_prefix="metier-work")
+        finished = False
+        try:
+            waiting = {pool.submit(work, item): item for item in items}
+            for future in as_completed(waiting):
+                yield waiting[future], future.result()
+            finished = True
+        finally:
+            if not finished:
+                self.stop.set()
+            pool.shutdown(wait=True, cancel_futures=True)
+
+
+class SerialQueue:
+    """One after the other, here: for what takes no time, or may not leave its thread."""
+
+    def each(self, work: Callable[[T], R], items: Sequence[T]) -> Iterator[tuple[T, R]]:
+        return ((item, work(item)) for item in items)
+
+
+TERMS_FILE = "trial.json"
+
+
+def trial_terms(library: Library, skill: Skill, plan: EvalPlan) -> str:
+    """All that a worker has to know to make a run, and all that must be the same for a trial to go on."""
+    request = library.request
+    changed = sha256(repr((sorted((plan.new or {}).items()), sorted((plan.old or {}).items()))).encode())
+    return dumps(
+        {
+            "skill": skill.path,
+            "cwd": library.place.cwd,
+            "dialect": request.dialect,
+            "root": request.root,
+            "arms": list(plan.arms),
+            "runs": plan.runs,
+            "model": plan.model if isinstance(plan.model, str) else plan.model.name,
+            "grader": plan.grader if plan.grader is None or isinstance(plan.grader, str) else plan.grader.name,
+            "digest": folder_digest(skill.directory),
+            "changed": changed.hexdigest(),
+        },
+        indent=1,
+    )
+
+
+@contextmanager
+def claim_trial_folder(above: str, library: Library, skill: Skill, plan: EvalPlan) -> Iterator[str]:
+    """A folder for a trial that is nobody else's for now: of one that was cut off, or a new one."""
+    terms = trial_terms(library, skill, plan)
+    last = _latest_trial(above)
+    if last and paths.read_text_file(f"{last}/{TERMS_FILE}") == terms and not paths.exists(f"{last}/benchmark.json"):
+        with fs.claim_file(f"{last}/{TERMS_FILE}") as free:
+            if free:
+                yield last
+                return
+    new = fs.next_folder(above, "iteration")
+    fs.write_text(f"{new}/{TERMS_FILE}", terms, sync=False)
+    with fs.claim_file(f"{new}/{TERMS_FILE}"):
+        yield new
+
+
+def _latest_trial(above: str) -> str:
+    folders = paths.list_names(above).folders if paths.is_folder(above) else []
+    numbers = [
+        int(folder.removeprefix("iteration-")) for folder in folders if folder.removeprefix("iteration-").isdecimal()
+    ]
+    return f"{above}/iteration-{max(numbers)}" if numbers else ""
+
+
+# --- Over the queue of schedules and batches ---
+
+
+def can_share() -> bool:
+    """Whether what the queue is made of is installed."""
+    from importlib.util import find_spec
+
+    return find_spec("dbos") is not None and find_spec("sqlalchemy") is not None
+
+
+@dataclass(frozen=True)
+class SharedQueue:
+    """The queue that batches go over: the daemon of this home does the work, or a worker of the trial's own."""
+
+    place: Place
+    jobs: int = 4
+    stop: Flag = field(default_factory=Flag)
+    """Is set when nobody waits for the results any more."""
+
+    def each(self, work: Callable[[T], R], items: Sequence[T]) -> Iterator[tuple[T, R]]:
+        """A worker of our own does the work as it is given; the daemon does the same by what lies in the folder."""
+        from ..schedule.batch import run_batch as queued
+
+        calls = [_batch_task(item, self.place.cwd) for item in items]
+        items_by_text = {call.text: item for call, item in zip(calls, items, strict=True)}
+        results: dict[str, R] = {}
+
+        def do(call: schedule.BatchTask, step: schedule.DurableStep, stopped: Callable[[], bool]) -> RunOutcome:
+            results[call.text] = work(items_by_text[call.text])
+            return RunOutcome(True)
+
+        finished = False
+        try:
+            for task_result in queued(self.place, do, calls, self.jobs):
+                if not task_result.outcome.ok:
+                    raise HostError(
+                        f"a run can't be made: {task_result.outcome.text}", "try again: what is done is kept"
+                    )
+                item = items_by_text[task_result.text]
+                yield item, results[task_result.text] if task_result.text in results else work(item)
+            finished = True
+        finally:
+            if not finished:
+                self.stop.set()
+
+
+def _batch_task(item: object, cwd: str) -> schedule.BatchTask:
+    assert isinstance(item, EvalTask)
+    return schedule.BatchTask(dumps([item.case.id, item.arm, item.number]), cwd, trial=item.folder)
+
+
+def run_trial_task(call: schedule.BatchTask) -> RunOutcome:
+    """Make one run of a trial, by what lies in its folder: whoever wants it reads it there."""
+    id, arm, number = loads(call.text)
+    runner = _open_runner(call.trial)
+    case = next((candidate for candidate in runner.suite.cases if candidate.id == id), None)
+    if case is None:
+        raise BadRequest(f"the trial in {call.trial} has no case `{id}`", "begin another")
+    runner.sample(EvalTask(case, arm, number, call.trial))
+    return RunOutcome(True)
+
+
+@lru_cache(2)
+def _open_runner(folder: str) -> EvalRunner:
+    terms = loads(paths.read_text_file(f"{folder}/{TERMS_FILE}") or "{}")
+    library = open_at(find_place(terms["cwd"]), OpenRequest(terms["dialect"], None, terms["root"]))
+    skill = next((candidate for candidate in library.skills if candidate.path == terms["skill"]), None)
+    if skill is None or folder_digest(skill.directory) != terms["digest"]:
+        raise BadRequest("the skill is not the one that the trial began with", "begin another")
+    plan = EvalPlan(tuple(terms["arms"]), terms["runs"], terms["model"], terms["grader"])
+    suite = read_suite(skill.directory, skill.name)
+    return EvalRunner(library, skill, plan, folder, suite, read_case_inputs(skill, suite))

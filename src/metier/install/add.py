@@ -1,0 +1,313 @@
+"""metier add: a wish is fetched, inspected, offered to whoever decides, and placed when they say yes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
+from typing import NamedTuple, TypeAlias
+
+from ..dialects import DIALECTS
+from ..host import paths, trees
+from ..host.facts import utc_timestamp
+from ..host.trees import read_first_bytes
+from ..library.lockfile import InstallRoot, tree_digest
+from ..library.trust import run_digests
+from ..parse.reader import parse
+from ..types.dialect import Dialect
+from ..types.errors import BadRequest, Refused
+from ..types.lockfile import (
+    FileManifest,
+    FileRecord,
+    FolderEntry,
+    InspectedSkill,
+    LockEntry,
+    Provenance,
+    SkillApproval,
+    SourceReference,
+)
+from ..types.problem import Problem, problem_from
+from ..types.skill import Found, Origin, Skill
+from . import transaction
+from .fetch import FetchedFolder, FetchOptions, fetch_reference, local_kind
+from .inspect import SkillFolderContents, inspect_skill
+from .merge import MOST_TEXT_BYTES, is_text, keep_texts
+from .reference import parse_reference
+from .transaction import FolderChange, StagingArea, folder_name, name_fault
+
+_MOST_TEXT_BYTES = 33_554_432
+_DEEPEST = 5
+_MOST_SKILL_BYTES = 256_000
+
+FolderScanner: TypeAlias = Callable[[str], tuple[Problem, ...]]
+"""Another scanner's word on a folder; what it can't finish is an error of its own."""
+
+
+@dataclass(frozen=True)
+class AddRequest:
+    """What somebody asked to add, and where to."""
+
+    spec: str
+    ground: InstallRoot
+    dialect: Dialect
+    state: str
+    skills: tuple[str, ...] = ()
+    name: str = ""
+    force: bool = False
+    nearby: Sequence[tuple[str, str]] = ()
+    """Names and descriptions of the skills that are there already."""
+    scan: FolderScanner | None = field(default=None, repr=False)
+
+
+class InstallTarget(NamedTuple):
+    """One folder that would be placed."""
+
+    folder: str
+    path: str
+    provenance: Provenance
+    files: FileManifest
+    skills: tuple[InspectedSkill, ...]
+    notes: tuple[Problem, ...] = ()
+
+    @property
+    def dangers(self) -> tuple[Problem, ...]:
+        return tuple(danger for skill in self.skills for danger in skill.dangers)
+
+
+class InstallOffer(NamedTuple):
+    """What is ready to be placed, and waits for a yes."""
+
+    wish: AddRequest
+    targets: tuple[InstallTarget, ...]
+    staging: StagingArea
+
+    @property
+    def dangers(self) -> tuple[Problem, ...]:
+        return tuple(danger for target in self.targets for danger in target.dangers)
+
+
+def resolve_reference(spec: str, options: FetchOptions) -> SourceReference:
+    """What a source means here: whether it is a path is a fact of this machine."""
+    text = spec.strip()
+    at = paths.absolute_path(text, options.cwd, options.home) if paths.can_be_path(text) else ""
+    before = at.rpartition("@")[0]
+    return parse_reference(
+        text, local_kind(at) if text and at else "", local_kind(before) if before else "", options.insecure
+    )
+
+
+@contextmanager
+def open_offer(request: AddRequest, options: FetchOptions) -> Iterator[InstallOffer]:
+    """Everything up to the question.  What is not accepted is gone afterwards."""
+    reference = resolve_reference(request.spec, options)
+    request = replace(request, spec=reference.spec)  # without a password
+    if request.name:
+        folder_name(request.name)
+    likely = request.name or reference.path.rpartition("/")[2] or reference.repo
+    if reference.kind != "index" and not request.skills and not name_fault(likely) and reference.kind != "archive":
+        _refuse_existing(request, [likely])
+    with transaction.open_staging(request.ground) as staging:
+        fetched = fetch_reference(reference, staging.inner, options)
+        targets = tuple(_build_targets(request, fetched))
+        _refuse_existing(request, [target.folder for target in targets])
+        yield InstallOffer(request, targets, staging)
+
+
+def _refuse_existing(request: AddRequest, names: Sequence[str]) -> None:
+    for name in names:
+        target_path = f"{request.ground.root}/{name}"
+        if paths.exists(target_path) and not request.force:
+            transaction.recover_root(request.ground)  # perhaps an add that did not come to its end: then it does now
+            raise Refused(
+                f"Skill '{name}' already exists at {target_path}. Use --force to overwrite.",
+                "or name another folder with --name; the skill keeps its own name, and one of each name is used",
+            )
+
+
+def _build_targets(request: AddRequest, fetched: Sequence[FetchedFolder]) -> Iterator[InstallTarget]:
+    places = {fetched_folder.path: skill_places(fetched_folder.path) for fetched_folder in fetched}
+    if not any(places.values()):
+        raise BadRequest(
+            f"No SKILL.md found in {request.spec}. Is this a valid skill repository?",
+            "give a path to the folder that holds one",
+        )
+    if request.skills:
+        chosen = _choose_skills(request, fetched, places)
+    else:
+        chosen = [
+            (
+                fetched_folder,
+                fetched_folder.path,
+                request.name or _fetched_name(fetched_folder, places[fetched_folder.path]),
+                "",
+            )
+            for fetched_folder in fetched
+        ]
+    if request.name and len(chosen) != 1:
+        raise BadRequest("--name is for one folder, and here are several", "leave it out, or choose one with --skill")
+    for fetched_folder, path, name, inside in chosen:
+        source = fetched_folder.provenance
+        if inside:
+            source = _source_inside(source, inside)
+        yield inspect_target(
+            request, fetched_folder._replace(path=path, provenance=source), folder_name(request.name or name)
+        )
+
+
+def _source_inside(source: Provenance, inside: str) -> Provenance:
+    return replace(source, path=f"{source.path}/{inside}" if source.path else inside)
+
+
+def _fetched_name(fetched: FetchedFolder, places: Sequence[str]) -> str:
+    """The name it came with; the skill's own where that can't be a folder's."""
+    if not name_fault(fetched.name):
+        return fetched.name
+    if list(places) == [""]:
+        read = read_skill(fetched.path, fetched.name, DIALECTS["standard"])
+        return read.name if read is not None else fetched.name
+    return fetched.name
+
+
+def _choose_skills(
+    request: AddRequest, fetched: Sequence[FetchedFolder], places: Mapping[str, Sequence[str]]
+) -> list[tuple[FetchedFolder, str, str, str]]:
+    """The skills that were picked by name, each as a folder of its own."""
+    candidates: dict[str, tuple[FetchedFolder, str, str, str]] = {}
+    for fetched_folder in fetched:
+        for inside in places[fetched_folder.path]:
+            name = inside.rpartition("/")[2] or fetched_folder.name
+            path = f"{fetched_folder.path}/{inside}" if inside else fetched_folder.path
+            read = read_skill(path, name, request.dialect)
+            for called in (name, *((read.name,) if read is not None else ())):
+                if called in candidates and candidates[called][1] != path and called in request.skills:
+                    raise BadRequest(f"two skills are called `{called}`", f"give the path of one: {inside}")
+                candidates.setdefault(called, (fetched_folder, path, name, inside))
+    for skill_name in request.skills:
+        if skill_name not in candidates:
+            near = get_close_matches(skill_name, candidates, 1)
+            hint = f"did you mean `{near[0]}`?" if near else "there are: " + ", ".join(sorted(candidates)[:30])
+            raise BadRequest(f"{request.spec} has no skill `{skill_name}`", hint)
+    return list(dict.fromkeys(candidates[skill_name] for skill_name in request.skills))
+
+
+def skill_places(path: str) -> list[str]:
+    """Where skills lie in a folder: those not inside another, `` for the folder itself."""
+    places: list[str] = []
+    waiting = [""]
+    while waiting:
+        inside = waiting.pop(0)
+        listed = paths.list_names(f"{path}/{inside}" if inside else path)
+        if any(name.lower() == "skill.md" for name in listed.files):
+            places.append(inside)
+        elif inside.count("/") < _DEEPEST:
+            names = [name for name in listed.folders if name[0] != "." and name not in ("node_modules", "__pycache__")]
+            waiting += [f"{inside}/{name}" if inside else name for name in names]
+    return sorted(places)
+
+
+def inspect_target(request: AddRequest, fetched: FetchedFolder, folder: str) -> InstallTarget:
+    """A fetched folder looked at, file by file."""
+    files = trees.file_marks(fetched.path)
+    places = skill_places(fetched.path)
+    notes = tuple(problem_from(mark, path) for path, mark in fetched.notes)
+    skills = []
+    for inside in places:
+        inspected = inspect_skill(
+            read_folder(fetched.path, inside, inside.rpartition("/")[2] or folder, files),
+            request.dialect,
+            request.nearby,
+        )
+        if request.scan is not None:
+            scan_findings = request.scan(f"{fetched.path}/{inside}" if inside else fetched.path)
+            inspected = replace(inspected, findings=(*scan_findings, *inspected.findings))
+        skills.append(inspected)
+    return InstallTarget(folder, fetched.path, fetched.provenance, files, tuple(skills), notes)
+
+
+def read_folder(path: str, inside: str, name: str, files: FileManifest) -> SkillFolderContents:
+    """A skill's folder with its texts, as inspection wants it."""
+    skill_files = files_inside(files, inside)
+    texts: dict[str, str] = {}
+    heads: dict[str, bytes] = {}
+    remaining = _MOST_TEXT_BYTES
+    for inner, mark in skill_files.items():
+        if mark.mode in ("link", "special"):
+            continue
+        data = read_first_bytes(
+            f"{path}/{inside}/{inner}" if inside else f"{path}/{inner}", min(remaining, MOST_TEXT_BYTES)
+        )
+        remaining -= len(data)
+        spelled = "SKILL.md" if inner.lower() == "skill.md" else inner
+        if is_text(data) or spelled == "SKILL.md":
+            texts[spelled] = data.decode("utf-8", "surrogateescape")
+        else:
+            heads[inner] = data[:16]
+    return SkillFolderContents(inside, name, skill_files, texts, heads)
+
+
+def files_inside(files: FileManifest, inside: str) -> dict[str, FileRecord]:
+    """The files of a folder inside, by their paths in it."""
+    if not inside:
+        return dict(files)
+    return {path[len(inside) + 1 :]: mark for path, mark in files.items() if path.startswith(inside + "/")}
+
+
+def read_skill(path: str, name: str, dialect: Dialect) -> Skill | None:
+    """The skill of a folder, as it would be read with that name; None when it does not load."""
+    listed = paths.list_names(path)
+    spelled = next((file_name for file_name in listed.files if file_name.lower() == "skill.md"), "SKILL.md")
+    data = read_first_bytes(f"{path}/{spelled}", _MOST_SKILL_BYTES) if spelled in listed.files else b""
+    origin = Origin("user", 1, "install", path, dialect)
+    read = parse(Found(origin, name, f"{path}/{spelled}", (0, 0, 0, len(data)), data, True), DIALECTS)
+    return read if isinstance(read, Skill) else None
+
+
+def change_for_target(
+    request: AddRequest, target: InstallTarget, approve: bool, before: Mapping[str, LockEntry] | None = None
+) -> FolderChange:
+    """What the lock will say of a folder once it is placed."""
+    skills: dict[str, LockEntry] = {}
+    skill_paths: set[str] = set()
+    for skill in target.skills:
+        files = files_inside(target.files, skill.place)
+        skill_paths |= {f"{skill.place}/{path}" if skill.place else path for path in files}
+        key = f"{target.folder}/{skill.place}" if skill.place else target.folder
+        old = (before or {}).get(key)
+        path = f"{target.path}/{skill.place}" if skill.place else target.path
+        read = read_skill(path, key.rpartition("/")[2], request.dialect)
+        runs = tuple(sorted(run_digests(read, _MOST_SKILL_BYTES))) if read is not None else ()
+        approval = SkillApproval(tree_digest(files), utc_timestamp(), "user", runs) if approve else None
+        codes = tuple(sorted({finding.code for finding in skill.findings}))
+        previous = tree_digest(old.files) if old is not None else ""
+        frozen = old is not None and old.frozen
+        skills[key] = LockEntry(
+            skill.name, target.folder, target.provenance, files, {}, skill.powers, codes, approval, frozen, previous
+        )
+    other_files = {path: mark for path, mark in target.files.items() if path not in skill_paths}
+    folders = (
+        {target.folder: FolderEntry(target.provenance, other_files)} if other_files or len(target.skills) != 1 else {}
+    )
+    return FolderChange("place", target.folder, skills, folders, "add", describe_source(target.provenance))
+
+
+def describe_source(source: Provenance) -> str:
+    """Where a folder is from, for whoever reads its history."""
+    inside = f" ({source.path})" if source.path else ""
+    return f"from {source.source}{inside}" + (f" at {source.commit}" if source.commit else "")
+
+
+def accept_offer(
+    offer: InstallOffer, approve: bool = True, waiting: Callable[[], None] | None = None
+) -> tuple[FolderChange, ...]:
+    """Place what was offered; unapproved it lies there and is not used."""
+    request = offer.wish
+    changes = []
+    with transaction.hold_folders(request.ground, [target.folder for target in offer.targets], waiting):
+        _refuse_existing(request, [target.folder for target in offer.targets])
+        for target in offer.targets:
+            change = change_for_target(request, target, approve)
+            keep_texts(request.state, target.path, target.files)
+            transaction.commit_change(offer.staging, change, target.path)
+            changes.append(change)
+    return tuple(changes)

@@ -1,0 +1,231 @@
+"""What nobody needs any more: the trash of a root, and texts kept for merging that no lock names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from difflib import get_close_matches
+from typing import NamedTuple
+
+from ..host import paths, trees
+from ..library import lockfile
+from ..library.lockfile import InstallRoot
+from ..types.errors import BadRequest, Refused, UnknownSkill
+from ..types.lockfile import FileRecord, FolderEntry, LockEntry, Lockfile
+from . import merge, transaction
+from .transaction import FolderChange, name_fault
+
+TRASH_DAYS = 30
+"""How long things lie in the trash, unless somebody says otherwise."""
+TEXT_DAYS = 365
+"""How long a text is kept that no lock at hand names: the lock of another project may."""
+MOST_TRASH_BYTES = 1 << 30
+"""Bytes that the trash of a root may hold: beyond that the oldest goes first."""
+
+
+class StaleItem(NamedTuple):
+    """Something that may go."""
+
+    path: str
+    what: str
+    """What it was called in its root; empty for a text of the store."""
+    bytes: int
+    days: float
+
+
+def old_trash(ground: InstallRoot, days: float = TRASH_DAYS, most: int = MOST_TRASH_BYTES) -> list[StaleItem]:
+    """What has lain in the trash for so long, and the oldest of the rest while there is too much."""
+    stale, total = [], 0
+    for name, folder, _ in transaction.list_trash(ground):  # the latest first
+        path = f"{ground.work}/trash/{name}"
+        size = trees.size_of_tree(path)
+        total += size
+        age = trees.days_old(path)
+        if age >= days or size < total > most:  # what came last stays, however large
+            stale.append(StaleItem(path, folder, size, age))
+    return stale
+
+
+def empty_trash(ground: InstallRoot, days: float = TRASH_DAYS, most: int = MOST_TRASH_BYTES) -> list[StaleItem]:
+    """Take it away for good, with nobody else at work in the root meanwhile."""
+    if not paths.exists(f"{ground.work}/trash"):
+        return []
+    with transaction.hold_root(ground):
+        stale = old_trash(ground, days, most)
+        for item in stale:
+            trees.remove_tree(item.path)
+    return stale
+
+
+def old_texts(state: str, locks: Iterable[Lockfile], days: float = TEXT_DAYS) -> list[StaleItem]:
+    """Kept texts that no lock at hand names and that nobody kept anew for so long."""
+    needed = {mark.digest for lock in locks for mark in _lock_marks(lock)}
+    return [
+        StaleItem(path, "", paths.size_of(path), age)
+        for digest, path in merge.list_texts(state)
+        if digest not in needed and (age := trees.days_old(path)) >= days
+    ]
+
+
+def _lock_marks(lock: Lockfile) -> Iterator[FileRecord]:
+    every: list[LockEntry | FolderEntry] = [*lock.skills.values(), *lock.folders.values()]
+    for entry in every:
+        yield from entry.files.values()
+        yield from (mark for mark in entry.base.values() if mark is not None)
+
+
+def remove_texts(texts: Iterable[StaleItem]) -> None:
+    for text in texts:
+        trees.remove_file(text.path)
+
+
+_DEEPEST_FOLDER = 4
+
+
+class InstalledSkill(NamedTuple):
+    """A skill in a root, installed or the user's own."""
+
+    place: str
+    name: str
+    """As the lock has it; the folder's where there is no entry."""
+    folder: str
+    source: str = ""
+    commit: str = ""
+    approved: bool = True
+    frozen: bool = False
+    missing: bool = False
+    """The lock names it, and its folder is gone."""
+
+
+class RemovedFolder(NamedTuple):
+    """What was removed."""
+
+    target: str
+    trashed: bool
+    """False where there was nothing but an entry of the lock."""
+
+
+def list_installed(ground: InstallRoot) -> list[InstalledSkill]:
+    """Every skill of a root, to the depth that roots are scanned."""
+    lock = lockfile.read_lock(ground)
+    skills = []
+    for key in sorted({*_find_skill_places(ground.root), *lock.skills}):
+        entry = lock.skills.get(key)
+        if entry is None:
+            skills.append(InstalledSkill(key, key.rpartition("/")[2], key.partition("/")[0]))
+        else:
+            source, ok = entry.provenance, entry.approval is not None
+            gone = not paths.exists(f"{ground.root}/{key}")
+            skills.append(
+                InstalledSkill(key, entry.name, entry.folder, source.source, source.commit, ok, entry.frozen, gone)
+            )
+    return skills
+
+
+def _find_skill_places(root: str) -> list[str]:
+    places: list[str] = []
+    waiting = [""]
+    while waiting:
+        inside = waiting.pop(0)
+        try:
+            listed = paths.list_names(f"{root}/{inside}" if inside else root)
+        except OSError:
+            continue
+        if inside and any(name.lower() == "skill.md" for name in (*listed.files, *listed.links)):
+            places.append(inside)
+            continue
+        if not inside:
+            places += [name for name in listed.links if paths.exists(f"{root}/{name}/SKILL.md")]
+        if inside.count("/") < _DEEPEST_FOLDER - 1:
+            names = [name for name in listed.folders if name[0] != "." and name not in ("node_modules", "__pycache__")]
+            waiting += [f"{inside}/{name}" if inside else name for name in names]
+    return places
+
+
+def resolve_removable(ground: InstallRoot, name: str) -> str:
+    """The folder of a root that a name means; a path that leads out of the root is refused as such."""
+    parts = name.split("/")
+    if any(name_fault(part) for part in parts) and not paths.exists(f"{ground.root}/{name}"):
+        raise BadRequest(f"`{name}` is not the name of an installed skill", "run `metier remove` to see what is")
+    if name in ("", ".", "..") or name.startswith(("/", ".")) or any(part in ("", ".", "..") for part in parts):
+        raise Refused(f"`{name}` leads out of {ground.root}", "give the name of an installed skill")
+    present = list_installed(ground)
+    folders = {skill.folder for skill in present}
+    if name in folders or name in {skill.place for skill in present}:
+        return name
+    matches = [skill.place for skill in present if name in (skill.name, skill.place.rpartition("/")[2])]
+    if len(matches) > 1:
+        raise BadRequest(f"several skills are called `{name}`", "give the place of one: " + ", ".join(matches))
+    if not matches:
+        known = {known for skill in present for known in (skill.place, skill.name, skill.folder)}
+        raise UnknownSkill(name, tuple(get_close_matches(name, known, 3)))
+    return matches[0]
+
+
+def remove_skill(ground: InstallRoot, name: str) -> RemovedFolder:
+    """Put a skill or an installed folder into the trash; one that is gone already leaves the lock."""
+    with transaction.open_staging(ground) as staging:
+        target = resolve_removable(ground, name)
+        with transaction.hold_folders(ground, [target.partition("/")[0]]):
+            if not paths.exists(f"{ground.root}/{target}"):
+                _drop_from_lock(ground, target)
+                return RemovedFolder(target, False)
+            transaction.commit_change(
+                staging, FolderChange("remove", target, {}, _tombstone_entries(ground, target), "trash")
+            )
+        return RemovedFolder(target, True)
+
+
+def _drop_from_lock(ground: InstallRoot, target: str) -> None:
+    """Take a folder that is gone out of the lock."""
+    rests = _tombstone_entries(ground, target)
+
+    def change(lock: Lockfile) -> Lockfile:
+        skills = {key: entry for key, entry in lock.skills.items() if not f"{key}/".startswith(f"{target}/")}
+        return Lockfile(skills, {name: rest for name, rest in {**lock.folders, **rests}.items() if name != target})
+
+    transaction.change_lock(ground, change)
+    transaction.try_record_history(ground, target, "trash")
+
+
+def _tombstone_entries(ground: InstallRoot, target: str) -> dict[str, FolderEntry]:
+    """A skill taken out of an installed repository: an update must not bring it back."""
+    folder, _, inside = target.partition("/")
+    lock = lockfile.read_lock(ground)
+    rest = lock.folders.get(folder)
+    if not inside or rest is None:
+        return {}
+    gone = {
+        f"{key[len(folder) + 1 :]}/{path}": mark
+        for key, entry in lock.skills.items()
+        if key == target or key.startswith(target + "/")
+        for path, mark in {**entry.files, **entry.base}.items()
+    }
+    return {folder: replace(rest, base={**rest.base, **gone})}
+
+
+def find_in_trash(ground: InstallRoot, name: str) -> list[tuple[str, str]]:
+    """What lies in the trash by that name or id, the latest first: its id and what it was."""
+    return [
+        (trash_id, folder)
+        for trash_id, folder, _ in transaction.list_trash(ground)
+        if name in (trash_id, folder, folder.rpartition("/")[2])
+    ]
+
+
+def restore_skill(ground: InstallRoot, name: str) -> str:
+    """Put the latest of that name back from the trash."""
+    with transaction.open_staging(ground) as staging:
+        matches = find_in_trash(ground, name)
+        if not matches:
+            trashed = {folder for _, folder, _ in transaction.list_trash(ground)}
+            near = get_close_matches(name, trashed, 1)
+            hint = f"did you mean `{near[0]}`?" if near else "run `metier restore` to see what is"
+            raise BadRequest(f"`{name}` is not in the trash", hint)
+        trash_id, folder = matches[0]
+        with transaction.hold_folders(ground, [folder.partition("/")[0]]):
+            trees.remove_empty(ground.root, folder)
+            if paths.exists(f"{ground.root}/{folder}"):
+                raise Refused(f"{ground.root}/{folder} is there already", "remove it first, then restore the other")
+            transaction.restore_from_trash(staging, trash_id)
+        return folder

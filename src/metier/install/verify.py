@@ -1,0 +1,203 @@
+"""Whether what is there is what was locked: verify, freeze, approve."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from difflib import get_close_matches
+from typing import NamedTuple
+
+from ..host.facts import utc_timestamp
+from ..library import lockfile
+from ..library.lockfile import DifferenceKind, InstallRoot, compare_files, marks_at, tree_digest
+from ..library.trust import run_digests
+from ..types.dialect import Dialect
+from ..types.errors import HostError, Refused, UnknownSkill
+from ..types.lockfile import FileManifest, FileRecord, FolderEntry, LockEntry, Lockfile, Provenance, SkillApproval
+from . import transaction
+from .add import read_folder, read_skill
+from .inspect import inspect_skill
+from .merge import collect_edits
+from .remove import list_installed
+
+_MOST_SKILL_BYTES = 256_000
+
+
+class LockDifference(NamedTuple):
+    """A file that is not as the lock says."""
+
+    skill: str
+    """Its place in the root, or the folder's name for a file of no skill."""
+    path: str
+    how: DifferenceKind
+
+
+def verify_lock(ground: InstallRoot, lock: Lockfile, names: Sequence[str] = ()) -> tuple[LockDifference, ...]:
+    """Every file of the locked skills that is changed, added, removed or re-moded."""
+    keys = _wanted_keys(lock, names)
+    differing = [
+        LockDifference(key, path, kind)
+        for key in keys
+        for path, kind in compare_files(lock.skills[key].files, marks_at(f"{ground.root}/{key}"), ground.shared)
+    ]
+    if not names:
+        differing += _rest_differences(ground, lock)
+    return tuple(differing)
+
+
+def _rest_differences(ground: InstallRoot, lock: Lockfile) -> Iterator[LockDifference]:
+    for name, rest in lock.folders.items():
+        inside = [key[len(name) + 1 :] for key in lock.skills if key.startswith(name + "/")]
+        now = {
+            path: mark
+            for path, mark in marks_at(f"{ground.root}/{name}").items()
+            if not any(path.startswith(folder + "/") for folder in inside)
+        }
+        yield from (LockDifference(name, path, kind) for path, kind in compare_files(rest.files, now, ground.shared))
+
+
+def _wanted_keys(lock: Lockfile, names: Iterable[str]) -> list[str]:
+    names = list(names)
+    return [key for name in names for key in find_locked(lock, name)] if names else sorted(lock.skills)
+
+
+def find_locked(lock: Lockfile, name: str) -> list[str]:
+    """The locked skills that a name means: a place, a folder, the skill's folder or its name."""
+    for means in (
+        lambda key, locked: key == name,
+        lambda key, locked: locked.folder == name,
+        lambda key, locked: name in (key.rpartition("/")[2], locked.name),
+    ):
+        keys = [key for key, locked in sorted(lock.skills.items()) if means(key, locked)]
+        if keys:
+            return keys
+    labels = {label: None for key, entry in lock.skills.items() for label in (key, entry.name, entry.folder)}
+    raise UnknownSkill(name, tuple(get_close_matches(name, labels, 3)))
+
+
+def find_places(ground: InstallRoot, name: str) -> list[str]:
+    """The skills of a root that a name means, locked or not, as far as they are there."""
+    return [
+        skill.place
+        for skill in list_installed(ground)
+        if not skill.missing and name in (skill.place, skill.place.rpartition("/")[2], skill.name, skill.folder)
+    ]
+
+
+def freeze_skills(ground: InstallRoot, names: Sequence[str], dialect: Dialect, frozen: bool = True) -> tuple[str, ...]:
+    """Lock what is there now: the named skills, or all of the root.  No file of theirs may differ from then on.
+
+    Neither freezing again nor thawing says yes to what was changed while frozen.
+    """
+    present = [skill.place for skill in list_installed(ground) if not skill.missing]
+    keys: list[str] = []
+    for name in names or sorted(present):
+        matches = find_places(ground, name)
+        if not matches:
+            raise UnknownSkill(name, tuple(get_close_matches(name, present, 3)))
+        keys += matches
+    with transaction.hold_folders(ground, {key.partition("/")[0] for key in keys}):
+        now = {key: marks_at(f"{ground.root}/{key}") for key in keys}
+        if frozen:
+            _refuse_changed(ground, now)
+        for key in keys:
+            transaction.try_record_history(ground, key, "edit")
+
+        def change(lock: Lockfile) -> Lockfile:
+            skills = dict(lock.skills)
+            for key, files in now.items():
+                old = skills.get(key)
+                if not frozen and old is not None and list(compare_files(old.files, files, ground.shared)):
+                    skills[key] = replace(old, frozen=False)
+                elif not frozen and (old is None or old.provenance.kind == "local"):
+                    skills.pop(key, None)  # the user's own again
+                else:
+                    skills[key] = replace(_relock_entry(ground, key, files, old, dialect), frozen=frozen)
+            return Lockfile(skills, lock.folders)
+
+        transaction.change_lock(ground, change)
+        for key in keys:
+            transaction.try_record_history(ground, key, "freeze" if frozen else "thaw")
+    return tuple(keys)
+
+
+def _refuse_changed(ground: InstallRoot, now: Mapping[str, FileManifest]) -> None:
+    lock = lockfile.read_lock(ground)
+    for key, files in now.items():
+        old = lock.skills.get(key)
+        changes = list(compare_files(old.files, files, ground.shared)) if old is not None and old.frozen else []
+        if changes:
+            raise Refused(
+                f"`{key}` is frozen, and since then {changes[0][0]} was {changes[0][1]}",
+                f"look at it: `metier approve {key}` agrees to it, `metier rollback {key}` takes it back",
+                f"{ground.root}/{key}/{changes[0][0]}",
+            )
+
+
+def approve_skills(ground: InstallRoot, keys: Iterable[str], dialect: Dialect) -> None:
+    """Say yes to what is there now."""
+    keys = list(keys)
+    with transaction.hold_folders(ground, {key.partition("/")[0] for key in keys}):
+        now = {key: marks_at(f"{ground.root}/{key}") for key in keys}
+        for key in keys:
+            transaction.try_record_history(ground, key, "edit")
+
+        def change(lock: Lockfile) -> Lockfile:
+            fresh = {
+                key: _relock_entry(ground, key, files, lock.skills.get(key), dialect) for key, files in now.items()
+            }
+            every = {**lock.skills, **fresh}
+            own = {key for key in fresh if every[key].provenance.kind == "local" and not every[key].frozen}
+            return Lockfile({key: entry for key, entry in every.items() if key not in own}, lock.folders)
+
+        transaction.change_lock(ground, change)
+        for key in keys:
+            transaction.try_record_history(ground, key, "approve")
+
+
+def _relock_entry(
+    ground: InstallRoot, key: str, files: FileManifest, old: LockEntry | None, dialect: Dialect
+) -> LockEntry:
+    """An entry for what is there, which remembers what upstream's files were."""
+    if not files:
+        raise HostError(f"{ground.root}/{key} is gone", "run `metier sync` to have it back")
+    path = f"{ground.root}/{key}"
+    read = read_skill(path, key.rpartition("/")[2], dialect)
+    inspected = inspect_skill(read_folder(path, "", key.rpartition("/")[2], files), dialect, ())
+    runs = tuple(sorted(run_digests(read, _MOST_SKILL_BYTES))) if read is not None else ()
+    approval = SkillApproval(tree_digest(files), utc_timestamp(), "user", runs)
+    codes = tuple(sorted({finding.code for finding in inspected.findings}))
+    if old is None:
+        source = Provenance("local", path)
+        return LockEntry(inspected.name, key.partition("/")[0], source, files, {}, inspected.powers, codes, approval)
+    base = rebase_files(old.files, old.base, files)
+    return replace(
+        old,
+        name=inspected.name,
+        files=files,
+        base=base,
+        powers=inspected.powers,
+        findings=codes,
+        approval=approval,
+        previous=tree_digest(old.files),
+        edits=collect_edits(path, files, base),
+    )
+
+
+def upstream_files(entry: LockEntry | FolderEntry) -> dict[str, FileRecord]:
+    """Upstream's files as they were when it was last fetched."""
+    marks = {**entry.files, **entry.base}
+    return {path: mark for path, mark in marks.items() if mark is not None}
+
+
+def rebase_files(
+    files: FileManifest, base: Mapping[str, FileRecord | None], now: FileManifest
+) -> dict[str, FileRecord | None]:
+    """The base that belongs to other files, so that upstream's stay known."""
+    theirs = {path: mark for path, mark in {**files, **base}.items() if mark is not None}
+    return base_of(theirs, now)
+
+
+def base_of(theirs: FileManifest, now: FileManifest) -> dict[str, FileRecord | None]:
+    """Where upstream's file is another one than the one that is there."""
+    return {path: theirs.get(path) for path in {*theirs, *now} if theirs.get(path) != now.get(path)}

@@ -1,0 +1,1 @@
+"""The stages put together for one place: open() and Library."""

@@ -1,0 +1,268 @@
+"""A desk: the skills of a library as somebody may use them, a person, a model or a schedule."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Literal
+
+from ..activate.deliver import skill_context, tool_result
+from ..activate.render import CommandsOff, RenderOptions, render
+from ..host import files, paths
+from ..host.facts import monotonic
+from ..host.lookup import which
+from ..host.sandbox.profile import current_python as own_python
+from ..types.activation import Activation, Call, InvokedBy, Message
+from ..types.dialect import ShellRules
+from ..types.errors import BadRequest, Changed, MetierError, NoFile, OutsideSkill, Refused, SkillError, UnknownSkill
+from ..types.problem import problem_from
+from ..types.sandbox import ProcessResult, ProgramSpec, SandboxSpec
+from ..types.skill import Skill
+from .grants import grants_for_skill, run_program, sandbox_for_skill, shell_program, skill_environment
+from .locks import verify_installed
+from .skill_tools import FilePage
+
+if TYPE_CHECKING:
+    from .library import Library
+
+PAGE_BYTES = 64_000
+"""Bytes of a file that are read at once."""
+SCRIPT_SECONDS = 30.0
+_MOST_NAMES = 50
+_INTERPRETERS = {".py": ("python3", "python"), ".sh": ("bash", "sh"), ".bash": ("bash",), ".js": ("node", "nodejs")}
+_private = re.compile(r"(?:^|/)(?:\.(?!\.?(?:/|$))[^/]*|#[^/]*#|[^/]*(?:~|\.swp|\.swo|\.orig|\.bak))(?:/|$)")
+"""Files that are nobody's business: hidden ones, and what editors leave behind."""
+_windows_path = re.compile(r"[A-Za-z]:|.*\\")
+
+
+@dataclass(frozen=True)
+class SkillAccess:
+    """What one conversation may do with a library's skills."""
+
+    library: Library
+    cwd: str
+    by: InvokedBy = "model"
+    write: tuple[str, ...] = ()
+    """Folders that scripts may write in, beside their own."""
+    variables: Mapping[str, str] = field(default_factory=dict)
+    runner: Callable[[Library, ProgramSpec, SandboxSpec], ProcessResult] = run_program
+    alone: bool = False
+    """Nobody is there: a boundary is required."""
+
+    def offered(self) -> Sequence[Skill]:
+        """The skills that may be used here, in the catalog's order."""
+        return [verdict.skill for verdict in self.library.in_order() if verdict.usable and self._may(verdict.skill)]
+
+    def _may(self, skill: Skill) -> bool:
+        if self.by == "user":
+            return skill.user_may_invoke
+        hides = skill.origin.dialect.authoring.user_invocable_hides and not skill.user_may_invoke
+        return skill.model_may_invoke and not hides
+
+    def skill(self, name: str) -> Skill:
+        """The skill of that name or, failing that, of that folder; a refusal lists what there is."""
+        offered = self.offered()
+        for spelled in ("name", "id", "qualified"):
+            for skill in offered:
+                if name == getattr(skill, spelled):
+                    return skill
+        raise self._refusal(name, [skill.name for skill in offered])
+
+    def _refusal(self, name: str, names: list[str]) -> MetierError:
+        omitted = len(names) - _MOST_NAMES
+        listed = (", ".join(names[:_MOST_NAMES]) or "none") + (f" and {omitted} more" if omitted > 0 else "")
+        offer = f"Available: {listed}"
+        matching = [
+            candidate
+            for candidate in self.library.verdicts
+            if name in (candidate.skill.name, candidate.skill.id, candidate.skill.qualified)
+        ]
+        listed_names = self.library.allowed.names
+        if not matching:
+            if listed_names is not None and name in listed_names:
+                return BadRequest(f"Skill '{name}' not found", offer)
+            if self.by == "user" and listed_names is None:
+                from .search import nearest_names  # only where somebody slipped
+
+                return UnknownSkill(name, nearest_names(self.library, name))
+            return Refused(f"Skill '{name}' is not enabled for this agent", offer)
+        verdict = matching[0]
+        if any(mark.code == "not-allowed" for mark in verdict.marks):
+            return Refused(f"Skill '{name}' is not enabled for this agent", offer)
+        if verdict.usable:
+            who = "the model" if self.by != "user" else "people"
+            return Refused(f"Skill '{name}' is not enabled for {who}", offer)
+        why = [problem_from(mark, verdict.skill.path) for mark in verdict.marks]
+        reasons = "; ".join(dict.fromkeys(reason.message for reason in why)) or "it is not usable"
+        cures = "; ".join(dict.fromkeys(reason.hint for reason in why if reason.hint))
+        return Refused(f"Skill '{name}' can't be used here: {reasons}", cures if self.by == "user" and cures else offer)
+
+    def activate(self, skill: Skill, arguments: str | tuple[str, ...]) -> tuple[Activation, tuple[Message, ...]]:
+        activation = self.render(skill, Call(skill.name, arguments, self.by, self.cwd))
+        return activation, (Message("user", skill_context(activation, self.resources(skill)), skill=skill.name),)
+
+    def render(self, skill: Skill, call: Call, preview: bool = False) -> Activation:
+        """A skill's instructions for a call.  Commands run only where the skill may be used and is trusted."""
+        library = self.library
+        verdict = next((candidate for candidate in library.verdicts if candidate.skill.path == skill.path), None)
+        usable = verdict is not None and verdict.usable
+        off: CommandsOff = "" if usable and skill.origin.trusted else "untrusted"
+        if library.settings.shell_off:
+            off = "off"
+        rooted = skill.origin.dialect.authoring.rooted
+        options = RenderOptions(
+            run=lambda source, env, shell, limit: self._command(skill, source, env, (shell, limit)),
+            off=off or ("preview" if preview else ""),
+            variables={
+                "SKILL_DIR": skill.directory,
+                "CLAUDE_SKILL_DIR": skill.directory,
+                "CLAUDE_PROJECT_DIR": library.place.project,
+                **self.variables,
+            },
+            folders=frozenset(name for name in rooted if paths.is_folder(f"{skill.directory}/{name}")),
+            has=lambda path: paths.is_file(f"{skill.directory}/{path}"),
+            clock=monotonic,
+        )
+        return render(skill, library.read(skill).text, call, options)
+
+    def _command(
+        self, skill: Skill, source: str, values: dict[str, str], bounds: tuple[ShellRules, float]
+    ) -> ProcessResult:
+        shell, limit = bounds
+        verify_installed(self.library, skill, running=True)
+        env = skill_environment(self.library, skill)
+        own_name = ("",) if "$0" in source else ()  # a word that was not given is no word, not the shell's name
+        argv = (*shell_program(shell, env), source, *own_name)
+        cwd = skill.directory if shell.cwd == "skill" else self.cwd
+        program = ProgramSpec(argv, cwd, env | values, limit, merged=shell.output == "merged")
+        return self._run(program, skill)
+
+    def _run(self, program: ProgramSpec, skill: Skill) -> ProcessResult:
+        boundary = sandbox_for_skill(self.library, skill, self.cwd, self.write, self.alone or self.by == "schedule")
+        result = self.runner(self.library, program, boundary)
+        return replace(
+            result, note="; ".join(filter(None, (result.note, *grants_for_skill(self.library, skill).notes)))
+        )
+
+    def result(self, activation: Activation) -> str:
+        return tool_result(activation)
+
+    def resources(self, skill: Skill) -> tuple[str, ...]:
+        """The files of a skill that its instructions may speak of."""
+        visible = (path for path, _ in paths.tree_of(skill.directory) if not _private.search(path))
+        return tuple(path for path in visible if path != skill.path.rpartition("/")[2])
+
+    def page(self, skill: Skill, path: str, offset: int) -> FilePage:
+        """Part of a text file; every other path, kind of file or content is refused in words."""
+        verify_installed(self.library, skill)
+        with _refuse_private_paths(skill, path) as inside:
+            size, data = files.read_part(skill.directory, inside, offset, PAGE_BYTES)
+        return _decode_page(path, offset, size, data)
+
+    def whole(self, skill: Skill, path: str, limit: int) -> bytes:
+        """All of a file, text or not, if it has no more bytes than that; what is refused is refused as above."""
+        verify_installed(self.library, skill)
+        with _refuse_private_paths(skill, path) as inside:
+            return files.read_skill_file(skill.directory, inside, limit)[1]
+
+    def located(self, location: str) -> tuple[Skill, str]:
+        home = self.library.place.home
+        path = home + location[1:] if location.startswith("~/") else location
+        if ".." not in path.split("/"):
+            inside = [candidate for candidate in self.offered() if path.startswith(candidate.directory + "/")]
+            if inside:
+                skill = max(inside, key=lambda candidate: len(candidate.directory))
+                return skill, path.removeprefix(skill.directory + "/")
+        raise Refused(
+            f"Access denied: '{location}' is not a file of a skill", "Take a location from the list of skills"
+        )
+
+    def scripts(self, skill: Skill) -> tuple[str, ...] | None:
+        """The files beneath `scripts/`; None where there is no such folder inside its own.  Links stay inside too."""
+        skill_folder = paths.real_path(skill.directory)
+        folder = paths.real_path(f"{skill.directory}/scripts")
+        if not paths.is_folder(folder) or folder == skill_folder or not paths.is_inside(folder, skill_folder):
+            return None
+        script_paths = []
+        for path, status in paths.tree_of(folder):
+            kind = status.st_mode & 0o170000
+            leads = paths.real_path(f"{folder}/{path}") if kind == 0o120000 else ""
+            if kind == 0o100000 or (leads and paths.is_inside(leads, folder) and paths.is_file(leads)):
+                script_paths.append(path)
+        return tuple(script_paths)
+
+    def lies(self, skill: Skill, path: str) -> Literal["", "folder", "elsewhere"]:
+        """A folder beneath `scripts/`, a link that leads out of it, or nothing at all."""
+        if not paths.can_be_path(path):
+            return ""
+        folder = paths.real_path(f"{skill.directory}/scripts")
+        leads = paths.real_path(f"{folder}/{path}")
+        if not paths.is_inside(leads, folder):
+            return "elsewhere"
+        return "folder" if paths.is_folder(leads) else ""
+
+    def run(self, skill: Skill, script: str, words: tuple[str, ...]) -> ProcessResult:
+        """Run a script that `scripts` names, by the interpreter of its kind."""
+        current = files.stat_key(skill.path)
+        if current != skill.key and skill.path not in self.library.kept:
+            raise Changed(f"{skill.path} changed since the library was opened", "reload the library", skill.path)
+        verify_installed(self.library, skill, running=True)
+        env = skill_environment(self.library, skill)
+        kind = script[script.rindex(".") :]
+        interpreter = next((candidate for name in _INTERPRETERS[kind] if (candidate := which(name, env["PATH"]))), "")
+        if not interpreter and kind == ".py":
+            interpreter = own_python()
+        if not interpreter:
+            return ProcessResult(None, "", note=f"there is no {_INTERPRETERS[kind][0]} on PATH")
+        argv = (interpreter, f"{skill.directory}/scripts/{script}", *words)
+        return self._run(ProgramSpec(argv, skill.directory, env, SCRIPT_SECONDS), skill)
+
+    def search(self, query: str, limit: int) -> Sequence[Skill]:
+        offered = {skill.path for skill in self.offered()}
+        hits = self.library.search(query, limit=limit, audience="person" if self.by == "user" else "model")
+        return [hit.skill for hit in hits if hit.skill.path in offered]
+
+
+@contextmanager
+def _refuse_private_paths(skill: Skill, path: str) -> Iterator[str]:
+    """Paths that lead elsewhere or are nobody's business, and why a file can't be read.
+
+    What is opened is the path itself, or where its `..` lead if that is inside.
+    """
+    if path.startswith(("/", "~")) or _windows_path.match(path):
+        raise Refused(f"Access denied: '{path}' is outside skill directory")
+    real = paths.real_path(f"{skill.directory}/{path}") if paths.can_be_path(path) else path
+    skill_folder = paths.real_path(skill.directory)
+    inside = "." if real == skill_folder else real.removeprefix(f"{skill_folder}/")
+    if _private.search(path.removeprefix("./")) or (inside != real and _private.search(inside)):
+        raise Refused(f"Access denied: '{path}' is a private file")
+    try:
+        yield inside if inside != real and ".." in path.split("/") else path
+    except OutsideSkill as error:
+        raise Refused(f"Access denied: '{path}' is outside skill directory") from error
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise NoFile(f"File not found: '{path}' in skill '{skill.name}'") from error
+    except files.NotRegular as error:
+        raise BadRequest(f"Not a file: '{path}' is {error}") from error
+    except files.TooLarge as error:
+        raise BadRequest(f"Too large: '{path}' has {error.key[3]:,} bytes") from error
+    except PermissionError as error:
+        raise SkillError(f"Can't be read: '{path}' (permission denied)") from error
+
+
+def _decode_page(path: str, offset: int, size: int, data: bytes) -> FilePage:
+    end = offset + len(data)
+    if b"\0" in data:
+        raise BadRequest(f"Not a text file: '{path}' holds binary data ({size:,} bytes)")
+    for trimmed in range(4):
+        try:
+            text = data[: len(data) - trimmed].decode("utf-8")
+        except UnicodeDecodeError:
+            if end >= size:
+                break
+            continue
+        end -= trimmed
+        return FilePage(text.removeprefix("\ufeff") if not offset else text, size, end if end < size else None)
+    raise BadRequest(f"Not a text file: '{path}' is not UTF-8 ({size:,} bytes)")

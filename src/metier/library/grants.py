@@ -1,0 +1,219 @@
+"""What a skill's programs are granted: what it asks for or the configuration says, less what nobody may open."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, get_args
+
+from ..host import paths
+from ..host.git import repository_of
+from ..host.sandbox.profile import PRIVATE
+from ..resolve.capabilities import requested_permissions
+from ..resolve.environment import build_overlay, is_forbidden_name
+from ..types.dialect import ShellRules
+from ..types.errors import Refused
+from ..types.place import Place
+from ..types.sandbox import ProcessResult, ProgramSpec, SandboxNeed, SandboxPermissions, SandboxSpec
+from ..types.settings import Setting, Settings
+from ..types.skill import Skill
+from ..types.tree import TextTree
+from .locks import was_installed
+
+if TYPE_CHECKING:
+    from .library import Library
+
+
+@dataclass(frozen=True)
+class SkillGrants:
+    """What a skill gets: permissions, names of the environment, and words about what it does not get."""
+
+    permissions: SandboxPermissions = field(default_factory=SandboxPermissions)
+    env: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+def grants_for_skill(library: Library, skill: Skill) -> SkillGrants:
+    """What the skill's own frontmatter asks for; where the configuration speaks of it, that counts instead.
+
+    Nothing opens metier's own folder, and keys and passwords only what stands in the user's own configuration.
+    """
+    requested = requested_permissions(skill)._asdict()
+    configured = _configured_permissions(library.settings, skill)
+    effective = {key: configured.get(key, value) for key, value in requested.items()}
+    notes: list[str] = []
+    read, write = (tuple(_granted_paths(library, skill, key, effective, notes)) for key in ("read", "write"))
+    notes += [f"{path} may be written and is not there: make it first" for path in write if not paths.exists(path)]
+    hosts, env = (tuple(map(str, _as_tuple(effective[key]))) for key in ("hosts", "env"))
+    return SkillGrants(SandboxPermissions(bool(effective["network"]), hosts, read, write), env, tuple(notes))
+
+
+def _granted_paths(
+    library: Library, skill: Skill, key: str, effective: Mapping[str, object], notes: list[str]
+) -> Iterator[str]:
+    """The paths of one kind as they are; those that stay shut are noted."""
+    users_own = _is_users_own(library.settings, skill, key)
+    for text in map(str, _as_tuple(effective[key])):
+        path = paths.absolute_path(
+            text.replace("$METIER_HOME", library.place.state), skill.directory, library.place.home
+        )
+        real = paths.real_path(path)
+        if _may_schedule(library, skill, real):
+            yield path
+        elif _is_metiers_own(library, real):
+            notes.append(f"{text} is not opened to it: it is metier's own")
+        elif _is_private(library, real) and not users_own:
+            notes.append(
+                f"{text} is not opened to it: it is private; your own configuration may,"
+                f" with `{key}` in [skills.entries.{skill.settings_key}.permissions]"
+            )
+        else:
+            yield path
+
+
+def _configured_permissions(settings: Settings, skill: Skill) -> Mapping[str, Setting]:
+    """What the configuration opens to a skill; a project's speaks of its own skills alone."""
+    return settings.entry_for(skill.settings_key, skill.origin.source == "project").permissions
+
+
+def _is_users_own(settings: Settings, skill: Skill, key: str) -> bool:
+    """Whether the user's configuration says it, and not the project's."""
+    users = (
+        Settings(settings.own_tree if settings.project_tree else settings.tree).entry(skill.settings_key).permissions
+    )
+    theirs = Settings(settings.project_tree).entry(skill.settings_key).permissions
+    return key in users and (skill.origin.source != "project" or key not in theirs)
+
+
+def _is_metiers_own(library: Library, real: str) -> bool:
+    return any(paths.is_inside(real, paths.real_path(folder)) for folder in closed_folders(library.place))
+
+
+def closed_folders(place: Place) -> tuple[str, ...]:
+    """What no program sees: metier's own folder, and what schedules run though it lies elsewhere."""
+    from .scheduled import scheduler_trees  # most commands run nothing
+
+    elsewhere = (tree.path for tree in scheduler_trees(place) if not paths.is_inside(tree.path, place.state))
+    return (place.state, *elsewhere)
+
+
+def _is_private(library: Library, real: str) -> bool:
+    return any(paths.is_inside(real, paths.real_path(f"{library.place.home}/{name}")) for name in PRIVATE)
+
+
+def _may_schedule(library: Library, skill: Skill, real: str) -> bool:
+    """The skill that ships with metier and makes scheduled tasks writes where they lie."""
+    place = paths.real_path(f"{library.place.state}/scheduler")
+    return real == place and skill.path in library.bundled and not was_installed(library, skill)
+
+
+def _as_tuple(value: Setting | object) -> tuple[object, ...]:
+    if isinstance(value, list | tuple):
+        return tuple(value)
+    return () if value is None or value == "" else (value,)
+
+
+_PASSED_VARIABLES = ("PATH", "LANG", "LANGUAGE", "TZ", "TERM", "USER", "LOGNAME", "NO_COLOR", "COLUMNS")
+"""Names of the caller's environment that every program gets; `LC_…` too."""
+_DEFAULT_PATH = "/usr/local/bin:/usr/bin:/bin"
+_USER_SOURCES = frozenset({"user", "bundled", "path", "configured"})
+"""Sources whose skills the user wrote or named: a boundary is preferred for them, not required."""
+_NEEDS: tuple[SandboxNeed, ...] = ("off", "prefer", "require")
+
+
+def plain_environment(library: Library) -> dict[str, str]:
+    """What every program gets of the caller's environment."""
+    outside = library.place.env
+    env = {"PATH": _DEFAULT_PATH} | {name: outside[name] for name in _PASSED_VARIABLES if name in outside}
+    env.update({name: value for name, value in outside.items() if name.startswith("LC_")})
+    return env
+
+
+def skill_environment(library: Library, skill: Skill) -> dict[str, str]:
+    """The whole environment of a skill's programs: a few names of ours, what it declares, its settings and options."""
+    outside, env = library.place.env, plain_environment(library)
+    needs, grants = skill.requires, grants_for_skill(library, skill)
+    declared = (*needs.env, *grants.env, *((needs.primary_env,) if needs.primary_env else ()))
+    env.update({name: outside[name] for name in declared if name in outside and not is_forbidden_name(name)})
+    entry = library.settings.entry_for(skill.settings_key, skill.origin.source == "project")
+    env.update(build_overlay(entry.env, declared, env, needs.primary_env, entry.api_key).added)
+    env.update(_option_variables(skill.options, "METIER_OPTION_"))
+    reached = {"METIER_READ": grants.permissions.read, "METIER_WRITE": grants.permissions.write}
+    env.update({name: ":".join(places) for name, places in reached.items() if places})
+    if any(paths.is_inside(path, library.place.state) for places in reached.values() for path in places):
+        env["METIER_HOME"] = library.place.state  # it works on metier's own files, and has to find them
+    env |= {"SKILL_DIR": skill.directory, "CLAUDE_SKILL_DIR": skill.directory, "PYTHONDONTWRITEBYTECODE": "1"}
+    env |= {"PYTHONPYCACHEPREFIX": "/nonexistent"}  # what stands beside a script, compiled, is not run in its place
+    return env
+
+
+def _option_variables(options: TextTree, prefix: str) -> Iterator[tuple[str, str]]:
+    """`config.options`, each as a variable; a table's options have its name in front."""
+    for key, value in options.items():
+        name = prefix + "".join(letter if letter.isalnum() and letter.isascii() else "_" for letter in key).upper()
+        if isinstance(value, TextTree):
+            yield from _option_variables(value, name + "_")
+        elif isinstance(value, tuple):
+            yield name, "\n".join(item for item in value if isinstance(item, str))
+        elif "\0" not in value:
+            yield name, value
+
+
+def sandbox_for_skill(
+    library: Library, skill: Skill, cwd: str, write: tuple[str, ...], scheduled: bool = False
+) -> SandboxSpec:
+    """The boundary for a skill's programs: its folder, the working folder and project to read, and what is granted."""
+    permissions = grants_for_skill(library, skill).permissions
+    project = library.place.project
+    readable = (cwd, project, *filter(None, [repository_of(project)])) if paths.is_inside(cwd, project) else (cwd,)
+    home = library.place.home
+    outer = tuple(folder for folder in readable if folder not in ("/", home) and not paths.is_inside(home, folder))
+    tools = f"{library.place.state}/tools"  # what metier installed for skills is theirs to run
+    outer = (*outer, tools) if paths.exists(tools) else outer
+    return SandboxSpec(
+        skill_sandbox_need(library, skill, scheduled),
+        skill.directory,
+        hidden=closed_folders(library.place),
+        permissions=replace(
+            permissions, read=tuple(dict.fromkeys((*outer, *permissions.read))), write=(*permissions.write, *write)
+        ),
+    )
+
+
+def command_sandbox_need(library: Library) -> SandboxNeed:
+    """For a command that an agent runs and a person allowed."""
+    configured = library.settings.at("sandbox.need")
+    return configured if configured in get_args(SandboxNeed) else "prefer"  # type: ignore[return-value]  # one of the three
+
+
+def skill_sandbox_need(library: Library, skill: Skill, scheduled: bool = False) -> SandboxNeed:
+    """`require` for what others wrote and what runs unattended; the user's configuration may say otherwise."""
+    configured = library.settings.at("sandbox.need")
+    if configured in get_args(SandboxNeed):
+        need: SandboxNeed = configured  # type: ignore[assignment]  # one of the three, as the line above says
+        return "require" if scheduled and need != "off" else need
+    users_own = skill.origin.source in _USER_SOURCES and not was_installed(library, skill)
+    return "prefer" if users_own and not scheduled else "require"
+
+
+def run_program(library: Library, program: ProgramSpec, boundary: SandboxSpec) -> ProcessResult:
+    """Run inside the boundary; a refusal is how it ended."""
+    from ..host import sandbox
+    from ..host.sandbox import probe  # most commands run nothing
+
+    try:
+        return sandbox.run_sandboxed(
+            program, boundary, probe.read_machine_options(library.place.env, library.place.state)
+        )
+    except Refused as refusal:
+        return ProcessResult(None, "", note=f"{refusal.message}; {refusal.hint}" if refusal.hint else refusal.message)
+
+
+def shell_program(shell: ShellRules, env: Mapping[str, str]) -> tuple[str, ...]:
+    """The shell that a dialect's commands are written for, or the plain one where it is missing."""
+    from ..host.lookup import which
+
+    names = ("bash", "sh") if shell.program == "bash" else ("sh", "bash")
+    program = next((path for name in names if (path := which(name, env.get("PATH", "")))), "/bin/sh")
+    plain = ("--noprofile", "--norc") if program.endswith("bash") else ()
+    return (program, *plain, "-c")

@@ -1,0 +1,366 @@
+"""A Library: the skills of a place as they were when it was opened."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any, NamedTuple, get_args
+
+from ..catalog.commands import NamedCommand, command_table, match_command
+from ..catalog.fit import CatalogBudget
+from ..catalog.listing import ListingStyle, build_catalog
+from ..host import files
+from ..host.facts import gather_facts
+from ..host.memory import pause_garbage_collection
+from ..host.sqlite import IndexDatabase
+from ..resolve.eligibility import requirement_checks
+from ..resolve.resolver import AllowedSkills, ResolvePolicy, required_facts, resolve
+from ..sources.roots import roots_with_lock
+from ..sources.scan import LazySkills
+from ..types.catalog import Catalog, CommandMatch, SlashCommand, UsageHabits
+from ..types.dialect import Dialect, LibraryLimits, ListingFormat, ListingPolicy
+from ..types.errors import BadRequest, Changed, MetierError, UnknownSkill, Unloadable
+from ..types.place import Place, SkillRoot
+from ..types.problem import Finding, Problem
+from ..types.settings import Settings
+from ..types.skill import BrokenSkill, Skill, SkillBody, StatKey
+from ..types.verdict import Facts, RequirementCheck, Verdict
+
+if TYPE_CHECKING:
+    from ..host.paths import StopSignal
+    from ..types.activation import Activation, InvokedBy
+    from ..types.catalog import Audience, SearchHit
+    from ..types.model import Tool
+    from .access import SkillAccess
+    from .open import OpenRequest
+    from .sdk import Provider
+    from .search import SkillFinder
+    from .snapshot import Snapshot
+    from .watch import Change
+
+
+@dataclass(frozen=True)
+class Library:
+    """What a place offers: skills, verdicts, the catalog, the commands.  `reload()` gives a new one."""
+
+    place: Place
+    """Where it looked from."""
+    request: OpenRequest
+    dialect: Dialect
+    """Who serves these skills."""
+    limits: LibraryLimits
+    roots: tuple[SkillRoot, ...]
+    """Where it looked, in order of precedence."""
+    skills: Sequence[Skill]
+    """Every skill that loads, the ones that shadow others first."""
+    broken: tuple[BrokenSkill, ...]
+    """Every skill that does not load, with the reasons."""
+    problems: tuple[Problem, ...]
+    """What there is to say about roots, limits, configuration and the index."""
+    reopen: Callable[[Place, OpenRequest], Library] = field(compare=False, repr=False)
+    """Looks at a place again; `open()` hands itself in, so that nothing here has to import it."""
+    dialects: Mapping[str, Dialect] = field(default_factory=dict, repr=False)
+    """Every dialect there is, the user's own among them."""
+    settings: Settings = field(default_factory=Settings)
+    allowed: AllowedSkills = field(default_factory=AllowedSkills)
+    bundled: frozenset[str] = frozenset()
+    untrusted: Mapping[str, Finding] = field(default_factory=dict)
+    guards: tuple[tuple[str, StatKey | None], ...] = field(default=(), compare=False, repr=False)
+    leaned_on: tuple[str, ...] = field(default=(), compare=False, repr=False)
+    """Files and folders beside the skills that decided something: configuration, trust, plugins."""
+    database: IndexDatabase | None = field(default=None, compare=False, repr=False)
+    kept: Mapping[str, bytes] = field(default_factory=dict)
+    """The last good text of files that are broken now, by path."""
+
+    def __hash__(self) -> int:
+        return hash((self.place.cwd, self.dialect.name, tuple(skill.path for skill in self.skills)))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The name of every skill that loads, whatever was decided about it."""
+        return self.skills.names if isinstance(self.skills, LazySkills) else tuple(skill.name for skill in self.skills)
+
+    @cached_property
+    def facts(self) -> Facts:
+        """What is true of this machine, as far as these skills ask."""
+        return gather_facts(*required_facts(self.skills), self.place.env, self.place.platform)
+
+    @cached_property
+    def verdicts(self) -> tuple[Verdict, ...]:
+        """What was decided about every skill."""
+        terms = ResolvePolicy(self.settings, self.allowed, self.bundled, self.untrusted, partial(_same_content, self))
+        with pause_garbage_collection():
+            return resolve(self.skills, self.facts, terms)
+
+    def catalog(
+        self,
+        *,
+        format: ListingFormat | None = None,
+        max_skills: int | None = None,
+        max_chars: int | None = None,
+        policy: ListingPolicy | None = None,
+        request: str = "",
+        habits: UsageHabits | None = None,
+    ) -> Catalog:
+        """The listing for a system prompt, in the dialect's form and within its limits.
+
+        What does not fit is left out as the policy says, the dialect's own if none is given: `ranked` keeps a part
+        of the limits for skills that answer `request`, which belong at the end of the conversation; `prefix` cuts
+        from the end, and the note that then says how many were left out comes on top of the limits.
+        """
+
+        return library_catalog(self, CatalogOptions(format, max_skills, max_chars, policy, request, habits))
+
+    def search(self, query: str, *, limit: int = 10, audience: Audience = "model") -> tuple[SearchHit, ...]:
+        """The skills that answer a request, best first.  A model finds what its catalog may list, a person all."""
+        return self.finder.search(query, limit, audience)
+
+    @cached_property
+    def finder(self) -> SkillFinder:
+        """What searches these skills; the index is brought up to date when it is first asked for."""
+        from .search import open_finder
+
+        return open_finder(self)
+
+    def in_order(self) -> Sequence[Verdict]:
+        """An agent's own order where it has a list."""
+        names = self.allowed.names
+        if not names:
+            return self.verdicts
+        order = {name: number for number, name in enumerate(names)}
+        last = len(order)
+        return sorted(
+            self.verdicts,
+            key=lambda verdict: order.get(verdict.skill.name, order.get(verdict.skill.id, last)),
+        )
+
+    def commands(self, prefix: str = "", reserved: Sequence[str] = ()) -> tuple[SlashCommand, ...]:
+        """What a person may type after `/`; with a prefix, the commands that begin with it."""
+        rules = self.dialect.serving.commands
+        table = command_table(self.verdicts, rules, reserved, _scheduled_commands(self))
+        begin = prefix.removeprefix("/")
+        return tuple(command for command in table if command.name.startswith(begin)) if begin else table
+
+    def pick(self, typed: str, limit: int = 10) -> tuple[SlashCommand, ...]:
+        """The commands a person may mean by what they have typed so far, best first: letters or whole words."""
+        from .search import matching_commands
+
+        return matching_commands(self, typed, limit)
+
+    def match(self, line: str) -> CommandMatch:
+        """What a line of input calls, if it calls anything: `at` is its place in `commands()`."""
+        table = self.commands()
+        names = [
+            NamedCommand(
+                command.name,
+                command.skill.name if command.skill else command.name,
+                command.skill.id if command.skill else command.name,
+            )
+            for command in table
+        ]
+        return match_command(line, names, self.dialect.serving.commands.matching)
+
+    def find(self, name: str) -> Verdict:
+        """The skill of that name, `name@root` for one that is shadowed; a folder's name will do."""
+        return _find_verdict(self, name)
+
+    def nearest(self, name: str) -> tuple[str, ...]:
+        """Up to three names that a misspelled or half-remembered one may have meant."""
+        from .search import nearest_names
+
+        return nearest_names(self, name)
+
+    def desk(self, *, cwd: str = "", by: InvokedBy = "model", write: Sequence[str] = ()) -> SkillAccess:
+        """The skills as a model, a person or a schedule may use them; `write` are folders that scripts may write in."""
+        from .access import SkillAccess
+
+        return SkillAccess(self, cwd or self.place.cwd, by, tuple(write))
+
+    def activate(
+        self, name: str, arguments: str | Sequence[str] = "", *, by: InvokedBy = "user", cwd: str = ""
+    ) -> Activation:
+        """A skill's instructions as a model gets them: arguments, variables and commands filled in."""
+        from ..types.activation import Call
+
+        desk = self.desk(cwd=cwd, by=by)
+        call_arguments = arguments if isinstance(arguments, str) else tuple(arguments)
+        return desk.render(desk.skill(name), Call(name, call_arguments, by, desk.cwd))
+
+    def tools(self, *, cwd: str = "", write: Sequence[str] = ()) -> tuple[Tool, ...]:
+        """The tools a model reaches these skills with; none where there is no skill for it."""
+        from .skill_tools import tools_of
+
+        desk = self.desk(cwd=cwd, write=write)
+        return tools_of(desk, self.dialect.serving.tools) if desk.offered() else ()
+
+    def tools_for(self, provider: Provider) -> list[dict[str, Any]]:
+        """The tools as `"anthropic"`, `"openai"` or `"openai-responses"` takes them in a request."""
+        from .sdk import tools_for
+
+        return tools_for(self, provider)
+
+    def handle(self, call: object) -> dict[str, Any] | None:
+        """Do what a call from one of their SDKs asks; the answer is in its form, None for a tool not of these."""
+        from .sdk import handle_call
+
+        return handle_call(self, call)
+
+    def checks(self, skill: Skill) -> tuple[RequirementCheck, ...]:
+        """Every requirement of a skill, met or not."""
+        return requirement_checks(skill, self.facts, self.settings)
+
+    def read(self, skill: Skill | str) -> SkillBody:
+        """A skill's instructions.  If the file is no longer the one that was judged, that is an error."""
+        from hashlib import sha256
+
+        from ..parse.reader import parse_body
+
+        skill = self.find(skill).skill if isinstance(skill, str) else skill
+        if roots_with_lock(skill, self.place):
+            from .locks import verify_installed  # only where something was installed
+
+            verify_installed(self, skill)
+        data = self.kept[skill.path] if skill.path in self.kept else _read_bytes(self, skill)
+        text, marks = parse_body(data, skill.origin.dialect)
+        if marks and marks[-1].fatal:
+            raise unloadable_error(BrokenSkill(skill.id, skill.path, skill.key, skill.origin, marks))
+        return SkillBody(skill, text, "sha256:" + sha256(data).hexdigest(), marks)
+
+    @cached_property
+    def snapshot(self) -> Snapshot:
+        """The version of this content: it grows when content changes, and only then."""
+        from .snapshot import snapshot_of
+
+        return snapshot_of(self)
+
+    def reload(self) -> Library:
+        """Look again.  What `watch` kept alive of a file that is broken stays, and is listed as broken too."""
+        from .watch import reload_library
+
+        return reload_library(self)
+
+    def watch(self, stop: StopSignal | None = None) -> Iterator[Change]:
+        """Wait for changes; each one comes with the library as it is then.  Ends when `stop` is set."""
+        from .watch import watch_changes
+
+        return watch_changes(self, stop)
+
+
+def _find_verdict(library: Library, name: str) -> Verdict:
+    by_name = [v for v in library.verdicts if name in (v.skill.identity, v.skill.name)]
+    for verdict in by_name:
+        if verdict.usable:
+            return verdict
+    for verdict in library.verdicts:
+        if name in (verdict.skill.qualified, f"{verdict.skill.name}@{verdict.skill.origin.root}"):
+            return verdict
+    matching = by_name or [verdict for verdict in library.verdicts if verdict.skill.id == name]
+    if matching:
+        return matching[0]
+    for broken in library.broken:
+        if name in (broken.id, broken.name):
+            raise unloadable_error(broken)
+    raise UnknownSkill(name, library.nearest(name))
+
+
+def unloadable_error(broken: BrokenSkill) -> Unloadable:
+    last = broken.problems[-1]
+    return Unloadable(f"{last.place or broken.path}: {last.message}", last.hint, broken.path)
+
+
+def _scheduled_commands(library: Library) -> tuple[SlashCommand, ...]:
+    """Scheduler skills are no skills of the library; they are offered by name alone."""
+    if not library.dialect.serving.commands.scheduled:
+        return ()
+    from .scheduled import COMMAND_PREFIX, scheduler_folders
+
+    return tuple(
+        SlashCommand(COMMAND_PREFIX + name, None, "run this scheduled skill now", scheduled=f"{folder}/SKILL.md")
+        for name, folder in sorted(scheduler_folders(library.place).items())
+    )
+
+
+def _same_content(library: Library, first: Skill, second: Skill) -> bool:
+    """Whether two skills of one name have the same bytes."""
+    if first.key[3] != second.key[3]:
+        return False
+    try:
+        if library.read(first).digest != library.read(second).digest:
+            return False
+        from ..sources.bundled import folder_digest
+
+        return folder_digest(first.directory) == folder_digest(second.directory)  # scripts count as well
+    except (MetierError, OSError):
+        return False
+
+
+def _read_bytes(library: Library, skill: Skill) -> bytes:
+    folder, _, name = skill.path.rpartition("/")
+    try:
+        key, data = files.read_skill_file(folder, name, library.limits.file_bytes)
+    except OSError as error:
+        raise Unloadable(
+            f"{skill.path} can't be read: {error.strerror or 'too large'}",
+            "reload the library",
+            skill.path,
+        ) from error
+    if key != skill.key:
+        raise Changed(f"{skill.path} changed since the library was opened", "reload the library", skill.path)
+    return data
+
+
+class CatalogOptions(NamedTuple):
+    """What a caller of `catalog()` asked for."""
+
+    format: ListingFormat | None = None
+    max_skills: int | None = None
+    max_chars: int | None = None
+    policy: ListingPolicy | None = None
+    request: str = ""
+    habits: UsageHabits | None = None
+
+
+def library_catalog(library: Library, options: CatalogOptions) -> Catalog:
+    """The listing, whole if it fits."""
+    _check_options(options)
+    listing = library.dialect.serving.listing
+    budget = CatalogBudget(
+        library.limits.listed if options.max_skills is None else options.max_skills,
+        library.limits.characters if options.max_chars is None else options.max_chars,
+    )
+    style = ListingStyle(listing, library.place.home, options.format)
+    policy = options.policy or library.settings.policy or listing.policy
+    if policy == "prefix" or (budget.skills is None and budget.characters is None):
+        with pause_garbage_collection():
+            return build_catalog(library.in_order(), style, budget)
+    from ..catalog.fit import RankingHints
+
+    problems: list[Problem] = []
+
+    def rank(most: int) -> Sequence[SearchHit]:
+        finder = library.finder
+        if finder.fault is None:
+            return finder.search(options.request, most, "model")
+        if finder.fault.code not in {problem.code for problem in library.problems}:
+            problems.append(finder.fault)
+        return ()
+
+    habits = options.habits or library.request.habits
+    hints = RankingHints(
+        options.request,
+        replace(habits, pinned=habits.pinned or library.settings.pinned),
+        rank,
+        library.dialect.serving.delivery == "model-reads",
+    )
+    catalog = build_catalog(library.in_order(), style, budget, hints)
+    return replace(catalog, problems=tuple(problems)) if problems else catalog
+
+
+def _check_options(options: CatalogOptions) -> None:
+    if options.format is not None and options.format not in get_args(ListingFormat):
+        raise BadRequest(f"`{options.format}` is not a format", "one of: " + ", ".join(get_args(ListingFormat)))
+    if options.policy is not None and options.policy not in get_args(ListingPolicy):
+        raise BadRequest(f"`{options.policy}` is not a policy", "one of: " + ", ".join(get_args(ListingPolicy)))
+    if min(options.max_skills or 0, options.max_chars or 0) < 0:
+        raise BadRequest("a limit can't be less than nothing", "give a number from 0 up, or None for no limit")

@@ -1,0 +1,57 @@
+"""Hot reload: the library as it changes, with the last good version of what breaks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+from ..host.paths import StopSignal as StopSignal
+from ..types.catalog import Catalog
+from ..types.model import Answer, Tool
+from .access import SkillAccess
+from .library import Library
+from .skill_tools import tools_of
+from .watch import reopen_library
+
+
+@dataclass
+class LiveLibrary:
+    """The skills of a place as they are now.  Tools that were handed out once go on working."""
+
+    library: Library = field(repr=False)
+    """As it was when it was last looked at."""
+    cwd: str = ""
+    """The agent's working folder; the library's own if there is none."""
+    write: Sequence[str] = ()
+    """Folders that scripts may write in, beside their own."""
+
+    def now(self) -> Library:
+        """Look again.  Where that can't be done there are no skills until it can."""
+        self.library = reopen_library(self.library)
+        return self.library
+
+    def catalog(self) -> Catalog:
+        return self.now().catalog()
+
+    def tools(self) -> tuple[Tool, ...]:
+        """The tools, skills or no skills: some may come while the conversation lasts."""
+        return tuple(replace(tool, call=partial(self.call, tool.name)) for tool in self._tools(self.library))
+
+    def offered(self) -> bool:
+        """Whether there is a skill for the model now."""
+        return bool(self._desk(self.now()).offered())
+
+    def call(self, name: str, arguments: Mapping[str, object]) -> Answer:
+        """Call a tool by name."""
+        tools = self._tools(self.now())
+        for tool in tools:
+            if tool.name == name:
+                return tool.call(arguments)
+        return Answer(f"There is no tool '{name}'. Available: {', '.join(tool.name for tool in tools)}", error=True)
+
+    def _tools(self, library: Library) -> tuple[Tool, ...]:
+        return tools_of(self._desk(library), library.dialect.serving.tools)
+
+    def _desk(self, library: Library) -> SkillAccess:
+        return library.desk(cwd=self.cwd, write=self.write)

@@ -1,0 +1,235 @@
+"""open(): gather settings, trust and roots for a place, look, and hand over a Library."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
+from typing import TYPE_CHECKING
+
+from ..host import paths
+from ..host.facts import find_place
+from ..host.sqlite import IndexDatabase, open_database
+from ..parse.fastpath import SimpleSkillReader
+from ..parse.reader import parse_any
+from ..resolve.capabilities import TrustRecord
+from ..resolve.resolver import AllowedSkills
+from ..sources import index, scan
+from ..sources.bundled import bundled_paths
+from ..sources.plugins import MANIFEST_FILES, find_plugins
+from ..sources.roots import RootOptions, any_lock, find_roots, named_root
+from ..sources.scan import SkillReader
+from ..types.catalog import UsageHabits
+from ..types.dialect import Dialect
+from ..types.errors import BadRequest
+from ..types.place import Place, SkillRoot
+from ..types.problem import Finding, Problem
+from ..types.settings import Settings
+from ..types.skill import Skill
+from .library import Library
+from .settings import (
+    CONFIG_FILE,
+    agents_trusted,
+    all_dialects,
+    drop_outside_roots,
+    drop_unknown_dialects,
+    load_settings,
+    read_trust_record,
+)
+
+if TYPE_CHECKING:
+    from .locks import LockedSkills
+
+INDEX_FILE = "index.db"
+
+
+@dataclass(frozen=True)
+class OpenRequest:
+    """What a caller of open() asked for."""
+
+    dialect: str | None = None
+    agent: str | Sequence[str] | None = None
+    root: str | None = None
+    index: bool = True
+    habits: UsageHabits = field(default_factory=UsageHabits)
+    """Of the conversation that the library is for."""
+
+
+def open(
+    path: str = ".",
+    *,
+    dialect: str | None = None,
+    agent: str | Sequence[str] | None = None,
+    profile: str = "",
+    root: str | None = None,
+    index: bool = True,
+) -> Library:
+    """Look at the skills of a place.  Nothing of theirs runs.
+
+    `dialect` chooses who serves them: its roots, its listing, its commands.  `agent` is the name or file of an
+    agent, or the list of skills it may use.  `root` looks at that one folder alone.  `index=False` reads every
+    file anew and remembers nothing.
+    """
+    return open_at(
+        find_place(str(path), profile), OpenRequest(dialect, agent, None if root is None else str(root), index)
+    )
+
+
+def open_at(place: Place, request: OpenRequest) -> Library:
+    """The same, for a place that was described rather than found."""
+    problems: list[Problem] = []
+    settings, record = load_settings(place, problems)
+    dialects = all_dialects(settings, problems)
+    settings = drop_unknown_dialects(settings, dialects, f"{place.state}/{CONFIG_FILE}", problems)
+    settings = drop_outside_roots(settings, place, problems)
+    serving = _serving_dialect(request.dialect or str(settings.tree.get("dialect") or "standard"), dialects)
+    limits = replace(serving.serving.limits, **settings.limits)
+    root_options = RootOptions(serving, dialects, settings, project_trusted=record is not None and record.whole)
+    if request.root is not None:
+        library_roots: tuple[SkillRoot, ...] = (named_root(request.root, request.dialect or "", place, root_options),)
+    else:
+        root_options = root_options._replace(
+            plugins=find_plugins(place, settings, problems) if serving.serving.plugins else ()
+        )
+        library_roots = find_roots(place, root_options)
+    database = _open_index(place, problems) if request.index else None
+    reader = SkillReader(SimpleSkillReader().read, lambda item: parse_any(item, dialects))
+    scan_result = scan.scan_roots(library_roots, limits, database, reader)
+    skills: Sequence[Skill] = scan_result.skills
+    withheld: dict[str, Finding] = {}
+    in_project = any(root.origin.source == "project" for root in library_roots)
+    if in_project and any(skill.origin.source == "project" for skill in skills):
+        from .trust import mark_trusted_skills, trust_findings  # only where a project has skills
+
+        withheld = dict(trust_findings(skills, place, record, limits))
+        skills = mark_trusted_skills(skills, withheld, record)
+    root_locks = None
+    if any_lock([root.origin.path for root in library_roots], place):
+        from .locks import lock_findings, locks_beside_roots  # only where something was installed
+
+        root_locks = locks_beside_roots(library_roots, place)
+    if root_locks is not None:
+        withheld = {**lock_findings(scan_result.skills, root_locks, database), **withheld}
+    if database is not None and database.silent:
+        problems.append(index.index_problem(database.silent, database.path))
+    return Library(
+        place=place,
+        request=request,
+        dialect=serving,
+        limits=limits,
+        roots=library_roots,
+        skills=skills,
+        broken=scan_result.broken,
+        problems=(*problems, *scan_result.problems),
+        dialects=dialects,
+        settings=settings,
+        allowed=_allowed_skills(request.agent, place, root_options),
+        bundled=bundled_paths(place.state) if request.root is None else frozenset(),
+        untrusted=withheld,
+        guards=scan_result.guards,
+        leaned_on=(
+            *_dependency_paths(place, settings, record, scan_result.skills),
+            *_lock_paths(library_roots, root_locks),
+        ),
+        database=database,
+        reopen=open_at,
+    )
+
+
+def _lock_paths(library_roots: Sequence[SkillRoot], root_locks: LockedSkills | None) -> Iterator[str]:
+    """The locks that are there or may come, and every file of what they lock."""
+    yield from (f"{root.origin.path}-lock.json" for root in library_roots)
+    if root_locks is not None:
+        yield from root_locks.leaned_on
+        for directory in root_locks.entries:
+            yield directory
+            yield from (f"{directory}/{path}" for path in paths.tree_paths(directory))
+
+
+def _dependency_paths(
+    place: Place, settings: Settings, record: TrustRecord | None, skills: Sequence[Skill]
+) -> Iterator[str]:
+    """Every path beside the roots that this look depended on, there or not."""
+    yield from (f"{place.state}/{name}" for name in (CONFIG_FILE, "trust.json", "bundled.json", "plugins"))
+    yield from (f"{ancestor}/.git" for ancestor in place.ancestors)
+    for folder in (
+        place.project,
+        *(paths.absolute_path(path, place.cwd, place.home) for path in settings.plugins),
+    ):
+        yield from (
+            f"{folder}/{name}" for name in (".metier/" + CONFIG_FILE, ".metier/plugins", *MANIFEST_FILES, "skills")
+        )
+    yield from paths.site_folders()
+    if record is not None:
+        for skill in skills:
+            if skill.origin.source == "project":
+                yield skill.directory
+                yield from (f"{skill.directory}/{path}" for path in paths.tree_paths(skill.directory))
+
+
+def _serving_dialect(name: str, dialects: Mapping[str, Dialect]) -> Dialect:
+    if name not in dialects:
+        near = get_close_matches(name, dialects, 1)
+        hint = f"did you mean `{near[0]}`?" if near else "one of: " + ", ".join(dialects)
+        raise BadRequest(f"`{name}` is not a dialect", hint)
+    return dialects[name]
+
+
+def _open_index(place: Place, problems: list[Problem]) -> IndexDatabase | None:
+    path = f"{place.state}/{INDEX_FILE}"
+    database, status = open_database(path, index.SCHEMA, index.READER_VERSION)
+    if status not in ("ok", "new"):
+        problems.append(index.index_problem(status, path))
+    return database
+
+
+def _allowed_skills(agent: str | Sequence[str] | None, place: Place, root_options: RootOptions) -> AllowedSkills:
+    """The skills an agent may use: a list, what its configuration or its own file says, or everything."""
+    if agent is None:
+        return AllowedSkills()
+    if not isinstance(agent, str):
+        return AllowedSkills(tuple(agent))
+    agents = root_options.settings.agents
+    if agent in agents:
+        names = agents[agent]
+    else:
+        names = _skills_of_agent(agent, place, agents_trusted(place, read_trust_record(place)))
+    if names is None and root_options.serving.serving.unlisted_agent == "none":
+        return AllowedSkills(())
+    return AllowedSkills(names)
+
+
+def _skills_of_agent(agent: str, place: Place, trusted: bool) -> tuple[str, ...] | None:
+    """The `skills:` of an agent's own file; the project's agents are looked at only once it is trusted."""
+    from .trust import AGENT_FOLDERS
+
+    theirs: list[str] = []
+    if "/" in agent or agent.endswith(".md"):
+        candidates = [paths.absolute_path(agent, place.cwd, place.home)]
+    else:
+        theirs = [f"{place.project}/{folder}/{agent}.md" for folder in AGENT_FOLDERS]
+        candidates = [*(theirs if trusted else ()), f"{place.state}/agents/{agent}.md"]
+    for path in candidates:
+        text = paths.read_text_file(path)
+        if text is None:
+            continue
+        from ..parse.reader import agent_skills
+
+        has_frontmatter, names = agent_skills(text)
+        if not has_frontmatter:
+            raise BadRequest(f"{path} has no frontmatter", "begin it with `---`, a name and `skills:`", path)
+        return names
+    if not trusted and any(paths.exists(path) for path in theirs):
+        raise BadRequest(
+            f"the agent `{agent}` belongs to a project that is not trusted, or not with its agents as they are now",
+            f"run `metier trust {place.project}`",
+        )
+    folders = [*(f"{place.project}/{relative}" for relative in AGENT_FOLDERS if trusted), f"{place.state}/agents"]
+    file_names = [
+        file_name for folder in folders if paths.is_folder(folder) for file_name in paths.list_names(folder).files
+    ]
+    near = get_close_matches(
+        agent, [file_name.removesuffix(".md") for file_name in file_names if file_name.endswith(".md")], 1
+    )
+    hint = "give the path of its file, put it into .metier/agents, or name it in [agents]"
+    raise BadRequest(f"no agent is called `{agent}`", f"did you mean `{near[0]}`?" if near else hint)

@@ -1,0 +1,145 @@
+"""What the user and a trusted project configured for a place."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from ..dialects import DIALECTS
+from ..host import paths
+from ..resolve.capabilities import SkillCapabilities, TrustRecord
+from ..types.dialect import Dialect
+from ..types.errors import HostError
+from ..types.place import Place
+from ..types.problem import Finding, Problem, problem_from
+from ..types.settings import Settings
+
+CONFIG_FILE = "config.toml"
+
+
+def load_settings(place: Place, problems: list[Problem]) -> tuple[Settings, TrustRecord | None]:
+    """The user's configuration, then that of the project if it is trusted and still says what it said."""
+    own_path = f"{place.state}/{CONFIG_FILE}"
+    settings = _parse_settings(own_path, _read_config_text(own_path, problems), problems)
+    record = read_trust_record(place)
+    path = f"{place.project}/.metier/{CONFIG_FILE}"
+    if record is None or not record.whole or path == own_path:
+        return settings, record
+    if not agents_trusted(place, record):
+        problems.append(
+            problem_from(Finding("changed-since-trust", 0, (place.project, "the project's agents")), place.project)
+        )
+    text = _read_config_text(path, problems)
+    if text is None:
+        return settings, record
+    from .trust import config_digest
+
+    if record.configuration != config_digest(text):
+        problems.append(
+            problem_from(Finding("changed-since-trust", 0, (place.project, "the project's configuration")), path)
+        )
+        return settings, record
+    from ..parse.config import merge_settings
+
+    theirs = _parse_settings(path, text, problems)
+    if "sandbox" in theirs.tree:
+        own_only = "the boundary is set in your own configuration alone"
+        problems.append(problem_from(Finding("config-unknown-key", 0, ("sandbox", own_only)), path))
+    return merge_settings(settings, theirs), record
+
+
+def _read_config_text(path: str, problems: list[Problem]) -> str | None:
+    """A configuration file; one that can't be read is a finding, and the rest goes on without it."""
+    try:
+        return paths.read_text_file(path)
+    except HostError as error:
+        problems.append(problem_from(Finding("config-syntax", 0, (error.message,), fatal=True), path))
+        return None
+
+
+def _parse_settings(path: str, text: str | None, problems: list[Problem]) -> Settings:
+    if text is None:
+        return Settings()
+    from ..parse.config import parse_settings  # no configuration, no need for a TOML reader
+
+    marks: list[Finding] = []
+    settings = parse_settings(text, marks)
+    problems += [problem_from(mark, path) for mark in marks]
+    return settings
+
+
+def read_trust_record(place: Place) -> TrustRecord | None:
+    """What the user trusted this project with, if they did."""
+    if not paths.exists(f"{place.state}/trust.json"):
+        return None
+    from .trust import read_trust_book
+
+    entry = read_trust_book(place.state).get(paths.real_path(place.project))
+    if entry is None:
+        return None
+    skills = entry.get("skills")
+    return TrustRecord(
+        {
+            str(name): SkillCapabilities(frozenset(map(str, runs)))
+            for name, runs in (skills.items() if isinstance(skills, dict) else ())
+            if isinstance(runs, list)
+        },
+        str(entry.get("configuration", "")),
+        str(entry.get("agents", "")),
+        entry.get("whole") is True,
+    )
+
+
+def agents_trusted(place: Place, record: TrustRecord | None) -> bool:
+    """Whether the project's agents are those that were trusted with it."""
+    from .trust import agents_digest
+
+    return record is not None and record.whole and record.agents == agents_digest(place.project)
+
+
+def all_dialects(settings: Settings, problems: list[Problem]) -> Mapping[str, Dialect]:
+    tables = settings.tree.get("dialects")
+    if not isinstance(tables, Mapping) or not tables:
+        return DIALECTS
+    from ..dialects.custom import custom_dialect
+
+    dialects = dict(DIALECTS)
+    for name, table in tables.items():
+        marks: list[Finding] = []
+        dialect = custom_dialect(str(name), table, DIALECTS, marks) if isinstance(table, Mapping) else None
+        problems += [problem_from(mark) for mark in marks]
+        if dialect is not None:
+            dialects[dialect.name] = dialect
+    return dialects
+
+
+def drop_unknown_dialects(
+    settings: Settings, dialects: Mapping[str, Dialect], path: str, problems: list[Problem]
+) -> Settings:
+    """A dialect that the configuration names and nobody knows is passed over, with a word about it."""
+    expected = "one of " + ", ".join(dialects)
+    named = settings.tree.get("dialect")
+    if named is not None and named not in dialects:
+        problems.append(problem_from(Finding("config-type", 0, ("dialect", expected)), path))
+        settings = replace(settings, tree={key: value for key, value in settings.tree.items() if key != "dialect"})
+    if all(not root.dialect or root.dialect in dialects for root in settings.roots):
+        return settings
+    roots = []
+    for number, root in enumerate(settings.roots):
+        if root.dialect and root.dialect not in dialects:
+            problems.append(problem_from(Finding("config-type", 0, (f"roots[{number}].dialect", expected)), path))
+            root = replace(root, dialect="")
+        roots.append(root)
+    return replace(settings, roots=tuple(roots))
+
+
+def drop_outside_roots(settings: Settings, place: Place, problems: list[Problem]) -> Settings:
+    """A project may configure roots inside itself; one that lies elsewhere is passed over, with a word about it."""
+    roots = []
+    for root in settings.roots:
+        path = paths.absolute_path(root.path, place.project, place.home)
+        if root.project and not paths.is_inside(path, place.project):
+            problems.append(problem_from(Finding("link-outside", 0, (root.path, place.project)), path))
+        else:
+            roots.append(root)
+    return replace(settings, roots=tuple(roots)) if len(roots) < len(settings.roots) else settings

@@ -1,0 +1,361 @@
+"""The book of trusted projects, kept outside them, and what their skills can do now."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from hashlib import sha256
+from json import dumps, loads
+from typing import Literal, NamedTuple
+
+from ..host import files, fs, paths
+from ..host.facts import now_ns
+from ..resolve.capabilities import SkillCapabilities, TrustRecord, find_untrusted
+from ..types.dialect import LibraryLimits
+from ..types.errors import HostError, MetierError
+from ..types.place import Place
+from ..types.problem import Finding
+from ..types.skill import Skill
+
+TRUST_FILE = "trust.json"
+CONFIG_FILE = ".metier/config.toml"
+AGENT_FOLDERS = ("workspace/agents", ".metier/agents", ".claude/agents", "agents")
+"""Where a project keeps its agents."""
+_MOST_BYTES = 67_108_864
+"""Of one skill's files, read to vouch for them."""
+_INERT_SUFFIXES = (".md", ".txt", ".rst", ".png", ".jpg", ".jpeg", ".gif", ".svg", ".webp", ".pdf", ".csv", ".bak")
+"""Endings of files that nothing runs, as long as they are not executable and not in `scripts/`."""
+_PROSE_KEYS = frozenset(
+    {
+        "license",
+        "version",
+        "author",
+        "homepage",
+        "compatibility",
+        "tags",
+        "when_to_use",
+        "category",
+        "source",
+        "date_added",
+        "risk",
+        "emoji",
+        "keywords",
+        "repository",
+    }
+)
+"""Frontmatter that says something and grants nothing; every other key counts."""
+_inline = re.compile(r"(?=!`([^`]*)`)")
+_opener = {tick: re.compile(rf"[ \t]*({tick}{{3,}})[ \t]*!") for tick in "`~"}
+_closer = {tick: re.compile(rf"(?:[ \t]*+>)*+[ \t]*+({tick}{{3,}})[ \t\r]*") for tick in "`~"}
+
+Record = Mapping[str, object]
+
+
+def read_trust_book(folder: str) -> dict[str, dict[str, object]]:
+    """The records of all trusted projects, by their real path.  A damaged book trusts nobody."""
+    path = f"{folder}/{TRUST_FILE}"
+    text = paths.read_text_file(path)
+    if text is None:
+        return {}
+    try:
+        book = loads(text)
+        projects = book["projects"]
+        if book["version"] != 1 or not isinstance(projects, dict):
+            raise ValueError("unknown form")
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise HostError(
+            f"{path} is damaged: {error}",
+            "move it away, then run `metier trust` for each project again",
+            path,
+        ) from error
+    return {key: value for key, value in projects.items() if isinstance(value, dict)}
+
+
+def write_trust_record(folder: str, project: str, record: Mapping[str, object] | None) -> None:
+    """Keep what a project was trusted with; None takes the trust back."""
+    _update_book(folder, project, lambda _: record)
+
+
+def trust_skills(folder: str, project: str, added: Mapping[str, object]) -> None:
+    """Trust some more skills of a project, and nothing else of it that was not trusted before."""
+
+    def more(before: Mapping[str, object]) -> Mapping[str, object]:
+        trusted, new = before.get("skills"), added.get("skills")
+        skills = {**(trusted if isinstance(trusted, dict) else {}), **(new if isinstance(new, dict) else {})}
+        return {"configuration": "", "whole": False, **before, "skills": skills}
+
+    _update_book(folder, project, more)
+
+
+def _update_book(
+    folder: str, project: str, change: Callable[[Mapping[str, object]], Mapping[str, object] | None]
+) -> None:
+    """Read, change and write the book with nobody in between."""
+    fs.make_folder(folder)
+    with fs.hold_lock(f"{folder}/.{TRUST_FILE}.lock"):
+        book = read_trust_book(folder)
+        real = paths.real_path(project)
+        record = change(book.pop(real, {}))
+        if record is not None:
+            book[real] = dict(record)
+        fs.write_text(
+            f"{folder}/{TRUST_FILE}", dumps({"version": 1, "projects": book}, indent=1, sort_keys=True) + "\n"
+        )
+
+
+def run_digests(skill: Skill, limit: int, beside: bool = True) -> frozenset[str]:
+    """A digest for each command in a skill's body, each file of it that can run, and each thing it is granted.
+
+    `beside` those, where anything runs, each other file: it may be what is run.
+    """
+    return frozenset(digest for kind, _, digest in _iter_runnables(skill, limit) if beside or kind != "beside")
+
+
+class RunnableItem(NamedTuple):
+    """Something that a skill can run or is granted, in words for the person who is asked."""
+
+    label: str
+    new: bool
+    """Whether what was trusted before did not have it, or had it otherwise."""
+
+
+_QUIET_KEYS = frozenset({"arguments", "argument-hint"})
+"""Frontmatter that counts, and that nobody has to be asked about."""
+RunnableKind = Literal["runs", "beside", "quiet"]
+
+
+def runnable_items(skill: Skill, limit: int, before: Collection[str] = ()) -> tuple[RunnableItem, ...]:
+    """The same in words, held against the digests of what was trusted before."""
+    items = {
+        (label, digest)
+        for kind, label, digest in _iter_runnables(skill, limit)
+        if kind == "runs" or (kind == "beside" and _is_news(digest, before))
+    }
+    return tuple(RunnableItem(label, digest not in before) for label, digest in sorted(items))
+
+
+def _is_news(digest: str, before: Collection[str]) -> bool:
+    """Files beside what runs are named only where they differ from what was trusted."""
+    return bool(before) and digest not in before
+
+
+def _iter_runnables(skill: Skill, limit: int) -> Iterator[tuple[RunnableKind, str, str]]:
+    """Each thing by its kind, a word for it and its digest.  What can't be seen has a new digest every time."""
+    directory = skill.directory
+    try:
+        _, data = files.read_skill_file(directory, skill.path.rpartition("/")[2], limit)
+        body = data.decode("utf-8", "replace").replace("\r\n", "\n").replace("\r", "\n")
+    except (OSError, MetierError):
+        yield "runs", "SKILL.md, which can't be read", _digest_parts("unseen", str(now_ns()))
+        body = ""
+    commands = tuple(find_commands(body))
+    for command in commands:
+        yield "runs", f"`{command}`", _digest_parts("command", command)
+    if any("skill.md" in command.lower() for command in commands):
+        yield "beside", "the file SKILL.md", _digest_parts("body", body)
+    yield from _runnable_files(directory, bool(commands))
+    yield from _frontmatter_grants(skill)
+
+
+def find_commands(body: str) -> Iterator[str]:
+    """Everything in a body that any dialect might take for a command, and rather too much than too little."""
+    lines = body.split("\n")
+    inline = [command for line in lines for command in _inline_commands(line)]
+    yield from dict.fromkeys(command.strip() for command in inline)
+    for tick in "`~":
+        yield from _block_commands(lines, tick)
+
+
+def _block_commands(lines: list[str], tick: str) -> Iterator[str]:
+    block: list[str] | None = None
+    ticks = 0
+    for line in lines:
+        opened, closed = _opener[tick].match(line), _closer[tick].fullmatch(line)
+        if block is None:
+            if opened is not None:
+                block, ticks = [line[opened.end() :]], len(opened[1])
+        elif closed is not None and len(closed[1]) >= ticks:
+            yield "\n".join(block).strip()
+            block = None
+        else:
+            block.append(line)
+            if opened is not None:  # perhaps it is the one that counts: then its own end counts
+                ticks = max(ticks, len(opened[1]))
+    if block is not None:
+        yield "\n".join(block).strip()
+
+
+def _inline_commands(line: str) -> list[str]:
+    """The commands between backticks; where longer runs of them make that hard to tell, all from the first on."""
+    if "``" not in line:
+        return _inline.findall(line)
+    start = line.find("!`")
+    return [line[start + 2 :]] if start >= 0 else []
+
+
+def _runnable_files(directory: str, runs: bool) -> Iterator[tuple[RunnableKind, str, str]]:
+    """Files that can run and links; where anything runs, all the others too, for it may run those."""
+    tree = paths.tree_of(directory, passing_over=frozenset())
+    bytes_left = _MOST_BYTES
+    if len(tree) >= paths.MOST_FILES:  # what was not seen can't be vouched for, today or tomorrow
+        yield "runs", "more files than can be vouched for", _digest_parts("unseen", str(now_ns()))
+    inert = []
+    for path, status in tree:
+        if path == "SKILL.md":
+            continue
+        if status.st_mode & 0o170000 == 0o120000:
+            yield "runs", path, _link_digest(directory, path)
+        elif can_run(path, bool(status.st_mode & 0o111)):
+            runs = True
+            bytes_left -= status.st_size
+            content = _content_digest(directory, path, status.st_size) if bytes_left >= 0 else ""
+            yield "runs", path, _digest_parts("file", path, str(bool(status.st_mode & 0o111)), content or str(now_ns()))
+        else:
+            inert.append((path, status))
+    for path, status in inert if runs else ():
+        bytes_left -= status.st_size
+        content = _content_digest(directory, path, status.st_size) if bytes_left >= 0 else ""
+        yield (
+            "beside",
+            f"the file {path}",
+            _digest_parts("beside", path, content or f"{status.st_size} {status.st_ctime_ns}"),
+        )
+
+
+def can_run(path: str, executable: bool) -> bool:
+    """Whether a file of a skill might be run: all but text, pictures and tables that lie where nothing runs them."""
+    return executable or path.startswith("scripts/") or not path.lower().endswith(_INERT_SUFFIXES)
+
+
+def _link_digest(directory: str, path: str) -> str:
+    """A link inside the skill counts by where it leads; one that leads out can't be vouched for."""
+    real = paths.real_path(f"{directory}/{path}")
+    inside = paths.is_inside(real, paths.real_path(directory))
+    return _digest_parts("link", path, real if inside else str(now_ns()))
+
+
+def _frontmatter_grants(skill: Skill) -> Iterator[tuple[RunnableKind, str, str]]:
+    """What its frontmatter asks for, and what it no longer forbids itself."""
+    yield "quiet", f"the name {skill.name}", _digest_parts("name", skill.identity, skill.name)
+    if skill.model_may_invoke:
+        yield "quiet", "the model may use it", _digest_parts("model")
+    if skill.user_may_invoke:
+        yield "quiet", "people may call it", _digest_parts("user")
+    for key, value in skill.extra.plain().items():
+        if key == "metadata" and isinstance(value, dict):
+            value = {inner: item for inner, item in value.items() if inner not in _PROSE_KEYS}
+        if key not in _PROSE_KEYS and value:
+            text = value if isinstance(value, str) else dumps(value, sort_keys=True)
+            yield "quiet" if key in _QUIET_KEYS else "runs", _grant_text(key, value), _digest_parts("grant", key, text)
+    if "disallowed-tools" not in skill.extra:
+        yield "quiet", "no tool is disallowed", _digest_parts("undenied")
+
+
+def _grant_text(key: str, value: object) -> str:
+    """A part of the frontmatter for a person to read: what is nested has a line for each leaf."""
+    lines = list(_leaf_lines("", value))
+    if len(lines) == 1 and not lines[0][0]:
+        return f"{key}: {value if isinstance(value, str) else lines[0][1]}"
+    return "\n".join((f"{key}:", *(f"{where}: {text}" for where, text in lines)))
+
+
+def _leaf_lines(where: str, value: object) -> Iterator[tuple[str, str]]:
+    if isinstance(value, dict) and value:
+        for key, item in value.items():
+            yield from _leaf_lines(f"{where}.{_one_line_text(key)}" if where else _one_line_text(key), item)
+    elif isinstance(value, list) and any(isinstance(item, dict | list) for item in value):
+        for number, item in enumerate(value, 1):
+            yield from _leaf_lines(f"{where} {number}".strip(), item)
+    elif isinstance(value, list):
+        yield where, ", ".join(text for item in value for _, text in _leaf_lines("", item))
+    else:
+        yield where, _one_line_text(value)
+
+
+def _one_line_text(value: object) -> str:
+    """One line, whatever somebody wrote: a line of their own may not look like one of ours."""
+    return value if isinstance(value, str) and value.isprintable() else dumps(value, ensure_ascii=False)
+
+
+def _content_digest(directory: str, path: str, size: int) -> str:
+    """The digest of a file's content, or nothing when it can't be had."""
+    try:
+        _, data = files.read_skill_file(directory, path, size)
+    except (OSError, MetierError):
+        return ""
+    return sha256(data).hexdigest()
+
+
+def _digest_parts(*parts: str) -> str:
+    return sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()[:32]
+
+
+def config_digest(text: str | None) -> str:
+    """The digest of a project's configuration; its text is not interpreted here."""
+    return "" if text is None else sha256(text.encode()).hexdigest()
+
+
+def agents_digest(project: str) -> str:
+    """The digest of a project's agent files; nothing where it has none."""
+    agent_texts = [(path, _agent_text(f"{project}/{path}")) for path in agent_paths(project)]
+    return _digest_parts("agents", dumps(agent_texts)) if agent_texts else ""
+
+
+def agent_paths(project: str) -> list[str]:
+    """The files in which a project describes its agents."""
+    folders = [folder for folder in AGENT_FOLDERS if paths.is_folder(f"{project}/{folder}")]
+    return [
+        f"{folder}/{name}"
+        for folder in folders
+        for name in paths.list_names(f"{project}/{folder}").files
+        if name.endswith(".md")
+    ]
+
+
+def _agent_text(path: str) -> str:
+    try:
+        return paths.read_text_file(path) or ""
+    except HostError:  # what can't be read can't be vouched for
+        return str(now_ns())
+
+
+def make_trust_record(project: str, skills: Iterable[Skill], limit: int, whole: bool = False) -> dict[str, object]:
+    """What is trusted when a person trusts a project as it is now; `whole` is its configuration and agents too."""
+    places = {skill.directory.removeprefix(project + "/"): sorted(run_digests(skill, limit)) for skill in skills}
+    configuration = config_digest(paths.read_text_file(f"{project}/{CONFIG_FILE}")) if whole else ""
+    agents = agents_digest(project) if whole else ""
+    return {"skills": places, "configuration": configuration, "agents": agents, "whole": whole}
+
+
+def trust_findings(
+    skills: Sequence[Skill], place: Place, record: TrustRecord | None, limits: LibraryLimits
+) -> Mapping[str, Finding]:
+    theirs = [skill for skill in skills if skill.origin.source == "project"]
+    if not theirs:
+        return {}
+    if record is None:
+        return find_untrusted(((skill, "", SkillCapabilities()) for skill in theirs), None, place.project)
+    now = (
+        (
+            skill,
+            skill.directory.removeprefix(place.project + "/"),
+            SkillCapabilities(run_digests(skill, limits.file_bytes)),
+        )
+        for skill in theirs
+    )
+    return find_untrusted(now, record, place.project)
+
+
+def mark_trusted_skills(
+    skills: Sequence[Skill], withheld: Mapping[str, Finding], record: TrustRecord | None
+) -> tuple[Skill, ...]:
+    """In a project of which only some skills were trusted, written or installed, each of those says so itself."""
+    if record is None or record.whole:
+        return tuple(skills)
+    return tuple(
+        skill._replace(origin=replace(skill.origin, trusted=True))
+        if skill.origin.source == "project" and skill.path not in withheld
+        else skill
+        for skill in skills
+    )

@@ -1,0 +1,142 @@
+"""Where a body says `run this`: inline and block commands, found once, with documentation left alone.
+
+A command inside ordinary fenced code, a code span, an HTML comment or behind a backslash is shown, not run.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Generator, Iterator
+from typing import NamedTuple
+
+from ..types.dialect import ShellRules
+
+
+class CommandMarker(NamedTuple):
+    """A command in a body: where it stands, and the author's own text of it."""
+
+    start: int
+    end: int
+    command: str
+    block: bool
+
+
+_fence = re.compile(
+    r"(?P<within>(?:[ \t]*+(?:>|[-*+](?=[ \t])|[0-9]{1,9}[.)](?=[ \t])))*+)[ \t]*+(?P<mark>`{3,}|~{3,})(?P<info>[^\n]*)"
+)
+"""A fence, also in a quotation or a list."""
+_inline, _block = re.compile("!`").search, re.compile("`!").search
+_ticks = re.compile(r"`+|<!--")
+
+
+def find_markers(body: str, shell: ShellRules) -> Iterator[CommandMarker]:
+    """The commands of a body, in order.  Linear in its length, whatever it holds."""
+    if "!" not in body or "`" not in body or not (_inline(body) or _block(body)):
+        return
+    at, end = 0, len(body)
+    scan = _MarkerScan(body, shell, body.rfind("-->"))
+    comment = False
+    while at <= end:
+        stop = body.find("\n", at)
+        stop = end if stop < 0 else stop
+        if comment:
+            closed = body.find("-->", at, stop)
+            if closed >= 0:
+                comment = yield from _inline_markers(scan, closed + 3, stop)
+            at = stop + 1
+            continue
+        opened = _fence.match(body, at, stop)
+        if opened is None or ("`" in opened["info"] and opened["mark"][0] == "`"):
+            comment = yield from _inline_markers(scan, at, stop)
+            at = stop + 1
+            continue
+        inner, closing = _find_closing_fence(body, stop + 1, opened["mark"])
+        if closing < 0:
+            return  # never closed: it is code to the end, and nothing in it runs
+        runs = opened["mark"][0] == "`" and opened["info"].rstrip(" \t\r") == "!" and not opened["within"]
+        if shell.fenced and runs:
+            indent = opened.start("mark") - at
+            yield CommandMarker(opened.start("mark"), closing, _dedent_lines(body[stop + 1 : inner], indent), True)
+        at = body.find("\n", closing)
+        at = end + 1 if at < 0 else at + 1
+
+
+class _MarkerScan(NamedTuple):
+    body: str
+    shell: ShellRules
+    last_comment: int
+    """Where the last HTML comment ends; one that begins later never does."""
+
+
+_closer = {tick: re.compile(rf"^(?:[ \t]*+>)*+[ \t]*+(?P<mark>{tick}{{3,}})[ \t\r]*+$", re.MULTILINE) for tick in "`~"}
+
+
+def _find_closing_fence(body: str, at: int, mark: str) -> tuple[int, int]:
+    """The start of the line that closes a fence, and the end of its ticks; -1 where there is none."""
+    for fence in _closer[mark[0]].finditer(body, at):
+        if len(fence["mark"]) >= len(mark):
+            return fence.start(), fence.end("mark")
+    return -1, -1
+
+
+def _dedent_lines(text: str, indent: int) -> str:
+    if not indent:
+        return text
+    return "\n".join(line[indent:] if not line[:indent].strip(" \t") else line for line in text.split("\n"))
+
+
+def _inline_markers(scan: _MarkerScan, at: int, stop: int) -> Generator[CommandMarker, None, bool]:
+    """The inline commands of one line; returns whether an HTML comment is left open at its end."""
+    body = scan.body
+    runs = list(_ticks.finditer(body, at, stop))
+    last = {len(run[0]): number for number, run in enumerate(runs) if run[0] != "<!--"}
+    number = 0
+    text = at + len(body[at:stop]) - len(body[at:stop].lstrip(" \t"))
+    while number < len(runs):
+        run = runs[number]
+        if run[0] == "<!--":
+            if run.end() > scan.last_comment and run.start() > text:
+                number += 1  # in the middle of a line, and never closed: it is no comment
+                continue
+            closed = body.find("-->", run.end(), stop)
+            if closed < 0:
+                return True
+            number = _skip_runs(runs, number, closed)
+            continue
+        length, start = len(run[0]), run.start()
+        if _is_escaped(body, start, at):
+            length, start = length - 1, start + 1
+        if not length or last.get(length, -1) <= number:
+            number += 1
+            continue
+        closing = number + 1
+        while runs[closing][0] != "`" * length:
+            closing += 1
+        if length == 1 and _starts_command(body, start, at, scan.shell):
+            yield CommandMarker(start - 1, runs[closing].end(), body[run.end() : runs[closing].start()], False)
+        number = closing + 1
+    return False
+
+
+def _skip_runs(runs: list[re.Match[str]], number: int, place: int) -> int:
+    while number < len(runs) and runs[number].start() < place:
+        number += 1
+    return number
+
+
+def _is_escaped(body: str, at: int, first: int) -> bool:
+    count = 0
+    while at - 1 - count >= first and body[at - 1 - count] == "\\":
+        count += 1
+    return count % 2 == 1
+
+
+def _starts_command(body: str, tick: int, first: int, shell: ShellRules) -> bool:
+    """Whether the tick follows a `!` that makes a command of it."""
+    bang = tick - 1
+    if bang < first or body[bang] != "!":
+        return False
+    before = body[bang - 1] if bang else "\n"
+    if shell.anchored:
+        return before.isspace()
+    return not _is_escaped(body, bang, first)

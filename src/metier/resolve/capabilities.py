@@ -1,0 +1,82 @@
+"""What a skill's own frontmatter asks for beside its folder, as it is written there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from ..types.problem import Finding
+from ..types.skill import PERMISSIONS, Skill
+
+
+class RequestedPermissions(NamedTuple):
+    """A request: it is no grant before a person has seen it."""
+
+    network: bool = False
+    hosts: tuple[str, ...] = ()
+    read: tuple[str, ...] = ()
+    write: tuple[str, ...] = ()
+    env: tuple[str, ...] = ()
+
+
+def requested_permissions(skill: Skill) -> RequestedPermissions:
+    """What it asks for."""
+    tree = skill.extra.branch("metadata", "metier", "permissions")
+    network = tree.text("network").strip().lower() in ("true", "yes", "on", "1")
+    return RequestedPermissions(network, *(tree.words(key) for key in PERMISSIONS[1:]))
+
+
+def permission_lines(skill: Skill) -> tuple[str, ...]:
+    """The same in words for whoever approves it, with the variables and the settings that are handed over."""
+    return tuple(dict.fromkeys(_iter_permission_lines(skill)))
+
+
+def _iter_permission_lines(skill: Skill) -> Iterator[str]:
+    requested, needs = requested_permissions(skill), skill.requires
+    if requested.network:
+        yield "the network"
+    yield from (f"the host {host}" for host in requested.hosts)
+    yield from (f"reads {path}" for path in requested.read)
+    yield from (f"writes {path}" for path in requested.write)
+    yield from (f"is given {name}" for name in (*requested.env, *needs.env, needs.primary_env) if name)
+    if skill.settings_key != skill.id:
+        yield f"has the settings of {skill.settings_key}"
+
+
+@dataclass(frozen=True)
+class SkillCapabilities:
+    """What a skill can do beyond being read: commands in its body, files that run, what it asks for."""
+
+    runs: frozenset[str] = frozenset()
+    """One digest for each command, script and grant."""
+
+    def widens(self, before: SkillCapabilities) -> bool:
+        return not self.runs <= before.runs
+
+
+@dataclass(frozen=True)
+class TrustRecord:
+    """What was there when a person said yes."""
+
+    skills: Mapping[str, SkillCapabilities] = field(default_factory=dict)
+    """By the path of the skill's folder within the project."""
+    configuration: str = ""
+    """The digest of the project's configuration."""
+    agents: str = ""
+    """The digest of its agent files."""
+    whole: bool = True
+    """The project was trusted, not only skills of it that the user wrote."""
+
+
+def find_untrusted(
+    skills: Iterable[tuple[Skill, str, SkillCapabilities]], record: TrustRecord | None, project: str
+) -> dict[str, Finding]:
+    """The project's skills that may not be used, and why.  Prose may change; what runs may only shrink."""
+    marks: dict[str, Finding] = {}
+    for skill, place, now in skills:
+        if record is None or place not in record.skills:
+            marks[skill.path] = Finding("untrusted", 0, (project,))
+        elif now.widens(record.skills[place]):
+            marks[skill.path] = Finding("changed-since-trust", 0, (project, "what it runs or is granted"))
+    return marks

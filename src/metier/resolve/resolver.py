@@ -1,0 +1,119 @@
+"""An agent's list of skills: absent, empty, or those it names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import repeat
+from operator import is_
+
+from ..types.problem import Finding
+from ..types.settings import Settings
+from ..types.skill import NOTHING_REQUIRED, Skill, field_getter
+from ..types.verdict import Facts, Verdict
+from .eligibility import check_eligibility
+
+
+@dataclass(frozen=True)
+class AllowedSkills:
+    """None is no list at all, and so everything; an empty list is nothing."""
+
+    names: tuple[str, ...] | None = None
+
+    @property
+    def everything(self) -> bool:
+        return self.names is None
+
+    def has(self, skill: Skill) -> bool:
+        return self.names is None or skill.name in self.names or skill.id in self.names or skill.qualified in self.names
+
+
+new = tuple.__new__
+"""Verdicts are tuples, and come by the ten thousand: this makes one in half the time."""
+
+_name, _origin, _requires, _enabled = map(field_getter, ("name", "origin", "requires", "enabled"))
+
+
+@dataclass(frozen=True)
+class ResolvePolicy:
+    """What decides beside the facts: the settings, the agent's list, what is bundled, what is not trusted."""
+
+    settings: Settings = field(default_factory=Settings)
+    allowed: AllowedSkills = field(default_factory=AllowedSkills)
+    bundled: frozenset[str] = frozenset()
+    """Paths of skills that came with metier."""
+    untrusted: Mapping[str, Finding] = field(default_factory=dict)
+    """Paths of skills that may not be used yet, and why."""
+    same: Callable[[Skill, Skill], bool] = lambda first, second: False
+    """Whether two skills of one name are the same bytes."""
+
+
+def resolve(skills: Sequence[Skill], facts: Facts, terms: ResolvePolicy) -> tuple[Verdict, ...]:
+    """Decide about every skill, in order of precedence; each one that may not be used says why."""
+    plain = not terms.settings.mentions_skills and terms.allowed.everything
+    if plain and not terms.untrusted and _all_distinct(skills):
+        verdicts = list(map(new, repeat(Verdict), zip(skills, repeat(()), repeat(None))))
+        asking = [at for at, needs in enumerate(map(_requires, skills)) if needs is not NOTHING_REQUIRED]
+        off = [at for at, enabled in enumerate(map(_enabled, skills)) if not enabled]
+        for at in (*asking, *off):
+            verdicts[at] = Verdict(skills[at], _judge_skill(skills[at], facts, terms))
+        return tuple(verdicts)
+    return _resolve_in_order(skills, facts, terms, plain)
+
+
+def _all_distinct(skills: Sequence[Skill]) -> bool:
+    """Whether no two skills have one name, so that nothing can shadow anything."""
+    if not skills:
+        return True
+    first = skills[0].origin
+    by_name = not first.namespace and first.dialect.authoring.identity == "name"
+    if by_name and all(map(is_, map(_origin, skills), repeat(first))):
+        return len(set(map(_name, skills))) == len(skills)
+    return len({skill.identity for skill in skills}) == len(skills)
+
+
+def _resolve_in_order(skills: Sequence[Skill], facts: Facts, terms: ResolvePolicy, plain: bool) -> tuple[Verdict, ...]:
+    winners: dict[str, Skill] = {}
+    verdicts: list[Verdict] = []
+    origin, by_folder = None, False
+    for skill in skills:
+        if skill.origin is not origin:
+            origin = skill.origin
+            by_folder = origin.dialect.authoring.identity == "directory"
+        marks: tuple[Finding, ...] = ()
+        if not plain or skill.requires is not NOTHING_REQUIRED or not skill.enabled:
+            marks = _judge_skill(skill, facts, terms)
+        if terms.untrusted and skill.path in terms.untrusted:
+            verdicts.append(Verdict(skill, (*marks, terms.untrusted[skill.path])))
+            continue
+        identity = skill.identity if origin.namespace else skill.id if by_folder else skill.name
+        winner = winners.setdefault(identity, skill)
+        if winner is skill:
+            verdicts.append(new(Verdict, (skill, marks, None)))
+        elif precedence_key(skill) < precedence_key(winner):
+            return resolve(sorted(skills, key=precedence_key), facts, terms)  # they came in another order
+        elif not terms.same(winner, skill):
+            called = skill.qualified if skill.qualified != winner.qualified else skill.id
+            shadow = Finding("shadowed", 0, (winner.path, called))
+            verdicts.append(Verdict(skill, (*marks, shadow), winner))
+    return tuple(verdicts)
+
+
+def precedence_key(skill: Skill) -> tuple[int, list[str]]:
+    """What decides who shadows whom, and nothing else does: the rank of the root, then the order of its folders."""
+    return -skill.origin.rank, skill.directory.split("/")
+
+
+def _judge_skill(skill: Skill, facts: Facts, terms: ResolvePolicy) -> tuple[Finding, ...]:
+    marks = check_eligibility(skill, facts, terms.settings, skill.path in terms.bundled)
+    return marks if terms.allowed.has(skill) else (*marks, Finding("not-allowed", 0, (skill.name,)))
+
+
+def required_facts(skills: Iterable[Skill]) -> tuple[set[str], set[str]]:
+    """The binaries and the variables that facts are wanted about."""
+    binaries: set[str] = set()
+    names: set[str] = set()
+    for needs in [needs for needs in map(_requires, skills) if needs is not NOTHING_REQUIRED]:
+        binaries.update(needs.binaries, needs.any_binary)
+        names.update(needs.env)
+    return binaries, names

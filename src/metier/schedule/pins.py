@@ -1,0 +1,112 @@
+"""What is kept of a scheduled skill beside itself: the pinned copy, its session's folder, and the bin."""
+
+from __future__ import annotations
+
+from base64 import b64decode, b64encode
+from contextlib import suppress
+from hashlib import sha256
+from json import dumps, loads
+from typing import NamedTuple
+
+from ..host import facts, files, fs, paths, trees
+from ..record import history
+from ..types.errors import Changed, MetierError, Refused, Unloadable
+from ..types.place import Place
+
+_MOST_PINNED_BYTES = 8_000_000
+
+
+class PinnedCopy(NamedTuple):
+    """A skill as it was: its digest, and every file of it as JSON."""
+
+    digest: str
+    files: str
+
+
+def pin_folder(folder: str) -> PinnedCopy:
+    """A folder as it is now, whole."""
+    contents: dict[str, list[object]] = {}
+    total = 0
+    for path, status in paths.tree_of(folder):
+        try:
+            _, data = files.read_skill_file(folder, path, _MOST_PINNED_BYTES)
+        except OSError as error:
+            raise Unloadable(f"{folder}/{path} can't be read: {error.strerror or 'too large'}", "", folder) from error
+        total += len(data)
+        if total > _MOST_PINNED_BYTES:
+            raise Refused(
+                f"{folder} is too large to be pinned",
+                f"a scheduled skill has at most {_MOST_PINNED_BYTES} bytes",
+                folder,
+            )
+        contents[path] = [bool(status.st_mode & 0o100), b64encode(data).decode("ascii")]
+    return PinnedCopy(_digest_of_files(contents), dumps(contents, sort_keys=True))
+
+
+def _digest_of_files(contents: dict[str, list[object]]) -> str:
+    """The digest of a folder, as `sources.bundled.digest` has it."""
+    digest = sha256()
+    for path, (executable, text) in sorted(contents.items()):
+        data = b64decode(str(text))
+        digest.update(f"{path}\0{'x' if executable else '-'}\0{len(data)}\0".encode("utf-8", "surrogatepass"))
+        digest.update(data)
+    return "sha256:" + digest.hexdigest()
+
+
+def unpack_pin(place: Place, pinned: PinnedCopy) -> str:
+    """The folder of a pinned copy, written where it is not there yet, and checked against its digest."""
+    target = f"{place.state}/pinned/{pinned.digest.removeprefix('sha256:')}"
+    stored = loads(pinned.files)
+    if _digest_of_files(stored) != pinned.digest:
+        raise Changed("the pinned copy of a skill is not what was pinned", "schedule it anew")
+    if paths.exists(target):
+        if pin_folder(target).digest == pinned.digest:
+            return target
+        fs.remove_tree(target)
+    with trees.temporary_folder() as scratch_folder:
+        contents = {path: b64decode(text) for path, (_, text) in stored.items()}
+        trees.fill_folder(f"{scratch_folder}/skill", contents)
+        for path, (executable, _) in stored.items():
+            if executable:
+                trees.allow_execution(trees.path_inside(f"{scratch_folder}/skill", path))
+        fs.make_folder(f"{place.state}/pinned")
+        fs.copy_tree(f"{scratch_folder}/skill", target)
+    return target
+
+
+# --- Sessions and the bin ---
+
+DEFAULT_BOT = """# {name}
+
+This agent works unattended: it asks nobody, and says in its answer what it did and what it could not do.
+"""
+
+
+def session_folder(place: Place, session: str, name: str) -> str:
+    """The session's own folder, with a default `bot.md`."""
+    folder = trees.path_inside(f"{place.state}/sessions", session)
+    fs.make_folder(folder)
+    if not paths.exists(f"{folder}/bot.md"):
+        fs.write_text(f"{folder}/bot.md", DEFAULT_BOT.format(name=name), sync=False)
+    return folder
+
+
+def trash_skill(place: Place, folder: str) -> str:
+    """Move a scheduler skill to the bin of its tree; where it lies then.  Its history keeps it too."""
+    tree, _, name = folder.rpartition("/")
+    _record_history(place, tree, name, "add")
+    target = f"{tree}/.Trash/{name}"
+    fs.make_folder(f"{tree}/.Trash")
+    if paths.exists(target):
+        target = f"{target}-{facts.now_ns()}"
+    fs.rename_path(folder, target)
+    _record_history(place, tree, name, "trash")
+    return target
+
+
+def _record_history(place: Place, tree: str, name: str, act: str) -> None:
+    """Keep a scheduler skill as it is now; where that can't be done, the bin has it."""
+    repository = history.repository_path(place.state, tree)
+    with suppress(MetierError):
+        called = "edit" if act == "add" and name in history.skill_names(repository) else act
+        history.record_change(repository, history.HistoryChange(called, name, f"{tree}/{name}"))

@@ -1,0 +1,117 @@
+"""Running a program: what is to run, what it may touch, and how it ended."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+SandboxTier: TypeAlias = Literal["bubblewrap", "landlock", "none"]
+"""How a program was kept apart from the machine; `none` is a session of its own and bounds, not a boundary."""
+SandboxNeed: TypeAlias = Literal["require", "prefer", "off"]
+"""`require`: a boundary or a refusal; `prefer`: a boundary where there is one; `off`: none is asked for."""
+
+SCRIPT_SUFFIXES = (".py", ".sh", ".bash", ".js")
+"""How the names of scripts end that can be run."""
+
+
+@dataclass(frozen=True)
+class SandboxPermissions:
+    """What a program may reach beside its own folder; paths are absolute."""
+
+    network: bool = False
+    hosts: tuple[str, ...] = ()
+    """Only these hosts; refused where the tier can't filter them."""
+    read: tuple[str, ...] = ()
+    write: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class ProgramSpec:
+    """A program to run.  Its environment is given whole: nothing is inherited."""
+
+    argv: tuple[str, ...]
+    cwd: str
+    env: Mapping[str, str] = field(default_factory=dict, repr=False)
+    seconds: float = 30.0
+    output: int = 64_000
+    """Bytes kept of each stream: the head and the tail."""
+    merged: bool = False
+    """Standard error goes into standard output, in the order it was written."""
+
+
+@dataclass(frozen=True)
+class SandboxLimits:
+    """How much a boxed program may use, with all that it starts; more ends it, and the note says which was too much."""
+
+    processes: int = 256
+    memory: int = 2 << 30
+    """Bytes in memory, its private temporary folder included."""
+    scratch: int = 256 << 20
+    """Bytes in the private temporary folder."""
+    file: int = 1 << 30
+    """Bytes in any one file it writes."""
+    disk: int = 2 << 30
+    """Bytes in its work folder."""
+    files: int = 100_000
+    """Files in its work folder."""
+
+
+@dataclass(frozen=True)
+class SandboxSpec:
+    """The boundary asked for: the skill's folder is readable, the work folder writable, both at their own paths."""
+
+    need: SandboxNeed
+    skill: str = ""
+    work: str = ""
+    """A private folder to write in; empty asks for one that goes when the program ends."""
+    permissions: SandboxPermissions = field(default_factory=SandboxPermissions)
+    limits: SandboxLimits = field(default_factory=SandboxLimits)
+    hidden: tuple[str, ...] = ()
+    """Paths that stay out of sight although a folder around them may be read."""
+    kept: tuple[str, ...] = ()
+    """Paths that stay as they are although a folder around them may be written."""
+
+
+@dataclass(frozen=True)
+class ProcessResult:
+    """How a program ended."""
+
+    status: int | None
+    """Its exit status, negative for a signal; None when it could not start."""
+    stdout: str
+    stderr: str = ""
+    timed_out: bool = False
+    left_out: int = 0
+    """Bytes of output that were not kept."""
+    tier: SandboxTier = "none"
+    note: str = ""
+    """What a person should know of how it ran: a missing boundary, why it could not start, what limit ended it."""
+
+
+@dataclass(frozen=True)
+class BoundaryCheck:
+    """One thing that was tried from inside a boundary, and whether it went as it must."""
+
+    name: str
+    held: bool
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class SandboxSupport:
+    """What boundary this machine gives, found by trying it."""
+
+    tier: SandboxTier
+    reason: str
+    """Why it is this tier and no better one; empty for the best."""
+    checks: tuple[BoundaryCheck, ...] = ()
+    interpreter: str = ""
+    """The Python that the trial was run with, as scripts are."""
+    bwrap: str = ""
+    closes_users: bool = False
+    """Whether bubblewrap can forbid further user namespaces."""
+    abi: int = 0
+    """The version of Landlock."""
+    limits: str = ""
+    """What keeps memory and processes within limits."""
