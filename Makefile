@@ -1,4 +1,4 @@
-# `make` alone lists what there is. PYTHON chooses the interpreter that .venv is made from.
+# `make` lists the targets. PYTHON selects the interpreter for .venv.
 PYTHON ?= python3
 
 BIN := .venv/bin
@@ -13,19 +13,19 @@ MAKEFLAGS += --no-builtin-rules
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' Makefile
 
-venv: $(STAMP) ## make .venv with everything needed to work on metier
+venv: $(STAMP) ## create .venv with all development dependencies
 
 $(STAMP): requirements/base.txt requirements/dev.txt pyproject.toml
 	@PYTHON='$(PYTHON)' sh scripts/venv.sh make
 	@touch $@
 
-try: $(STAMP) ## show metier at work on the example workspace
+try: $(STAMP) ## run metier on the example workspace
 	@sh scripts/try.sh
 
-test: style ## run every check, then the tests
+test: style ## run all checks, then the tests
 	@$(MAKE) --no-print-directory -j2 types tests
 
-lint: style types ## run every check but the tests
+lint: style types ## run all checks without the tests
 
 style: $(STAMP)
 	$(BIN)/ruff check .
@@ -38,35 +38,35 @@ types: $(STAMP)
 tests: $(STAMP)
 	$(RUN) -m pytest --dist worksteal -n $$($(RUN) -c 'import os; print((os.cpu_count() or 1) + 2)')
 
-fix: $(STAMP) ## mend and format what ruff can
+fix: $(STAMP) ## apply ruff's fixes and formatting
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: $(STAMP) ## measure
+bench: $(STAMP) ## measure speed
 	$(RUN) bench/run.py
 	$(RUN) bench/schedules.py
 
-bench-select: $(STAMP) ## measure how well the right skill is found
+bench-select: $(STAMP) ## measure search quality
 	$(RUN) -m bench.selection --dense
 
-fuzz: $(STAMP) ## feed the parsers what nobody would write
+fuzz: $(STAMP) ## fuzz the parsers
 	@$(RUN) -c 'import atheris' 2>/dev/null || sh scripts/venv.sh add requirements/fuzz.txt
 	$(RUN) fuzz/run.py
 	METIER_FUZZ=10000 $(RUN) -m pytest -n auto tests/properties/test_commands.py tests/properties/test_markers_trusted.py
 
-soak: $(STAMP) ## run the tests, the long ones too
+soak: $(STAMP) ## run all tests, including the long ones
 	METIER_SOAK=1 METIER_FRESH=1 $(RUN) -m pytest
 
-interop: $(STAMP) ## let other people's MCP clients try the server (needs npm)
+interop: $(STAMP) ## test the MCP server with third-party clients (needs npm)
 	$(RUN) scripts/interop.py
 
-mutants: $(STAMP) ## take each defence away in a copy, and see that its tests fail (ROWS="C013 C040" for some)
+mutants: $(STAMP) ## remove each defence in a copy and expect its tests to fail (ROWS="C013 C040" for some)
 	$(RUN) -m scripts.mutate $(ROWS)
 
-docs: $(STAMP) ## write the generated documentation
+docs: $(STAMP) ## regenerate the documentation
 	$(RUN) scripts/docs.py
 
-map: $(STAMP) ## print the stages in order, then the other packages
+map: $(STAMP) ## print the stages and the other packages
 	@$(RUN) scripts/map.py
 
 lock: ## resolve requirements/*.in into pinned, hashed *.txt (needs uv)
@@ -75,6 +75,6 @@ lock: ## resolve requirements/*.in into pinned, hashed *.txt (needs uv)
 			--no-emit-index-url --no-header --output-file $$name.txt $$name.in || exit 1; \
 	done
 
-clean: ## remove all that make has made, .venv included
+clean: ## remove everything that make created, including .venv
 	rm -rf .venv build dist site .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .bench .models
 	find . -name .git -prune -o -name __pycache__ -type d -prune -exec rm -rf {} +

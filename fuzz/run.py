@@ -16,7 +16,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 OUT = HERE / "out"
 LONGEST = 2_048
-TARGETS = ("parse", "check", "mend", "events", "allowed_tools", "commands", "bodies")
+TARGETS = ("parse", "check", "fix", "events", "allowed_tools", "commands", "bodies")
 
 
 def main() -> int:

@@ -29,7 +29,7 @@ with atheris.instrument_imports(include=["metier"]):
 
 _KEY = (1, 0, 0, 0)
 _ORIGINS = [Origin("user", 1, "root", "/skills", dialect) for dialect in DIALECTS.values()]
-_TEXT = ("parse", "check", "mend", "events")
+_TEXT = ("parse", "check", "fix", "events")
 
 
 def _made(data: bytes, origin: Origin, whole: bool = True) -> Skill | BrokenSkill:
@@ -57,7 +57,7 @@ def _check(data: bytes) -> None:
         assert mark.fatal or mark.code == "bom-stripped", mark
 
 
-def _mend(data: bytes) -> None:
+def _fix(data: bytes) -> None:
     try:
         text = data.decode()
     except UnicodeDecodeError:
@@ -146,7 +146,7 @@ def _unindented(text: str) -> str:
 TARGETS: dict[str, Callable[[bytes], None]] = {
     "parse": _parse,
     "check": _check,
-    "mend": _mend,
+    "fix": _fix,
     "events": _events,
     "allowed_tools": _tools,
     "commands": _commands,

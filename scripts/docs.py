@@ -1,7 +1,7 @@
-"""Writes the generated documentation: the pages of docs/reference, and the marked regions of other pages.
+"""Write the generated documentation: the pages of docs/reference, and the marked regions of other pages.
 
-A region stands between `<!-- generated: NAME -->` and `<!-- end -->`.  With --check nothing is written, and the
-exit code is 1 if anything is stale.  Everything comes from the code, so that two runs give the same bytes.
+A region is delimited by `<!-- generated: NAME -->` and `<!-- end -->`.  With --check nothing is written, and the
+exit code is 1 if anything is stale.  Everything comes from the code, so two runs give the same bytes.
 """
 
 import re
@@ -34,17 +34,17 @@ def region(name: str) -> str:
     """The text of a region; `roots umbra` is the region `roots` for the dialect umbra."""
     kind, _, subject = name.partition(" ")
     if kind not in REGIONS:
-        raise SystemExit(f"no generated region is called `{name}`; there are: {', '.join(REGIONS)}")
+        raise SystemExit(f"unknown generated region `{name}`; known: {', '.join(REGIONS)}")
     return REGIONS[kind](subject)
 
 
 def filled(text: str) -> str:
-    """A page with its regions written anew."""
+    """A page with its regions regenerated."""
     return _region.sub(lambda found: f"{found[1]}{region(found[2])}{found[3]}", text)
 
 
 def wanted() -> Iterator[tuple[Path, str]]:
-    """Every page that holds something generated, and what it should say."""
+    """Every page with generated content, and that content."""
     for name, write in PAGES.items():
         yield DOCS / name, write()
     for page in (*sorted((DOCS / "dialects").glob("*.md")), DOCS / "concepts/sandbox.md"):
@@ -52,7 +52,7 @@ def wanted() -> Iterator[tuple[Path, str]]:
 
 
 def stale() -> list[Path]:
-    """The pages that do not say what they should."""
+    """The pages that are out of date."""
     return [page for page, text in wanted() if not page.exists() or page.read_text(encoding="utf-8") != text]
 
 

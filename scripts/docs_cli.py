@@ -1,4 +1,4 @@
-"""The page of the command line, from the click objects themselves."""
+"""Write the command line page from the click objects."""
 
 import click
 from scripts.docs_text import code, page, prose, table
@@ -14,7 +14,7 @@ def cli() -> str:
         "`metier [OPTIONS] COMMAND [ARGS]...`",
         prose(group.help or ""),
         "## Options for every command",
-        "They stand before the command: `metier --dialect umbra list`.",
+        "They go before the command: `metier --dialect umbra list`.",
         options(group, context),
     ]
     for name in COMMANDS:
@@ -47,7 +47,7 @@ def options(command: click.Command, context: click.Context) -> str:
 
 
 def _worth_saying(parameter: click.Option, context: click.Context) -> bool:
-    """Every command has --help; it is told once."""
+    """Every command has --help; it is documented once."""
     return "--help" not in parameter.opts or context.parent is None
 
 
@@ -57,17 +57,17 @@ def exit_codes() -> str:
         if isinstance(value, type) and issubclass(value, errors.MetierError):
             kinds.setdefault(value.exit_code, []).append(value.__name__)
     words = {
-        1: "something was found that should be mended: `validate`, `lint`, `doctor`, `conform`",
-        2: "the request names something that is not there, or is not a request",
-        3: "a skill is at fault",
-        4: "a policy said no",
-        5: "the machine failed",
+        1: "problems found, by `validate`, `lint`, `doctor`, `conform`, `verify` and the like",
+        2: "invalid usage, or an unknown name",
+        3: "a problem with a skill",
+        4: "refused by a policy",
+        5: "a failure of the machine, the network or a service",
     }
-    rows = [("0", "all is well", "")]
+    rows = [("0", "success", "")]
     rows += [(str(number), words[number], ", ".join(map(code, kinds.get(number, ())))) for number in words]
     rows += [
-        ("70", "metier itself is at fault; `METIER_DEBUG=1` shows where", ""),
+        ("70", "internal error; `METIER_DEBUG=1` prints a traceback", ""),
         ("130", "interrupted", ""),
-        ("141", "whoever read the output stopped reading", ""),
+        ("141", "the reader of the output closed the pipe", ""),
     ]
     return table(("code", "means", "in Python"), rows)

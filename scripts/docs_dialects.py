@@ -1,4 +1,4 @@
-"""The tables of the dialects, from their constants."""
+"""Write the tables of the dialects from their constants."""
 
 from collections.abc import Callable
 from dataclasses import fields as fields_of
@@ -10,14 +10,14 @@ from metier.dialects.common import COMMON_FIELDS
 from metier.types.dialect import AuthoringRules, Dialect, LibraryLimits, RootSpec, ServingRules
 
 _NAME = {
-    "kebab": "small letters, digits and single hyphens, at most 64; else a warning",
-    "word": "letters, digits, `-` and `_`; else it does not load",
-    "standard": "the name of the folder, at most 64; else a warning",
+    "kebab": "lowercase letters, digits and single hyphens, at most 64; otherwise a warning",
+    "word": "letters, digits, `-` and `_`; otherwise it does not load",
+    "standard": "the folder's name, at most 64; otherwise a warning",
     "free": "any text",
 }
 _DESCRIPTION = {
     "required": "it does not load",
-    "optional": "it is empty",
+    "optional": "empty",
     "first-line": "the first line of the body, up to 200 characters",
     "first-paragraph": "the first paragraph of the body",
 }
@@ -33,24 +33,24 @@ _FORMAT = {
 _FORM = {
     "name": "the name",
     "directory": "the folder",
-    "underscore": "the name in `a-z 0-9 _`, at most 32, with `_2` where it is taken",
-    "hyphen": "the name in `a-z 0-9 _ -`, at most 32, with `_2` where it is taken",
+    "underscore": "the name in `a-z 0-9 _`, at most 32, with `_2` if it is taken",
+    "hyphen": "the name in `a-z 0-9 _ -`, at most 32, with `_2` if it is taken",
 }
 _MATCHING = {
     "exact": "`/name`, exact",
-    "loose": "`/name` and `/skill name`; case, blanks, `_` and `-` do not matter",
+    "loose": "`/name` and `/skill name`; case, spaces, `_` and `-` are ignored",
     "tail": "`/name`, exact; the rest of the line is the message",
 }
 
 
 ROOTS = """\
-Where each dialect looks, the root that shadows all others first. `{ancestor}` is the working folder and each folder
-above it up to the project's root; a root below the project's top is labelled `label:folder`.
-`{profile}` is there with `--profile` only, `{bundled}` with `OPENCLAW_BUNDLED_SKILLS_DIR`.
+The roots of each dialect, highest precedence first. `{ancestor}` is the working folder and each folder above it up to
+the project's root; a root below the project's root is labelled `label:folder`. `{profile}` needs `--profile`,
+`{bundled}` needs `OPENCLAW_BUNDLED_SKILLS_DIR`.
 
-Before all of them stand the folders of `METIER_PATH`; those of the configuration come after the project's and before
-your own; plugins come last. `metier roots --all` prints the list for the place you stand in.
-Why it is so is in [Roots, precedence and shadowing](../concepts/roots.md).
+Folders in `METIER_PATH` come before all of them, configured folders after the project's and before your own, and
+plugins last. `metier roots --all` prints the list for the current folder.
+[Roots, precedence and shadowing](../concepts/roots.md) explains the order.
 """
 
 
@@ -68,7 +68,7 @@ def _placeholders(authoring: AuthoringRules) -> str:
         return "none"
     forms = [f"`${found.first}` is the first word", "`$ARGUMENTS`"]
     forms += ["`$ARGUMENTS[N]`"] * found.bracketed + ["`$@`, `${@:2}`"] * found.slices + ["`$name`"] * found.named
-    return ", ".join(forms) + ("; `\\$` is a plain `$`" if found.escape else "")
+    return ", ".join(forms) + ("; `\\$` is a literal `$`" if found.escape else "")
 
 
 def _markers(authoring: AuthoringRules) -> str:
@@ -79,24 +79,24 @@ def _markers(authoring: AuthoringRules) -> str:
 
 _CWD = {"agent": "the agent's working folder", "skill": "the skill's folder"}
 _OUTPUT = {
-    "end": "standard output, without white space at its end",
-    "both": "standard output, without white space around it",
-    "merged": "standard output and error together",
+    "end": "standard output, trailing whitespace stripped",
+    "both": "standard output, whitespace stripped",
+    "merged": "standard output and standard error",
 }
 _FAILURE = {
-    "error": "`[shell error: …]` stands in its place",
-    "stderr": "its output stands, with `[stderr: …]`; too long, `[command timed out: …]`",
+    "error": "`[shell error: …]` replaces it",
+    "stderr": "its output is kept, with `[stderr: …]`; on timeout `[command timed out: …]`",
     "abort": "the skill is not activated",
 }
 _UNUSED = {
-    "always": "{0} whatever it says",
+    "always": "{0} always",
     "no-whole": "{0} unless it has `$ARGUMENTS`",
-    "no-argument": "{0} unless it has a place for one",
+    "no-argument": "{0} unless it has a placeholder",
 }
 _DELIVERY = {
     "user-message": "as the user's own message",
     "skill-context": "a confirmation, then a `<skill-context>` message",
-    "tool-call": "a call of `run_skill` and its result",
+    "tool-call": "a `run_skill` call and its result",
     "model-reads": "the model is told to read the file",
 }
 
@@ -104,20 +104,20 @@ _DELIVERY = {
 def _failing(authoring: AuthoringRules) -> str:
     if authoring.shell is None:
         return "-"
-    quiet = f"; status 1 of {codes(sorted(authoring.shell.quiet))} is an answer" if authoring.shell.quiet else ""
+    quiet = f"; status 1 of {codes(sorted(authoring.shell.quiet))} is not a failure" if authoring.shell.quiet else ""
     return _FAILURE[authoring.shell.on_failure] + quiet
 
 
 def _unused(authoring: AuthoringRules) -> str:
     if not authoring.unused:
-        return "are not put after it"
-    return _UNUSED[authoring.unused_when].format(f"are put after it as `{authoring.unused}…`,")
+        return "are not appended"
+    return _UNUSED[authoring.unused_when].format(f"are appended as `{authoring.unused}…`,")
 
 
 def _limited(limits: LibraryLimits) -> str:
     own = [f"{one.name} {getattr(limits, one.name):,}" for one in fields_of(LibraryLimits)
            if getattr(limits, one.name) != getattr(LibraryLimits(), one.name)]  # fmt: skip
-    return ", ".join(own) or "none of its own"
+    return ", ".join(own) or "none"
 
 
 AUTHORING: dict[str, tuple[str, Callable[[AuthoringRules], str]]] = {
@@ -130,18 +130,21 @@ AUTHORING: dict[str, tuple[str, Callable[[AuthoringRules], str]]] = {
         lambda one: "it does not load" if one.frontmatter_required else "it is all body",
     ),
     "unclosed_is_body": (
-        "frontmatter never closed",
+        "unclosed frontmatter",
         lambda one: "it is all body" if one.unclosed_is_body else "it does not load",
     ),
     "broken_yaml_is_empty": (
-        "YAML beyond repair",
-        lambda one: "the frontmatter counts as empty" if one.broken_yaml_is_empty else "it does not load",
+        "invalid YAML",
+        lambda one: "the frontmatter is empty" if one.broken_yaml_is_empty else "it does not load",
     ),
     "indented": ("the file may be indented", lambda one: _yes(one.indented)),
     "json_metadata": ("`metadata` may be JSON text", lambda one: _yes(one.json_metadata)),
-    "requires_at": ("requirements stand in", _requires),
-    "empty_env_counts": ("a variable set to nothing", lambda one: "counts" if one.empty_env_counts else "is missing"),
-    "config_defaults": ("settings that hold when unset", lambda one: codes(sorted(one.config_defaults)) or "none"),
+    "requires_at": ("requirements are in", _requires),
+    "empty_env_counts": (
+        "an empty variable",
+        lambda one: "counts as set" if one.empty_env_counts else "counts as missing",
+    ),
+    "config_defaults": ("settings that default to true", lambda one: codes(sorted(one.config_defaults)) or "none"),
     "user_invocable_hides": (
         "`user-invocable: false`",
         lambda one: "no command, and hidden from the model" if one.user_invocable_hides else "no command",
@@ -149,47 +152,47 @@ AUTHORING: dict[str, tuple[str, Callable[[AuthoringRules], str]]] = {
     "arguments": ("placeholders in the body", _placeholders),
     "shell": ("command markers in the body", _markers),
     "cwd": ("commands run in", lambda one: _CWD[one.shell.cwd] if one.shell else "-"),
-    "program": ("and are read by", lambda one: code(one.shell.program) if one.shell else "-"),
-    "output": ("their output", lambda one: _OUTPUT[one.shell.output] if one.shell else "-"),
-    "on_failure": ("when one fails", _failing),
-    "seconds": ("a command may take", lambda one: f"{one.shell.seconds:g} seconds" if one.shell else "-"),
+    "program": ("shell", lambda one: code(one.shell.program) if one.shell else "-"),
+    "output": ("command output", lambda one: _OUTPUT[one.shell.output] if one.shell else "-"),
+    "on_failure": ("a command that fails", _failing),
+    "seconds": ("command timeout", lambda one: f"{one.shell.seconds:g} seconds" if one.shell else "-"),
     "variables": ("variables in the body", lambda one: codes(f"${{{name}}}" for name in one.variables) or "none"),
     "rooted": (
-        "paths that get the skill's folder in front",
+        "paths prefixed with the skill's folder",
         lambda one: codes(f"{name}/" for name in one.rooted) or "none",
     ),
-    "unused": ("arguments the body has no place for", _unused),
+    "unused": ("arguments without a placeholder", _unused),
 }
-"""How each answer of `Authoring` is asked and told; an answer that is not here is told as it stands."""
+"""The label and the text of each rule; a rule that is not here is printed as its value."""
 
-_IMPROVING = {"auto": "without anybody's help", "review": "when a person agrees", "off": "not at all"}
+_IMPROVING = {"auto": "automatically", "review": "after review", "off": "never"}
 SERVING: dict[str, tuple[str, Callable[[ServingRules], str]]] = {
     "listing": ("catalog", lambda one: _FORMAT[one.listing.format]),
     "order": ("order of the catalog", lambda one: "by name" if one.listing.alphabetical else "precedence, then path"),
-    "paths": ("paths in the catalog", lambda one: "`~` for your home" if one.listing.paths == "home" else "absolute"),
+    "paths": ("paths in the catalog", lambda one: "with `~`" if one.listing.paths == "home" else "absolute"),
     "cut": (
-        "longest description in the catalog",
+        "maximum length of a description",
         lambda one: "no limit" if one.listing.description_cut is None else f"{one.listing.description_cut:,}",
     ),
     "form": ("a slash command is", lambda one: _FORM[one.commands.form]),
-    "matching": ("a line calls a skill by", lambda one: _MATCHING[one.commands.matching]),
-    "commands": ("order of the commands", lambda one: "by name" if one.commands.alphabetical else "precedence"),
-    "scheduled": ("`/sched-…` at the end", lambda one: _yes(one.commands.scheduled)),
-    "delivery": ("instructions arrive", lambda one: _DELIVERY[one.delivery]),
+    "matching": ("an input line calls a skill with", lambda one: _MATCHING[one.commands.matching]),
+    "commands": ("order of commands", lambda one: "by name" if one.commands.alphabetical else "precedence"),
+    "scheduled": ("`/sched-…` commands", lambda one: _yes(one.commands.scheduled)),
+    "delivery": ("instructions are delivered", lambda one: _DELIVERY[one.delivery]),
     "tools": ("the model's tools", lambda one: codes(one.tools)),
     "limits": ("limits", lambda one: _limited(one.limits)),
-    "history": ("`git_log` and `git_rollback`", lambda one: "yes" if one.history else "where an agent names them"),
-    "plugins": ("skills of plugins", lambda one: _yes(one.plugins)),
-    "improving": ("skills of its roots that fail are improved", lambda one: _IMPROVING[one.improving]),
-    "unlisted_agent": ("an agent that lists no skills gets", lambda one: one.unlisted_agent),
+    "history": ("`git_log` and `git_rollback`", lambda one: "yes" if one.history else "if an agent names them"),
+    "plugins": ("plugin skills", lambda one: _yes(one.plugins)),
+    "improving": ("failing skills are improved", lambda one: _IMPROVING[one.improving]),
+    "unlisted_agent": ("an agent without a skill list gets", lambda one: one.unlisted_agent),
 }
 
 LATER = {"unused_when", "preface", "fields", "roots"}
-"""Not in these tables: told elsewhere."""
+"""Fields that are documented elsewhere."""
 
 
 def rows_of(dialect: Dialect) -> dict[str, str]:
-    """Question and answer, in order."""
+    """Each rule's label and text, in order."""
     found = {question: tell(dialect.authoring) for question, tell in AUTHORING.values()}
     for one in fields_of(AuthoringRules):
         if one.name not in AUTHORING and one.name not in LATER:
@@ -202,12 +205,12 @@ def rows_of(dialect: Dialect) -> dict[str, str]:
 
 
 def answers(name: str) -> str:
-    return table(("", "answer"), rows_of(DIALECTS[name]).items())
+    return table(("", "rule"), rows_of(DIALECTS[name]).items())
 
 
 def fields(name: str) -> str:
     own = DIALECTS[name].authoring.fields
-    extra = f"Its own: {codes(sorted(own - COMMON_FIELDS))}." if own - COMMON_FIELDS else "It has none of its own."
+    extra = f"In this dialect: {codes(sorted(own - COMMON_FIELDS))}." if own - COMMON_FIELDS else "No others."
     return f"Known in every dialect: {codes(sorted(COMMON_FIELDS))}.\n{extra}\n"
 
 
@@ -217,15 +220,15 @@ def roots_of(name: str) -> str:
 
 
 def _root(number: int, spec: RootSpec) -> tuple[str, ...]:
-    notes = [f"{spec.depth} deep" if spec.depth > 1 else "its folders"]
-    notes += ["`skills/` inside"] * spec.nested + ["may be one skill"] * spec.itself
+    notes = [f"{spec.depth} deep" if spec.depth > 1 else "1 deep"]
+    notes += ["`skills/` inside"] * spec.nested + ["may itself be a skill"] * spec.itself
     notes += [f"not {code(one)}" for one in sorted(spec.skip)]
     links = "followed" if spec.links == "follow" else "stay inside"
     return str(number), code(spec.label), code(spec.path), spec.dialect, ", ".join(notes), links
 
 
 def differences(_: str) -> str:
-    """Only the questions that not all dialects answer alike."""
+    """Only the rules in which dialects differ."""
     rows = {name: rows_of(dialect) for name, dialect in DIALECTS.items()}
     questions = dict.fromkeys(question for found in rows.values() for question in found)
     shown = [
@@ -239,5 +242,5 @@ def differences(_: str) -> str:
 def roots_page() -> str:
     parts = [ROOTS]
     for name, dialect in DIALECTS.items():
-        parts += [f"## {name}", f"{dialect.title}: [its page](../dialects/{name}.md).", roots_of(name)]
+        parts += [f"## {name}", f"{dialect.title}: [details](../dialects/{name}.md).", roots_of(name)]
     return page("Roots", *parts)

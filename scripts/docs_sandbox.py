@@ -1,4 +1,4 @@
-"""The tables of the page on the sandbox, from what the code does."""
+"""Write the tables of the sandbox page from the code."""
 
 from dataclasses import fields
 
@@ -11,10 +11,10 @@ from metier.types.sandbox import SandboxLimits
 
 _LIMITS = {
     "processes": "processes and threads at once",
-    "memory": "memory of all of them",
+    "memory": "memory of all processes",
     "scratch": "the private temporary folder (bubblewrap)",
-    "file": "any one file",
-    "disk": "the work folder",
+    "file": "size of any file",
+    "disk": "size of the work folder",
     "files": "files in the work folder",
 }
 
@@ -35,7 +35,9 @@ def sandbox(subject: str) -> str:
 def _checks() -> str:
     refused = selftest.refused_actions("", "", 0, 0, 0)
     allowed = selftest.allowed_actions("", "")
-    return table(("must", "what the trial does"), [("be refused", ", ".join(refused)), ("work", ", ".join(allowed))])
+    return table(
+        ("must", "what the self-test does"), [("be refused", ", ".join(refused)), ("work", ", ".join(allowed))]
+    )
 
 
 def _seen() -> str:
@@ -44,10 +46,10 @@ def _seen() -> str:
         ("programs and libraries", _codes(SYSTEM)),
         ("settings", _codes(ETC)),
         ("settings, with the network", _codes(NETWORK)),
-        ("devices", f"{devices}; under bubblewrap its own terminals and `/dev/shm` as well"),
-        ("processes", "its own under bubblewrap; a few plain numbers of the machine under Landlock"),
+        ("devices", f"{devices}; under bubblewrap also its own terminals and `/dev/shm`"),
+        ("processes", "its own under bubblewrap; a few figures of the machine under Landlock"),
     ]
-    return table(("kind", "can be read"), rows)
+    return table(("kind", "readable"), rows)
 
 
 def _private() -> str:
@@ -64,8 +66,10 @@ def _commits() -> str:
 
 def _limits() -> str:
     defaults = {one.name: one.default for one in fields(SandboxLimits)}
-    assert defaults.keys() == _LIMITS.keys(), "every limit has its words here"
-    return table(("limit", "of", "usually"), [(code(name), _LIMITS[name], _amount(defaults[name])) for name in _LIMITS])
+    assert defaults.keys() == _LIMITS.keys(), "describe every limit here"
+    return table(
+        ("limit", "applies to", "default"), [(code(name), _LIMITS[name], _amount(defaults[name])) for name in _LIMITS]
+    )
 
 
 def _amount(value: object) -> str:

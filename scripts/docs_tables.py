@@ -1,4 +1,4 @@
-"""The pages of problems and of configuration."""
+"""Write the reference pages for problems and configuration."""
 
 import re
 from dataclasses import fields as fields_of
@@ -14,28 +14,27 @@ from metier.types.problem import CODE_FAMILIES, CODE_MEANINGS
 SOURCE = Path(__file__).parent.parent / "src" / "metier"
 
 _FAMILIES = {
-    "reading": "What was found while a SKILL.md was read. One that stops a skill from loading is always an error.",
-    "files": "What is wrong with the file itself, before a word of it is read.",
-    "lint": "What `metier lint` notices in a skill that loads.",
-    "eligibility": "Why a skill may not run on this machine. The names are those of the diagnostics in `--json`.",
-    "limits": "What was left out because there was too much.",
-    "standing": "How a skill stands in this place, whatever its file says.",
-    "inspection": "What `metier add` and `metier update` notice before anything is placed; errors are refused.",
-    "index": "The index is a convenience; none of these loses anything.",
-    "configuration": "What a configuration file or a plugin's manifest says wrongly.",
+    "reading": "Found while parsing a SKILL.md. One that stops a skill from loading is always an error.",
+    "files": "Problems of the file itself, before it is parsed.",
+    "lint": "Reported by `metier lint` for a skill that loads.",
+    "eligibility": "Why a skill is not eligible on this machine. `--json` uses the same names as diagnostics.",
+    "limits": "Skills left out because of a limit.",
+    "standing": "The state of a skill in this place, independent of its file.",
+    "inspection": "Reported by `metier add` and `metier update` before anything is installed; errors are refused.",
+    "index": "The index is a cache; none of these loses anything.",
+    "configuration": "Errors in a configuration file or a plugin's manifest.",
 }
 
 
 PROBLEMS = """\
-Every finding has one of these codes; there are no others. `{0}`, `{1}` stand for the details of one finding.
-The severity is the usual one: where a dialect does not load a file for a reason, that reason is an error.
-What the codes are for is in [Problems](../concepts/problems.md).
+Every problem has one of these codes; there are no others. `{0}`, `{1}` stand for the details.
+The severity is the default: if a problem stops a skill from loading in a dialect, it is an error.
+[Problems](../concepts/problems.md) explains how codes are used.
 """
 CONFIGURATION = """\
-Two files of TOML are read, and neither has to be there: `config.toml` in metier's own folder (`~/.metier`, or
-`METIER_HOME`), then `.metier/config.toml` in the project, which is not read before you trust the project.
-Where both speak of one thing, the project's counts. A key that is not in these tables is reported as
-[`config-unknown-key`](problems.md#configuration) and changes nothing.
+metier reads two optional TOML files: `config.toml` in metier's own folder (`~/.metier`, or `METIER_HOME`), and
+`.metier/config.toml` in the project, which is ignored until you trust the project. The project's values override
+yours. A key that is not in these tables is reported as [`config-unknown-key`](problems.md#configuration) and ignored.
 """
 
 
@@ -54,133 +53,133 @@ def _meaning(one: str) -> tuple[str, str, str]:
 
 
 _TOP = {
-    "dialect": "the dialect that serves, where none is named; `standard` otherwise",
-    "roots": "more folders of skills: a path, or a table (below)",
-    "plugins": "folders of plugins, each with a manifest",
-    "skills": "what is said about single skills (below)",
-    "limits": "how much is looked at and listed (below)",
-    "catalog": "what becomes of a catalog that does not fit (below)",
-    "search": "how skills are searched (below)",
+    "dialect": "the serving dialect; default `standard`",
+    "roots": "additional folders of skills: a path, or a table (below)",
+    "plugins": "plugin folders, each with a manifest",
+    "skills": "settings of single skills (below)",
+    "limits": "how much is scanned and listed (below)",
+    "catalog": "what to do with a catalog that does not fit (below)",
+    "search": "search (below)",
     "agents": "agents by name (below)",
     "dialects": "dialects of your own (below)",
-    "model": "the model that is asked where none is named, such as `anthropic:NAME`",
-    "models": "models by a name of your own (below)",
+    "model": "the default model, such as `anthropic:NAME`",
+    "models": "models under your own names (below)",
     "agent": "what agents may do (below)",
     "mcp": "MCP servers whose tools agents get (below)",
-    "sandbox": "how programs of skills are kept apart from the machine (below)",
-    "improve": "what becomes of skills that fail (below)",
-    "record": "how long the journals of runs are kept (below)",
-    "config": "settings that skills ask for in `config.requiresConfig`, as you like",
+    "sandbox": "the sandbox for programs of skills (below)",
+    "improve": "what to do with skills that fail (below)",
+    "record": "how long journals of runs are kept (below)",
+    "config": "settings that skills require with `config.requiresConfig`",
 }
 _ROOT = {
-    "path": "the folder; `~` is your home, anything else is relative to the working folder",
-    "dialect": "how its skills are read; where it is not given, the folder's place decides",
-    "label": "what stands behind the `@` of `name@label`; `configured-1` and so on otherwise",
+    "path": "the folder; `~` is your home, relative paths start at the working folder",
+    "dialect": "how its skills are read; by default it follows from the folder's location",
+    "label": "the part after `@` in `name@label`; default `configured-1` and so on",
 }
 _SKILLS = {
-    "entries": "a table for each skill (below)",
-    "allowBundled": "where it is not empty, the only bundled skills that may be used",
+    "entries": "one table per skill (below)",
+    "allowBundled": "if not empty, the only bundled skills that may be used",
     "install": "`preferBrew` (true or false) and `nodeManager` (`npm`, `pnpm`, `yarn`, `bun`), for `metier install`",
-    "shell": "`off`: commands in bodies do not run; a project can't switch them on again",
+    "shell": "`off`: commands in bodies do not run; a project can't turn them on again",
 }
 _ENTRY = {
-    "enabled": "`false` switches the skill off",
-    "apiKey": "counts as the variable that the skill names in `primaryEnv`",
-    "env": "a table of variables; each that has a value counts as set",
-    "config": "a table of settings, found by `skills.KEY.config.…`",
-    "permissions": "what its programs may reach (below)",
+    "enabled": "`false` disables the skill",
+    "apiKey": "sets the variable that the skill names in `primaryEnv`",
+    "env": "a table of variables; each with a value counts as set",
+    "config": "a table of settings, available as `skills.KEY.config.…`",
+    "permissions": "what its programs may access (below)",
 }
 _PERMISSIONS = {
-    "network": "`true` lets its programs reach the network",
-    "hosts": "the only hosts they may reach; refused where they can't be told apart",
-    "read": "files and folders they may read, beside their own folder, the working folder and the project",
+    "network": "`true` allows network access",
+    "hosts": "restricts network access to these hosts; refused, since no sandbox supports it yet",
+    "read": "files and folders they may read, in addition to their own folder, the working folder and the project",
     "write": "files and folders they may write",
-    "env": "names of your environment that they get",
+    "env": "names of environment variables they receive",
 }
 _SANDBOX = {
-    "need": "`require`, `prefer` or `off`; otherwise `require` for skills of others, `prefer` for your own",
+    "need": "`require`, `prefer` or `off`; default `require` for skills of others, `prefer` for your own",
 }
 _IMPROVE = {
-    "mode": "`auto` (what passes its checks lands by itself), `review` (it waits for you) or `off`; otherwise `auto` in"
+    "mode": "`auto` (a change that passes its gates lands), `review` (it waits for you) or `off`; default `auto` in"
     " the roots of Agenvoy and `review` elsewhere",
 }
 _MODEL = {
     "provider": "`anthropic`, `openai`, `openai-responses`, `google`, `ollama`, `llamacpp` or `compatible`",
-    "model": "what the service calls it; your own name for it otherwise",
-    "url": "where it is asked, where that is not the service's own place",
-    "key": "the variable that holds the key; the service's own otherwise, and none for another `url`",
-    "window": "how many tokens it can be given",
-    "reply": "how many tokens one reply may have",
-    "input_price": "US dollars for a million tokens sent",
-    "output_price": "US dollars for a million tokens received",
+    "model": "the service's name for it; default your own name",
+    "url": "the URL, if it is not the service's default",
+    "key": "the variable that holds the key; default the service's own, and none for another `url`",
+    "window": "the context window in tokens",
+    "reply": "the most tokens of one reply",
+    "input_price": "US dollars per million input tokens",
+    "output_price": "US dollars per million output tokens",
 }
 _AGENT_RULES = {
-    "allow": "calls that need no yes, such as `run_command(git status*)`",
-    "ask": "calls that need a yes each, also where a skill was granted them",
-    "deny": "calls that are never made",
-    "network": "`true` lets commands reach the network",
-    "turns": "requests to the model in one turn; 50 otherwise",
+    "allow": "calls that need no approval, such as `run_command(git status*)`",
+    "ask": "calls that always need approval, even if granted to a skill",
+    "deny": "calls that are refused",
+    "network": "`true` allows commands network access",
+    "turns": "requests to the model in one turn; default 50",
     "tokens": "tokens in one turn",
-    "seconds": "seconds that one turn may take",
-    "cost": "US dollars that one turn may cost, where prices are known",
+    "seconds": "seconds for one turn",
+    "cost": "US dollars for one turn, if prices are known",
 }
 _RECORD = {
-    "days": "days that the journal of a run is kept; 180 otherwise, 0 for no end",
-    "runs": "runs that are kept, the newest; 5000 otherwise, 0 for no end",
+    "days": "days to keep the journal of a run; default 180, 0 for no limit",
+    "runs": "number of newest runs to keep; default 5000, 0 for no limit",
 }
 _SERVER = {
-    "command": "the program that is the server",
+    "command": "the server's program",
     "args": "its arguments",
-    "env": "variables that it gets; names in a list are taken from your environment",
-    "url": "where it is, for a server that runs already",
-    "headers": "what is sent with every request to it; `$NAME` stands for a variable",
+    "env": "variables for it; names in a list are taken from your environment",
+    "url": "the URL of a running server",
+    "headers": "headers of every request; `$NAME` stands for a variable",
 }
 _LIMITS = {
     "candidates": "skill folders taken from one root",
     "skills": "skills loaded from one source",
-    "directories": "folders that are no skills, searched in one root",
+    "directories": "folders without a skill searched in one root",
     "file_bytes": "bytes of a SKILL.md",
     "listed": "skills in the catalog",
     "characters": "characters of the catalog",
 }
 _CATALOG = {
-    "policy": "`ranked` or `prefix`, whatever the dialect says",
-    "pinned": "names that always stand in the stable block, in this order",
+    "policy": "`ranked` or `prefix`; overrides the dialect",
+    "pinned": "names that are always in the stable block, in this order",
 }
-_SEARCH = {"dense": "`true` searches by meaning too; needs the extra `dense`, and only your own file may say so"}
-_AGENT = {"skills": "the skills it may use, in its own order; `[]` is none, and without the key it is all"}
+_SEARCH = {"dense": "`true` also searches by meaning; needs the extra `dense`; your own file only"}
+_AGENT = {"skills": "the skills it may use, in this order; `[]` for none, all if absent"}
 _DIALECT = {
-    "like": "the dialect it begins as; `standard` where it is not given",
-    "fields": "more frontmatter keys that it knows",
-    "format": "how its catalog is written",
-    "description_cut": "the longest description in its catalog",
-    "command_form": "`name`, `directory`, `underscore` or `hyphen`: what slash commands are made from",
+    "like": "the dialect to start from; default `standard`",
+    "fields": "additional known frontmatter keys",
+    "format": "its catalog format",
+    "description_cut": "the maximum length of a description in its catalog",
+    "command_form": "`name`, `directory`, `underscore` or `hyphen`: the form of slash commands",
     "name_rule": "`kebab`, `word`, `standard` or `free`",
     "description": "`required`, `optional`, `first-line` or `first-paragraph`",
     "identity": "`name` or `directory`: what shadowing compares",
     "name_required": "a skill without a name does not load",
     "frontmatter_required": "a skill without frontmatter does not load",
-    "unclosed_is_body": "frontmatter that is never closed is taken as body",
-    "broken_yaml_is_empty": "frontmatter beyond repair is taken as empty",
-    "indented": "the whole file may be evenly indented",
-    "json_metadata": "`metadata` may be a text of JSON",
-    "empty_env_counts": "a variable that is set to nothing counts as set",
+    "unclosed_is_body": "unclosed frontmatter is read as body",
+    "broken_yaml_is_empty": "invalid frontmatter is read as empty",
+    "indented": "the whole file may be indented",
+    "json_metadata": "`metadata` may be JSON text",
+    "empty_env_counts": "an empty variable counts as set",
     "user_invocable_hides": "`user-invocable: false` hides a skill from the model too",
 }
 _VARIABLES = {
-    "HOME": "where `~` is",
-    "METIER_HOME": "where metier keeps its own files; `~/.metier` otherwise",
-    "METIER_PATH": "folders of skills, separated by `:`, that shadow all others",
-    "METIER_DATABASE_URL": "`postgresql://…`: where a fleet's schedules are; SQLite in metier's folder otherwise",
-    "TZ": "the zone of a schedule that names none; the machine's otherwise",
-    "NOTIFY_SOCKET": "set by systemd: the daemon says that it is ready and alive",
-    "OPENCLAW_BUNDLED_SKILLS_DIR": "the folder of the skills that come with OpenClaw",
-    "METIER_MODEL": "the model that is asked where none is named",
-    "NO_COLOR": "no colours, where it is set to anything",
-    "TERM": "no colours, where it is `dumb`",
-    "PATH": "where the binaries that skills require are looked up; none of them is run",
-    "METIER_SANDBOX": "the one [tier](../concepts/sandbox.md) to try: `bubblewrap`, `landlock`, `none`; else the best",
-    "METIER_DEBUG": "a fault of metier's own ends with a traceback",
+    "HOME": "the folder that `~` stands for",
+    "METIER_HOME": "metier's own folder; default `~/.metier`",
+    "METIER_PATH": "folders of skills, separated by `:`, with the highest precedence",
+    "METIER_DATABASE_URL": "`postgresql://…`: the schedule database of a fleet; default SQLite in metier's folder",
+    "TZ": "the default time zone of a schedule; default the machine's",
+    "NOTIFY_SOCKET": "set by systemd: the daemon reports readiness and heartbeats",
+    "OPENCLAW_BUNDLED_SKILLS_DIR": "the folder of OpenClaw's bundled skills",
+    "METIER_MODEL": "the default model",
+    "NO_COLOR": "if set, no colours",
+    "TERM": "if `dumb`, no colours",
+    "PATH": "where required programs are looked up; none of them is run",
+    "METIER_SANDBOX": "the [tier](../concepts/sandbox.md) to use: `bubblewrap`, `landlock`, `none`; default the best",
+    "METIER_DEBUG": "if set, an internal error prints a traceback",
     "_METIER_COMPLETE": "set by the completion script, as are the next two",
     "COMP_WORDS": "the line that is being completed",
     "COMP_CWORD": "the word that is being completed",
@@ -191,7 +190,7 @@ def configuration() -> str:
     return page(
         "Configuration",
         CONFIGURATION,
-        "## The top",
+        "## Top level",
         _keys("", config.TOP_LEVEL_KEYS, _TOP),
         "## roots",
         '`roots = ["~/more", { path = "/srv/skills", dialect = "claude", label = "team" }]`',
@@ -199,42 +198,42 @@ def configuration() -> str:
         "## skills",
         _keys("skills.", config._SKILLS_KEYS, _SKILLS),
         "### skills.entries.KEY",
-        "`KEY` is the name of the skill's folder, or its own `skillKey`. `skills.KEY` is short for the same table.",
+        "`KEY` is the name of the skill's folder, or its `skillKey`. `skills.KEY` is short for the same table.",
         _keys("", config._ENTRY_KEYS, _ENTRY),
         "### skills.entries.KEY.permissions",
-        "Where a key is given here, it counts in place of what the skill's own `metadata.metier.permissions` asks for.",
+        "A key set here overrides the same key in the skill's own `metadata.metier.permissions`.",
         _keys("", tuple(config._PERMISSIONS), _PERMISSIONS),
         "## sandbox",
-        "Only your own configuration is asked, never a project's.",
+        "Read from your own configuration only, never from a project's.",
         _keys("sandbox.", ("need",), _SANDBOX),
         "## improve",
-        "Only your own configuration is asked. [Improvement and its gates](../concepts/improvement.md) says what holds"
-        " in each.",
+        "Read from your own configuration only. [Improvement and its gates](../concepts/improvement.md) explains the"
+        " modes.",
         _keys("improve.", config.IMPROVE_KEYS, _IMPROVE),
         "## models.NAME",
-        "Only your own configuration is asked. A model is then called by this name: `metier run --model NAME`.",
+        "Read from your own configuration only. Select the model by this name: `metier run --model NAME`.",
         _keys("", config.MODEL_KEYS, _MODEL),
         "## agent",
-        "Only your own configuration is asked.",
+        "Read from your own configuration only.",
         _keys("agent.", config.AGENT_KEYS, _AGENT_RULES),
         "## mcp.NAME",
-        "Only your own configuration is asked. Its tools are called `mcp__NAME__…`.",
+        "Read from your own configuration only. Its tools are named `mcp__NAME__…`.",
         _keys("", config.SERVER_KEYS, _SERVER),
         "## record",
-        "Only your own configuration is asked. Older journals go when the next run begins.",
+        "Read from your own configuration only. Older journals are deleted when the next run starts.",
         _keys("record.", config.RECORD_KEYS, _RECORD),
         "## limits",
         _limits(),
         "## catalog",
-        "[The catalog and its limits](../concepts/catalog.md) says what these do.",
+        "[The catalog and its limits](../concepts/catalog.md) explains them.",
         _keys("catalog.", config.CATALOG_KEYS, _CATALOG),
         "## search",
         _keys("search.", config.SEARCH_KEYS, _SEARCH),
         "## agents.NAME",
         _keys("", ("skills",), _AGENT),
         "## dialects.NAME",
-        "A dialect of your own begins as one of metier's and changes some of its answers; "
-        "[the guide](../guides/add-a-dialect.md) makes one.",
+        "A dialect of your own starts from an existing one and changes some of its rules: "
+        "[Add a dialect](../guides/add-a-dialect.md).",
         _keys("", custom._KEYS, _DIALECT),
         "## Environment",
         _keys("", _variables(), _VARIABLES, "variable"),
@@ -242,10 +241,10 @@ def configuration() -> str:
 
 
 def _keys(prefix: str, known: tuple[str, ...], words: dict[str, str], head: str = "key") -> str:
-    """A row for each key the code knows; one without words here, or words without a key, stops the build."""
+    """A row for each key that the code knows; a key without a description, or the reverse, stops the build."""
     missing, left = set(known) - set(words), set(words) - set(known)
     if missing or left:
-        raise SystemExit(f"scripts/docs_tables.py: say what {missing or 'nothing'} means; take out {left or 'nothing'}")
+        raise SystemExit(f"scripts/docs_tables.py: describe {missing or 'nothing'}; remove {left or 'nothing'}")
     return table((head, "means"), [(code(prefix + key), words[key]) for key in known])
 
 
@@ -268,7 +267,7 @@ def _number(value: int | None) -> str:
 
 
 def _variables() -> tuple[str, ...]:
-    """Every variable that the source asks for by name, the ones with words first and in their order."""
+    """Every variable that the source reads by name, described ones first and in their order."""
     asked = re.compile(r"env(?:iron)?(?:\.get\(|\[)\"([A-Z_]+)\"")
     found = {name for file in SOURCE.rglob("*.py") if "bundled/" not in file.as_posix() or file.name == "bundled.py"
              for name in asked.findall(file.read_text(encoding="utf-8"))}  # fmt: skip

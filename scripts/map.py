@@ -1,6 +1,6 @@
-"""Prints what each package is, in its own words: the stages in order, then the others.
+"""Print the first docstring line of each package: the stages in order, then the others.
 
-The words are the first line of each docstring, read without importing anything.
+Docstrings are read without importing anything.
 """
 
 import ast
@@ -13,13 +13,13 @@ PACKAGE = Path(__file__).parent.parent / "src" / "metier"
 
 
 def first_line(module: Path) -> str:
-    """The first line of a module's docstring, without its full stop; empty where there is none."""
+    """The first line of a module's docstring, without its period; empty if there is none."""
     text = ast.get_docstring(ast.parse(module.read_bytes())) or ""
     return text.partition("\n")[0].strip().removesuffix(".")
 
 
 def modules(package: Path) -> dict[str, Path]:
-    """The top-level modules by name, each with the file that holds its docstring."""
+    """The top-level modules by name, each with the file of its docstring."""
     packages = {init.parent.name: init for init in package.glob("*/__init__.py")}
     files = {file.stem: file for file in package.glob("*.py") if not file.stem.startswith("__")}
     return packages | files
@@ -32,7 +32,7 @@ def stages(package: Path = PACKAGE) -> dict[str, str]:
 
 
 def lines(package: Path = PACKAGE) -> Iterator[str]:
-    """The whole map, a line to a module."""
+    """The whole map, one line per module."""
     for name, line in stages(package).items():
         yield line or f"{name}: has no docstring"
     for name, file in sorted(modules(package).items()):

@@ -1,4 +1,4 @@
-"""The list of defences speaks of tests and lines that are there."""
+"""The list of defences names tests and source lines that exist."""
 
 import ast
 from pathlib import Path
@@ -23,4 +23,4 @@ def test_a_defence_has_tests_that_are_there_and_lines_that_can_be_taken_away(def
         assert name.partition("[")[0] in functions(ROOT / path), test
     for one in (edit for each in defence.breaks for edit in each.edits):
         changed = broken((ROOT / one.file).read_text(encoding="utf-8"), one)
-        ast.parse(changed)  # it fails for want of the defence, and not because nobody can read it
+        ast.parse(changed)  # it must fail because the defence is missing, not because of a syntax error

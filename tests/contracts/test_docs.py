@@ -1,8 +1,8 @@
-"""The documentation is true: generated pages are fresh, links lead somewhere, and every example runs.
+"""The documentation is true: generated pages are current, links work, and every example runs.
 
-A ```python block runs by itself in a trusted copy of the example workspace.  The ```console blocks of a page run one
-after the other in a copy that nobody trusts yet, or where `<!-- examples: PLACE -->` says.  What a block shows is
-compared word by word: `…` stands for anything within a line, and a line that is only `…` for any lines.
+A ```python block runs on its own in a trusted copy of the example workspace.  The ```console blocks of a page run in
+order in an untrusted copy, or in the one that `<!-- examples: PLACE -->` selects.  Output is compared word by word:
+`…` matches anything within a line, and a line that is only `…` matches any lines.
 """
 
 import ast
@@ -60,7 +60,7 @@ def blocks(page: Path, *languages: str) -> list[Block]:
 
 
 class Place:
-    """Somewhere to run examples: a home of its own, and a folder to stand in."""
+    """An environment for examples: a separate home, and a working folder."""
 
     def __init__(self, folder: Path, kind: str = "workspace") -> None:
         self.cwd = folder / ("metier" if kind == "clone" else "workspace")
@@ -77,7 +77,7 @@ class Place:
             self.run("metier trust")
 
     def run(self, command: str) -> str:
-        """What a command prints, its remarks after its output; `cd` and `export` hold for the next one."""
+        """What a command prints, standard error after standard output; `cd` and `export` persist."""
         word, _, rest = command.partition(" ")
         if word == "cd":
             self.cwd = (self.cwd / rest.replace("~", self.env["HOME"])).resolve(strict=True)
@@ -107,7 +107,7 @@ def commands(block: Block) -> Iterator[tuple[str, list[str]]]:
 
 
 def words(lines: list[str]) -> list[str]:
-    """Lines without what alignment does to them, and without blank ones."""
+    """Lines with alignment removed, without blank ones."""
     return [text for line in lines if (text := " ".join(line.split()))]
 
 
@@ -207,7 +207,7 @@ def without_code(page: Path) -> str:
 
 
 def anchors(page: Path) -> set[str]:
-    """What headings are called in links: small letters, hyphens for blanks, nothing else but `_`."""
+    """The anchors of headings: lowercase, hyphens for spaces, no punctuation but `_`."""
     titles = re.findall(r"^#+ (.+)$", without_code(page), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
 
@@ -250,6 +250,6 @@ def test_make_try_asks_nothing_and_shows_the_main_job():
     assert done.returncode == 0, done.stderr
     assert "$ metier catalog" in done.stdout
     assert "<name>release-notes</name>" in done.stdout
-    assert "A small model that runs here could not be had: MODEL=no was said" in done.stdout
+    assert "no local model: disabled by MODEL=no" in done.stdout
     assert '"system": "You are a careful assistant' in done.stdout
     assert "\x1b" not in done.stdout

@@ -1,4 +1,4 @@
-"""The examples run, each by itself in a trusted copy of the example workspace."""
+"""The examples run, each in its own trusted copy of the example workspace."""
 
 import subprocess
 import sys

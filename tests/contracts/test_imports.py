@@ -1,4 +1,4 @@
-"""The import contracts hold here, and notice when they would not."""
+"""The import contracts hold, and detect a violation."""
 
 import os
 import shutil
@@ -27,7 +27,7 @@ def lint_imports(root: Path) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture
 def copy(tmp_path: Path) -> Path:
-    """A tree of its own, to plant a wrong import in."""
+    """A copy of the source, to plant a wrong import in."""
     shutil.copytree(ROOT / "src", tmp_path / "src", ignore=shutil.ignore_patterns("__pycache__", "bundled"))
     shutil.copy(ROOT / ".importlinter", tmp_path)
     return tmp_path

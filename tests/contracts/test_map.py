@@ -1,4 +1,4 @@
-"""The docstrings of the stages number them in order, and each hands on what the next one takes."""
+"""The docstrings of the stages number them in order, and each returns what the next one takes."""
 
 import re
 from itertools import pairwise
