@@ -14,8 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from ..types.errors import BadRequest, HostError, Refused
-from .facts import monotonic
-from .lookup import has_binary
+from .facts import has_binary, monotonic
 from .paths import is_inside, read_text_file
 
 _MOST_BYTES = 65_536

@@ -17,7 +17,7 @@ def working_folder() -> str:
     try:
         return os.getcwd()
     except OSError as error:
-        raise HostError("the working folder is gone", "change to a folder that is there") from error
+        raise HostError("the working folder no longer exists", "change to an existing folder") from error
 
 
 class FolderListing(NamedTuple):

@@ -50,7 +50,7 @@ def choose_program(name: str, path: str, cwd: str, granted: Iterable[str], homes
 
 def _substitution_note(path: str, requested: str = "") -> str:
     same = not requested or path == os.path.normpath(requested)
-    return "" if same else f"{path} was run: {requested} can't be shown inside"
+    return "" if same else f"{path} was run: {requested} is not visible in the sandbox"
 
 
 def current_python() -> str:
