@@ -78,7 +78,7 @@ def test_a_second_daemon_of_a_home_is_refused_and_told_who_is_there(house):
     house.until(lambda: "works as" in house.said())
     second = house.start()
     assert second.wait(60) != 0
-    assert f"a daemon runs already: process {first.pid}" in house.said()
+    assert f"a daemon is already running: process {first.pid}" in house.said()
 
 
 def test_a_changed_skill_of_others_pauses_and_does_not_run(house):

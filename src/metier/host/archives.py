@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import BinaryIO, NamedTuple, TypeAlias
 
 from ..types.errors import HostError, Refused
-from .fs import make_folder
+from .fs import make_folder, write_bytes
 from .trees import check_path_conflicts, inner_path, open_folder_writer
 
 _BLOCK = 512
@@ -439,21 +439,11 @@ def write_files(folder: str, contents: Mapping[str, PackedFile], force: bool = F
     """Write files beneath a folder.  One that is there already is left, and nothing is written, unless forced."""
     existing = [path for path in sorted(contents) if os.path.lexists(f"{folder}/{path}")]
     if existing and not force:
-        raise Refused(f"{folder}/{existing[0]} is there already", "choose another --out, or overwrite with --force")
+        raise Refused(f"{folder}/{existing[0]} already exists", "choose another --out, or overwrite with --force")
     for path in sorted(contents):
-        _write_file(f"{folder}/{path}", contents[path])
-
-
-def _write_file(path: str, content: PackedFile) -> None:
-    make_folder(os.path.dirname(path) or ".")
-    beside = f"{path}.{os.urandom(6).hex()}.tmp"
-    try:
-        opened = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, content.mode)
-        with os.fdopen(opened, "wb") as file:
-            file.write(content.data)
-        os.replace(beside, path)
-    except OSError as error:
-        raise HostError(f"{path} can't be written: {error.strerror}", "check permissions and space", path) from error
+        target = f"{folder}/{path}"
+        make_folder(os.path.dirname(target))
+        write_bytes(target, contents[path].data, contents[path].mode, sync=False, umask=True)
 
 
 def is_program(path: str) -> bool:

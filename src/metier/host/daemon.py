@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
 import os
 import select
@@ -17,8 +16,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from ..types.errors import HostError, Refused
-from .fs import make_folder
+from ..types.errors import Refused
+from .fs import make_folder, open_lock, try_flock
+from .launcher import iter_descendants
 
 _MAIN = "metier.faces.cli.fastlist"
 
@@ -57,17 +57,12 @@ def _process_start_time(pid: int) -> str:
 def hold_daemon_lock(path: str) -> Iterator[None]:
     """Hold a lock for as long as the block runs; refuse, naming the holder, when another process has it."""
     make_folder(os.path.dirname(path))
+    opened = open_lock(path)
     try:
-        opened = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-    except OSError as error:
-        raise HostError(f"{path} can't be locked: {error.strerror}", "check its permissions", path) from error
-    try:
-        try:
-            fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+        if not try_flock(opened):
             holder = _read_holder(opened)
-            who = f"process {holder.pid}" if holder else "another process"
-            raise Refused(f"a daemon runs already: {who}", "`metier daemon stop` ends it") from None
+            process = f"process {holder.pid}" if holder else "another process"
+            raise Refused(f"a daemon is already running: {process}", "`metier daemon stop` stops it")
         os.ftruncate(opened, 0)
         os.pwrite(opened, json.dumps([os.getpid(), _process_start_time(os.getpid())]).encode(), 0)
         yield
@@ -91,9 +86,8 @@ def current_holder(path: str) -> LockHolder | None:
     except OSError:
         return None
     try:
-        fcntl.flock(opened, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        return None
-    except BlockingIOError:
+        if try_flock(opened, shared=True):
+            return None
         recorded = _read_holder(opened)
         return recorded if recorded and _process_start_time(recorded.pid) == recorded.began else None
     finally:
@@ -155,20 +149,11 @@ def notify_systemd(message: str) -> None:
 
 def kill_children() -> int:
     """End every process that descends from this one; how many there were."""
-    pids = list(_iter_descendants(os.getpid()))
+    pids = list(iter_descendants(os.getpid()))
     for pid in pids:
         with contextlib.suppress(OSError):
             os.kill(pid, signal.SIGKILL)
     return len(pids)
-
-
-def _iter_descendants(pid: int) -> Iterator[int]:
-    with contextlib.suppress(OSError):
-        for task in os.listdir(f"/proc/{pid}/task"):
-            with contextlib.suppress(OSError), open(f"/proc/{pid}/task/{task}/children", encoding="ascii") as file:
-                for child in file.read().split():
-                    yield from _iter_descendants(int(child))
-                    yield int(child)
 
 
 def exit_now(code: int) -> None:
@@ -182,10 +167,6 @@ def host_name() -> str:
 
 def current_pid() -> int:
     return os.getpid()
-
-
-def random_token(size: int = 4) -> str:
-    return os.urandom(size).hex()
 
 
 _PART = 65_536

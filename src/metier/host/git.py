@@ -6,7 +6,6 @@ import contextlib
 import os
 import re
 import selectors
-import shutil
 import signal
 import subprocess
 from base64 import b64encode
@@ -16,6 +15,7 @@ from typing import NamedTuple
 from ..types.errors import BadRequest, HostError, Refused
 from .facts import has_binary, monotonic
 from .paths import is_inside, read_text_file
+from .trees import remove_tree
 
 _MOST_BYTES = 65_536
 
@@ -99,10 +99,7 @@ def remove_planted_git_files(folders: Sequence[str]) -> Iterator[list[str]]:
         yield notes
     finally:
         for path in filter(os.path.lexists, missing):
-            if os.path.isdir(path) and not os.path.islink(path):
-                shutil.rmtree(path, ignore_errors=True)
-            else:
-                os.unlink(path)
+            remove_tree(path)
             notes.append(f"{path} was taken away: git takes orders from it")
 
 

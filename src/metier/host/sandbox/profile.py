@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import collections
 import contextlib
-import fcntl
 import os
 import re
 import stat
@@ -17,7 +16,7 @@ from typing import Literal, NamedTuple, TypeAlias
 from ...types.errors import BadRequest, HostError, Refused
 from ...types.sandbox import ProgramSpec, SandboxSpec
 from ..facts import sleep
-from ..fs import make_folder
+from ..fs import make_folder, try_flock
 
 _SYSTEM = ("/usr", "/opt", "/nix/store", "/bin", "/sbin")
 _INTERPRETER = re.compile(r"python[0-9.]*|node|deno|bun|bash|sh").fullmatch
@@ -140,8 +139,7 @@ def lay_placeholders(guarded: Sequence[str], state: str) -> Iterator[None]:
             yield
         finally:
             for folder, opened in locked_folders.items():
-                with contextlib.suppress(BlockingIOError):
-                    fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                if try_flock(opened):
                     for path in guarded:
                         if os.path.dirname(path) == folder:
                             _remove_placeholder(path)
@@ -155,8 +153,7 @@ def _lock_shared(folder: str, stack: contextlib.ExitStack) -> int:
         raise HostError(f"{folder} can't be guarded: {error.strerror}", "try again", folder) from error
     stack.callback(os.close, opened)
     for _ in range(100):
-        with contextlib.suppress(BlockingIOError):
-            fcntl.flock(opened, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        if try_flock(opened, shared=True):
             return opened
         sleep(0.02)
     raise HostError(f"{folder} is locked by another program", "try again when that has ended", folder)
@@ -187,7 +184,7 @@ def _note_placeholders(paths: Sequence[str], state: str) -> Iterator[None]:
         sweep_placeholders(state)
         if paths:
             opened, note = tempfile.mkstemp(dir=folder)
-            fcntl.flock(opened, fcntl.LOCK_EX)
+            try_flock(opened)  # nobody else knows its name yet
             os.write(opened, os.fsencode("\0".join(paths)))
     try:
         yield
@@ -203,7 +200,8 @@ def sweep_placeholders(state: str) -> None:
     folder = f"{state}/placeholders"
     for name in os.listdir(folder) if os.path.isdir(folder) else ():
         with contextlib.suppress(OSError), open(f"{folder}/{name}", "rb") as file:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if not try_flock(file.fileno()):
+                continue
             leftover = [os.fsdecode(path) for path in file.read().split(b"\0") if path]
             if leftover and all(_tidy_placeholder(path) for path in leftover):
                 os.unlink(f"{folder}/{name}")
@@ -216,13 +214,12 @@ def _tidy_placeholder(path: str) -> bool:
     except OSError:
         return True
     try:
-        fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        _remove_placeholder(path)
-    except BlockingIOError:
-        return False
+        free = try_flock(opened)
+        if free:
+            _remove_placeholder(path)
     finally:
         os.close(opened)
-    return True
+    return free
 
 
 AccessKind: TypeAlias = Literal["hide", "guard", "read", "write", "link"]
