@@ -147,7 +147,7 @@ def test_what_a_hook_runs_writes_neither_hooks_nor_settings_nor_what_git_would_r
     ran = used(world, "git commit -q --allow-empty -m x")
 
     assert (repository / "ran").exists()  # it is the user's own, and runs
-    assert "commondir was taken away" in ran.note
+    assert "commondir was removed" in ran.note
     after = {path: path.read_bytes() for path in (repository / ".git").rglob("*") if path.is_file()}
     assert {path: text for path, text in after.items() if path in before} == before
     made = {str(path.relative_to(repository / ".git")).split("/")[0] for path in after.keys() - before.keys()}

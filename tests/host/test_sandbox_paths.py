@@ -102,7 +102,7 @@ def test_a_program_may_run_in_a_folder_inside_a_grant(desk: Desk):
 
 
 def test_a_program_is_not_run_in_a_folder_that_it_may_not_see(desk: Desk):
-    with pytest.raises(Refused, match="which it may not see"):
+    with pytest.raises(Refused, match="is not visible in the sandbox"):
         desk.run(sh("pwd", cwd=desk.private))
 
 

@@ -190,7 +190,7 @@ def test_a_sink_that_is_not_there_fails_no_run(house):
     house.start(steps=0)
     triggered(house)
     house.until(lambda: house.states() == ["finished"])
-    house.until(lambda: "did not take the result" in house.said())
+    house.until(lambda: "could not be delivered" in house.said())
 
 
 def test_stored_values_are_json(house):

@@ -1,7 +1,7 @@
 """What is true of this machine right now: the clock, chance, where we stand, and which programs there are.
 
-The command line asks some of this before it has loaded anything else, so the module imports only what the interpreter
-has at hand; the types it returns are imported where they are made.
+The command line asks some of this before it has loaded anything else, so this module imports only what every
+interpreter has loaded; the types it returns are imported where they are made.
 """
 
 from __future__ import annotations

@@ -94,7 +94,7 @@ def atomic_write(
     try:
         with os.fdopen(opened, "wb") as file:
             yield file
-            if not umask:  # at the end: nobody else reads it half-written
+            if not umask:  # at the end: others must not read it half-written
                 os.fchmod(opened, mode)
             file.flush()
             if sync:

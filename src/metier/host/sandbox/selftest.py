@@ -1,6 +1,6 @@
-"""Try, from inside a boundary, what it must refuse and what it must allow; print one line for each.
+"""Try, from inside a sandbox, what it must refuse and what it must allow; print one line for each.
 
-It runs by itself in the box, with the interpreter that scripts are run with, and imports nothing of ours.
+Runs as a script of its own, with the interpreter that runs skills' scripts, and imports nothing of ours.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ _NUMBERS = {
 
 
 def _make_syscall(name: str, *values: object) -> None:
-    """A system call that does no harm when it is let through; refused is only what the filter refuses."""
+    """Make a system call that is harmless if allowed; only the filter's errors count as a refusal."""
     if _C.syscall(_NUMBERS[name], *values) == -1 and ctypes.get_errno() in (_EPERM, _ENOSYS):
         raise OSError(ctypes.get_errno(), name)
 
 
 def _create_file(path: str) -> None:
-    """Make a file, and take it away again."""
+    """Make a file and remove it again."""
     os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
     os.unlink(path)
 
@@ -69,7 +69,7 @@ def _connect_socket(kind: int, family: int, address: object) -> None:
 
 
 def _check_capabilities(capabilities: int) -> None:
-    """Whether there is a capability beyond those that the tier keeps."""
+    """Refused if there is no capability beyond those that the tier keeps."""
     header = ctypes.create_string_buffer((0x20080522).to_bytes(4, sys.byteorder) + bytes(4))
     data = ctypes.create_string_buffer(24)
     _C.capget(header, data)
@@ -84,7 +84,7 @@ def _check_new_privileges() -> None:
 
 
 def _issue_ioctl(path: str, number: int) -> None:
-    """Ask something of an open file: whatever it is, the filter must be the one that says no."""
+    """Send an ioctl: only EPERM, the filter's error, counts as a refusal."""
     import fcntl
 
     opened = os.open(path, os.O_RDONLY)
