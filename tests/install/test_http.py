@@ -80,7 +80,7 @@ def test_redirects_end_somewhere(tmp_path: Path, trusting: Path):
     with serving(files({"/end": b"yes"}, {"/x": "/y", "/y": "/end", "/round": "/round"}), trusting) as server:
         assert download_file(f"{server.url}/x", str(tmp_path / "a"), FetchLimits(private=True)).url.endswith("/end")
         assert (tmp_path / "a").read_bytes() == b"yes"
-        with pytest.raises(Refused, match="on and on"):
+        with pytest.raises(Refused, match="too many redirects"):
             download_file(f"{server.url}/round", str(tmp_path / "b"), FetchLimits(private=True))
 
 
@@ -104,7 +104,7 @@ def test_too_much_and_too_slow_are_ended_and_leave_nothing(tmp_path: Path, trust
 def test_what_says_that_it_is_too_large_is_not_begun(tmp_path: Path, trusting: Path):
     with (
         serving(files({"/x": b"x" * 1_000}), trusting) as server,
-        pytest.raises(Refused, match="has 1000 bytes; at most"),
+        pytest.raises(Refused, match="has 1000 bytes, more than"),
     ):
         download_file(f"{server.url}/x", str(tmp_path / "a"), FetchLimits(private=True, most=100))
     assert not (tmp_path / "a").exists()
@@ -134,7 +134,7 @@ def test_a_download_that_breaks_off_is_no_download(tmp_path: Path):
 
 def test_a_server_that_can_not_prove_who_it_is_is_not_listened_to(tmp_path: Path, certificate: Path):
     with serving(files({"/x": b"x"}), certificate) as server:
-        with pytest.raises(HostError, match="prove"):
+        with pytest.raises(HostError, match="certificate"):
             fetch_document(f"{server.url}/x", FetchLimits(private=True))
         assert server.seen == []
 
@@ -149,7 +149,7 @@ def test_a_proxy_is_asked_for_a_tunnel_and_the_host_proves_who_it_is(tmp_path: P
         assert [line for line, _ in seen] == [f"CONNECT {server.url.removeprefix('https://')}"]
         assert seen[0][1]["Proxy-Authorization"] == "Basic bWU6cEBzcw=="
         assert "Proxy-Authorization" not in server.seen[0][1]
-        with pytest.raises(HostError, match="prove"):
+        with pytest.raises(HostError, match="certificate"):
             fetch_document(server.url.replace("127.0.0.1", "unproven.invalid") + "/x", through(proxy))
 
 

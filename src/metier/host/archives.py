@@ -91,6 +91,7 @@ def read_members(stream: ByteStream) -> Iterator[tuple[ArchiveMember, Iterator[b
             return
         _check_checksum(header)
         kind, length = header[156:157], _parse_number(header[124:136])
+        # Extended headers: pax for one member or all, GNU long name, GNU long link target (links are refused anyway).
         if kind in (b"x", b"g", b"L", b"K"):
             text = _read_extended(stream, length)
             if kind == b"L":
@@ -123,6 +124,7 @@ def _parse_member(header: bytes, kind: bytes, length: int, long_name: str) -> Ar
 
 def _member_name(header: bytes) -> str:
     name = header[:100].partition(b"\0")[0]
+    # Only POSIX headers have a prefix; in GNU headers these bytes mean something else.
     prefix = header[345:500].partition(b"\0")[0] if header[257:263] == b"ustar\0" else b""
     return (prefix + b"/" + name if prefix else name).decode()
 
@@ -138,6 +140,7 @@ def _parse_number(field: bytes) -> int:
 
 
 def _check_checksum(header: bytes) -> None:
+    # The checksum counts its own field as eight spaces, which sum to 256.
     if sum(header[:148]) + 256 + sum(header[156:]) != _parse_number(header[148:156]):
         raise Refused(
             "it is not an archive that metier reads, or it is damaged", "metier reads zip and tar; download it again"
@@ -246,6 +249,7 @@ def _write_members(
     with open_folder_writer(target) as folder:
         again = read(True)
         for path, member in judged:
+            # The file may have been replaced since it was judged.
             now, pieces = next(again, (None, iter(())))
             if now != member:
                 raise Refused("the archive changed while it was read", "nothing was placed; try again")
@@ -277,6 +281,7 @@ def _choose_reader(file: BinaryIO, size: int, bounds: ArchiveBounds) -> MemberRe
     if head[:4] in (b"PK\x03\x04", b"PK\x05\x06"):
         return lambda with_content: _read_zip_members(file, size, bounds, with_content)
     opened: Callable[[], Iterator[bytes]]
+    # 31 makes zlib expect a gzip header; the limit for xz is there because a header can ask for gigabytes.
     if head[:2] == b"\x1f\x8b":
         opened = lambda: _inflate_chunks(file, lambda: zlib.decompressobj(31))  # noqa: E731
     elif head[:3] == b"BZh":
@@ -384,6 +389,7 @@ def _describe_zip_member(info: zipfile.ZipInfo) -> ArchiveMember:
         odd = "a link"
     elif kind not in (0, stat.S_IFREG, stat.S_IFDIR):
         odd = "neither a file nor a folder"
+    # `filename` is cut at a NUL; the path is judged as it is stored.
     name = info.orig_filename
     return ArchiveMember(name, 0 if folder else info.file_size, bool(mode & 0o111) and not folder, folder, odd)
 
@@ -399,6 +405,7 @@ def _check_zip_end(file: BinaryIO, size: int) -> None:
     disk, first, disk_entries, count, length, offset, comment = struct.unpack("<4H2LH", tail[at + 4 : at + 22])
     if at + 22 + comment != len(tail):
         raise Refused("something follows the end of the archive", "nothing was written; report it to the author")
+    # These values say that the real ones are in a zip64 record, elsewhere in the file.
     if disk or first or disk_entries != count or 0xFFFF in (count,) or 0xFFFFFFFF in (length, offset):
         raise Refused("metier does not read split or zip64 archives", "nothing was written; pack it as a plain zip")
     if length > _MOST_DIRECTORY:

@@ -129,6 +129,7 @@ def stop_lock_holder(holder: LockHolder, seconds: float) -> bool:
         return True
     with contextlib.suppress(ProcessLookupError):
         os.kill(holder.pid, signal.SIGTERM)
+    # A process that ended stays as a zombie until its parent reaps it.
     until = time.monotonic() + seconds
     while time.monotonic() < until:
         if _process_start_time(holder.pid) != holder.began or _is_zombie(holder.pid):
@@ -162,6 +163,7 @@ class DaemonSignals:
         signal.signal(signal.SIGHUP, lambda *_: self.wake.set())
 
     def _on_stop(self, *_: object) -> None:
+        # Called from a signal, so only events are set: no locks, no output.
         if self.stop.is_set():
             self.now.set()
         self.stop.set()

@@ -35,6 +35,7 @@ _KINDS = {
     0o020000: "a device",
     0o060000: "a device",
 }
+# Opening a named pipe must not wait for a writer, and opening a terminal must not make it ours.
 _READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
 _OPEN_FOLDER = os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY
 _PASS_FOLDER = os.O_DIRECTORY | os.O_CLOEXEC | getattr(os, "O_PATH", os.O_RDONLY)
@@ -129,6 +130,7 @@ def _openat2_works(openat2: Callable[[int, bytes, bool], int]) -> bool:
     try:
         os.close(openat2(folder, b".", False))
     except OSError as error:
+        # EPERM: older container runtimes refuse calls that they do not know that way.
         return error.errno not in (errno.ENOSYS, errno.EPERM, errno.EINVAL)
     finally:
         os.close(folder)
@@ -160,6 +162,7 @@ def _walk_open(folder: int, relative: bytes, links: bool) -> int:
                 hops += 1
                 if not links or hops > _MOST_HOPS:
                     raise OSError(errno.ELOOP, "is a link", os.fsdecode(relative)) from None
+                # An absolute link leaves the folder, wherever it leads.
                 if target.startswith(b"/"):
                     raise OSError(errno.EXDEV, "leaves the folder", os.fsdecode(relative)) from None
                 pending.extend(target.split(b"/")[::-1])
@@ -278,6 +281,7 @@ def _find_closing_fence(head: bytes) -> int:
         if end >= 0 and not head[at + 4 : end].strip(b" \t\r"):
             return at
         at = head.find(b"\n---", at + 4)
+    # Old Mac line ends, if the file has no others.
     return head.find(b"\r---", 3) if b"\n" not in head else -1
 
 

@@ -33,6 +33,7 @@ def make_folder(path: str) -> None:
             os.mkdir(folder, 0o700)
             os.chmod(folder, 0o700)  # whatever the umask
         except FileExistsError:
+            # Another process may have made it meanwhile.
             if not os.path.isdir(folder):
                 raise HostError(f"{folder} is not a folder", "move it away, or set METIER_HOME", folder) from None
         except OSError as error:
@@ -197,6 +198,7 @@ def regular_file_mode(folder: int, name: str) -> int | None:
 def rename_file_in(folder: int, name: str, target: str) -> bool:
     """Rename a file of an open folder; False if the new name is taken."""
     try:
+        # `rename` would replace the other file without a word.
         os.stat(target, dir_fd=folder, follow_symlinks=False)
     except FileNotFoundError:
         pass
@@ -380,6 +382,7 @@ def release_lock(opened: int) -> None:
 @contextlib.contextmanager
 def claim_file(path: str) -> Iterator[bool]:
     """Whether a data file is ours: locked for the length of the block, and made if missing."""
+    # The file itself is the lock: no second file can be left behind.
     make_folder(os.path.dirname(path))
     opened = open_lock(path)
     try:
@@ -407,6 +410,7 @@ def path_from_base(base: str, cwd: str, path: str) -> str:
     """A path as a model writes it, relative to the base; refused if it leads out of the base."""
     if "\0" in path or not paths.can_be_path(path):
         raise BadRequest("that is not a path", "give a path in the working folder")
+    # Judged as text; links are refused later, when the path is opened step by step.
     target = os.path.normpath(os.path.join(cwd, path))
     if not paths.is_inside(target, base):
         raise Refused(f"Access denied: '{path}' is outside the working folder", f"stay inside {base}")

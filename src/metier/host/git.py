@@ -34,16 +34,19 @@ def repository_of(project: str) -> str:
 
     Anybody can write a `.git` file that points to any folder, so the repository must point back to the project.
     """
+    # A link in place of `.git` is not followed: it could lead elsewhere by the time git reads it.
     gitfile_lines = _read_lines(f"{project}/.git")[:1]
     if not gitfile_lines or not gitfile_lines[0].startswith("gitdir: ") or os.path.islink(f"{project}/.git"):
         return ""
     git_dir = _resolve_real_path(project, gitfile_lines[0].removeprefix("gitdir: "))
     above = os.path.dirname(git_dir)
+    # A worktree has a folder in `worktrees` of its repository, whose `gitdir` names the `.git` of the worktree.
     if os.path.basename(above) == "worktrees":
         pointer = _read_lines(f"{git_dir}/gitdir")[:1]
         if pointer and _resolve_real_path(git_dir, pointer[0]) == _resolve_real_path(project, ".git"):
             return os.path.dirname(above)
         return ""
+    # The repository of a submodule names its working tree in `config`.
     settings = [line.partition("=") for line in _read_lines(f"{git_dir}/config")]
     worktrees = [value.strip().strip('"') for name, _, value in settings if name.strip() == "worktree"]
     return (
@@ -74,6 +77,7 @@ def read_git_config(project: str, env: Mapping[str, str]) -> dict[str, str]:
     """The committer and the hooks folder, as the user's and the repository's settings say.  Runs nothing of theirs."""
     if not os.path.lexists(f"{project}/.git"):
         return {}
+    # None of the GIT_ variables: they could point git at other settings.
     minimal = {name: env[name] for name in ("HOME", "XDG_CONFIG_HOME") if name in env}
     minimal["PATH"] = path_outside_project(env.get("PATH", os.defpath), project)
     try:
@@ -131,6 +135,8 @@ def _resolve_real_path(folder: str, path: str) -> str:
 
 # --- Fetching from elsewhere ---
 
+# Hooks, monitors, attributes and pagers run programs; links and NTFS names write outside the repository; automatic
+# maintenance outlives the command.  `protocol.allow` closes every transport that `GitAccess` does not open again.
 HARDENED_CONFIG = (
     ("core.hooksPath", "/dev/null"),
     ("core.fsmonitor", "false"),
@@ -149,6 +155,7 @@ HARDENED_CONFIG = (
     ("fetch.writeCommitGraph", "false"),
     ("transfer.advertiseSID", "false"),
 )
+# What git and ssh need to reach a server; everything else, GIT_ variables above all, is dropped.
 _INHERITED = (
     "PATH",
     "HOME",
@@ -205,6 +212,7 @@ def resolve_ref(url: str, ref: str, access: GitAccess) -> str:
     """The commit that a branch or tag points to now."""
     if re.fullmatch(r"[0-9a-f]{40}", ref):
         return ref
+    # A branch wins over a tag of the same name; `^{}` is the commit that an annotated tag points to.
     preferred = (f"refs/heads/{ref}", f"refs/tags/{ref}^{{}}", f"refs/tags/{ref}") if ref else ("HEAD",)
     patterns = ("HEAD",) if not ref else (f"refs/heads/{ref}", f"refs/tags/{ref}", f"refs/tags/{ref}^{{}}")
     output = _run_git(("ls-remote", "--end-of-options", url, *patterns), None, access, seconds=60)
@@ -226,6 +234,7 @@ def fetch_commit(
 ) -> None:
     """Fetch one commit without its history into a new bare repository, and verify it."""
     _run_git(("init", "--quiet", "--bare", "--template=", "--end-of-options", folder), None, access)
+    # A partial clone: files are left out here, and `fetch_blobs` fetches the ones that are wanted.
     for key, value in (
         ("remote.origin.url", url),
         ("remote.origin.promisor", "true"),
@@ -273,6 +282,7 @@ def fetch_blobs(
     requested = "".join(f"{oid}\n" for oid in dict.fromkeys(oids)).encode()
     command = (
         "-c",
+        # Otherwise we would claim to have all files of the commit that we have.
         "fetch.negotiationAlgorithm=noop",
         "fetch",
         "--progress",
@@ -400,6 +410,7 @@ def _user_git_config(env: Mapping[str, str]) -> list[tuple[str, str]]:
 
 
 def _git_command(arguments: tuple[str, ...], folder: str | None) -> list[str]:
+    # git itself has no limit on what it writes, so a shell sets one.
     inside = (f"--git-dir={folder}",) if folder else ()
     return ["/bin/sh", "-c", f'ulimit -f {_MOST_BLOCKS}; exec "$@"', "sh", "git", "--no-pager", *inside, *arguments]
 
@@ -415,6 +426,7 @@ def _run_git(
     """Run git in a session of its own and wait; its output."""
     if not has_git(access.env):
         raise HostError("git is not installed", "install git, then try again")
+    # In a session of its own, ssh can't prompt on the terminal, and one signal ends git with its children.
     try:
         running = subprocess.Popen(
             _git_command(arguments, folder),

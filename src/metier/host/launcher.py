@@ -35,6 +35,7 @@ def main() -> None:
     plan = marshal.loads(sys.stdin.buffer.read())
     report: int = plan["report"]
     os.set_inheritable(report, False)
+    # The instructions were on standard input; the program must not find the rest of them there.
     null = os.open(os.devnull, os.O_RDWR)
     os.dup2(null, 0)
     try:
@@ -46,6 +47,7 @@ def main() -> None:
     _prctl(_DEATH, int(_signal.SIGUSR1))
     _signal.signal(_signal.SIGTERM, lambda *_: _signal_all(_signal.SIGTERM))
     _signal.signal(_signal.SIGUSR1, lambda *_: _signal_all(_signal.SIGKILL))
+    # Ctrl-C reaches the parent too, which decides.
     _signal.signal(_signal.SIGINT, _signal.SIG_IGN)
     if os.getppid() != plan["parent"]:  # it died before we asked for a signal at its death
         return
@@ -146,6 +148,7 @@ def _signal_all(number: int) -> None:
             _send_signal(pid, _signal.SIGTERM)
             _send_signal(pid, _signal.SIGCONT)  # a stopped process would not see it
         return
+    # Until a round finds nobody new: a process may fork between being listed and being stopped.
     stopped: set[int] = set()
     while new := [pid for pid in _all_descendants() if pid not in stopped]:
         stopped.update(new)

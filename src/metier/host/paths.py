@@ -90,6 +90,7 @@ def read_text_file(path: str, limit: int = 1_048_576) -> str | None:
         raise HostError(f"{path} can't be read: {error.strerror}", "check its permissions", path) from error
     try:
         status = os.fstat(opened)
+        # A size of zero may lie, as in /proc: bytes are counted while reading too.
         if status.st_mode & _TYPE != _REGULAR or status.st_size > limit:
             raise HostError(f"{path} is not a regular file of at most {limit} bytes", "replace it", path)
         data = b""
@@ -270,6 +271,7 @@ def watch_batches(
         raise MissingExtra("watching for changes", "watch") from error
 
     existing = sorted({folder for folder in folders if os.path.isdir(folder)})
+    # Too many folders would use up the watches of all programs of the user.
     if not existing or len(existing) > _MOST_FOLDERS:
         yield from _empty_batches(every_ms, stop)
         return

@@ -106,6 +106,7 @@ class HeadTailBuffer:
             self._head += data[:room]
             data = data[room:]
         self._tail += data
+        # Trimmed a chunk at a time: to cut on every piece would be quadratic.
         if len(self._tail) > self._tail_size + _CHUNK:
             self._trim()
 
@@ -210,6 +211,7 @@ def _read_streams(
     heard: Callable[[bytes], None],
 ) -> None:
     while selector.get_map() and not termination.over:
+        # Wakes at every tick: the stop check and the limit watch must run while a program prints nothing.
         for key, _ in selector.select(max(0.0, min(_TICK, termination.next - monotonic()))):
             data = os.read(key.fd, _CHUNK)
             if not data:
@@ -230,6 +232,7 @@ def _reap_process(spawned: SpawnedProcess, termination: _TerminationSequence) ->
     """Reap the process, killing it first if it still runs, and close the pipes."""
     if spawned.process.poll() is None:
         try:
+            # Its pipe closes a moment before it can be reaped.
             spawned.process.wait(0 if termination.over else 0.5)
         except subprocess.TimeoutExpired:
             spawned.kill()
@@ -289,11 +292,13 @@ class AdmissionGate:
                 self._inside -= 1
 
 
+# Programs mostly wait, so there may be more than processors; the queue bounds what a runaway caller piles up.
 PROGRAM_GATE = AdmissionGate(room=max(8, 2 * (os.cpu_count() or 1)), queue=128)
 """The gate for all programs of this process."""
 
 # --- Regular expressions from skills and evals ---
 
+# Isolated, without site packages and environment: nothing of the user's runs in it.
 _SEARCH_SCRIPT = """
 import json, re, resource, sys
 resource.setrlimit(resource.RLIMIT_AS, (1 << 29, 1 << 29))
@@ -332,6 +337,7 @@ def search_pattern(pattern: str, text: str, seconds: float = 2.0) -> PatternResu
 
 # --- Launching ---
 
+# Imported, not run by its path: only then does Python cache the bytecode.
 _LAUNCH_SCRIPT = "import sys; sys.path.append(sys.argv[1]); import launcher"
 
 
@@ -436,6 +442,7 @@ def _spawn_launcher(program: ProgramSpec, executable: str, confinement: Confinem
         undo.callback(process.kill)
         assert process.stdin is not None
         with contextlib.suppress(BrokenPipeError), process.stdin as pipe:
+            # `marshal` is built in: the launcher starts faster than with `json`.
             pipe.write(marshal.dumps(_launch_plan(program, executable, confinement, report_end)))
         undo.pop_all()
         for opened in {report_end, written, complained}:

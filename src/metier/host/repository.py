@@ -74,6 +74,7 @@ def open_for_writing(folder: str) -> Iterator[BareRepository]:
         repository = BareRepository(folder, tuple(descriptors))
         _ensure_repository(repository)
         _sweep_leftovers(folder)
+        # One folder stands for all: ids are evenly distributed.
         if len(trees.list_names(f"{folder}/objects/17")) > _MANY_LOOSE_OBJECTS:
             _run_git(repository, "repack", "-d", "-q")
         incoming = f"{folder}/incoming"
@@ -157,6 +158,7 @@ def _scan_file(name: str, folder: int) -> WorktreeFile | None:
     opened = os.open(name, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=folder)
     with os.fdopen(opened, "rb") as file:
         size, mode = os.fstat(opened).st_size, stat.S_IMODE(os.fstat(opened).st_mode)
+        # Hashed here as git does: an unchanged skill costs no process.
         digest = sha1(f"blob {size}\0".encode(), usedforsecurity=False)
         while piece := file.read(1 << 20):
             digest.update(piece)
@@ -249,6 +251,7 @@ def commit_change(repository: BareRepository, old: str, change: TreeChange, mess
     new = (
         _run_git(repository, "commit-tree", tree_oid, *parents, stdin_data=message_bytes, extra=author).decode().strip()
     )
+    # Fails if the branch is no longer at the old commit.
     _run_git(repository, "update-ref", REF, new, old or _NULL_OID)
     return new
 
@@ -258,6 +261,7 @@ def commit_change(repository: BareRepository, old: str, change: TreeChange, mess
 
 def head_commit(repository: BareRepository) -> str:
     """The newest commit; empty if there is none."""
+    # Reading the file saves a process; only a packed ref needs git.
     oid = (paths.read_text_file(f"{repository.folder}/{REF}", 100) or "").strip()
     if _is_full_oid(oid):
         return oid
@@ -377,6 +381,7 @@ def _run_git(
             ["git", "--no-pager", "--literal-pathspecs", *inside, *arguments],
             cwd="/",
             env=_git_environment() | dict(extra or {}),
+            # The history is as private as the skills it holds.
             umask=0o077,
             pass_fds=repository.held,
             start_new_session=True,
@@ -404,6 +409,7 @@ def _run_git(
 
 
 def _git_environment() -> dict[str, str]:
+    # Nothing of the user's: no settings, no replaced objects, no attributes, no transport.
     env = {
         "PATH": os.environ.get("PATH", ""),
         "HOME": "/nonexistent",

@@ -18,7 +18,9 @@ from ..types.errors import HostError
 from .facts import now_ns
 from .fs import hold_lock, make_folder
 
+# Rather go on without the index than wait longer for it.
 _WAIT_MS = 250
+# WAL lets readers go on while one writes; NORMAL may lose the last write with the power, which a cache can.
 _PRAGMAS = (
     "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA trusted_schema = OFF;"
     "PRAGMA cache_size = -1024;"  # in KiB: the system caches the file's pages too
@@ -90,6 +92,7 @@ class IndexDatabase:
         self.silent = "damaged" if _is_damage(error) else "locked" if is_locked else f"unwritable: {error}"
         with contextlib.suppress(sqlite3.Error):
             self._connection.rollback()
+        # Removed at once, so that the next process recreates it.
         if self.silent == "damaged" and self.path:
             self.close()
             with contextlib.suppress(HostError, OSError):
@@ -105,6 +108,7 @@ def open_database(path: str, schema: str, version: int) -> tuple[IndexDatabase |
     status = ""
     try:
         make_folder(os.path.dirname(path))
+        # Once as it is, and once more after a damaged or outdated file was removed.
         for _ in (1, 2):
             inode = _ensure_file(path)
             try:
@@ -210,6 +214,7 @@ def _is_transient(error: sqlite3.Error, path: str) -> bool:
 
 
 def _is_damage(error: sqlite3.Error) -> bool:
+    # Mostly a lock or a full disk; only these words mean a broken file or schema.
     if isinstance(error, sqlite3.OperationalError):
         return any(sign in str(error) for sign in ("no such", "malformed", "decode"))
     return isinstance(error, sqlite3.DatabaseError)

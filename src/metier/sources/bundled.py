@@ -5,7 +5,7 @@ from __future__ import annotations
 from json import dumps, loads
 from typing import NamedTuple
 
-from ..host import files, fs, paths, trees
+from ..host import files, fs, paths
 from ..types.errors import HostError, MetierError
 
 MANIFEST = "bundled.json"
@@ -50,6 +50,8 @@ def was_copied(folder: str) -> bool:
 
 def copy_bundled(folder: str) -> BundledCopyReport:
     """Copy what is new and bring unedited copies up to date; nothing of the user's is overwritten."""
+    from ..host import trees  # commands that only list do without
+
     fs.make_folder(folder)
     outcomes: dict[str, list[str]] = {"added": [], "updated": [], "kept": [], "deleted": []}
     with fs.hold_lock(f"{folder}/.{MANIFEST}.lock"):
@@ -73,6 +75,8 @@ def _write_manifest(folder: str, manifest: dict[str, str]) -> None:
 
 
 def _copy_skill(source: str, target: str, name: str, manifest: dict[str, str]) -> str:
+    from ..host import trees
+
     new = folder_digest(source)
     present = paths.exists(target)
     if name not in manifest:

@@ -78,6 +78,7 @@ class _InitProcess:
         if self._cgroup:
             self._cgroup.add(self.pid)
         for kind, most in limits.process_rlimits(self._box.limits, self._cgroup, self._box.limits.processes):
+            # We may not raise a limit above our own.
             hard = resource.prlimit(self.pid, kind)[1]
             most = most if hard == resource.RLIM_INFINITY else min(most, hard)
             resource.prlimit(self.pid, kind, (most, most))
@@ -136,6 +137,7 @@ def bwrap_arguments(request: BubblewrapRequest) -> list[str]:
     if not network:
         options.append("--unshare-net")
     options += _system_mounts((*ETC, *NETWORK) if network else ETC)
+    # Read-only, or a program could change settings of the kernel where we are root.
     options += ["--proc", "/proc", "--remount-ro", "/proc", "--dev", "/dev", "--remount-ro", "/dev"]
     options += ["--size", str(min(_SHARED, box.limits.scratch)), "--tmpfs", "/dev/shm"]
     options += ["--size", str(box.limits.scratch), "--tmpfs", "/tmp"]
@@ -182,6 +184,7 @@ def _spawn_bwrap(request: BubblewrapRequest, inside: _InitProcess, watch: Callab
         report, report_end = _open_pipe(undo, ours)
         output, written = _open_pipe(undo, ours)
         errors, complained = (-1, written) if merged else _open_pipe(undo, ours)
+        # Options hold paths and variables: a file hides them from other users and has no length limit.
         options = _memory_file("\0".join(bwrap_arguments(request)).encode(errors="surrogateescape"), ours)
         rules = _memory_file(kernel.build_filter(request.box.permissions.network), ours)
         descriptors = {
@@ -208,6 +211,7 @@ def _spawn_bwrap(request: BubblewrapRequest, inside: _InitProcess, watch: Callab
         undo.pop_all()
 
     def end() -> None:
+        # The process inside is not known yet, so bubblewrap itself is killed; the rest dies with it.
         if not inside.end():
             process.kill()
 
@@ -234,6 +238,7 @@ def _memory_file(content: bytes, ours: contextlib.ExitStack) -> int:
 
 def _process_result(followed: ProcessCapture, code: int | None, passed: str) -> ProcessResult:
     texts = (*followed.texts, "")
+    # Without an exit code bubblewrap itself failed; its messages start with its name.
     ended = _EXIT.search(followed.report)
     reason = followed.reason or passed
     if ended is None and not reason and not followed.timed_out:

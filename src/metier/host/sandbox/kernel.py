@@ -338,6 +338,7 @@ def run_under_landlock(request: LandlockRequest) -> ProcessResult:
     root = os.geteuid() == 0
     with limits.control_group(box.limits, request.groups) as cgroup:
         watch = limits.LimitWatch(box.limits, cgroup, view.work, view.writes)
+        # As root the program gets a user id of its own, which has no other tasks.
         processes = box.limits.processes + (0 if root else _count_tasks(os.getuid()))
         confinement = Confinement(
             limits=limits.process_rlimits(box.limits, cgroup, processes),
@@ -426,6 +427,7 @@ def _path_rule(path: str, access: int) -> Iterator[tuple[str, int]]:
     if os.path.isdir(path):
         yield path, access
     elif os.path.exists(path):
+        # The kernel rejects rights over folders in a rule for a file.
         yield path, access & (_FILE | _IOCTL)
 
 

@@ -330,6 +330,7 @@ def _disk_excess(disks: list[tuple[str, os.statvfs_result]], work: str, limits: 
             return f"disk: {folder} is nearly full"
         # File systems without a count of inodes (btrfs) are always walked.
         many = before.f_ffree - now.f_ffree > limits.files or not now.f_files
+        # Counting files is slow, so only when the whole disk has lost that much.
         if folder == work and (used > limits.disk or many) and (why := _work_folder_excess(work, limits, pid)):
             return why
     return ""

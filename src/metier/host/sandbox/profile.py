@@ -47,6 +47,7 @@ def choose_program(name: str, path: str, cwd: str, granted: Iterable[str], homes
     for candidate in candidates:
         if chosen := _fit_candidate(candidate, granted, homes):
             return chosen._replace(note=_substitution_note(chosen.path, candidates[0]))
+    # Only an interpreter named by its path has a substitute: a virtual environment's python is as good as the system's.
     plain = os.path.basename(name)
     if "/" not in name or _INTERPRETER(plain):
         for folder in _FALLBACK:
@@ -101,6 +102,7 @@ def _is_below(path: str, folders: Iterable[str]) -> bool:
 def _install_prefix(path: str, homes: tuple[str, ...]) -> str:
     """The folder that a program was installed in; empty if it holds more than the program, such as a home."""
     folder, last = os.path.split(os.path.dirname(path))
+    # A prefix at the root of the file system would show too much.
     if last != "bin" or folder.count("/") < 2:
         return ""
     return "" if any(_is_below(home, (folder,)) for home in homes) or folder.endswith("/.local") else folder
@@ -356,6 +358,7 @@ def build_view(program: ProgramSpec, box: SandboxSpec, work: str, homes: Iterabl
     links: set[str] = set()
     for path in filter(None, (box.skill, *allowed.read)):
         grants[_resolve_grant(path, links)] = "read"
+    # After the reads: a path granted for both is writable.
     for path in filter(None, (*allowed.write, work)):
         grants[_resolve_grant(path, links)] = "write"
     cwd, work = os.path.normpath(program.cwd or work or "/tmp"), work and os.path.realpath(work)
@@ -367,6 +370,7 @@ def build_view(program: ProgramSpec, box: SandboxSpec, work: str, homes: Iterabl
     hidden = [*shut, *(os.path.realpath(f"{home}/{name}") for home in homes for name in PRIVATE)]
     kept_paths = [os.path.realpath(path) for path in box.kept]
     laid = {**_guarded_paths(grants, work, hidden, kept_paths), **_paths_inside(grants, hidden, "hide"), **grants}
+    # Grants win over the general lists above, so that a person can open a hidden folder by name.
     laid |= {path: "hide" for path in shut if path in grants and path != work}  # no grant opens what the caller hides
     if cwd != "/tmp" and not any(is_inside(cwd, path) for path in (*grants, *links, *SYSTEM)):
         raise Refused(
@@ -408,11 +412,7 @@ def _missing_links(links: Iterable[str], visible: Iterable[str]) -> list[str]:
 
 def _paths_inside(grants: Mapping[str, AccessKind], paths: Iterable[str], kind: AccessKind) -> dict[str, AccessKind]:
     """Those of the paths that exist and that a grant would open."""
-    return {path: kind for path in paths if path not in grants and _is_opened(path, grants) and os.path.lexists(path)}
-
-
-def _is_opened(path: str, grants: Iterable[str]) -> bool:
-    return any(is_inside(path, folder) for folder in grants)
+    return {path: kind for path in paths if path not in grants and _is_below(path, grants) and os.path.lexists(path)}
 
 
 def _is_kept(path: str, folder: str) -> bool:
@@ -466,6 +466,7 @@ def _find_nested(folder: str, excluded: Iterable[str]) -> list[str]:
     skipped = {f"{folder}/{name}" for name in PROTECTED} | set(excluded)
     nested: list[str] = []
     waiting = collections.deque([folder])
+    # Breadth first and bounded: a huge tree must not delay every program.
     for _ in range(_MOST_FOLDERS):
         if not waiting:
             break
@@ -485,6 +486,6 @@ def _inner_environment(env: Mapping[str, str], work: str, visible: Iterable[str]
     inner_env = dict(env)
     scratch = work or "/tmp"
     for name in ("HOME", "TMPDIR"):
-        if not _is_opened(inner_env.get(name, "/"), visible):
+        if not _is_below(inner_env.get(name, "/"), visible):
             inner_env[name] = scratch
     return inner_env

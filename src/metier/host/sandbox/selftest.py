@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 _EPERM, _ENOSYS = 1, 38
 _C = ctypes.CDLL(None, use_errno=True)
+# By number, since the C library wraps few of these.
 _NUMBERS = {
     "x86_64": {
         "ptrace": 101,
@@ -116,6 +117,7 @@ def refused_actions(
     outside: str, skill: str, port: int, victim: int, capabilities: int
 ) -> dict[str, Callable[[], object]]:
     return {
+        # The names are shown by `metier doctor` and listed in the documentation.
         "read outside": lambda: _read_byte(f"{outside}/secret"),
         "write outside": lambda: _create_file(f"{outside}/written"),
         "truncate outside": lambda: os.truncate(f"{outside}/secret", 0),
@@ -194,6 +196,7 @@ def main(skill: str, work: str, outside: str, *numbers: str) -> None:
         _try_action(name, action, "done")
     for name, action in refused_actions(outside, skill, port, victim, capabilities).items():
         _try_action(name, action, "refused")
+    # The parent takes a report without this line for a test that was cut short.
     sys.stdout.write("end\n")
 
 
