@@ -188,7 +188,7 @@ def test_a_working_folder_that_is_gone_is_told(desk):
     for command in ("list", "status", "new x", "trust", "init", "doctor"):
         said = desk.shell(f"mkdir -p '{gone}'; cd '{gone}'; rmdir '{gone}'; metier {command}")
         complained(said, 2)
-        assert "the working folder is gone" in said.err
+        assert "the working folder no longer exists" in said.err
 
 
 def test_without_a_home_the_users_own_is_taken(desk):

@@ -124,7 +124,7 @@ def test_nothing_is_overwritten_unless_it_is_forced(out):
     refused = out.say("export", "alone", "--out", "there")
 
     assert refused.code == 4
-    assert "is there already" in refused.err
+    assert "already exists" in refused.err
     assert (out.project / "there" / "alone.skill").read_bytes() == before
     assert out.say("export", "alone", "--out", "there", "--force").code == 0
     assert (out.project / "there" / "alone.skill").read_bytes() != before

@@ -140,7 +140,7 @@ def test_an_ordinary_skill_can_be_scheduled_with_arguments(desk):
         (["add", "pnig-12345678", "+5m"], f"did you mean `{NAME}`?"),
         (["add", NAME, "later"], "time"),
         (["add", NAME, "+5m", "--tz", "Mars"], "not a time zone"),
-        (["add", NAME, "+5m", "--sink", "somewhere"], "no place for results"),
+        (["add", NAME, "+5m", "--sink", "somewhere"], "is not a sink"),
         (["add", NAME, "+5m", "--id", "../x"], "can't be the id"),
         (["add", NAME, "+5m", "--session", "a/b"], "can't be the session"),
         (["add", NAME, "* * * * *", "--jitter", "30"], "does not fit"),

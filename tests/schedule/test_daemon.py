@@ -78,7 +78,7 @@ def test_a_second_daemon_of_a_home_is_refused_and_told_who_is_there(house):
     house.until(lambda: "works as" in house.said())
     second = house.start()
     assert second.wait(60) != 0
-    assert f"a daemon runs already: process {first.pid}" in house.said()
+    assert f"a daemon is already running: process {first.pid}" in house.said()
 
 
 def test_a_changed_skill_of_others_pauses_and_does_not_run(house):
@@ -190,7 +190,7 @@ def test_a_sink_that_is_not_there_fails_no_run(house):
     house.start(steps=0)
     triggered(house)
     house.until(lambda: house.states() == ["finished"])
-    house.until(lambda: "did not take the result" in house.said())
+    house.until(lambda: "could not be delivered" in house.said())
 
 
 def test_stored_values_are_json(house):

@@ -142,10 +142,12 @@ class EvalRunner:
         return ("The arm without the skill was tried before it began: it had no way to the skill's files.",)
 
     def _needs_boundary(self) -> None:
-        from ..host.sandbox import probe
+        from ..host import sandbox
 
         if skill_sandbox_need(self.library, self.skill) == "require":
-            footing = probe.probe_sandbox(probe.read_machine_options(self.library.place.env, self.library.place.state))
+            footing = sandbox.probe_sandbox(
+                sandbox.read_machine_options(self.library.place.env, self.library.place.state)
+            )
             if footing.tier == "none":
                 raise Refused(
                     f"`{self.skill.name}` runs only inside a boundary, and there is none: {footing.reason}",

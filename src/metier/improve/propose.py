@@ -182,7 +182,7 @@ def run_improver(
         trees.fill_folder(folder, visible)
         for path in visible:
             if original.marks[path].mode.isdecimal() and int(original.marks[path].mode, 8) & 0o100:
-                trees.allow_execution(f"{folder}/{path}")
+                trees.make_executable(f"{folder}/{path}")
         before = read_contents(folder)
         task = improver_task(skill.name, faults, terms.wish, f"evidence-{random_hex(8)}")
         ended = _improve_copy(library, model, ImproverJob(improver_instructions(library), task, folder), run)

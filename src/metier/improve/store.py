@@ -8,7 +8,7 @@ from dataclasses import asdict, fields, replace
 from json import dumps, loads
 from typing import Any
 
-from ..host import fs, paths
+from ..host import fs, paths, trees
 from ..host.facts import utc_timestamp
 from ..types.errors import BadRequest, HostError
 from ..types.improvement import GateResult, Proposal, SkillFault
@@ -95,4 +95,4 @@ def _prune_decided(home: str) -> None:
     every = list_proposals(home)
     decided = [proposal for proposal in every if proposal.standing != "waiting" and proposal.watched is None]
     for proposal in decided[: max(0, len(every) - _MOST)]:
-        fs.remove_file(f"{proposals_folder(home)}/{proposal.id}.json")
+        trees.remove_file(f"{proposals_folder(home)}/{proposal.id}.json")

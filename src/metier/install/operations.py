@@ -11,9 +11,8 @@ from typing import Any, TypeVar
 from ..dialects import DIALECTS
 from ..host import paths
 from ..host.archives import Progress
-from ..host.facts import is_superuser
+from ..host.facts import has_binary, is_superuser
 from ..host.fs import make_folder
-from ..host.lookup import has_binary
 from ..library.library import Library
 from ..library.lockfile import InstallRoot
 from ..library.open import OpenRequest, open_at

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Literal
 from ..activate.deliver import skill_context, tool_result
 from ..activate.render import CommandsOff, RenderOptions, render
 from ..host import files, paths
-from ..host.facts import monotonic
-from ..host.lookup import which
+from ..host.facts import monotonic, which
 from ..host.sandbox.profile import current_python as own_python
 from ..types.activation import Activation, Call, InvokedBy, Message
 from ..types.dialect import ShellRules

@@ -198,12 +198,11 @@ def skill_sandbox_need(library: Library, skill: Skill, scheduled: bool = False) 
 
 def run_program(library: Library, program: ProgramSpec, boundary: SandboxSpec) -> ProcessResult:
     """Run inside the boundary; a refusal is how it ended."""
-    from ..host import sandbox
-    from ..host.sandbox import probe  # most commands run nothing
+    from ..host import sandbox  # most commands run nothing
 
     try:
         return sandbox.run_sandboxed(
-            program, boundary, probe.read_machine_options(library.place.env, library.place.state)
+            program, boundary, sandbox.read_machine_options(library.place.env, library.place.state)
         )
     except Refused as refusal:
         return ProcessResult(None, "", note=f"{refusal.message}; {refusal.hint}" if refusal.hint else refusal.message)
@@ -211,7 +210,7 @@ def run_program(library: Library, program: ProgramSpec, boundary: SandboxSpec) -
 
 def shell_program(shell: ShellRules, env: Mapping[str, str]) -> tuple[str, ...]:
     """The shell that a dialect's commands are written for, or the plain one where it is missing."""
-    from ..host.lookup import which
+    from ..host.facts import which
 
     names = ("bash", "sh") if shell.program == "bash" else ("sh", "bash")
     program = next((path for name in names if (path := which(name, env.get("PATH", "")))), "/bin/sh")

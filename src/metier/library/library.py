@@ -12,7 +12,6 @@ from ..catalog.fit import CatalogBudget
 from ..catalog.listing import ListingStyle, build_catalog
 from ..host import files
 from ..host.facts import gather_facts
-from ..host.memory import pause_garbage_collection
 from ..host.sqlite import IndexDatabase
 from ..resolve.eligibility import requirement_checks
 from ..resolve.resolver import AllowedSkills, ResolvePolicy, required_facts, resolve
@@ -90,8 +89,7 @@ class Library:
     def verdicts(self) -> tuple[Verdict, ...]:
         """What was decided about every skill."""
         terms = ResolvePolicy(self.settings, self.allowed, self.bundled, self.untrusted, partial(_same_content, self))
-        with pause_garbage_collection():
-            return resolve(self.skills, self.facts, terms)
+        return resolve(self.skills, self.facts, terms)
 
     def catalog(
         self,
@@ -332,8 +330,7 @@ def library_catalog(library: Library, options: CatalogOptions) -> Catalog:
     style = ListingStyle(listing, library.place.home, options.format)
     policy = options.policy or library.settings.policy or listing.policy
     if policy == "prefix" or (budget.skills is None and budget.characters is None):
-        with pause_garbage_collection():
-            return build_catalog(library.in_order(), style, budget)
+        return build_catalog(library.in_order(), style, budget)
     from ..catalog.fit import RankingHints
 
     problems: list[Problem] = []

@@ -9,7 +9,7 @@ from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
 from json import dumps, loads
 from typing import Any, NamedTuple, get_args
 
-from ..host import fs
+from ..host import fs, trees
 from ..host.facts import local_stamp, new_name, now_ns
 from ..types.activation import Message, ToolCall
 from ..types.agent import IMPROVER
@@ -176,5 +176,5 @@ def prune_journals(state: str, days: int, most: int) -> None:
 
 def run_ids(state: str) -> list[str]:
     """The runs there are, the oldest first."""
-    names = [name.removesuffix(".jsonl") for name in fs.list_files(runs_folder(state)) if name.endswith(".jsonl")]
+    names = [name.removesuffix(".jsonl") for name in trees.list_names(runs_folder(state)) if name.endswith(".jsonl")]
     return sorted(name for name in names if _run_id(name))

@@ -80,13 +80,13 @@ def _queue_batch(
     place: Place, engine: Engine, do: TaskRunner, tasks: Sequence[BatchTask], terms: tuple[str, int]
 ) -> Iterator[BatchResult]:
     (digest, jobs), home = terms, home_id(place)
-    name, durable = f"batch-{digest}", DurableExecutor(engine, f"batch-{digest}-{daemon.random_token()}")
+    name, durable = f"batch-{digest}", DurableExecutor(engine, f"batch-{digest}-{facts.random_hex(4)}")
     private = not _daemon_alive(place, engine, home, name)
     if private:
         _start_worker(engine, durable, (home, name), do, jobs)
         for worker in _dead_workers(place, engine, home, durable):
             take_over_work(engine, durable, worker, utc_now())
-    number = unfinished_batch(engine, digest) or f"{digest}-{daemon.random_token()}"
+    number = unfinished_batch(engine, digest) or f"{digest}-{facts.random_hex(4)}"
     enqueue_calls(engine, durable, home, number, tasks)
     try:
         yield from _batch_results(place, engine, durable, (number, len(tasks), private, home))

@@ -62,15 +62,15 @@ def unpack_pin(place: Place, pinned: PinnedCopy) -> str:
     if paths.exists(target):
         if pin_folder(target).digest == pinned.digest:
             return target
-        fs.remove_tree(target)
+        trees.remove_tree(target)
     with trees.temporary_folder() as scratch_folder:
         contents = {path: b64decode(text) for path, (_, text) in stored.items()}
         trees.fill_folder(f"{scratch_folder}/skill", contents)
         for path, (executable, _) in stored.items():
             if executable:
-                trees.allow_execution(trees.path_inside(f"{scratch_folder}/skill", path))
+                trees.make_executable(trees.path_inside(f"{scratch_folder}/skill", path))
         fs.make_folder(f"{place.state}/pinned")
-        fs.copy_tree(f"{scratch_folder}/skill", target)
+        trees.copy_tree(f"{scratch_folder}/skill", target)
     return target
 
 
@@ -99,7 +99,7 @@ def trash_skill(place: Place, folder: str) -> str:
     fs.make_folder(f"{tree}/.Trash")
     if paths.exists(target):
         target = f"{target}-{facts.now_ns()}"
-    fs.rename_path(folder, target)
+    trees.move_into_place(folder, target)
     _record_history(place, tree, name, "trash")
     return target
 

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from json import dumps
 from typing import TYPE_CHECKING
 
-from ..host import daemon, facts, fs, paths
+from ..host import daemon, facts, fs, paths, trees
 from ..types.errors import HostError
 from ..types.place import Place
 from ..types.schedule import FireCallback, TaskRunner
@@ -55,7 +55,7 @@ def home_id(place: Place) -> str:
         with fs.hold_lock(f"{place.state}/.home-id.lock"):
             id_text = paths.read_text_file(path)
             if id_text is None or not id_text.strip():
-                id_text = daemon.random_token(8)
+                id_text = facts.random_hex(8)
                 fs.write_text(path, id_text)
     return id_text.strip()
 
@@ -89,7 +89,7 @@ class ScheduleWorker:
     ) -> None:
         self.place, self.fire, self.name = place, fire, name
         self.pace = pace or WorkerSettings()
-        self.id = f"{name}-{daemon.random_token()}"
+        self.id = f"{name}-{facts.random_hex(4)}"
         self.signals = daemon.DaemonSignals()
         self.do: TaskRunner | None = None
         """Does the calls of batches; without it they are left to others."""
@@ -263,5 +263,5 @@ class ScheduleWorker:
         with named_errors(self.place):
             queue.dismiss_worker(self._engine, self.id, "left")
         self.say(f"left with {unfinished} at work; another worker goes on with them" if unfinished else "left")
-        fs.remove_file(health_path(self.place, self.name))
+        trees.remove_file(health_path(self.place, self.name))
         return 0

@@ -10,7 +10,6 @@ from typing import NamedTuple, overload
 
 from ..host import files, paths
 from ..host.facts import now_ns
-from ..host.memory import pause_garbage_collection
 from ..host.sqlite import IndexDatabase
 from ..types.dialect import LibraryLimits
 from ..types.place import SkillRoot
@@ -462,13 +461,6 @@ def scan_roots(
     roots: Sequence[SkillRoot], limits: LibraryLimits, database: IndexDatabase | None, read: SkillReader
 ) -> ScanResult:
     """Every skill and every broken one; `read` makes a skill of what the index does not know."""
-    with pause_garbage_collection():
-        return _scan_each_root(roots, limits, database, read)
-
-
-def _scan_each_root(
-    roots: Sequence[SkillRoot], limits: LibraryLimits, database: IndexDatabase | None, read: SkillReader
-) -> ScanResult:
     visit = ScanState(limits)
     runs: list[IndexedSkills | list[Skill]] = []
     broken: list[BrokenSkill] = []

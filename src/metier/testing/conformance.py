@@ -16,7 +16,7 @@ from ..catalog.commands import command_names, match_command, name_commands
 from ..catalog.fit import CatalogBudget, fit_entries
 from ..catalog.formats import compact_path, get_layout, make_entries
 from ..dialects import DIALECTS
-from ..host import files, paths, trees
+from ..host import files, fs, paths, trees
 from ..host.facts import find_place
 from ..install.reference import parse_github
 from ..library.access import SkillAccess
@@ -92,7 +92,7 @@ def render_op(dialect: str, given: Case) -> Case:
     files[f"{name}/SKILL.md"] = given["skill_md"].encode("utf-8", "surrogatepass")
     with _open_library(dialect, files) as (library, cwd):
         for path, text in given.get("cwd_files", {}).items():
-            trees.write_file(trees.path_inside(cwd, path), text.encode())
+            fs.write_bytes(trees.path_inside(cwd, path), text.encode(), sync=False)
         [skill] = library.skills
         if not given.get("trusted", True):
             skill = skill._replace(origin=replace(skill.origin, trusted=False))
@@ -134,7 +134,7 @@ def tools_op(dialect: str, given: Case) -> Case:
     with _open_library(dialect, skills, agent) as (library, cwd):
         root = library.roots[0].origin.path
         for path, target in given.get("symlinks", {}).items():
-            trees.make_link(trees.path_inside(root, path), target)
+            trees.replace_link(trees.path_inside(root, path), target)
         offered = {tool.name: tool for tool in tools_of(SkillAccess(library.reload(), cwd), _AGENT_TOOLS)}
         answers = [offered[call["tool"]].call(call.get("args", {})) for call in given["calls"]]
         return {
@@ -206,7 +206,7 @@ def validate_op(_: str, given: Case) -> Case:
     with trees.temporary_folder() as root:
         path = trees.path_inside(root, given["dir"])
         if given.get("target") == "file":
-            trees.write_file(path, b"")
+            fs.write_bytes(path, b"", sync=False)
         elif given.get("target") != "missing":
             written = {name: text.encode("utf-8", "surrogatepass") for name, text in given.get("files", {}).items()}
             if "text" in given or "base64" in given:
