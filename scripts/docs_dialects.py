@@ -46,7 +46,7 @@ _MATCHING = {
 ROOTS = """\
 Where each dialect looks, the root that shadows all others first. `{ancestor}` is the working folder and each folder
 above it up to the project's root; a root below the project's top is labelled `label:folder`.
-`{profile}` is there with `--profile` only, `{bundled}` with `OPENCLAW_BUNDLED_SKILLS_DIR`.
+`{profile}` is there with `--profile` only; a path that starts with `$` is the folder that the variable holds.
 
 Before all of them stand the folders of `METIER_PATH`; those of the configuration come after the project's and before
 your own; plugins come last. `metier roots --all` prints the list for the place you stand in.

@@ -174,7 +174,12 @@ _VARIABLES = {
     "METIER_DATABASE_URL": "`postgresql://…`: where a fleet's schedules are; SQLite in metier's folder otherwise",
     "TZ": "the zone of a schedule that names none; the machine's otherwise",
     "NOTIFY_SOCKET": "set by systemd: the daemon says that it is ready and alive",
-    "OPENCLAW_BUNDLED_SKILLS_DIR": "the folder of the skills that come with OpenClaw",
+    **{
+        root.path[1:].partition("/")[0]: f"the folder of the skills that come with {dialect.title}"
+        for dialect in DIALECTS.values()
+        for root in dialect.serving.roots
+        if root.path.startswith("$") and root.dialect == dialect.name
+    },
     "METIER_MODEL": "the model that is asked where none is named",
     "NO_COLOR": "no colours, where it is set to anything",
     "TERM": "no colours, where it is `dumb`",
@@ -269,7 +274,7 @@ def _number(value: int | None) -> str:
 
 def _variables() -> tuple[str, ...]:
     """Every variable that the source asks for by name, the ones with words first and in their order."""
-    asked = re.compile(r"env(?:iron)?(?:\.get\(|\[)\"([A-Z_]+)\"")
+    asked = re.compile(r"(?:env(?:iron)?(?:\.get\(|\[)\"|RootSpec\([^()]*\"\$)([A-Z_]+)[\"/]")
     found = {name for file in SOURCE.rglob("*.py") if "bundled/" not in file.as_posix() or file.name == "bundled.py"
              for name in asked.findall(file.read_text(encoding="utf-8"))}  # fmt: skip
     return (*(name for name in _VARIABLES if name in found), *sorted(found - set(_VARIABLES)))

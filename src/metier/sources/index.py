@@ -6,8 +6,8 @@ from array import array
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, is_dataclass
+from functools import cache, cached_property
 from itertools import chain, compress, repeat
 from json import dumps, loads
 from typing import Any, NamedTuple
@@ -310,11 +310,19 @@ def root_tag(root: SkillRoot) -> str:
     return f"{READER_VERSION}\0{_dialect_fingerprint(root.origin.dialect)}\0{root.origin.path}"
 
 
+@cache
 def _dialect_fingerprint(dialect: Dialect) -> str:
-    return dialect.name if dialect.name in _BUILT_IN else repr(dialect.authoring)
+    """All that decides how a file is read: the same in every process, and another one when any of it changes."""
+    return repr(_stable_form(dialect.authoring))
 
 
-_BUILT_IN = frozenset({"standard", "claude", "umbra", "agentmd", "multica", "agenvoy", "openclaw"})
+def _stable_form(value: object) -> object:
+    """A value whose `repr` does not depend on the order in which this process keeps a set."""
+    if is_dataclass(value):
+        return [_stable_form(item) for item in vars(value).items()]
+    if isinstance(value, tuple):
+        return [_stable_form(item) for item in value]
+    return sorted(value) if isinstance(value, frozenset) else value
 
 
 def load_indexed(database: IndexDatabase | None, root: SkillRoot) -> IndexedSkills:
