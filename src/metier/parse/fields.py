@@ -11,7 +11,7 @@ from ..types.dialect import AuthoringRules, Dialect
 from ..types.problem import Finding, ProblemCode
 from ..types.skill import NOTHING_REQUIRED, REQUIREMENT_KEYS, Found, Origin, Requirements, Skill, allowed_tools
 from ..types.text import strip_hidden
-from ..types.tree import EMPTY_TREE, RawValue
+from ..types.tree import EMPTY_TREE, RawValue, TextTree
 from .document import ParseRefusal
 
 METADATA_REQUIREMENT_KEYS = REQUIREMENT_KEYS.union(
@@ -189,7 +189,7 @@ def complete_skill(
         model,
         enabled,
         needs,
-        tree or EMPTY_TREE,
+        TextTree(tree) if tree else EMPTY_TREE,
         tuple(marks),
     )
 
