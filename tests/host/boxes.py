@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from metier.dialects import PROTECTED_FOLDERS
 from metier.host import sandbox
 from metier.types.sandbox import ProcessResult, ProgramSpec, SandboxPermissions, SandboxSpec
 
@@ -45,6 +46,7 @@ class Desk:
 
     def box(self, read: tuple[Path, ...] = (), write: tuple[Path, ...] = (), **more: Any) -> SandboxSpec:
         allowed = SandboxPermissions(more.pop("network", False), (), tuple(map(str, read)), tuple(map(str, write)))
+        more.setdefault("protected", PROTECTED_FOLDERS)  # as a library hands them in
         return SandboxSpec(more.pop("need", "require"), str(self.skill), str(self.work), allowed, **more)
 
     def run(self, wanted: ProgramSpec, box: SandboxSpec | None = None) -> ProcessResult:

@@ -11,10 +11,13 @@ import pytest
 from tests.home import python
 from tests.host.boxes import Desk, program, py, sh, soon
 
+from metier.dialects import PROTECTED_FOLDERS
 from metier.host import sandbox
 from metier.host.sandbox.profile import PRIVATE, PROTECTED, build_view
 from metier.types.errors import BadRequest, Refused
 from metier.types.sandbox import SandboxPermissions, SandboxSpec
+
+EVERY_PROTECTED = (*PROTECTED, *(name for name in PROTECTED_FOLDERS if name not in PROTECTED))
 
 TRY = """
 import os, sys
@@ -119,7 +122,7 @@ def test_a_link_out_of_a_grant_leads_nowhere(desk: Desk):
     assert may(desk, "r", desk.work / "out/key") == [False]
 
 
-@pytest.mark.parametrize("name", [name for name in PROTECTED if "/" not in name])
+@pytest.mark.parametrize("name", [name for name in EVERY_PROTECTED if "/" not in name])
 @pytest.mark.parametrize("there", ["a folder", "a file", "missing"])
 def test_what_other_programs_take_orders_from_stays_as_it_is_in_a_writable_grant(bubble: Desk, name: str, there: str):
     if there == "missing" and not name.startswith("."):
@@ -186,7 +189,7 @@ def test_every_folder_of_a_project_that_skills_and_agents_are_read_from_is_guard
         f"{{ancestor}}/{folder}" for folder in AGENT_FOLDERS
     ]
     inside = [place.removeprefix("{ancestor}/") for place in places if place.startswith("{ancestor}/")]
-    assert [one for one in inside if not any(f"{one}/".startswith(f"{name}/") for name in PROTECTED)] == []
+    assert [one for one in inside if not any(f"{one}/".startswith(f"{name}/") for name in EVERY_PROTECTED)] == []
     assert len(inside) > 6
 
 

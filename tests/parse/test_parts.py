@@ -9,7 +9,8 @@ from metier.parse.fix import mend_text, quote_scalar
 from metier.parse.jsonc import lift_metadata, read_json5
 from metier.parse.lint import lint
 from metier.parse.reader import parse
-from metier.types.problem import Finding, pack_findings, problem_from, unpack_findings
+from metier.sources.index import StoredTree, encode_extra, pack_findings, unpack_findings
+from metier.types.problem import Finding, problem_from
 from metier.types.skill import BrokenSkill, Found, Origin, allowed_tools
 from metier.types.text import clean_line, hidden_characters_in, shorten_text, visible_text
 from metier.types.tree import RawValue, TextTree
@@ -405,11 +406,11 @@ def test_a_tree_gives_back_what_it_was_given():
     tree = TextTree(raw)
 
     assert tree.plain() == raw
-    assert TextTree(tree.json()).plain() == raw
+    assert StoredTree(encode_extra(tree)).plain() == raw
     assert tree.at("a", "b") == ("c", TextTree({"d": "e"}))
     assert (tree.text("f"), tree.text("a"), tree.text("x", "y")) == ("g", "", "")
     assert (tree.words("f"), tree.words("a", "b"), tree.words("a")) == (("g",), ("c",), ())
-    assert hash(tree) == hash(TextTree(tree.json()))
+    assert hash(tree) == hash(StoredTree(encode_extra(tree)))
 
 
 def test_a_broken_skill_says_why_in_words():

@@ -17,9 +17,11 @@ from metier.parse.fastpath import SimpleSkillReader, parse_simple
 from metier.parse.fields import build_skill
 from metier.parse.fix import mend_text, quote_scalar
 from metier.parse.reader import parse, parse_head
-from metier.types.problem import CODE_MEANINGS, pack_findings, unpack_findings
+from metier.sources.index import pack_findings, unpack_findings
+from metier.types.problem import CODE_MEANINGS
 from metier.types.skill import BrokenSkill, Found, Origin, Skill
 from metier.types.text import clean_line, visible_text
+from metier.types.tree import EMPTY_TREE
 
 SOAK = bool(os.environ.get("METIER_SOAK"))
 REAL = [
@@ -168,7 +170,7 @@ def the_long_way(one):
 def same(short, long):
     """Equal in all they say; the short way may keep the rest unread, and know that nothing needs tidying."""
     assert isinstance(long, Skill), long
-    assert short._replace(rest={}, tidy=False) == long._replace(rest={}, tidy=False)
+    assert short._replace(extra=EMPTY_TREE, tidy=False) == long._replace(extra=EMPTY_TREE, tidy=False)
     assert short.extra.plain() == long.extra.plain()
     assert list(short.extra) == list(long.extra)
     if short.tidy:

@@ -13,8 +13,20 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.home import SOURCE, World, as_somebody_else, codes, ids, settle, skill_text, world_for_everybody, write_skill
+from tests.home import (
+    SOURCE,
+    World,
+    as_somebody_else,
+    codes,
+    ids,
+    python,
+    settle,
+    skill_text,
+    world_for_everybody,
+    write_skill,
+)
 
+from metier.dialects import DIALECTS
 from metier.dialects.standard import STANDARD
 from metier.host.sqlite import memory_database, open_database
 from metier.library.library import Library
@@ -591,3 +603,19 @@ def test_a_key_of_any_size_is_kept_or_left_out():
     save_changes(database, SkillRoot(origin), {name: make_entry(name, skill) for name, skill in made.items()})
 
     assert load_indexed(database, SkillRoot(origin)).items == [made["old"], made["plain"]]
+
+
+TAGS = """
+from metier.dialects import DIALECTS
+from metier.sources.index import root_tag
+from metier.types.place import SkillRoot
+from metier.types.skill import Origin
+for dialect in DIALECTS.values():
+    print(repr(root_tag(SkillRoot(Origin("user", 1, "user", "/skills", dialect)))))
+"""
+
+
+def test_another_process_finds_the_rows_again_whatever_the_dialect():
+    first, second = (python(TAGS, env={"PYTHONHASHSEED": seed}).stdout for seed in ("1", "2"))
+    assert first == second
+    assert len(set(first.splitlines())) == len(DIALECTS)

@@ -171,7 +171,7 @@ def _says_when(origin: Origin) -> bool:
 def _flat_fields(skill: Skill) -> tuple[str, str]:
     name = clean_line(skill.id if _by_folder(skill.origin) else skill.name) or clean_line(skill.id)
     description = clean_line(skill.description)
-    if skill.rest and _says_when(skill.origin):
+    if skill.extra and _says_when(skill.origin):
         description = f"{description} {clean_line(skill.extra.text('when_to_use'))}".strip()
     namespace = skill.origin.namespace
     return f"{namespace}:{name}" if namespace else name, description

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, get_args
 
+from ..dialects import PROTECTED_FOLDERS
 from ..host import paths
 from ..host.git import repository_of
 from ..host.sandbox.profile import PRIVATE
@@ -197,10 +198,14 @@ def skill_sandbox_need(library: Library, skill: Skill, scheduled: bool = False) 
 
 
 def run_program(library: Library, program: ProgramSpec, boundary: SandboxSpec) -> ProcessResult:
-    """Run inside the boundary; a refusal is how it ended."""
+    """Run inside the boundary; a refusal is how it ended.
+
+    Every program of a library runs through here, so no caller can forget to protect the folders of skills.
+    """
     from ..host import sandbox  # most commands run nothing
 
     try:
+        boundary = replace(boundary, protected=(*PROTECTED_FOLDERS, *boundary.protected))
         return sandbox.run_sandboxed(
             program, boundary, sandbox.read_machine_options(library.place.env, library.place.state)
         )

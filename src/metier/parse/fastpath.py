@@ -6,13 +6,13 @@ It gives what the long way gives, or None; a property test holds the two togethe
 from __future__ import annotations
 
 import re
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from ..types.dialect import Dialect
 from ..types.problem import Finding
 from ..types.skill import NO_STAT_KEY, NOTHING_REQUIRED, Found, Origin, Requirements, Skill, StatKey
 from ..types.text import clean_line
-from ..types.tree import EMPTY_TREE, RawValue
+from ..types.tree import EMPTY_TREE, RawValue, TextTree
 from . import plain_yaml
 from .fields import (
     LONGEST_DESCRIPTION,
@@ -52,8 +52,8 @@ _description_text = re.compile(
 _MOST_KNOWN = 4_096
 new_tuple = tuple.__new__
 
-RemainingFields: TypeAlias = tuple[str, bool, bool, bool, Requirements, Any, Any]
-"""The fields of a Skill from its hint to what was noted: all that comes of what follows the description."""
+RemainingFields: TypeAlias = tuple[str, bool, bool, bool, Requirements, TextTree, tuple[Finding, ...]]
+"""The fields of a Skill from its hint to its marks: all that comes of what follows the description."""
 FieldReading: TypeAlias = tuple[str, RawValue, bool, bool, Requirements]
 """A key, its value, whether that decides anything, whether the dialect knows the key, and what it asks for."""
 _NO_FIELD: FieldReading = ("", "", True, True, NOTHING_REQUIRED)
@@ -119,14 +119,14 @@ class SimpleSkillReader:
             if learnt is None:
                 return None
             remaining = learnt
-        hint, user, model, enabled, requires, extra, noted = remaining
-        if stop > first and noted:
+        hint, user, model, enabled, requires, extra, marks = remaining
+        if stop > first and marks:
             further = head.count(b"\n", first, stop)
-            noted = tuple([mark._replace(line=mark.line + further) for mark in noted])
+            marks = tuple([mark._replace(line=mark.line + further) for mark in marks])
         if repaired:
-            noted = (*repaired, *noted)
+            marks = (*repaired, *marks)
         return new_tuple(
-            Skill, (id, id, description, path, key, origin, hint, user, model, enabled, requires, extra, noted, tidy)
+            Skill, (id, id, description, path, key, origin, hint, user, model, enabled, requires, extra, marks, tidy)
         )
 
     def _turn_to(self, dialect: Dialect) -> None:
@@ -164,7 +164,7 @@ class SimpleSkillReader:
                 True,
                 True,
                 requires,
-                tree,
+                TextTree(tree),
                 _note_unknown_fields(unknown, "\n" + text) if unknown else (),
             )
         if remaining is not None:

@@ -6,29 +6,16 @@ import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from ..dialects import DIALECTS
 from ..types.dialect import AuthoringRules, Dialect
 from ..types.problem import Finding, ProblemCode
 from ..types.skill import NOTHING_REQUIRED, REQUIREMENT_KEYS, Found, Origin, Requirements, Skill, allowed_tools
 from ..types.text import strip_hidden
-from ..types.tree import EMPTY_TREE, RawValue
+from ..types.tree import EMPTY_TREE, RawValue, TextTree
 from .document import ParseRefusal
 
-METADATA_REQUIREMENT_KEYS = frozenset(
-    {
-        "requires",
-        "platforms",
-        "os",
-        "always",
-        "primaryEnv",
-        "skillKey",
-        "requiresBinaries",
-        "requiresEnv",
-        "metier",
-        "openclaw",
-        "clawdbot",
-        "moltbot",
-        "clawdis",
-    }
+METADATA_REQUIREMENT_KEYS = REQUIREMENT_KEYS.union(
+    *(filter(None, dialect.authoring.requires_at) for dialect in DIALECTS.values())
 )
 """Keys under `metadata` that may ask for something."""
 _EMPTY_MAP: dict[str, RawValue] = {}
@@ -202,7 +189,7 @@ def complete_skill(
         model,
         enabled,
         needs,
-        tree or EMPTY_TREE,
+        TextTree(tree) if tree else EMPTY_TREE,
         tuple(marks),
     )
 

@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
+import re
 from array import array
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, is_dataclass
+from functools import cache, cached_property
 from itertools import chain, compress, repeat
 from json import dumps, loads
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from ..host.sqlite import IndexDatabase, StatementExecutor
 from ..types.dialect import Dialect
 from ..types.place import SkillRoot
-from ..types.problem import Finding, Problem, pack_findings, problem_from, unpack_findings
+from ..types.problem import CODE_MEANINGS, Finding, Problem, problem_from
 from ..types.skill import NOTHING_REQUIRED, BrokenSkill, Origin, Requirements, Skill
-from ..types.tree import EMPTY_TREE
+from ..types.tree import EMPTY_TREE, RawValue, TextTree
 
 new = tuple.__new__
+_Decoded = TypeVar("_Decoded")
+_NO_MARKS: tuple[Finding, ...] = ()
 
 _USER, _MODEL, _ENABLED, _BROKEN, _TIDY = 1, 2, 4, 8, 16
 """The flags of an entry."""
@@ -33,6 +36,7 @@ _MAX_TEXT = 16_384
 """What is longer than any sensible frontmatter is read each time; the index stays small."""
 _SEPARATOR = "\x1d"
 """Between the texts of a column; within one, packed marks have separators of their own."""
+_replace_separators = re.compile("[\x1e\x1f]").sub
 _TEXT_COLUMNS, _NUMBER_COLUMNS = 7, 4
 _TIME_LIMIT = 1 << 63
 
@@ -65,7 +69,7 @@ def make_entry(folder: str, item: Skill | BrokenSkill) -> IndexEntry | None:
     else:
         flags = item.user_may_invoke * _USER | item.model_may_invoke * _MODEL | item.enabled * _ENABLED
         requires = "" if item.requires is NOTHING_REQUIRED else _encode_requirements(item.requires)
-        extra = item.extra.json() if item.extra else ""
+        extra = encode_extra(item.extra) if item.extra else ""
         texts = (folder, item.name, item.description, item.argument_hint, requires, extra, noted)
         entry = new(IndexEntry, (*texts, *item.key, flags | item.tidy * _TIDY))
     return entry if _fits_index(entry) else None
@@ -211,12 +215,12 @@ class IndexedSkills:
             repeat(True),
             repeat(True),
             repeat(NOTHING_REQUIRED),
-            [extra or EMPTY_TREE for extra in extras],
-            [noted or () for noted in marks],
+            map(_decode_each(extras, StoredTree, EMPTY_TREE), extras),
+            map(_decode_each(marks, unpack_findings, _NO_MARKS), marks),
             map(_IS_TIDY.__getitem__, self._flags),
         )
         items: list[Skill | BrokenSkill] = list(map(new, repeat(Skill), columns))
-        places, requirements = range(len(items)), {text: _decode_requirements(text) for text in set(requires)}
+        places, requirements = range(len(items)), _decode_each(requires, _decode_requirements, NOTHING_REQUIRED)
         for at in {*compress(places, requires), *compress(places, self._flags.translate(_IS_UNUSUAL))}:
             skill, flags = items[at], self._flags[at]
             if isinstance(skill, BrokenSkill) or flags & _BROKEN:
@@ -226,7 +230,7 @@ class IndexedSkills:
                     user_may_invoke=bool(flags & _USER),
                     model_may_invoke=bool(flags & _MODEL),
                     enabled=bool(flags & _ENABLED),
-                    requires=requirements[requires[at]],
+                    requires=requirements(requires[at]),
                 )
         return items
 
@@ -245,6 +249,66 @@ def _last_segment(folder: str) -> str:
     return folder.rpartition("/")[2]
 
 
+# --- What a column's texts stand for ---
+
+
+def _decode_each(texts: Iterable[str], decode: Callable[[str], _Decoded], empty: _Decoded) -> Callable[[str], _Decoded]:
+    """What gives the value of a text.  Skills of one root often say the same, so each text is decoded once."""
+    values = {text: decode(text) for text in set(texts) if text}
+    values[""] = empty
+    return values.__getitem__
+
+
+class StoredTree(TextTree):
+    """Frontmatter as JSON text, read when it is first asked for: few skills of ten thousand ever are."""
+
+    __slots__ = ("_text",)
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def __bool__(self) -> bool:
+        return True  # only what holds something is stored
+
+    @property
+    def raw(self) -> Mapping[str, RawValue]:
+        if self._text:
+            try:
+                read = loads(self._text)
+            except (ValueError, RecursionError):  # a damaged index: what it kept is lost
+                read = {}
+            self._raw = read if isinstance(read, dict) else {}
+            self._text = ""  # last: another thread may be reading too
+        return self._raw
+
+
+def encode_extra(extra: TextTree) -> str:
+    return dumps(extra.plain(), ensure_ascii=False)
+
+
+def pack_findings(marks: tuple[Finding, ...]) -> str:
+    """Marks as one text."""
+    return "\x1e".join(
+        "\x1f".join((mark.code, str(mark.line), "1" if mark.fatal else "", *_without_separators(mark.details)))
+        for mark in marks
+    )
+
+
+def _without_separators(details: tuple[str, ...]) -> tuple[str, ...]:
+    """Details come from files, and may hold the very characters that keep packed marks apart."""
+    return tuple(_replace_separators("\ufffd", detail) for detail in details)
+
+
+def unpack_findings(packed: str) -> tuple[Finding, ...]:
+    """What was packed; a code this version does not know is left out, and so is what was never packed."""
+    marks = []
+    for record in packed.split("\x1e"):
+        code, *parts = record.split("\x1f")
+        if code in CODE_MEANINGS and len(parts) >= 2 and parts[0].isdecimal():
+            marks.append(Finding(code, int(parts[0]), tuple(parts[2:]), bool(parts[1])))
+    return tuple(marks)
+
+
 def _encode_requirements(requires: Requirements) -> str:
     """Requirements as a text, without what is not asked for; where nothing is, it is still said that they are there."""
     return dumps({name: value for name, value in vars(requires).items() if value})
@@ -255,8 +319,6 @@ _UNMEETABLE = Requirements(platforms=("unknown: the index is damaged",))
 
 
 def _decode_requirements(text: str) -> Requirements:
-    if not text:
-        return NOTHING_REQUIRED
     try:
         fields = loads(text)
         values: dict[str, Any] = {
@@ -310,11 +372,19 @@ def root_tag(root: SkillRoot) -> str:
     return f"{READER_VERSION}\0{_dialect_fingerprint(root.origin.dialect)}\0{root.origin.path}"
 
 
+@cache
 def _dialect_fingerprint(dialect: Dialect) -> str:
-    return dialect.name if dialect.name in _BUILT_IN else repr(dialect.authoring)
+    """All that decides how a file is read: the same in every process, and another one when any of it changes."""
+    return repr(_stable_form(dialect.authoring))
 
 
-_BUILT_IN = frozenset({"standard", "claude", "umbra", "agentmd", "multica", "agenvoy", "openclaw"})
+def _stable_form(value: object) -> object:
+    """A value whose `repr` does not depend on the order in which this process keeps a set."""
+    if is_dataclass(value):
+        return [_stable_form(item) for item in vars(value).items()]
+    if isinstance(value, tuple):
+        return [_stable_form(item) for item in value]
+    return sorted(value) if isinstance(value, frozenset) else value
 
 
 def load_indexed(database: IndexDatabase | None, root: SkillRoot) -> IndexedSkills:

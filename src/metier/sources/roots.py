@@ -109,11 +109,12 @@ def _expand_template(spec: RootSpec, place: Place) -> Iterator[_RootDraft]:
         if not place.profile:
             return
         template = template.replace("{profile}", place.profile)
-    if "{bundled}" in template:
-        bundled = place.env.get("OPENCLAW_BUNDLED_SKILLS_DIR", "").strip()
-        if not bundled:
+    if template.startswith("$"):
+        variable, slash, inner = template[1:].partition("/")
+        folder = place.env.get(variable, "").strip()
+        if not folder:
             return
-        template = template.replace("{bundled}", bundled)
+        template = f"{folder}{slash}{inner}"
     if template.startswith(_STATE_PREFIX):
         template = place.state + template[len(_STATE_PREFIX) - 1 :]
     elif template.startswith("~/"):

@@ -13,6 +13,8 @@ DeliveryMode: TypeAlias = Literal["user-message", "skill-context", "tool-call", 
 ToolName: TypeAlias = Literal["skill_use", "skill_read_file", "skill_run_script", "run_skill", "skill_search", "read"]
 CommandForm: TypeAlias = Literal["name", "directory", "underscore", "hyphen"]
 CommandMatching: TypeAlias = Literal["exact", "loose", "tail"]
+RootSource: TypeAlias = Literal["project", "user", "bundled", "plugin"]
+"""Whose skills a root holds; an earlier source shadows a later one."""
 LinkPolicy: TypeAlias = Literal["follow", "contain"]
 ArgumentSplitting: TypeAlias = Literal["quotes", "blanks", "shell", "none"]
 ImprovementMode: TypeAlias = Literal["auto", "review", "off"]
@@ -112,11 +114,14 @@ class LibraryLimits:
 
 @dataclass(frozen=True)
 class RootSpec:
-    """A place to look, as a template: `~`, `{project}`, `{ancestor}` and `{profile}` are filled in."""
+    """A place to look, as a template.
+
+    `~`, `{project}`, `{ancestor}` and `{profile}` are filled in; `$NAME` is the folder that the variable holds.
+    """
 
     label: str
     path: str
-    source: Literal["project", "user", "bundled", "plugin"]
+    source: RootSource
     dialect: str
     depth: int = 6
     links: LinkPolicy = "contain"
@@ -126,6 +131,8 @@ class RootSpec:
     """The root may itself be one skill."""
     skip: frozenset[str] = frozenset()
     tier: str = ""
+    shared: bool = True
+    """The standard's serving looks here too."""
 
 
 @dataclass(frozen=True)
@@ -183,6 +190,17 @@ class ServingRules:
 
 
 @dataclass(frozen=True)
+class PluginManifest:
+    """The file by which a product's plugins say that they bring skills."""
+
+    file: str
+    namespaced: bool = False
+    """Its skills are called `plugin:skill`."""
+    replaces_default: bool = False
+    """The folders it lists are searched instead of `skills`, not as well."""
+
+
+@dataclass(frozen=True)
 class Dialect:
     """One product's reading of SKILL.md."""
 
@@ -190,3 +208,6 @@ class Dialect:
     title: str
     authoring: AuthoringRules
     serving: ServingRules
+    precedence: int = 100
+    """Its place among the products, lowest first: the order of their roots in the standard's serving."""
+    manifest: PluginManifest | None = None

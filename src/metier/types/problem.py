@@ -334,7 +334,6 @@ CODE_MEANINGS: dict[ProblemCode, CodeMeaning] = {
 
 CODE_FAMILIES = _codes_by_family()
 _replace_slots = re.compile(r"\{([0-9])\}").sub
-_replace_separators = re.compile("[\x1e\x1f]").sub
 
 
 class Finding(NamedTuple):
@@ -380,26 +379,3 @@ def problem_from(mark: Finding, path: str = "") -> Problem:
 def _fill_template(template: str, details: tuple[str, ...]) -> str:
     """The template with its details in place, in one pass: a detail that looks like a place is text."""
     return _replace_slots(lambda match: details[int(match[1])] if int(match[1]) < len(details) else "", template)
-
-
-def pack_findings(marks: tuple[Finding, ...]) -> str:
-    """Marks as one text, for the index."""
-    return "\x1e".join(
-        "\x1f".join((mark.code, str(mark.line), "1" if mark.fatal else "", *_without_separators(mark.details)))
-        for mark in marks
-    )
-
-
-def _without_separators(details: tuple[str, ...]) -> tuple[str, ...]:
-    """Details come from files, and may hold the very characters that keep packed marks apart."""
-    return tuple(_replace_separators("\ufffd", detail) for detail in details)
-
-
-def unpack_findings(packed: str) -> tuple[Finding, ...]:
-    """What was packed; a code this version does not know is left out, and so is what was never packed."""
-    marks = []
-    for record in packed.split("\x1e"):
-        code, *parts = record.split("\x1f")
-        if code in CODE_MEANINGS and len(parts) >= 2 and parts[0].isdecimal():
-            marks.append(Finding(code, int(parts[0]), tuple(parts[2:]), bool(parts[1])))
-    return tuple(marks)

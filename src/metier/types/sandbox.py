@@ -71,6 +71,8 @@ class SandboxSpec:
     """Paths that stay out of sight although a folder around them may be read."""
     kept: tuple[str, ...] = ()
     """Paths that stay as they are although a folder around them may be written."""
+    protected: tuple[str, ...] = ()
+    """Names that stay as they are in every writable folder, added to those the sandbox always protects."""
 
 
 @dataclass(frozen=True)

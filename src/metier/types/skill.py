@@ -8,8 +8,8 @@ from operator import itemgetter
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from .dialect import AuthoringRules, Dialect
-from .problem import Finding, Problem, problem_from, unpack_findings
-from .tree import EMPTY_TREE, RawValue, TextTree, TreeValue
+from .problem import Finding, Problem, problem_from
+from .tree import EMPTY_TREE, TextTree, TreeValue
 
 
 def allowed_tools(value: str | Sequence[str]) -> tuple[str, ...] | None:
@@ -202,16 +202,16 @@ class Skill(NamedTuple):
     """It is in the catalog."""
     enabled: bool = True
     requires: Requirements = NOTHING_REQUIRED
-    rest: TextTree | dict[str, RawValue] | str = EMPTY_TREE
-    """All other frontmatter; `extra` is the way to read it."""
-    noted: str | tuple[Finding, ...] = ()
-    """What was noticed while reading, packed if it comes from the index; `marks` spells it out."""
+    extra: TextTree = EMPTY_TREE
+    """All other frontmatter, so that nothing an author wrote is lost."""
+    marks: tuple[Finding, ...] = ()
+    """What was noticed while reading."""
     tidy: bool = False
     """Name and description are known to be one clean line each."""
 
     def __eq__(self, other: object) -> bool:
-        """By what they say: whether frontmatter was read, waits or comes from the index makes no difference."""
-        return isinstance(other, Skill) and self._said() == other._said()
+        """By what they say: `tidy` is what a reader happens to know, and tells nothing apart."""
+        return isinstance(other, Skill) and self[:-1] == other[:-1]
 
     def __ne__(self, other: object) -> bool:
         return not self == other
@@ -219,26 +219,14 @@ class Skill(NamedTuple):
     def __hash__(self) -> int:
         return hash((self.path, self.key))
 
-    def _said(self) -> tuple[object, ...]:
-        return (*self[:11], self.extra.plain(), self.marks)
-
-    @property
-    def extra(self) -> TextTree:
-        """All other frontmatter, so that nothing an author wrote is lost."""
-        return self.rest if isinstance(self.rest, TextTree) else TextTree(self.rest)
-
     @property
     def directory(self) -> str:
         """Its folder: what relative paths in its body are relative to."""
         return self.path.rpartition("/")[0]
 
     @property
-    def marks(self) -> tuple[Finding, ...]:
-        return unpack_findings(self.noted) if isinstance(self.noted, str) else self.noted
-
-    @property
     def problems(self) -> tuple[Problem, ...]:
-        return tuple([problem_from(mark, self.path) for mark in self.marks]) if self.noted else ()
+        return tuple([problem_from(mark, self.path) for mark in self.marks])
 
     @property
     def identity(self) -> str:

@@ -17,23 +17,12 @@ class TextTree(Mapping[str, TreeValue]):
 
     __slots__ = ("_raw",)
 
-    def __init__(self, raw: Mapping[str, RawValue] | str = "") -> None:
+    def __init__(self, raw: Mapping[str, RawValue]) -> None:
         self._raw = raw
 
     @property
     def raw(self) -> Mapping[str, RawValue]:
-        """The branches as they were given; JSON text is read when it is first asked for."""
-        if isinstance(self._raw, str):
-            if not self._raw:
-                return {}
-            from json import loads  # most trees are never opened
-
-            try:
-                read: dict[str, RawValue] = loads(self._raw)
-            except ValueError:  # a damaged index: what it kept is not to be had
-                read = {}
-            self._raw = read
-            return read
+        """The branches as they were given."""
         return self._raw
 
     def __getitem__(self, key: str) -> TreeValue:
@@ -82,12 +71,6 @@ class TextTree(Mapping[str, TreeValue]):
             return tuple(item for item in value if isinstance(item, str) and item.strip())
         return ()
 
-    def json(self) -> str:
-        """The tree as JSON text."""
-        from json import dumps
-
-        return self._raw if isinstance(self._raw, str) else dumps(self.plain(), ensure_ascii=False)
-
     def plain(self) -> dict[str, RawValue]:
         """An ordinary dictionary with the same content, for writing out."""
         return {key: thaw_value(value) for key, value in self.items()}
@@ -109,4 +92,4 @@ def thaw_value(value: TreeValue) -> RawValue:
     return [thaw_value(item) for item in value]
 
 
-EMPTY_TREE = TextTree()
+EMPTY_TREE = TextTree({})

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from difflib import unified_diff
 from fnmatch import translate
 
+from ...dialects import PROTECTED_FOLDERS
 from ...host import fs, paths
 from ...host.sandbox.profile import PROTECTED
 from ...library.skill_tools import ToolArguments, guard_errors, number_argument, text_argument
@@ -69,7 +70,8 @@ class Workspace:
             *_relative_paths(full_path, bases),
         ]
         lowered = [f"/{path.casefold()}/" for path in inner or [real]]
-        protected = (name for name in PROTECTED if any(f"/{name}/" in text for text in lowered))
+        names = (*PROTECTED, *PROTECTED_FOLDERS)
+        protected = (name for name in names if any(f"/{name.casefold()}/" in text for text in lowered))
         orders = "" if self.private else next(protected, "")
         ruled = next((folder for folder in self.also if paths.is_inside(real, paths.real_path(folder))), "")
         orders = ruled.rpartition("/")[2] or orders

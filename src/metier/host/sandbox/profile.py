@@ -278,11 +278,6 @@ PROTECTED = (
     ".git",
     ".metier",
     ".claude",
-    ".agents",
-    ".umbra",
-    ".openclaw",
-    ".super-multica",
-    ".skills",
     ".claude-plugin",
     ".cursor",
     ".codex",
@@ -308,15 +303,14 @@ PROTECTED = (
     ".zshenv",
     ".zprofile",
     ".zlogin",
-    "skills",
     "agents",
     "workspace/agents",
-    "extensions/skills",
 )
 """Paths in a writable folder that stay read-only, whether they exist or not: other programs take orders from them.
 
-The last few, without a dot, are guarded only if they exist: a new skill or agent is not trusted yet, and an empty
-folder in plain sight would mislead.  `AGENTS.md` and `CLAUDE.md` may be written: some skills are for that.
+The folders that products keep skills in are not listed here: `SandboxSpec.protected` brings them.  Names without a dot
+are guarded only if they exist: a new skill or agent is not trusted yet, and an empty folder in plain sight would
+mislead.  `AGENTS.md` and `CLAUDE.md` may be written: some skills are for that.
 """
 _MOST_FOLDERS = 2_000
 """Folders that are searched for more of these, nearest first."""
@@ -369,7 +363,9 @@ def build_view(program: ProgramSpec, box: SandboxSpec, work: str, homes: Iterabl
     shut = [os.path.realpath(path) for path in box.hidden]
     hidden = [*shut, *(os.path.realpath(f"{home}/{name}") for home in homes for name in PRIVATE)]
     kept_paths = [os.path.realpath(path) for path in box.kept]
-    laid = {**_guarded_paths(grants, work, hidden, kept_paths), **_paths_inside(grants, hidden, "hide"), **grants}
+    protected = tuple(dict.fromkeys((*PROTECTED, *box.protected)))
+    guarded = _guarded_paths(grants, work, hidden, kept_paths, protected)
+    laid = {**guarded, **_paths_inside(grants, hidden, "hide"), **grants}
     # Grants win over the general lists above, so that a person can open a hidden folder by name.
     laid |= {path: "hide" for path in shut if path in grants and path != work}  # no grant opens what the caller hides
     if cwd != "/tmp" and not any(is_inside(cwd, path) for path in (*grants, *links, *SYSTEM)):
@@ -421,19 +417,23 @@ def _is_kept(path: str, folder: str) -> bool:
 
 
 def _guarded_paths(
-    grants: Mapping[str, AccessKind], work: str, hidden: Sequence[str], kept_paths: Sequence[str] = ()
+    grants: Mapping[str, AccessKind],
+    work: str,
+    hidden: Sequence[str],
+    kept_paths: Sequence[str],
+    protected: Sequence[str],
 ) -> dict[str, AccessKind]:
     """What stays read-only inside writable folders, except the work folder, which is private."""
     guarded: dict[str, AccessKind] = {}
     for folder, kind in grants.items():
         if kind != "write" or folder == work or not os.path.isdir(folder):
             continue
-        names = IN_GIT if ".git" in folder.split("/") else PROTECTED
+        names = IN_GIT if ".git" in folder.split("/") else protected
         inner = [path for name in names if (path := _guard_path(folder, name))]
         if names is IN_GIT:
             inner += [path for name in _IN_GIT_IF_THERE if os.path.lexists(path := f"{folder}/{name}")]
         inner += [path for path in kept_paths if _is_kept(path, folder)]
-        inner += _find_nested(folder, (*hidden, *grants)) if names is PROTECTED else []
+        inner += _find_nested(folder, protected, (*hidden, *grants)) if names is protected else []
         inner += [path for path in hidden if os.path.dirname(path) == folder and not os.path.lexists(path)]
         for path in inner:
             if path in grants:
@@ -454,16 +454,18 @@ def _guard_path(folder: str, name: str) -> str:
     A parent that does not exist is guarded as a whole.  Placeholders, also those of a killed run, do not exist.
     """
     path = f"{folder}/{name}"
-    if name in PROTECTED and not name.startswith("."):
+    if name not in IN_GIT and not name.startswith("."):
         return path if os.path.lexists(path) and not is_placeholder(path) else ""
     around = f"{folder}/{outer}" if (outer := os.path.dirname(name)) else folder
+    if outer and name not in PROTECTED and (os.path.islink(around) or not os.path.isdir(around)):
+        return ""  # a product's folder in a shared one, such as `.config`: that one stays free for everything else
     return path if os.path.isdir(around) and not is_placeholder(around) else around
 
 
-def _find_nested(folder: str, excluded: Iterable[str]) -> list[str]:
+def _find_nested(folder: str, protected: Sequence[str], excluded: Iterable[str]) -> list[str]:
     """Protected names further in, such as nested repositories: those that exist."""
-    names = {name for name in PROTECTED if name.startswith(".")}
-    skipped = {f"{folder}/{name}" for name in PROTECTED} | set(excluded)
+    names = {name for name in protected if name.startswith(".")}
+    skipped = {f"{folder}/{name}" for name in protected} | set(excluded)
     nested: list[str] = []
     waiting = collections.deque([folder])
     # Breadth first and bounded: a huge tree must not delay every program.
