@@ -8,6 +8,8 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from fnmatch import fnmatchcase
 from typing import NamedTuple
 
+from ..activate.shell.lexer import Token, TokenKind, next_token
+
 
 class CommandWord(NamedTuple):
     text: str
@@ -199,19 +201,8 @@ def _is_quiet(words: CommandWords) -> bool:
 
 _UNREADABLE_WORDS = frozenset({"case", "select", "function", "coproc", "alias"})
 _assignment = re.compile(r"\w+(\[[^]]*\])?\+?=").match
-_token = re.compile(
-    r"""(?P<gap>[ \t]+|\\\n)|'(?P<single>[^']*)'|\\(?P<escaped>.)|(?P<double>")|(?P<sub>\$\()|(?P<tick>`)
-    |(?P<odd>\$['"[]|\$\{(?!\w+\})|<<(?!<)|[$<>]\\\n|[\x00-\x08\x0b-\x1f\x7f\\'])|(?P<made>\$\{\w+\}|\$\w+|\$[@*#?$!-]|[*?\[\]{}])
-    |(?P<redirect>[<>][<>&|]*)|(?P<open>\()|(?P<close>\))|(?P<end>[;&|\n]+)|(?P<plain>.)""",
-    re.VERBOSE | re.DOTALL,
-).match
-_quoted = re.compile(
-    r"""(?P<double>")|(?P<gap>\\\n)|\\(?P<escaped>[$`"\\])|(?P<sub>\$\()|(?P<tick>`)|(?P<odd>\$\{(?!\w+\})|\$\[|\$\\\n|\0)
-    |(?P<made>\$\{\w+\}|\$\w+|\$[@*#?$!-])|(?P<plain>.)""",
-    re.VERBOSE | re.DOTALL,
-).match
-_arithmetic = re.compile(r"\$?\(\((?![\d\s+*/%<>=!-]*\)\))").match
-"""Arithmetic has letters of its own, and runs what it finds in the values of names."""
+_plain_sum = re.compile(r"[\d\s+*/%<>=!-]*\)\)").match
+"""The rest of an arithmetic that names nothing: the shell runs what it finds in the values of names."""
 
 
 class CommandLine(NamedTuple):
@@ -386,15 +377,19 @@ class _CommandLineParser:
                 self.known = self.known and not self._is_odd_place()
                 at = (self.text.find("\n", at) + len(self.text) + 1) % (len(self.text) + 1)
                 continue
-            token = (_quoted if inside else _token)(self.text, at)
-            assert token is not None  # the last of each pattern is any character
-            kind = token.lastgroup or "plain"
-            self.known = self.known and not (kind in ("sub", "open") and _arithmetic(self.text, at))
-            self._take(kind, token[kind], inside)
-            at = token.end()
+            token = next_token(self.text, at, inside)
+            self.known = self.known and not self._is_arithmetic(token)
+            self._take(token, inside)
+            at = token.end
         self.end()
         known = complete and self.known and not self.outer
         return CommandLine(tuple(self.parts), self.plain and known, known, frozenset(self.written))
+
+    def _is_arithmetic(self, token: Token) -> bool:
+        """Whether arithmetic begins that is more than a sum of numbers: it has other quotes and comments."""
+        if token.kind in ("arithmetic", "double_open"):
+            return not _plain_sum(self.text, token.end)
+        return token.kind == "process" and self.text.startswith("(", token.end)
 
     def _is_odd_place(self) -> bool:
         """Whether what looks like a comment may be none: a backtick ends in it, and a test may hold a `#`."""
@@ -403,54 +398,75 @@ class _CommandLineParser:
     def _is_test(self) -> bool:
         return bool(self.part) and self.part[0].text == "[["
 
-    def _take(self, kind: str, text: str, inside: bool) -> None:
-        if kind in ("plain", "single", "escaped"):
-            quotes = kind == "escaped" or (kind == "single" and "`" in text)
+    def _take(self, token: Token, inside: bool) -> None:
+        kind, text = token.kind, token.value
+        if kind in ("literal", "dollar", "single", "escape"):
+            quotes = kind == "escape" or (kind == "single" and "`" in text)
             self.known = self.known and not (quotes and any(state.kind == "`" for state in self.outer))
             self.word = (self.word or "") + text
-        elif kind == "made":
+        elif kind in ("parameter", "glob"):
             self.word, self.fixed = (self.word or "") + text, False
             self.plain = self.plain and text[0] not in "{}" and not text.startswith("${")
-        elif kind == "gap" and not inside and text[0] != "\\":
+        elif kind == "blank":
             self.end_word()
         elif kind == "redirect":
-            if (self.word or "").isdigit():
-                self.word = None
-            self.end_word()
-            self.target, self.plain, self.out = True, False, ">" in text
-        elif kind == "end":
+            self._redirect(text)
+        elif kind in ("operator", "newline"):
             self.end()
-        elif kind == "odd":
+        elif kind == "double":
+            self._quote(inside)
+        elif kind in ("close", "tick"):
+            self._close(kind)
+        elif kind in ("open", "substitution"):
+            self._open(kind)
+        elif kind in ("arithmetic", "double_open"):
+            self._open("substitution" if kind == "arithmetic" else "open")
+            self._open("open")
+        elif kind == "process":
+            self._redirect(text[0])
+            self._open("open")
+        elif kind != "continuation":
             self.known, self.word = False, (self.word or "") + text
-        elif kind != "gap":
-            self._nest(kind, inside)
 
-    def _nest(self, kind: str, inside: bool) -> None:
-        """A quote or a command inside begins or ends."""
-        kinds = [state.kind for state in self.outer]
-        if kind == "double":
-            if inside:
-                self.outer.pop()
-            else:
-                self.outer.append(_OuterState('"', [], None, False))
-                self.word = self.word or ""
-            return
-        self.plain = False
-        closing = {"close": "(", "tick": "`"}.get(kind)
-        if closing and kinds[-1:] == [closing]:
+    def _redirect(self, operator: str) -> None:
+        if (self.word or "").isdigit():
+            self.word = None
+        self.end_word()
+        self.out = ">" in operator or (self.target and self.out)
+        self.target, self.plain = True, False
+
+    def _quote(self, inside: bool) -> None:
+        if inside:
+            self.outer.pop()
+        else:
+            self.outer.append(_OuterState('"', [], None, False))
+            self.word = self.word or ""
+
+    def _close(self, kind: TokenKind) -> None:
+        """A bracket or a backtick that may end a command inside; a backtick may begin one too."""
+        closing = "(" if kind == "close" else "`"
+        if self.outer and self.outer[-1].kind == closing:
+            self.plain = False
             self.end()
             was = self.outer.pop()
             self.part, self.word, self.target, self.fixed = was.part, was.word, was.target, was.word is None
         elif kind == "close":
+            self.plain = False
             self.end()  # of a pattern
         else:
-            unreadable = "`" in kinds if kind == "tick" else kind == "open" and self._is_test()
-            self.known = self.known and not unreadable
-            if kind == "open":
-                self.end()
-            word = None if kind == "open" else self.word or ""
-            self.outer.append(_OuterState("`" if kind == "tick" else "(", self.part, word, self.target))
-            self.part, self.word, self.target, self.fixed = [], None, False, True
+            self._open(kind)
+
+    def _open(self, kind: TokenKind) -> None:
+        """A command inside begins."""
+        self.plain = False
+        if kind == "tick":
+            self.known = self.known and not any(state.kind == "`" for state in self.outer)
+        if kind == "open":
+            self.known = self.known and not self._is_test()
+            self.end()
+        word = None if kind == "open" else self.word or ""
+        self.outer.append(_OuterState("`" if kind == "tick" else "(", self.part, word, self.target))
+        self.part, self.word, self.target, self.fixed = [], None, False, True
 
     def end_word(self) -> None:
         text, fixed = self.word, self.fixed

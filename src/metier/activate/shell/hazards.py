@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from .lexer import ENVIRON, HOLE, STEERING_VARIABLE, UNKNOWN, ParsedCommand, ShellWord, SimpleCommand, UnreadableCommand
 from .operands import DATA_PROGRAMS, FIND_PROGRAMS, check_known, check_program_name, executed_commands, is_script
 from .places import check_places
 from .programs import (
     FORBIDDEN_PROGRAMS,
     INTERPRETERS,
     SHELLS,
+    STEERING_VARIABLE,
     base_program,
     check_settings,
     code_letters,
@@ -22,6 +22,7 @@ from .programs import (
     program_places,
     stands_alone,
 )
+from .words import ENVIRON, HOLE, UNKNOWN, ParsedCommand, ShellWord, SimpleCommand, UnreadableCommand
 
 _NO_OPTIONS = frozenset({"[", "[[", "test", "echo", ":", "true", "false", "for", "select", "case", "set", "printf"})
 """What has no options that matter, or is looked at by itself."""

@@ -7,13 +7,6 @@ import sys
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
-from .lexer import (
-    ENVIRON,
-    SCRIPT_HINT,
-    UNKNOWN,
-    ShellWord,
-    UnreadableCommand,
-)
 from .programs import (
     INTERPRETERS,
     PLAIN_PROGRAMS,
@@ -23,6 +16,13 @@ from .programs import (
     effective_words,
     git_command,
     program_name,
+)
+from .words import (
+    ENVIRON,
+    SCRIPT_HINT,
+    UNKNOWN,
+    ShellWord,
+    UnreadableCommand,
 )
 
 DATA_PROGRAMS = (PLAIN_PROGRAMS - {"gh"}) | frozenset(

@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterator, Sequence
 from fnmatch import fnmatchcase
 
-from .lexer import ENVIRON, HOLE, SCRIPT_HINT, UNKNOWN, ParsedCommand, ShellWord, SimpleCommand, UnreadableCommand
 from .operands import BUILD_COMMANDS, DATA_PROGRAMS, FIND_PROGRAMS, GIT_WRITES, is_script
 from .programs import INTERPRETERS, SHELLS, base_program, effective_words, git_command, program_name
+from .words import ENVIRON, HOLE, SCRIPT_HINT, UNKNOWN, ParsedCommand, ShellWord, SimpleCommand, UnreadableCommand
 
 _COPIERS = frozenset({"cp", "mv", "ln", "dd", "install", "rsync", "scp", "tar", "unzip", "split", "wget"})
 _SAVE_OPTIONS = ("-o", "-O", "-K", "-c", "-D", "--output", "--remote-name", "--config", "--cookie-jar", "--dump-header")

@@ -6,14 +6,29 @@ import re
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
-from .lexer import (
+from .words import (
     SCRIPT_HINT,
-    STEERING_VARIABLE,
     UNKNOWN,
     ShellWord,
     UnreadableCommand,
     is_assignment,
 )
+
+HARMLESS_PROGRAMS = frozenset({"git", "pwd", "date", "whoami", "hostname", "nproc", "uname", "id", "dirname", "which"})
+"""Programs whose output is the author's as long as their words are."""
+
+STEADY_COMMANDS = frozenset({"git merge-base"})
+"""Commands that say the name of a commit, or nothing."""
+
+STEERING_VARIABLE = re.compile(
+    r"(?:PATH|ENV|IFS|PS[0-4]|SHELL|HOME|XDG_CONFIG_HOME|CDPATH|BROWSER|VISUAL|PROMPT_COMMAND|GCONV_PATH|OPENSSL_CONF"
+    r"|CC|CXX|CPP|LD|AR|AS|MAKE\w*|MFLAGS|GZIP|VIRTUAL_ENV|SUDO_\w+|SSH_\w+|CLASSPATH|COMPILER_PATH|GCC_\w+|TERMINFO\w*"
+    r"|CARGO\w*|RUST\w*|GO(?:FLAGS|PATH|ROOT|ENV|TOOLCHAIN)|JAVA_\w+|AWK\w+|DOCKER_\w+|KUBECONFIG|AWS_CONFIG_FILE"
+    r"|RIPGREP_\w+|FZF_\w+|UV_\w+|PIP_\w+"
+    r"|\w*(?:PAGER|EDITOR|OPTS|OPTIONS|PRELOAD|LIBRARY_PATH|_COMMAND|LESSOPEN|LESSCLOSE|ASKPASS|WRAPPER)"
+    r"|(?:LD|DYLD|GIT|BASH|PYTHON|PERL5|RUBY|NODE|NPM_CONFIG|npm_config|METIER)\w*)"
+)
+"""Variables that decide what runs, or how."""
 
 SHELLS = frozenset({"sh", "bash", "zsh", "dash", "ksh", "mksh", "ash", "fish", "csh", "tcsh", "rbash", "nu", "xonsh"})
 INTERPRETERS = frozenset(
