@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from .lexer import WORD_ENDS, Token
+from .programs import DECLARATIONS
 from .reader import WordReader
 from .words import (
     ENVIRON,
@@ -24,7 +25,6 @@ from .words import (
     is_assignment,
 )
 
-_DECLARATIONS = frozenset({"export", "readonly", "declare", "typeset", "local"})
 _BETWEEN = (" ", "\t", "\n")
 _LEADING_WORDS = frozenset({"if", "then", "else", "elif", "do", "while", "until", "!", "{"})
 
@@ -103,7 +103,7 @@ class _ScriptReader(WordReader):
 
     def next_word(self, line: _CommandDraft, patterns: list[bool]) -> _CommandDraft:
         first, start = not line.head, self.at
-        word = self.word(line.head == ["case"], first or line.head[0] in _DECLARATIONS)
+        word = self.word(line.head == ["case"], first or line.head[0] in DECLARATIONS)
         if word is None:
             return line
         line.add(word, self.atoms[start : self.at])
