@@ -9,8 +9,8 @@ import atheris
 with atheris.instrument_imports(include=["metier"]):
     from metier.activate.render import split_body
     from metier.activate.shell.hazards import check_hazards as check_command
-    from metier.activate.shell.lexer import HOLE, PlaceholderValue, UnreadableCommand
     from metier.activate.shell.rewrite import read_command
+    from metier.activate.shell.words import HOLE, PlaceholderValue, UnreadableCommand
     from metier.activate.template import PlaceholderForms
     from metier.catalog import commands
     from metier.catalog.commands import command_names, name_commands

@@ -16,9 +16,9 @@ from ..types.sandbox import ProcessResult
 from ..types.skill import Skill
 from ..types.text import code_points_of, split_hidden_orders, visible_text
 from .shell.hazards import check_hazards, program_names
-from .shell.lexer import CommandAtom, ParsedCommand, PlaceholderValue, SimpleCommand, UnreadableCommand
 from .shell.places import relative_scripts
 from .shell.rewrite import read_command
+from .shell.words import CommandAtom, ParsedCommand, PlaceholderValue, SimpleCommand, UnreadableCommand
 from .template import (
     AllArguments,
     ArgumentSlice,

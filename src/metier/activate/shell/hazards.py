@@ -1,126 +1,39 @@
-"""Options: a value that begins with `-`, and what may come to begin with one, before the author's `--`."""
+"""Refuses commands in which an argument could become code, a program, an option or a file that runs.
+
+`rewrite` has made sure that a value stays inside its word; this makes sure that no program reads that word as more than
+data.  Each simple command is judged by the program it really runs (`wrappers`).  A program that nothing is known about
+is refused when it gets an argument (`operands`): a list of dangerous programs would never be complete.  The checks go
+from the shell outwards: arithmetic, assignments, the program, its options, its code, its operands, and at last the
+files and folders that several commands share (`places`).
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
 
-from .lexer import ENVIRON, HOLE, STEERING_VARIABLE, UNKNOWN, ParsedCommand, ShellWord, SimpleCommand, UnreadableCommand
-from .operands import DATA_PROGRAMS, FIND_PROGRAMS, check_known, check_program_name, executed_commands, is_script
+from .inline_code import code_letters, stands_alone
+from .operands import check_known, check_program_name
+from .options import check_options
 from .places import check_places
 from .programs import (
+    DECLARATIONS,
     FORBIDDEN_PROGRAMS,
+    GIT_RUNS,
     INTERPRETERS,
+    NAME_BUILTINS,
     SHELLS,
+    STEERING_VARIABLE,
+    STREAM_EDITORS,
     base_program,
-    check_settings,
-    code_letters,
-    effective_words,
-    git_command,
-    option_runs_program,
     program_name,
-    program_places,
-    stands_alone,
 )
+from .words import HOLE, UNKNOWN, ParsedCommand, ShellWord, SimpleCommand, UnreadableCommand, is_assignment
+from .wrappers import effective_words, git_command, program_places
 
-_NO_OPTIONS = frozenset({"[", "[[", "test", "echo", ":", "true", "false", "for", "select", "case", "set", "printf"})
-"""What has no options that matter, or is looked at by itself."""
-_READ_ONLY = _NO_OPTIONS | frozenset(
-    {
-        "grep", "egrep", "fgrep", "ggrep", "ls", "cat", "head", "ghead", "tail", "gtail", "wc", "cut", "tr", "diff",
-        "cmp", "comm", "basename", "dirname", "realpath", "readlink", "which", "type", "stat", "gstat", "jq", "cd",
-        "date", "gdate", "mkdir", "rmdir", "touch", "read", "export", "local", "declare", "typeset", "readonly",
-        "unset", "printenv", "seq", "sleep", "exit", "nl", "tac", "rev", "fold", "fmt", "paste", "join", "column",
-        "expand", "unexpand", "md5sum", "sha1sum", "sha224sum", "sha256sum", "sha384sum", "sha512sum", "shasum",
-        "cksum", "b2sum", "sum", "base32", "base64", "od", "hexdump", "strings", "du", "df", "numfmt", "expr", "id",
-        "command", "in", "return", "break", "continue", "shift", "wait", "pwd", "getopts", "let", "pgrep", "pidof",
-        "look", "cal", "nproc", "uname", "whoami", "awk", "gawk", "mawk", "nawk",
-    }
-)  # fmt: skip
-"""Programs whose options only change what they print, or that take none behind their code."""
-_RUNS_BY_OPTION = FIND_PROGRAMS | frozenset(
-    {"rg", "ag", "sort", "gsort", "tar", "zip", "split", "install", "man", "wget", "curl", "bat", "batcat"}
-)
-"""Programs that read and print, but have an option that runs or loads something."""
-_GIT_OPTION_RUNS = frozenset(
-    {"grep", "clone", "fetch", "pull", "push", "ls-remote", "archive", "rebase", "merge", "init"}
-) | {
-    "cherry-pick",
-    "revert",
-    "am",
-    "config",
-    "worktree",
-    "apply",
-    "format-patch",
-}
-_NO_DOUBLE_DASH = (FIND_PROGRAMS - {"fd", "fdfind"}) | {"env"}
-"""Programs for which `--` does not end the options."""
-
-
-def check_options(words: Sequence[ShellWord], parsed: ParsedCommand, by_user: bool) -> None:
-    """A value that begins with `-` is an option: only a person may have typed one, or the author wrote `--`.
-
-    What the shell works out (from a pipe, `$(…)` or a variable that holds no argument as it came) may begin so too.
-    """
-    if not any(word.tainted for word in words):
-        return
-    name = program_name(words[0])
-    program = f"git {git_command(words)}" if name == "git" else name
-    for place, word in enumerate(words[1:], 1):
-        if word.text == "--" and name not in _NO_DOUBLE_DASH:
-            break
-        if not word.tainted:
-            continue
-        if option_runs_program(words[place - 1].text, program) or (
-            not word.leads and option_runs_program(word.text, program)
-        ):
-            raise UnreadableCommand(f"`{program} {words[place - 1].text.lstrip(HOLE)}` would run an argument")
-        if not word.leads or name in _NO_OPTIONS:
-            continue
-        if _is_unsure(word) and not _is_harmless(words[0], program, parsed.functions, by_user):
-            ends = "" if name in _NO_DOUBLE_DASH else "; write `--` before it"
-            raise UnreadableCommand(
-                f"what the shell works out may begin with `-` and be an option of `{program}`{ends}"
-            )
-        options = [text for value in word.holes for text in (value.whole, *value.words) if text.startswith("-")]
-        if any(option_runs_program(option, program) for option in options) or (options and name in ("make", "gmake")):
-            raise UnreadableCommand(f"an argument is an option that makes `{program}` run something")
-        if options and not by_user:
-            raise UnreadableCommand("an argument begins with `-` and would be an option; write `--` before it")
-    for inner in executed_commands(words, "./"):
-        check_options(inner, parsed, by_user)
-
-
-def _is_unsure(word: ShellWord) -> bool:
-    """Whether it can't be told what a word begins with."""
-    if UNKNOWN not in word.text:
-        return False
-    first = word.text.lstrip(ENVIRON)[:1]
-    return word.loose or first != HOLE or not all(hole.whole for hole in word.holes)
-
-
-def _is_harmless(first: ShellWord, program: str, functions: Sequence[str], by_user: bool) -> bool:
-    """Whether no option of a program does harm; where a person typed the argument, whether none runs anything."""
-    name = program_name(first)
-    if name in _READ_ONLY or first.text in functions:
-        return True
-    if not by_user or name in _RUNS_BY_OPTION:
-        return False
-    if name == "git":
-        return program.partition(" ")[2] not in _GIT_OPTION_RUNS
-    return name in DATA_PROGRAMS or name == "gh" or is_script(first) or base_program(name) in SHELLS | INTERPRETERS
-
-
-_NAME_BUILTINS = frozenset(
-    {"read", "unset", "declare", "typeset", "local", "export", "readonly", "getopts", "let", "printf", "wait"}
-)
-"""Builtins that take the name of a variable, and run what stands between its brackets."""
-_DECLARATIONS = frozenset({"declare", "typeset", "local", "export", "readonly"})
 _TESTS = frozenset({"[", "test"})
 _NUMERIC_TESTS = frozenset({"-eq", "-ne", "-lt", "-le", "-gt", "-ge", "-v", "-R"})
 _BINARY_TESTS = frozenset({"=", "==", "!=", "-nt", "-ot", "-ef", "-a", "-o"}) | _NUMERIC_TESTS - {"-v", "-R"}
-_CODE_FIRST = frozenset({"awk", "gawk", "mawk", "nawk", "sed", "gsed"})
-_GIT_RUNS = frozenset({"bisect", "submodule", "filter-branch", "filter-repo", "difftool", "mergetool", "config"})
 _LONG_CODE = (
     "--eval",
     "--exec",
@@ -148,7 +61,7 @@ def check_hazards(parsed: ParsedCommand, by_user: bool) -> None:
         raise UnreadableCommand("it reckons, and an argument is no plain number or word")
     moved = tests = False
     for command in parsed.commands:
-        check_settings(command.words)
+        _check_settings(command.words)
         words = _with_numbers(effective_words(command.words))
         if not words:
             continue
@@ -164,9 +77,17 @@ def check_hazards(parsed: ParsedCommand, by_user: bool) -> None:
     check_places(parsed)
 
 
+def _check_settings(words: Sequence[ShellWord]) -> None:
+    """An argument may be the value of a variable, but not of one that decides what runs."""
+    for word in words:
+        name = word.text.partition("=")[0].removesuffix("+")
+        if word.tainted and is_assignment(word.text) and STEERING_VARIABLE.fullmatch(name):
+            raise UnreadableCommand(f"an argument would be the value of `{name}`, which decides what runs")
+
+
 def _with_numbers(words: Sequence[ShellWord]) -> Sequence[ShellWord]:
     """The words of a command; in the author's code for sed and awk, an argument that is a number is one."""
-    if not words or base_program(program_name(words[0])) not in _CODE_FIRST:
+    if not words or base_program(program_name(words[0])) not in STREAM_EDITORS:
         return words
     return [
         ShellWord(word.text.replace(HOLE, "1"))
@@ -196,7 +117,7 @@ def _does_arithmetic(commands: Sequence[SimpleCommand]) -> bool:
         words = effective_words(command.words)
         name = program_name(words[0]) if words else ""
         options = "".join(word.text for word in words[1:] if word.text[:1] in ("-", "+"))
-        if name == "let" or (name in _DECLARATIONS and set(options) & set("aAin")):
+        if name == "let" or (name in DECLARATIONS and set(options) & set("aAin")):
             return True
         if name in _TESTS and any(word.tainted for word in words) and not _is_plain_test(words):
             return True
@@ -243,7 +164,7 @@ def _check_words(words: Sequence[ShellWord], command: SimpleCommand, parsed: Par
         _check_reader(base_program(name), words, command, parsed)
     elif name in FORBIDDEN_PROGRAMS:
         raise UnreadableCommand(f"`{name}` reads what it is given as commands")
-    if name in _NAME_BUILTINS:
+    if name in NAME_BUILTINS or name == "printf":
         _check_names(name, words[1:])
     if name in ("read", "getopts", "printf"):
         _check_set_names(
@@ -262,7 +183,7 @@ def _check_words(words: Sequence[ShellWord], command: SimpleCommand, parsed: Par
 def _check_git(words: Sequence[ShellWord]) -> None:
     command = git_command(words)
     asks = command == "config" and any(word.text.startswith("--get") for word in words)
-    if command in ("", *_GIT_RUNS) and not asks:
+    if command in ("", *GIT_RUNS) and not asks:
         raise UnreadableCommand(f"`git {command}` may run what an argument says")
 
 
@@ -349,7 +270,7 @@ def _check_reader(base: str, words: Sequence[ShellWord], command: SimpleCommand,
         if not program and word.text in parsed.written:
             raise UnreadableCommand("an argument may be in the program to run")
         sure = not option or coded or stands_alone(option, base)
-        sure = sure or (base not in _CODE_FIRST and ("/" in word.text or "." in word.text))
+        sure = sure or (base not in STREAM_EDITORS and ("/" in word.text or "." in word.text))
         sure = sure and not (base.endswith("awk") and option == "-v") and word.text not in _SUBCOMMANDS.get(base, ())
         program = program or sure
         if program and not coded and base not in ("sed", "gsed"):

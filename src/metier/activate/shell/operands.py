@@ -1,120 +1,32 @@
-"""What programs do with their words: which take code, run another program, or have options that do."""
+"""Which programs may be given an argument at all, and what of their words it may be.
+
+Known programs that treat their operands as data may have any argument.  Tools that run the project's code (builds,
+tests, package scripts) may have one after the subcommands where it is data; a person who typed it may also choose what
+is tested.  A script of the skill may have anything: it is the author's code, and gets arguments as arguments.
+"""
 
 from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 
-from .lexer import (
-    ENVIRON,
-    SCRIPT_HINT,
-    UNKNOWN,
-    ShellWord,
-    UnreadableCommand,
-)
+from .inline_code import check_code
 from .programs import (
+    BUILD_COMMANDS,
+    CHECKERS,
+    DATA_PROGRAMS,
+    GIT_COMMANDS,
     INTERPRETERS,
-    PLAIN_PROGRAMS,
     SHELLS,
+    TYPED_COMMANDS,
     base_program,
-    check_code,
-    effective_words,
-    git_command,
     program_name,
 )
+from .words import ENVIRON, SCRIPT_HINT, UNKNOWN, ShellWord, UnreadableCommand
+from .wrappers import executed_commands, git_command
 
-DATA_PROGRAMS = (PLAIN_PROGRAMS - {"gh"}) | frozenset(
-    {
-        "for", "select", "case", "in", "return", "break", "continue", "shift", "wait", "pwd", "getopts", "let",
-        "command", "ag", "fd", "fdfind", "find", "gfind", "bfs", "tree", "du", "df", "cmp", "comm", "paste",
-        "join", "nl", "tac", "rev", "fold", "fmt", "pr", "column", "expand", "unexpand", "shuf", "split", "iconv",
-        "tee", "ln", "dd", "install", "chmod", "md5sum", "sha1sum", "sha224sum", "sha256sum", "sha384sum",
-        "sha512sum", "shasum", "cksum", "b2sum", "sum", "base32", "base64", "xxd", "od", "hexdump", "strings",
-        "numfmt", "expr", "cal", "whoami", "id", "hostname", "uname", "nproc", "ps", "pgrep", "pidof", "uptime",
-        "free", "host", "dig", "nslookup", "ping", "getent", "uuidgen", "mktemp", "rmdir", "gzip", "gunzip", "zcat",
-        "bzip2", "bunzip2", "bzcat", "xz", "unxz", "xzcat", "zstd", "zstdcat", "tar", "zip", "unzip", "zipinfo",
-        "yq", "xq", "dasel", "tokei", "scc", "shellcheck", "yamllint", "ruff",
-        "black", "ffprobe", "pdftotext", "pdfinfo", "lsof", "json.tool", "journalctl",
-        "true", "tput", "look", "ggrep", "gdate", "gstat", "ghead", "gtail", "gsort", "bat", "batcat", "eza",
-    }
-)  # fmt: skip
-"""Programs that read, write or print what they are given and run nothing; options that would are refused elsewhere."""
-GIT_COMMANDS = frozenset(
-    {
-        "log", "diff", "show", "status", "blame", "annotate", "branch", "tag", "rev-parse", "rev-list", "shortlog",
-        "ls-files", "ls-tree", "ls-remote", "describe", "name-rev", "merge-base", "cat-file", "grep",
-        "for-each-ref", "show-ref", "diff-tree", "diff-index", "diff-files", "format-patch", "archive", "remote",
-        "notes", "whatchanged", "reflog", "range-diff", "cherry", "check-ignore", "check-ref-format",
-        "symbolic-ref", "count-objects", "config", "add", "commit", "checkout", "switch", "restore", "reset", "rm",
-        "mv", "merge", "rebase", "stash", "cherry-pick", "revert", "clone", "fetch", "pull", "push", "worktree",
-        "apply", "am", "init", "var", "version", "clean", "show-branch",
-    }
-)  # fmt: skip
-GIT_WRITES = frozenset(
-    {"checkout", "switch", "restore", "reset", "merge", "rebase", "stash", "cherry-pick", "revert", "clone", "pull"}
-) | {"worktree", "apply", "am", "mv", "init"}
-_SCRIPTS = frozenset({"test", "t", "start", "run", "run-script", "view", "info", "show", "search", "ls", "list", "why"})
-_PACKAGES = _SCRIPTS | {"outdated", "explain", "audit", "docs"}
-BUILD_COMMANDS: dict[str, frozenset[str]] = {
-    "npm": _PACKAGES, "pnpm": _PACKAGES, "yarn": _PACKAGES,
-    "cargo": frozenset({"test", "build", "check", "clippy", "doc", "search", "tree", "metadata", "info", "run"}),
-    "gh": frozenset(
-        {"pr", "issue", "repo", "run", "release", "search", "api", "label", "workflow", "gist", "status", "project"}
-    ),
-    "docker": frozenset(
-        {"ps", "images", "inspect", "logs", "stats", "top", "port", "version", "info", "search", "history", "diff"}
-    ),
-    "podman": frozenset({"ps", "images", "inspect", "logs", "stats", "top", "port", "version", "info", "history"}),
-    "kubectl": frozenset({"get", "describe", "logs", "top", "explain", "version", "api-resources"}),
-    "helm": frozenset({"list", "status", "history", "get", "search"}),
-    "systemctl": frozenset({"status", "is-active", "is-enabled", "show", "list-units"}),
-    "go": frozenset({"doc", "version"}), "pip": frozenset({"show", "index", "list", "freeze"}),
-    "brew": frozenset({"info", "list", "search", "desc"}),
-}  # fmt: skip
-"""What these are told to do by their first word, where an argument behind it is data."""
-_CHECKERS = frozenset(
-    {
-        "pytest",
-        "py.test",
-        "unittest",
-        "coverage",
-        "mypy",
-        "pyright",
-        "flake8",
-        "pylint",
-        "bandit",
-        "isort",
-        "radon",
-        "eslint",
-        "tsc",
-        "jest",
-        "vitest",
-        "mocha",
-        "playwright",
-        "prettier",
-        "biome",
-        "stylelint",
-        "rspec",
-        "rubocop",
-        "phpunit",
-        "golangci-lint",
-        "gofmt",
-        "rustfmt",
-    }
-)
-_TYPED_COMMANDS: dict[str, frozenset[str]] = {
-    "go": frozenset({"test", "build", "vet", "list"}),
-    "npm": frozenset({"run", "run-script"}),
-    "pnpm": frozenset({"run"}),
-    "yarn": frozenset({"run"}),
-    "deno": frozenset({"test", "check", "lint"}),
-    "bun": frozenset({"test"}),
-    "dotnet": frozenset({"test", "build"}),
-    "swift": frozenset({"test", "build"}),
-}
-"""What runs the project's own code, or its settings: a person who typed an argument may choose which, nobody else."""
 _FETCH_COMMANDS = frozenset({"install", "i", "add", "dlx", "create", "init", "ci", "update", "upgrade", "get"})
 _DATA_OPTIONS = {"pytest": ("-k", "-m"), "go": ("-run", "-bench")}
 """The options whose value may be an argument, where an operand would choose code."""
@@ -131,8 +43,6 @@ _MODULES = frozenset(
 )
 _OPTION_FILES = {"tar": re.compile(r"-?[a-zA-Z]*T|--(?:files|fi)"), "curl": re.compile(r"-[a-zA-Z]*K|--config")}
 """Options that make a program read more options."""
-_EXEC_OPTIONS = ("-exec", "-execdir", "-ok", "-okdir", "-x", "-X", "--exec", "--exec-batch")
-FIND_PROGRAMS = frozenset({"find", "gfind", "bfs", "fd", "fdfind"})
 
 
 def check_program_name(first: ShellWord) -> None:
@@ -182,7 +92,7 @@ def check_known(words: Sequence[ShellWord], functions: Sequence[str], by_user: b
 def _is_typed_command(name: str, words: Sequence[ShellWord]) -> bool:
     """Whether a program runs what is in the project, and gets nothing but arguments as they came."""
     subcommand = next((word.text for word in words[1:] if not word.text.startswith("-")), "")
-    if name not in _CHECKERS and subcommand not in _TYPED_COMMANDS.get(name, ()):
+    if name not in CHECKERS and subcommand not in TYPED_COMMANDS.get(name, ()):
         return False
     steered = any(
         word.tainted and (_STEERING_OPTION.match(before.text) or _STEERING_OPTION.match(word.text))
@@ -191,30 +101,12 @@ def _is_typed_command(name: str, words: Sequence[ShellWord]) -> bool:
     return not steered and not any(UNKNOWN in word.text for word in words)
 
 
-def executed_commands(words: Sequence[ShellWord], file: str = UNKNOWN) -> Iterator[Sequence[ShellWord]]:
-    """The commands that `find` and its like run for each file."""
-    if program_name(words[0]) not in FIND_PROGRAMS:
-        return
-    for place, word in enumerate(words):
-        if word.text not in _EXEC_OPTIONS:
-            continue
-        inner = []
-        for follows in words[place + 1 :]:
-            if follows.text in (";", "+"):
-                break
-            inner.append(follows._replace(text=follows.text.replace("{}", file)))
-        inner_words = effective_words(inner)
-        if not inner_words or inner_words[0].tainted:
-            raise UnreadableCommand(f"`{word.text}` would run an argument")
-        yield inner_words
-
-
 def _unknown_program(name: str) -> UnreadableCommand:
     program, _, subcommand = name.partition(" ")
     why = "is not known to take an argument as plain data"
     if subcommand in _FETCH_COMMANDS:
         why = "would fetch code that an argument names"
-    elif program in _CHECKERS or subcommand in _TYPED_COMMANDS.get(program, ()):
+    elif program in CHECKERS or subcommand in TYPED_COMMANDS.get(program, ()):
         why = "runs code of the project, and only what a person typed may choose it"
     return UnreadableCommand(f"`{name}` {why}; let a script of the skill run it, {SCRIPT_HINT}")
 

@@ -6,9 +6,20 @@ import re
 from collections.abc import Iterator, Sequence
 from fnmatch import fnmatchcase
 
-from .lexer import ENVIRON, HOLE, SCRIPT_HINT, UNKNOWN, ParsedCommand, ShellWord, SimpleCommand, UnreadableCommand
-from .operands import BUILD_COMMANDS, DATA_PROGRAMS, FIND_PROGRAMS, GIT_WRITES, is_script
-from .programs import INTERPRETERS, SHELLS, base_program, effective_words, git_command, program_name
+from .operands import is_script
+from .programs import (
+    BUILD_COMMANDS,
+    DATA_PROGRAMS,
+    FIND_PROGRAMS,
+    GIT_WRITES,
+    INTERPRETERS,
+    SHELLS,
+    STREAM_EDITORS,
+    base_program,
+    program_name,
+)
+from .words import ENVIRON, HOLE, SCRIPT_HINT, UNKNOWN, ParsedCommand, ShellWord, SimpleCommand, UnreadableCommand
+from .wrappers import effective_words, git_command
 
 _COPIERS = frozenset({"cp", "mv", "ln", "dd", "install", "rsync", "scp", "tar", "unzip", "split", "wget"})
 _SAVE_OPTIONS = ("-o", "-O", "-K", "-c", "-D", "--output", "--remote-name", "--config", "--cookie-jar", "--dump-header")
@@ -22,7 +33,6 @@ _relative = re.compile(r"[\w.+@-]+(?:/[\w.+@-]+)*")
 _NOWHERE = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr", "/dev/tty", "-"})
 _PLAIN_ENDS = (".txt", ".md", ".log", ".csv", ".tsv", ".diff", ".patch", ".out", ".html", ".xml", ".svg")
 _RULE_FILES = frozenset({"CMakeLists.txt", "requirements.txt", "package.json", "deno.json", "tsconfig.json"})
-_STREAMS = frozenset({"sed", "gsed", "awk", "gawk", "mawk", "nawk"})
 _SCRIPT_ADVICE = f"; let a script of the skill do both, {SCRIPT_HINT}"
 
 
@@ -81,7 +91,7 @@ def _runs_files(words: Sequence[ShellWord], parsed: ParsedCommand) -> bool:
         return True
     if name in DATA_PROGRAMS or words[0].text in parsed.functions:
         return False
-    return base_program(name) not in _STREAMS or any(word.text.startswith(("-f", "--file")) for word in words)
+    return base_program(name) not in STREAM_EDITORS or any(word.text.startswith(("-f", "--file")) for word in words)
 
 
 def _changes_folder(words: Sequence[ShellWord]) -> bool:
@@ -127,7 +137,7 @@ def _writes_elsewhere(words: Sequence[ShellWord], touched: object) -> bool:
         return any(
             text.startswith(_SAVE_OPTIONS) or (text[:1] == "-" and text[1:2] != "-" and "O" in text) for text in texts
         )
-    if base_program(name) in _STREAMS:
+    if base_program(name) in STREAM_EDITORS:
         edits = any(text.startswith(("-i", "--in-place")) for text in texts)
         return edits or (base_program(name).endswith("awk") and any("print" in text and ">" in text for text in texts))
     if name == "tar":

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from .lexer import (
-    BLANK,
+from .lexer import WORD_ENDS, Token
+from .programs import DECLARATIONS
+from .reader import WordReader
+from .words import (
     ENVIRON,
     HOLE,
-    META,
     UNKNOWN,
     CommandAtom,
     ParsedCommand,
@@ -21,13 +22,10 @@ from .lexer import (
     ShellWord,
     SimpleCommand,
     UnreadableCommand,
-    WordReader,
     is_assignment,
 )
 
-_DECLARATIONS = frozenset({"export", "readonly", "declare", "typeset", "local"})
-_OPERATORS = ("&&", "||", ";;&", ";;", ";&", "|&", ";", "&", "|", "(", ")")
-_REDIRECTIONS = ("<<<", "<<-", "<<", "<&", ">&", ">>", ">|", "<>", "<", ">")
+_BETWEEN = (" ", "\t", "\n")
 _LEADING_WORDS = frozenset({"if", "then", "else", "elif", "do", "while", "until", "!", "{"})
 
 
@@ -76,16 +74,17 @@ class _ScriptReader(WordReader):
         patterns: list[bool] = []  # for each `case` that is open: whether a pattern comes next
         outer, self.waiting = self.waiting, []
         while self.at < len(self.atoms):
-            atom = self.peek()
-            if isinstance(atom, PlaceholderValue) or atom not in BLANK + META + "\n#" or self.substitutes():
+            atom, token = self.peek(), self.token()
+            if isinstance(atom, PlaceholderValue) or (token.kind not in WORD_ENDS and atom != "#"):
                 line = self.next_word(line, patterns)
-            elif atom in BLANK:
-                self.take()
+            elif token.kind == "blank":
+                self.take(len(token.text))
             elif atom == "#":
                 self.comment()
-            elif atom in "<>":
-                self.redirect(line)
+            elif token.kind in ("redirect", "heredoc"):
+                self.redirect(line, token)
             elif patterns and patterns[-1] and atom in "(|)":
+                # Before the operators: in a pattern, `((` and `||` are single characters.
                 self.take()
                 line, patterns[-1] = _CommandDraft(), atom != ")"
             elif atom == ")" and until:
@@ -93,7 +92,7 @@ class _ScriptReader(WordReader):
             elif atom == "(" and self.out[-1:] == ["="] and line.words and is_assignment(line.words[-1].text):
                 self.array(line)
             else:
-                line = self.operator(line, patterns)
+                line = self.operator(line, patterns, token)
         else:
             if until:
                 raise UnreadableCommand("a bracket is never closed")
@@ -104,7 +103,7 @@ class _ScriptReader(WordReader):
 
     def next_word(self, line: _CommandDraft, patterns: list[bool]) -> _CommandDraft:
         first, start = not line.head, self.at
-        word = self.word(line.head == ["case"], first or line.head[0] in _DECLARATIONS)
+        word = self.word(line.head == ["case"], first or line.head[0] in DECLARATIONS)
         if word is None:
             return line
         line.add(word, self.atoms[start : self.at])
@@ -121,26 +120,25 @@ class _ScriptReader(WordReader):
             fed = tuple(line.documents), tuple(line.files)
             self.commands.append(SimpleCommand(tuple(line.words), line.piped, line.fed, joined, *fed))
 
-    def operator(self, line: _CommandDraft, patterns: list[bool]) -> _CommandDraft:
-        """`;`, `&`, `|`, brackets and line ends: the command before them is over."""
-        if self.looking_at("\n"):
+    def operator(self, line: _CommandDraft, patterns: list[bool], token: Token) -> _CommandDraft:
+        """`;`, `&`, `|`, brackets and line ends: the command before them is complete."""
+        if token.kind == "newline":
             self.take()
             self.finish(line)
             self.heredocs()
             return _CommandDraft(piped=not line.words and line.piped)
-        if self.looking_at("(("):
+        if token.kind == "double_open":
             self.finish(line)
             self.reckons = True
-            self.opaque("((", "))", "an argument stands in arithmetic", True)
+            self.opaque("((", "))", "an argument is used in arithmetic", True)
             return _CommandDraft()
-        text = next(symbol for symbol in _OPERATORS if self.looking_at(symbol))
-        self.take(len(text))
-        if text == "(" and len(line.words) == 1 and self.looking_at(")"):
+        self.take(len(token.text))
+        if token.kind == "open" and len(line.words) == 1 and self.looking_at(")"):
             self.functions.append(line.words[0].text)
-        self.finish(line, joined=text in ("&&", "||"))
-        if patterns and text in (";;", ";&", ";;&"):
+        self.finish(line, joined=token.text in ("&&", "||"))
+        if patterns and token.text in (";;", ";&", ";;&"):
             patterns[-1] = True
-        pipes = text in ("|", "|&")
+        pipes = token.text in ("|", "|&")
         self.pours = self.pours or pipes
         return _CommandDraft(piped=pipes)
 
@@ -149,12 +147,12 @@ class _ScriptReader(WordReader):
         self.take()
         inside = [line.words.pop()]
         while not self.looking_at(")"):
-            if self.peek() in (*BLANK, "\n"):
+            if self.peek() in _BETWEEN:
                 self.take()
             elif (word := self.word(False)) is not None:
                 self.reckons = self.reckons or word.text.startswith("[")
                 inside.append(word)
-            elif self.peek() not in (*BLANK, "\n", ")"):
+            elif self.peek() not in (*_BETWEEN, ")"):
                 raise UnreadableCommand("a list in brackets can't be read")
         self.take()
         line.words.append(
@@ -171,13 +169,13 @@ class _ScriptReader(WordReader):
             else:
                 self.take()
 
-    def redirect(self, line: _CommandDraft) -> None:
+    def redirect(self, line: _CommandDraft, token: Token) -> None:
         """`<`, `>` and what follows."""
         number = ""
         if line.words and (last := line.words[-1].text).isdigit() and self.out[-1] == last[-1]:
             number = last
             line.words.pop()
-        text = next(symbol for symbol in _REDIRECTIONS if self.looking_at(symbol))
+        text = token.text
         self.take(len(text))
         while self.peek() in (" ", "\t"):
             self.take()
@@ -225,7 +223,7 @@ class _ScriptReader(WordReader):
             elif atom == "`":
                 raise UnreadableCommand("it has backticks in it; write `$(…)`")
             else:
-                text.append(self.dollar(True, holes))
+                text.append(self.dollar(self.token(in_quotes=True), True, holes))
         if self.at > stop:
             raise UnreadableCommand("a here-document ends in the midst of a command")
         while self.at < len(self.atoms) and self.peek() != "\n":
