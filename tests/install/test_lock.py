@@ -11,8 +11,9 @@ from tests.install.servers import Repo, git, skill_text
 
 from metier.library.access import SkillAccess
 from metier.library.library import Library
-from metier.library.lockfile import BadLock, parse_lockfile, read_foreign, render_lockfile, tree_digest
+from metier.library.lockfile import BadLock, parse_lockfile, read_foreign, render_lockfile
 from metier.library.open import OpenRequest, open_at
+from metier.sources.skill_files import manifest_digest
 from metier.types.errors import Changed
 from metier.types.lockfile import FileRecord, Lockfile
 from metier.types.place import Place
@@ -38,7 +39,7 @@ def test_the_lock_holds_source_commit_every_file_capabilities_findings_and_appro
     assert entry["source"]["commit"] == git("rev-parse", "HEAD", cwd=repo.path)
     assert sorted(entry["files"]) == ["SKILL.md", "reference.md", "scripts/fill.py"]
     assert entry["files"]["scripts/fill.py"][1] == "755"
-    assert entry["digest"] == tree_digest({path: FileRecord(*mark) for path, mark in entry["files"].items()})
+    assert entry["digest"] == manifest_digest({path: FileRecord(*mark) for path, mark in entry["files"].items()})
     assert entry["capabilities"]["scripts"] == ["scripts/fill.py"]
     assert entry["findings"] == []
     assert entry["approved"]["digest"] == entry["digest"]

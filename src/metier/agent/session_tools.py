@@ -274,7 +274,7 @@ def _approval_key(session: Session, tool_call: ToolCall) -> str:
     if tool_call.name == "skill_run_script" and isinstance(name, str):
         for skill in session.library.skills:
             if name.strip() in (skill.name, skill.id):
-                from ..sources.bundled import folder_digest
+                from ..sources.skill_files import folder_digest
 
                 return f"{tool_call.name} {folder_digest(skill.directory)} {tool_call.arguments.get('script_name', '')}"
     about = f"{_path_target(session, tool_call).real[0]} {tool_call.arguments.get('glob', '')}".strip()

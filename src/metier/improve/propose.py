@@ -178,10 +178,10 @@ def run_improver(
     with trees.temporary_folder() as outer:
         folder = f"{outer}/{skill.id}"
         original = read_contents(skill.directory)
-        visible = {path: data for path, data in original.bytes.items() if not path.startswith(_HIDDEN_PATHS)}
-        trees.fill_folder(folder, visible)
-        for path in visible:
-            if original.marks[path].mode.isdecimal() and int(original.marks[path].mode, 8) & 0o100:
+        visible = {path: file for path, file in original.files.items() if not path.startswith(_HIDDEN_PATHS)}
+        trees.fill_folder(folder, {path: file.data for path, file in visible.items()})
+        for path, file in visible.items():
+            if file.executable:
                 trees.allow_execution(f"{folder}/{path}")
         before = read_contents(folder)
         task = improver_task(skill.name, faults, terms.wish, f"evidence-{random_hex(8)}")

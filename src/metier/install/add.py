@@ -12,9 +12,10 @@ from ..dialects import DIALECTS
 from ..host import paths, trees
 from ..host.facts import utc_timestamp
 from ..host.trees import read_first_bytes
-from ..library.lockfile import InstallRoot, tree_digest
+from ..library.lockfile import InstallRoot
 from ..library.trust import run_digests
 from ..parse.reader import parse
+from ..sources.skill_files import manifest_digest
 from ..types.dialect import Dialect
 from ..types.errors import BadRequest, Refused
 from ..types.lockfile import (
@@ -277,9 +278,9 @@ def change_for_target(
         path = f"{target.path}/{skill.place}" if skill.place else target.path
         read = read_skill(path, key.rpartition("/")[2], request.dialect)
         runs = tuple(sorted(run_digests(read, _MOST_SKILL_BYTES))) if read is not None else ()
-        approval = SkillApproval(tree_digest(files), utc_timestamp(), "user", runs) if approve else None
+        approval = SkillApproval(manifest_digest(files), utc_timestamp(), "user", runs) if approve else None
         codes = tuple(sorted({finding.code for finding in skill.findings}))
-        previous = tree_digest(old.files) if old is not None else ""
+        previous = manifest_digest(old.files) if old is not None else ""
         frozen = old is not None and old.frozen
         skills[key] = LockEntry(
             skill.name, target.folder, target.provenance, files, {}, skill.powers, codes, approval, frozen, previous

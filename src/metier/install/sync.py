@@ -11,8 +11,9 @@ from typing import NamedTuple
 from ..host import paths, trees
 from ..host.trees import read_first_bytes
 from ..library import lockfile
-from ..library.lockfile import InstallRoot, compare_files, marks_at, read_entry, tree_digest
+from ..library.lockfile import InstallRoot, compare_files, marks_at, read_entry
 from ..record import history
+from ..sources.skill_files import manifest_digest
 from ..types.errors import MetierError, Refused
 from ..types.lockfile import FileManifest, FileRecord, FolderEntry, LockEntry, Lockfile, Provenance
 from . import transaction
@@ -223,5 +224,5 @@ def _must_match(name: str, path: str, mine: Mapping[str, LockEntry], shared: boo
         if differing:
             raise Refused(
                 f"what was fetched for `{key}` is not what the lock says: {', '.join(differing[:5])}",
-                f"nothing was placed; the lock wants {tree_digest(entry.files)}",
+                f"nothing was placed; the lock wants {manifest_digest(entry.files)}",
             )

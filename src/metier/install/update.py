@@ -10,7 +10,8 @@ from typing import NamedTuple
 from ..host import git, paths, trees
 from ..host.trees import read_first_bytes
 from ..library import lockfile
-from ..library.lockfile import InstallRoot, compare_files, marks_at, tree_digest
+from ..library.lockfile import InstallRoot, compare_files, marks_at
+from ..sources.skill_files import manifest_digest
 from ..types.errors import BadRequest, MetierError, Refused
 from ..types.lockfile import (
     FileManifest,
@@ -335,7 +336,7 @@ def check_outdated(ground: InstallRoot, names: Sequence[str], options: FetchOpti
     """Whether upstream has moved on: git is asked for its commit; what has another, or none, is fetched to one side."""
     lock = lockfile.read_lock(ground)
     for name, source in installed_folders(lock, names).items():
-        commit = source.commit or tree_digest(fetched_before(lock, name))
+        commit = source.commit or manifest_digest(fetched_before(lock, name))
         try:
             latest, fault = _latest_revision(ground, lock, name, source, options), ""
         except MetierError as error:
@@ -353,7 +354,7 @@ def _latest_revision(ground: InstallRoot, lock: Lockfile, name: str, source: Pro
             else latest
         )
     with transaction.open_staging(ground) as staging:
-        return tree_digest(trees.file_marks(fetch_again(source, staging, options).path))
+        return manifest_digest(trees.file_marks(fetch_again(source, staging, options).path))
 
 
 def _folder_unchanged(

@@ -9,8 +9,9 @@ from typing import NamedTuple
 
 from ..host.facts import utc_timestamp
 from ..library import lockfile
-from ..library.lockfile import DifferenceKind, InstallRoot, compare_files, marks_at, tree_digest
+from ..library.lockfile import DifferenceKind, InstallRoot, compare_files, marks_at
 from ..library.trust import run_digests
+from ..sources.skill_files import manifest_digest
 from ..types.dialect import Dialect
 from ..types.errors import HostError, Refused, UnknownSkill
 from ..types.lockfile import FileManifest, FileRecord, FolderEntry, LockEntry, Lockfile, Provenance, SkillApproval
@@ -165,7 +166,7 @@ def _relock_entry(
     read = read_skill(path, key.rpartition("/")[2], dialect)
     inspected = inspect_skill(read_folder(path, "", key.rpartition("/")[2], files), dialect, ())
     runs = tuple(sorted(run_digests(read, _MOST_SKILL_BYTES))) if read is not None else ()
-    approval = SkillApproval(tree_digest(files), utc_timestamp(), "user", runs)
+    approval = SkillApproval(manifest_digest(files), utc_timestamp(), "user", runs)
     codes = tuple(sorted({finding.code for finding in inspected.findings}))
     if old is None:
         source = Provenance("local", path)
@@ -179,7 +180,7 @@ def _relock_entry(
         powers=inspected.powers,
         findings=codes,
         approval=approval,
-        previous=tree_digest(old.files),
+        previous=manifest_digest(old.files),
         edits=collect_edits(path, files, base),
     )
 

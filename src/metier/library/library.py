@@ -288,7 +288,7 @@ def _same_content(library: Library, first: Skill, second: Skill) -> bool:
     try:
         if library.read(first).digest != library.read(second).digest:
             return False
-        from ..sources.bundled import folder_digest
+        from ..sources.skill_files import folder_digest
 
         return folder_digest(first.directory) == folder_digest(second.directory)  # scripts count as well
     except (MetierError, OSError):

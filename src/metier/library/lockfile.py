@@ -10,6 +10,7 @@ from hashlib import sha256
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from ..host import paths, trees
+from ..sources.skill_files import manifest_digest
 from ..types.errors import HostError
 from ..types.lockfile import (
     FileManifest,
@@ -62,16 +63,6 @@ class BadLock(ValueError):
     """A lock that can't be read; the argument says why."""
 
 
-def tree_digest(files: FileManifest) -> str:
-    """One digest for a folder: every path, mode and content, each with its length before it."""
-    digest = sha256()
-    for path, mark in sorted(files.items()):
-        for part in (path, mark.mode, mark.digest):
-            data = part.encode("utf-8", "surrogateescape")
-            digest.update(f"{len(data)}:".encode() + data)
-    return "sha256:" + digest.hexdigest()
-
-
 def render_lockfile(lock: Lockfile) -> str:
     """Sorted, one value to a line where a person reads it, and a line break at the end."""
     tree = {
@@ -87,7 +78,7 @@ def entry_tree(entry: LockEntry) -> dict[str, Any]:
         "name": entry.name,
         "folder": entry.folder,
         "source": _source_tree(entry.provenance),
-        "digest": tree_digest(entry.files),
+        "digest": manifest_digest(entry.files),
         "files": _files_tree(entry.files),
         "capabilities": {key: list(value) for key, value in entry.powers.named().items()},
         "findings": list(entry.findings),
@@ -172,7 +163,7 @@ def read_entry(tree: Mapping[str, Any]) -> LockEntry:
     if approved is not None:
         runs = tuple(map(str, approved.get("runs", ())))
         approval = SkillApproval(str(approved["digest"]), str(approved["at"]), str(approved["by"]), runs)
-    if tree["digest"] != tree_digest(files):
+    if tree["digest"] != manifest_digest(files):
         raise BadLock(f"the digest of `{tree['name']}` is not that of its files")
     return LockEntry(
         str(tree["name"]),

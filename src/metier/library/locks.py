@@ -10,13 +10,14 @@ from ..host.facts import now_ns
 from ..host.sqlite import IndexDatabase
 from ..sources.roots import any_lock, roots_with_lock
 from ..sources.scan import is_settled
+from ..sources.skill_files import manifest_digest
 from ..types.errors import Changed, HostError
 from ..types.lockfile import LockEntry, Lockfile
 from ..types.place import Place, SkillRoot
 from ..types.problem import Finding
 from ..types.skill import Skill
 from . import lockfile
-from .lockfile import InstallRoot, tree_digest
+from .lockfile import InstallRoot
 from .trust import run_digests
 
 if TYPE_CHECKING:
@@ -109,7 +110,7 @@ def _lock_finding(
     key, began = f"lock\0{skill.directory}", now_ns()
     try:
         stat_stamp, newest = trees.tree_stat_digest(skill.directory)
-        stamp = f"{stat_stamp} {tree_digest(entry.files)}"
+        stamp = f"{stat_stamp} {manifest_digest(entry.files)}"
         if notes.get(key) == stamp:
             return None
         differences = list(lockfile.compare_files(entry.files, lockfile.marks_at(skill.directory), install_root.shared))
