@@ -94,9 +94,9 @@ def test_the_words_reach_whoever_runs_a_script(world: World):
     folder.mkdir(parents=True)
     (folder / "go.sh").write_text("echo done\n")
     library = library_with(world, "{read: [~/.ssh]}")
-    desk = library.desk(by="user")
+    access = library.skill_access(by="user")
 
-    assert "~/.ssh is not opened to it" in desk.run(desk.skill("s"), "go.sh", ()).note
+    assert "~/.ssh is not opened to it" in access.run(access.skill("s"), "go.sh", ()).note
 
 
 TREE = ".config/agenvoy/skills/scheduler"
@@ -119,8 +119,8 @@ def test_a_grant_of_a_folder_around_them_leaves_scheduler_skills_as_they_are(wor
     folder.mkdir(parents=True)
     (folder / "go.sh").write_text(f"echo ok > {world.home}/.config/mine; echo evil > {daily}; echo done\n")
     library = library_with(world, "{write: [~/.config]}")
-    desk = library.desk(by="user")
-    desk.run(desk.skill("s"), "go.sh", ())
+    access = library.skill_access(by="user")
+    access.run(access.skill("s"), "go.sh", ())
 
     assert (world.home / ".config/mine").read_text() == "ok\n"
     assert daily.read_text() == before

@@ -199,9 +199,9 @@ class Session:
         """Another model from here on."""
         self.model = model
 
-    def desk(self, by: InvokedBy = "model") -> SkillAccess:
+    def skill_access(self, by: InvokedBy = "model") -> SkillAccess:
         """The skills as somebody may use them in this conversation."""
-        access = self.library.desk(cwd=self.agent.cwd, by=by, write=self.agent.writable)
+        access = self.library.skill_access(cwd=self.agent.cwd, by=by, write=self.agent.writable)
         return replace(access, alone=self.agent.alone is not None)
 
     def retract(self) -> bool:

@@ -88,9 +88,9 @@ def _has_skills(session: Session) -> bool:
 
 def _available_tools(session: Session) -> tuple[Tool, ...]:
     library, agent = session.library, session.agent
-    desk = session.desk()
+    access = session.skill_access()
     names = dict.fromkeys((*library.dialect.serving.tools, "skill_search"))
-    tools: list[Tool] = list(tools_of(desk, tuple(names))) if _has_skills(session) else []
+    tools: list[Tool] = list(tools_of(access, tuple(names))) if _has_skills(session) else []
     workspace = _session_workspace(session)
     tools += [make(workspace) for make in (read_file, write_file, edit_file, list_files, find_files)]
     tools += [search_files(workspace, partial(run_in_session, session, writing=False))]
@@ -229,7 +229,7 @@ def _skill_of_call(session: Session, tool_call: ToolCall) -> Skill | None:
     if not isinstance(name, str):
         return None
     try:
-        return session.desk().skill(name.strip())
+        return session.skill_access().skill(name.strip())
     except MetierError:
         return None
 

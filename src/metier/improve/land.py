@@ -149,7 +149,7 @@ def _put_texts(
     if skill is None:
         raise UnknownSkill(proposal.skill)
     target = managed_skill(library, skill)
-    transaction.record_edits(target.ground, [target.key])
+    transaction.record_edits(target.install_root, [target.key])
     [now, *_] = history.list_versions(target.repository, target.key, 1)
     files = SkillFiles.from_pairs(history.read_files(target.repository, target.key, now.rev))
     changed = {path: files[path]._replace(data=text.encode("utf-8", "surrogatepass")) for path, text in texts.items()}

@@ -225,7 +225,7 @@ def replay_run(
     changed = replace(library, kept={**library.kept, skill.path: texts[SKILL_FILE].encode()})
     try:
         call = Call(skill.name, active.arguments, active.by, trace.started.cwd)
-        rendered = changed.desk(cwd=trace.started.cwd, by=active.by).render(skill, call, preview=True).text
+        rendered = changed.skill_access(cwd=trace.started.cwd, by=active.by).render(skill, call, preview=True).text
     except MetierError as error:
         return GateResult("replay", "no", error.message)
     tools = _shown_tools(library, model)

@@ -50,7 +50,7 @@ class AddRequest:
     """What somebody asked to add, and where to."""
 
     spec: str
-    ground: InstallRoot
+    install_root: InstallRoot
     dialect: Dialect
     state: str
     skills: tuple[str, ...] = ()
@@ -79,7 +79,7 @@ class InstallTarget(NamedTuple):
 class InstallOffer(NamedTuple):
     """What is ready to be placed, and waits for a yes."""
 
-    wish: AddRequest
+    request: AddRequest
     targets: tuple[InstallTarget, ...]
     staging: StagingArea
 
@@ -108,7 +108,7 @@ def open_offer(request: AddRequest, options: FetchOptions) -> Iterator[InstallOf
     likely = request.name or reference.path.rpartition("/")[2] or reference.repo
     if reference.kind != "index" and not request.skills and not name_fault(likely) and reference.kind != "archive":
         _refuse_existing(request, [likely])
-    with transaction.open_staging(request.ground) as staging:
+    with transaction.open_staging(request.install_root) as staging:
         fetched = fetch_reference(reference, staging.inner, options)
         targets = tuple(_build_targets(request, fetched))
         _refuse_existing(request, [target.folder for target in targets])
@@ -117,9 +117,11 @@ def open_offer(request: AddRequest, options: FetchOptions) -> Iterator[InstallOf
 
 def _refuse_existing(request: AddRequest, names: Sequence[str]) -> None:
     for name in names:
-        target_path = f"{request.ground.root}/{name}"
+        target_path = f"{request.install_root.root}/{name}"
         if paths.exists(target_path) and not request.force:
-            transaction.recover_root(request.ground)  # perhaps an add that did not come to its end: then it does now
+            transaction.recover_root(
+                request.install_root
+            )  # perhaps an add that did not come to its end: then it does now
             raise Refused(
                 f"Skill '{name}' already exists at {target_path}. Use --force to overwrite.",
                 "or name another folder with --name; the skill keeps its own name, and one of each name is used",
@@ -302,9 +304,9 @@ def accept_offer(
     offer: InstallOffer, approve: bool = True, waiting: Callable[[], None] | None = None
 ) -> tuple[FolderChange, ...]:
     """Place what was offered; unapproved it lies there and is not used."""
-    request = offer.wish
+    request = offer.request
     changes = []
-    with transaction.hold_folders(request.ground, [target.folder for target in offer.targets], waiting):
+    with transaction.hold_folders(request.install_root, [target.folder for target in offer.targets], waiting):
         _refuse_existing(request, [target.folder for target in offer.targets])
         for target in offer.targets:
             change = change_for_target(request, target, approve)

@@ -45,17 +45,17 @@ def install_root_for(
 class ManagedSkill(NamedTuple):
     """A skill where it can be changed."""
 
-    ground: InstallRoot
+    install_root: InstallRoot
     key: str
     """Its place in the root."""
 
     @property
     def folder(self) -> str:
-        return f"{self.ground.root}/{self.key}"
+        return f"{self.install_root.root}/{self.key}"
 
     @property
     def repository(self) -> str:
-        return self.ground.history
+        return self.install_root.history
 
 
 class SkillEdit(NamedTuple):
@@ -92,7 +92,7 @@ def apply_edit(target: ManagedSkill, edit: SkillEdit) -> SkillVersion | None:
 def _replace_skill(
     target: ManagedSkill, edit: SkillEdit, relocked: Callable[[LockEntry | None], LockEntry | None]
 ) -> SkillVersion | None:
-    install_root = target.ground
+    install_root = target.install_root
     _check_may_change(target)
     with (
         transaction.open_staging(install_root) as staging,
@@ -121,7 +121,7 @@ def _check_may_change(target: ManagedSkill) -> None:
         raise Refused(
             f"{target.folder} is a link: what it leads to is not metier's to replace", "change it where it lies"
         )
-    entry = lockfile.read_lock(target.ground).skills.get(target.key)
+    entry = lockfile.read_lock(target.install_root).skills.get(target.key)
     if entry is not None and entry.frozen:
         raise Refused(f"`{target.key}` is frozen", f"run `metier freeze --off {target.key}` first")
 
@@ -210,7 +210,7 @@ def _names_in_history(install_root: InstallRoot) -> Iterable[str]:
 
 def approved_keys(target: ManagedSkill) -> tuple[str, ...]:
     """The skill, if somebody said yes to it as it is in the lock now."""
-    entry = lockfile.read_lock(target.ground).skills.get(target.key)
+    entry = lockfile.read_lock(target.install_root).skills.get(target.key)
     return (target.key,) if entry is not None and entry.approval is not None else ()
 
 

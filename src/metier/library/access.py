@@ -1,4 +1,4 @@
-"""A desk: the skills of a library as somebody may use them, a person, a model or a schedule."""
+"""What one conversation may do with a library's skills: list, activate, read files, run scripts."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ..types.problem import problem_from
 from ..types.sandbox import ProcessResult, ProgramSpec, SandboxSpec
 from ..types.skill import Skill
 from .grants import grants_for_skill, run_program, sandbox_for_skill, shell_program, skill_environment
-from .locks import verify_installed
+from .locks import SkillVerifier, verify_installed
 from .skill_tools import FilePage
 
 if TYPE_CHECKING:
@@ -112,8 +112,11 @@ class SkillAccess:
         if library.settings.shell_off:
             off = "off"
         rooted = skill.origin.dialect.authoring.rooted
+        # One look at the folder serves the body and every command in it.
+        verifier = SkillVerifier(library, skill)
+        verifier.check()
         options = RenderOptions(
-            run=lambda source, env, shell, limit: self._command(skill, source, env, (shell, limit)),
+            run=lambda source, env, shell, limit: self._command(verifier, skill, source, env, (shell, limit)),
             off=off or ("preview" if preview else ""),
             variables={
                 "SKILL_DIR": skill.directory,
@@ -125,13 +128,18 @@ class SkillAccess:
             has=lambda path: paths.is_file(f"{skill.directory}/{path}"),
             clock=monotonic,
         )
-        return render(skill, library.read(skill).text, call, options)
+        return render(skill, library.read(skill, verify=False).text, call, options)
 
     def _command(
-        self, skill: Skill, source: str, values: dict[str, str], bounds: tuple[ShellRules, float]
+        self,
+        verifier: SkillVerifier,
+        skill: Skill,
+        source: str,
+        values: dict[str, str],
+        bounds: tuple[ShellRules, float],
     ) -> ProcessResult:
         shell, limit = bounds
-        verify_installed(self.library, skill, running=True)
+        verifier.check(running=True)
         env = skill_environment(self.library, skill)
         own_name = ("",) if "$0" in source else ()  # a word that was not given is no word, not the shell's name
         argv = (*shell_program(shell, env), source, *own_name)
@@ -161,9 +169,12 @@ class SkillAccess:
             size, data = files.read_part(skill.directory, inside, offset, PAGE_BYTES)
         return _decode_page(path, offset, size, data)
 
-    def whole(self, skill: Skill, path: str, limit: int) -> bytes:
-        """All of a file, text or not, if it has no more bytes than that; what is refused is refused as above."""
-        verify_installed(self.library, skill)
+    def whole(self, skill: Skill, path: str, limit: int, verifier: SkillVerifier | None = None) -> bytes:
+        """A whole file, text or not, of up to `limit` bytes; refuses what `page` refuses.
+
+        Whoever reads many files of one skill passes one verifier, so that its folder is hashed once.
+        """
+        (verifier or SkillVerifier(self.library, skill)).check()
         with _refuse_private_paths(skill, path) as inside:
             return files.read_skill_file(skill.directory, inside, limit)[1]
 

@@ -18,6 +18,7 @@ from ..types.errors import BadRequest, Refused
 from ..types.problem import Problem, problem_from
 from ..types.skill import BrokenSkill, Found, Skill
 from .library import Library
+from .locks import SkillVerifier
 
 Packing: TypeAlias = Literal["skill", "well-known", "plugin"]
 LARGEST = 52_428_800
@@ -75,14 +76,15 @@ def prefix_paths(folder: str, files: Mapping[str, PackedFile]) -> dict[str, Pack
 
 def export_files(library: Library, skill: Skill) -> dict[str, PackedFile]:
     """A skill's files but for hidden ones and its evals; its file is called SKILL.md whatever it is called here."""
-    desk = library.desk(by="user")
+    access = library.skill_access(by="user")
     file = skill.path.rpartition("/")[2]
     files: dict[str, PackedFile] = {}
+    verifier = SkillVerifier(library, skill)
     room = LARGEST
-    for path in (file, *desk.resources(skill)):
+    for path in (file, *access.resources(skill)):
         if path.startswith("evals/"):
             continue
-        data = desk.whole(skill, path, LARGEST)
+        data = access.whole(skill, path, LARGEST, verifier)
         room -= len(data)
         if room < 0:
             raise Refused(f"`{skill.name}` has more than {LARGEST:,} bytes", "move large files elsewhere", skill.path)
@@ -146,7 +148,7 @@ def _standard_warnings(library: Library, skills: Sequence[Skill]) -> tuple[tuple
 
 def _standard_faults(library: Library, skills: Sequence[Skill]) -> Iterator[tuple[str, Problem]]:
     for skill in skills:
-        data = library.desk(by="user").whole(skill, skill.path.rpartition("/")[2], LARGEST)
+        data = library.skill_access(by="user").whole(skill, skill.path.rpartition("/")[2], LARGEST)
         for mark in check_skill_file(data, skill.name):
             if mark.code != "bom-stripped":
                 yield skill.name, problem_from(mark, skill.path)

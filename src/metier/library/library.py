@@ -67,7 +67,7 @@ class Library:
     bundled: frozenset[str] = frozenset()
     untrusted: Mapping[str, Finding] = field(default_factory=dict)
     guards: tuple[tuple[str, StatKey | None], ...] = field(default=(), compare=False, repr=False)
-    leaned_on: tuple[str, ...] = field(default=(), compare=False, repr=False)
+    dependencies: tuple[str, ...] = field(default=(), compare=False, repr=False)
     """Files and folders beside the skills that decided something: configuration, trust, plugins."""
     database: IndexDatabase | None = field(default=None, compare=False, repr=False)
     kept: Mapping[str, bytes] = field(default_factory=dict)
@@ -109,8 +109,18 @@ class Library:
         of the limits for skills that answer `request`, which belong at the end of the conversation; `prefix` cuts
         from the end, and the note that then says how many were left out comes on top of the limits.
         """
+        options = CatalogOptions(format, max_skills, max_chars, policy, request, habits)
+        if request or habits is not None:  # made for one turn: nobody asks for it again
+            return library_catalog(self, options)
+        if options not in self._catalogs:
+            self._catalogs[options] = library_catalog(self, options)
+        return self._catalogs[options]
 
-        return library_catalog(self, CatalogOptions(format, max_skills, max_chars, policy, request, habits))
+    @cached_property
+    def _catalogs(self) -> dict[CatalogOptions, Catalog]:
+        """Listings that were made already.  A turn asks for the same one several times; `replace()` starts empty,
+        because this is no field."""
+        return {}
 
     def search(self, query: str, *, limit: int = 10, audience: Audience = "model") -> tuple[SearchHit, ...]:
         """The skills that answer a request, best first.  A model finds what its catalog may list, a person all."""
@@ -171,7 +181,7 @@ class Library:
 
         return nearest_names(self, name)
 
-    def desk(self, *, cwd: str = "", by: InvokedBy = "model", write: Sequence[str] = ()) -> SkillAccess:
+    def skill_access(self, *, cwd: str = "", by: InvokedBy = "model", write: Sequence[str] = ()) -> SkillAccess:
         """The skills as a model, a person or a schedule may use them; `write` are folders that scripts may write in."""
         from .access import SkillAccess
 
@@ -183,16 +193,16 @@ class Library:
         """A skill's instructions as a model gets them: arguments, variables and commands filled in."""
         from ..types.activation import Call
 
-        desk = self.desk(cwd=cwd, by=by)
+        access = self.skill_access(cwd=cwd, by=by)
         call_arguments = arguments if isinstance(arguments, str) else tuple(arguments)
-        return desk.render(desk.skill(name), Call(name, call_arguments, by, desk.cwd))
+        return access.render(access.skill(name), Call(name, call_arguments, by, access.cwd))
 
     def tools(self, *, cwd: str = "", write: Sequence[str] = ()) -> tuple[Tool, ...]:
         """The tools a model reaches these skills with; none where there is no skill for it."""
         from .skill_tools import tools_of
 
-        desk = self.desk(cwd=cwd, write=write)
-        return tools_of(desk, self.dialect.serving.tools) if desk.offered() else ()
+        access = self.skill_access(cwd=cwd, write=write)
+        return tools_of(access, self.dialect.serving.tools) if access.offered() else ()
 
     def tools_for(self, provider: Provider) -> list[dict[str, Any]]:
         """The tools as `"anthropic"`, `"openai"` or `"openai-responses"` takes them in a request."""
@@ -210,22 +220,17 @@ class Library:
         """Every requirement of a skill, met or not."""
         return requirement_checks(skill, self.facts, self.settings)
 
-    def read(self, skill: Skill | str) -> SkillBody:
-        """A skill's instructions.  If the file is no longer the one that was judged, that is an error."""
-        from hashlib import sha256
+    def read(self, skill: Skill | str, *, verify: bool = True) -> SkillBody:
+        """A skill's instructions.  If the file is no longer the one that was judged, that is an error.
 
-        from ..parse.reader import parse_body
-
+        `verify=False` is for a caller that has just compared the skill with its lock.
+        """
         skill = self.find(skill).skill if isinstance(skill, str) else skill
-        if roots_with_lock(skill, self.place):
+        if verify and roots_with_lock(skill, self.place):
             from .locks import verify_installed  # only where something was installed
 
             verify_installed(self, skill)
-        data = self.kept[skill.path] if skill.path in self.kept else _read_bytes(self, skill)
-        text, marks = parse_body(data, skill.origin.dialect)
-        if marks and marks[-1].fatal:
-            raise unloadable_error(BrokenSkill(skill.id, skill.path, skill.key, skill.origin, marks))
-        return SkillBody(skill, text, "sha256:" + sha256(data).hexdigest(), marks)
+        return _read_body(self, skill)
 
     @cached_property
     def snapshot(self) -> Snapshot:
@@ -293,6 +298,18 @@ def _same_content(library: Library, first: Skill, second: Skill) -> bool:
         return folder_digest(first.directory) == folder_digest(second.directory)  # scripts count as well
     except (MetierError, OSError):
         return False
+
+
+def _read_body(library: Library, skill: Skill) -> SkillBody:
+    from hashlib import sha256
+
+    from ..parse.reader import parse_body
+
+    data = library.kept[skill.path] if skill.path in library.kept else _read_bytes(library, skill)
+    text, findings = parse_body(data, skill.origin.dialect)
+    if findings and findings[-1].fatal:
+        raise unloadable_error(BrokenSkill(skill.id, skill.path, skill.key, skill.origin, findings))
+    return SkillBody(skill, text, "sha256:" + sha256(data).hexdigest(), findings)
 
 
 def _read_bytes(library: Library, skill: Skill) -> bytes:

@@ -40,7 +40,7 @@ class LiveLibrary:
 
     def offered(self) -> bool:
         """Whether there is a skill for the model now."""
-        return bool(self._desk(self.now()).offered())
+        return bool(self._access(self.now()).offered())
 
     def call(self, name: str, arguments: Mapping[str, object]) -> Answer:
         """Call a tool by name."""
@@ -51,7 +51,7 @@ class LiveLibrary:
         return Answer(f"There is no tool '{name}'. Available: {', '.join(tool.name for tool in tools)}", error=True)
 
     def _tools(self, library: Library) -> tuple[Tool, ...]:
-        return tools_of(self._desk(library), library.dialect.serving.tools)
+        return tools_of(self._access(library), library.dialect.serving.tools)
 
-    def _desk(self, library: Library) -> SkillAccess:
-        return library.desk(cwd=self.cwd, write=self.write)
+    def _access(self, library: Library) -> SkillAccess:
+        return library.skill_access(cwd=self.cwd, write=self.write)

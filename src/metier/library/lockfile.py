@@ -292,23 +292,23 @@ class InstallRoot:
         return f"{self.root}-lock.json"
 
 
-def read_lock(ground: InstallRoot) -> Lockfile:
+def read_lock(install_root: InstallRoot) -> Lockfile:
     """The lock of a root; empty where there is none.  One that can't be read stops everything."""
     try:
-        text = paths.read_text_file(ground.lock, MAX_LOCK_BYTES)
+        text = paths.read_text_file(install_root.lock, MAX_LOCK_BYTES)
         if text is None:
             return Lockfile()
-        if trees.is_link(ground.lock):
+        if trees.is_link(install_root.lock):
             raise BadLock("it is a link")
-        if trees.others_may_write(ground.lock):
+        if trees.others_may_write(install_root.lock):
             raise BadLock("everybody may write it")
         return parse_lockfile(text)
     except (BadLock, HostError) as error:
         raise HostError(
-            f"the lock {ground.lock} can't be read: {error}",
+            f"the lock {install_root.lock} can't be read: {error}",
             "bring back a good copy (from git or a backup), or move it away and run `metier freeze`;"
             " nothing was changed",
-            ground.lock,
+            install_root.lock,
         ) from error
 
 
@@ -321,13 +321,13 @@ def read_record(path: str) -> dict[str, Any] | None:
     return record if isinstance(record, dict) and "trash" in record else None
 
 
-def pending_entries(ground: InstallRoot) -> dict[str, LockEntry]:
+def pending_entries(install_root: InstallRoot) -> dict[str, LockEntry]:
     """Skills of folders that are in place and not in the lock yet, because their owner is not done or was killed."""
     entries: dict[str, LockEntry] = {}
-    for name in trees.list_names(f"{ground.work}/journal"):
-        record = read_record(f"{ground.work}/journal/{name}")
+    for name in trees.list_names(f"{install_root.work}/journal"):
+        record = read_record(f"{install_root.work}/journal/{name}")
         if record is None or record["op"] != "place":
             continue
-        if trees.inode_of(f"{ground.root}/{record['target']}") == record["inode"]:
+        if trees.inode_of(f"{install_root.root}/{record['target']}") == record["inode"]:
             entries |= {place: read_entry(tree) for place, tree in record["skills"].items()}
     return entries

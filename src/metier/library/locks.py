@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..host import paths, trees
@@ -12,7 +13,7 @@ from ..sources.roots import any_lock, roots_with_lock
 from ..sources.scan import is_settled
 from ..sources.skill_files import manifest_digest
 from ..types.errors import Changed, HostError
-from ..types.lockfile import LockEntry, Lockfile
+from ..types.lockfile import FileManifest, LockEntry, Lockfile
 from ..types.place import Place, SkillRoot
 from ..types.problem import Finding
 from ..types.skill import Skill
@@ -41,7 +42,7 @@ class LockedSkills(NamedTuple):
     """By the path of the skill's folder."""
     unreadable: Mapping[str, str]
     """Roots whose lock can't be read, and why."""
-    leaned_on: tuple[str, ...] = ()
+    dependencies: tuple[str, ...] = ()
 
 
 def locked_roots(roots: Iterable[str], here: Place) -> Iterator[InstallRoot]:
@@ -131,43 +132,78 @@ def _lock_finding(
     )
 
 
-def verify_installed(library: Library, skill: Skill, running: bool = False) -> None:
-    """Refuse a frozen skill of which any file differs, and name the file; asked before a skill is used.
+class SkillVerifier:
+    """Checks one skill against its lock and, in a project, against what was trusted.
 
-    Before something of a skill runs, what was not frozen is looked at again too: it must still be what was approved,
-    and in a project what was trusted.
+    A verifier serves one activation or one export: the folder is hashed at most once, however many commands run or
+    files are read, and all of them are judged by the same look.
     """
-    if running and skill.origin.source == "project":
-        _check_still_trusted(library, skill)
-    for install_root in locked_roots(roots_with_lock(skill, library.place), library.place):
-        locks = read_locks([install_root])
-        if locks.unreadable:
-            raise HostError(locks.unreadable[install_root.root], "mend the lock; nothing of this root is used before")
-        _, entry = locks.entries.get(skill.directory, (install_root, None))
-        if entry is None or not (entry.frozen or running):
-            continue
-        differences = list(lockfile.compare_files(entry.files, lockfile.marks_at(skill.directory), install_root.shared))
-        if differences and (entry.frozen or not _within_approval(skill, install_root, entry)):
-            path, difference = differences[0]
-            back = "`metier sync --force`" if entry.frozen else "`metier sync --force` or `metier rollback`"
+
+    def __init__(self, library: Library, skill: Skill) -> None:
+        self._library = library
+        self._skill = skill
+
+    def check(self, running: bool = False) -> None:
+        """Refuse a frozen skill if any file differs, and name the file.
+
+        `running` is for when something of the skill is about to run.  Then a skill that is not frozen is checked too:
+        it must still be what was approved, and in a project what was trusted.
+        """
+        library, skill = self._library, self._skill
+        if running and skill.origin.source == "project" and not self._trusted:
             raise Changed(
-                f"`{skill.name}` is {'frozen' if entry.frozen else 'approved as it was'}, and {path} was {difference}",
-                f"{back} brings it back; `metier approve` takes it as it is",
-                f"{skill.directory}/{path}",
+                f"`{skill.name}` is not what was trusted: what it runs or is granted has changed",
+                f"review it, then run `metier trust {library.place.project}`",
+                skill.directory,
             )
+        for install_root, entry in self._entries:
+            if not (entry.frozen or running):
+                continue
+            differences = list(lockfile.compare_files(entry.files, self._files, install_root.shared))
+            if differences and (entry.frozen or not _within_approval(skill, install_root, entry)):
+                raise _changed_error(skill, entry, *differences[0])
+
+    @cached_property
+    def _entries(self) -> list[tuple[InstallRoot, LockEntry]]:
+        """The lock entries for this skill.  An unreadable lock is an error: it may forbid what would be used."""
+        library, skill = self._library, self._skill
+        entries = []
+        for install_root in locked_roots(roots_with_lock(skill, library.place), library.place):
+            locks = read_locks([install_root])
+            if locks.unreadable:
+                raise HostError(
+                    locks.unreadable[install_root.root], "repair the lock; until then no skill of this root is used"
+                )
+            if skill.directory in locks.entries:
+                entries.append(locks.entries[skill.directory])
+        return entries
+
+    @cached_property
+    def _files(self) -> FileManifest:
+        return lockfile.marks_at(self._skill.directory)
+
+    @cached_property
+    def _trusted(self) -> bool:
+        from .settings import read_trust_record
+        from .trust import trust_findings
+
+        place = self._library.place
+        return not trust_findings([self._skill], place, read_trust_record(place), self._library.limits)
 
 
-def _check_still_trusted(library: Library, skill: Skill) -> None:
-    from .settings import read_trust_record
-    from .trust import trust_findings
+def verify_installed(library: Library, skill: Skill, running: bool = False) -> None:
+    """Check a skill once, as `SkillVerifier.check` does."""
+    SkillVerifier(library, skill).check(running)
 
-    place = library.place
-    if trust_findings([skill], place, read_trust_record(place), library.limits):
-        raise Changed(
-            f"`{skill.name}` is not what was trusted: what it runs or is granted changed since",
-            f"look at it, then run `metier trust {place.project}`",
-            skill.directory,
-        )
+
+def _changed_error(skill: Skill, entry: LockEntry, path: str, difference: str) -> Changed:
+    state = "frozen" if entry.frozen else "approved as it was"
+    restore = "`metier sync --force`" if entry.frozen else "`metier sync --force` or `metier rollback`"
+    return Changed(
+        f"`{skill.name}` is {state}, and {path} was {difference}",
+        f"{restore} restores it; `metier approve` accepts it as it is",
+        f"{skill.directory}/{path}",
+    )
 
 
 def _within_approval(skill: Skill, install_root: InstallRoot, entry: LockEntry) -> bool:

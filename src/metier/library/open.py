@@ -127,7 +127,7 @@ def open_at(place: Place, request: OpenRequest) -> Library:
         bundled=bundled_paths(place.state) if request.root is None else frozenset(),
         untrusted=withheld,
         guards=scan_result.guards,
-        leaned_on=(
+        dependencies=(
             *_dependency_paths(place, settings, record, scan_result.skills),
             *_lock_paths(library_roots, root_locks),
         ),
@@ -140,7 +140,7 @@ def _lock_paths(library_roots: Sequence[SkillRoot], root_locks: LockedSkills | N
     """The locks that are there or may come, and every file of what they lock."""
     yield from (f"{root.origin.path}-lock.json" for root in library_roots)
     if root_locks is not None:
-        yield from root_locks.leaned_on
+        yield from root_locks.dependencies
         for directory in root_locks.entries:
             yield directory
             yield from (f"{directory}/{path}" for path in paths.tree_paths(directory))

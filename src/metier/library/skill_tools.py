@@ -355,5 +355,5 @@ TOOL_FACTORIES = {
 
 
 def tools_of(access: SkillAccessPort, names: Sequence[ToolName]) -> tuple[Tool, ...]:
-    """The tools of those names, for one desk."""
+    """The tools of those names, for one access."""
     return tuple(TOOL_FACTORIES[name](access) for name in names)
