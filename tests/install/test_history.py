@@ -236,11 +236,11 @@ PUT = """
 import sys
 from metier.host.facts import find_place
 from metier.install.managed import SkillEdit, ManagedSkill, install_root_for, apply_edit
-from metier.library.lockfile import marks_at
+from metier.library.lockfile import folder_manifest
 from metier.sources.skill_files import SkillFile, SkillFiles, manifest_digest
 place = find_place(".")
 one = ManagedSkill(install_root_for(place, f"{place.state}/skills"), sys.argv[1])
-base = manifest_digest(marks_at(one.folder))
+base = manifest_digest(folder_manifest(one.folder))
 files = SkillFiles({"SKILL.md": SkillFile(0o644, sys.argv[2].encode())})
 print("ready", flush=True)
 sys.stdin.readline()
@@ -252,7 +252,7 @@ TWENTY = """
 import os, sys
 from metier.host.facts import find_place
 from metier.install.managed import SkillEdit, ManagedSkill, install_root_for, apply_edit
-from metier.library.lockfile import marks_at
+from metier.library.lockfile import folder_manifest
 from metier.sources.skill_files import SkillFile, SkillFiles, manifest_digest
 place = find_place(".")
 ground = install_root_for(place, f"{place.state}/skills")
@@ -262,7 +262,7 @@ for name in sys.argv[1:]:
     if not child:
         one = ManagedSkill(ground, name)
         files = SkillFiles({"SKILL.md": SkillFile(0o644, f"better {name}\\n".encode())})
-        base = manifest_digest(marks_at(one.folder))
+        base = manifest_digest(folder_manifest(one.folder))
         made = apply_edit(one, SkillEdit(files, "improve", base=base))
         os._exit(0 if made is not None and made.name == name else 1)
     children.append(child)

@@ -238,7 +238,7 @@ def test_a_lock_that_can_not_be_read_stops_everything_and_is_never_reset(desk: D
 def test_a_lock_that_is_a_link_or_that_everybody_may_write_is_refused(desk: Desk, pdf: Path):
     lock = lock_path(desk)
     lock.chmod(0o666)
-    assert "everybody may write it" in desk.say("verify").err
+    assert "anyone may write to it" in desk.say("verify").err
     lock.chmod(0o644)
     assert desk.say("verify").code == 0
     shutil.move(lock, desk.home / "elsewhere.json")

@@ -222,7 +222,7 @@ def test_the_configuration_says_which_skills_an_agent_has_before_its_file_does(w
 
 
 def test_an_agent_that_is_not_there_or_has_no_frontmatter_is_a_clear_error(world: World):
-    with pytest.raises(BadRequest, match="no agent is called `nobody`"):
+    with pytest.raises(BadRequest, match="no agent named `nobody`"):
         world.open(agent="nobody")
     (world.home / "plain.md").write_text("just text")
     with pytest.raises(BadRequest, match="no frontmatter"):
@@ -280,7 +280,7 @@ def test_a_wrong_format_or_limit_is_a_bad_request(world: World):
     library = world.open()
     with pytest.raises(BadRequest, match="`nope` is not a format"):
         library.catalog(format="nope")  # type: ignore[arg-type]
-    with pytest.raises(BadRequest, match="less than nothing"):
+    with pytest.raises(BadRequest, match="must be 0 or more"):
         library.catalog(max_chars=-1)
 
 
@@ -303,8 +303,8 @@ def test_a_frozen_skill_is_hashed_once_for_an_activation_however_many_commands_i
     freeze_skills(InstallRoot(str(root)), ["one"], DIALECTS["standard"])
     library = world.open()
     hashed: list[str] = []
-    marks_at = lockfile.marks_at
-    monkeypatch.setattr(lockfile, "marks_at", lambda path: hashed.append(path) or marks_at(path))
+    folder_manifest = lockfile.folder_manifest
+    monkeypatch.setattr(lockfile, "folder_manifest", lambda path: hashed.append(path) or folder_manifest(path))
 
     assert library.activate("one").text == "a b"
     assert hashed == [str(root / "one")]
@@ -322,8 +322,8 @@ def test_a_frozen_skill_is_hashed_once_for_an_export(world: World, monkeypatch: 
     freeze_skills(InstallRoot(str(root)), ["one"], DIALECTS["standard"])
     library = world.open()
     hashed: list[str] = []
-    marks_at = lockfile.marks_at
-    monkeypatch.setattr(lockfile, "marks_at", lambda path: hashed.append(path) or marks_at(path))
+    folder_manifest = lockfile.folder_manifest
+    monkeypatch.setattr(lockfile, "folder_manifest", lambda path: hashed.append(path) or folder_manifest(path))
 
     assert sorted(export_files(library, library.skills[0])) == ["SKILL.md", "a.txt", "b.txt"]
     assert hashed == [str(root / "one")]

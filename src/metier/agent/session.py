@@ -202,7 +202,7 @@ class Session:
     def skill_access(self, by: InvokedBy = "model") -> SkillAccess:
         """The skills as somebody may use them in this conversation."""
         access = self.library.skill_access(cwd=self.agent.cwd, by=by, write=self.agent.writable)
-        return replace(access, alone=self.agent.alone is not None)
+        return replace(access, unattended=self.agent.alone is not None)
 
     def retract(self) -> bool:
         """Take back the last thing that was said, and all that came of it."""

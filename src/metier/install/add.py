@@ -33,13 +33,13 @@ from ..types.skill import Found, Origin, Skill
 from . import transaction
 from .fetch import FetchedFolder, FetchOptions, fetch_reference, local_kind
 from .inspect import SkillFolderContents, inspect_skill
-from .merge import MOST_TEXT_BYTES, is_text, keep_texts
+from .merge import MAX_TEXT_BYTES, is_text, keep_texts
 from .reference import parse_reference
 from .transaction import FolderChange, StagingArea, folder_name, name_fault
 
-_MOST_TEXT_BYTES = 33_554_432
-_DEEPEST = 5
-_MOST_SKILL_BYTES = 256_000
+_MAX_TEXT_BYTES = 33_554_432
+_MAX_DEPTH = 5
+_MAX_SKILL_BYTES = 256_000
 
 FolderScanner: TypeAlias = Callable[[str], tuple[Problem, ...]]
 """Another scanner's word on a folder; what it can't finish is an error of its own."""
@@ -203,7 +203,7 @@ def skill_places(path: str) -> list[str]:
         listed = paths.list_names(f"{path}/{inside}" if inside else path)
         if any(name.lower() == "skill.md" for name in listed.files):
             places.append(inside)
-        elif inside.count("/") < _DEEPEST:
+        elif inside.count("/") < _MAX_DEPTH:
             names = [name for name in listed.folders if name[0] != "." and name not in ("node_modules", "__pycache__")]
             waiting += [f"{inside}/{name}" if inside else name for name in names]
     return sorted(places)
@@ -233,12 +233,12 @@ def read_folder(path: str, inside: str, name: str, files: FileManifest) -> Skill
     skill_files = files_inside(files, inside)
     texts: dict[str, str] = {}
     heads: dict[str, bytes] = {}
-    remaining = _MOST_TEXT_BYTES
+    remaining = _MAX_TEXT_BYTES
     for inner, mark in skill_files.items():
         if mark.mode in ("link", "special"):
             continue
         data = read_first_bytes(
-            f"{path}/{inside}/{inner}" if inside else f"{path}/{inner}", min(remaining, MOST_TEXT_BYTES)
+            f"{path}/{inside}/{inner}" if inside else f"{path}/{inner}", min(remaining, MAX_TEXT_BYTES)
         )
         remaining -= len(data)
         spelled = "SKILL.md" if inner.lower() == "skill.md" else inner
@@ -260,7 +260,7 @@ def read_skill(path: str, name: str, dialect: Dialect) -> Skill | None:
     """The skill of a folder, as it would be read with that name; None when it does not load."""
     listed = paths.list_names(path)
     spelled = next((file_name for file_name in listed.files if file_name.lower() == "skill.md"), "SKILL.md")
-    data = read_first_bytes(f"{path}/{spelled}", _MOST_SKILL_BYTES) if spelled in listed.files else b""
+    data = read_first_bytes(f"{path}/{spelled}", _MAX_SKILL_BYTES) if spelled in listed.files else b""
     origin = Origin("user", 1, "install", path, dialect)
     read = parse(Found(origin, name, f"{path}/{spelled}", (0, 0, 0, len(data)), data, True), DIALECTS)
     return read if isinstance(read, Skill) else None
@@ -279,7 +279,7 @@ def change_for_target(
         old = (before or {}).get(key)
         path = f"{target.path}/{skill.place}" if skill.place else target.path
         read = read_skill(path, key.rpartition("/")[2], request.dialect)
-        runs = tuple(sorted(run_digests(read, _MOST_SKILL_BYTES))) if read is not None else ()
+        runs = tuple(sorted(run_digests(read, _MAX_SKILL_BYTES))) if read is not None else ()
         approval = SkillApproval(manifest_digest(files), utc_timestamp(), "user", runs) if approve else None
         codes = tuple(sorted({finding.code for finding in skill.findings}))
         previous = manifest_digest(old.files) if old is not None else ""

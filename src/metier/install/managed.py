@@ -99,7 +99,7 @@ def _replace_skill(
         transaction.hold_folders(install_root, [target.key.partition("/")[0]]),
     ):
         transaction.record_edits(install_root, [target.key])
-        before = lockfile.marks_at(target.folder)
+        before = lockfile.folder_manifest(target.folder)
         if edit.base and manifest_digest(before) != edit.base:
             raise Refused(f"`{target.key}` changed meanwhile", "nothing was replaced; begin again from what is there")
         new = _stage_files(staging, target.folder, edit.files)
@@ -107,7 +107,7 @@ def _replace_skill(
         entry = relocked(old_entry)
         if trees.file_marks(new) == before and entry == old_entry:
             return None
-        if lockfile.marks_at(target.folder) != before:
+        if lockfile.folder_manifest(target.folder) != before:
             raise Refused(f"`{target.key}` is being edited", "nothing was replaced; try again")
         change = FolderChange(
             "place", target.key, {target.key: entry} if entry else {}, {}, edit.act, edit.evidence, edit.run

@@ -19,7 +19,7 @@ TRASH_DAYS = 30
 """How long things lie in the trash, unless somebody says otherwise."""
 TEXT_DAYS = 365
 """How long a text is kept that no lock at hand names: the lock of another project may."""
-MOST_TRASH_BYTES = 1 << 30
+MAX_TRASH_BYTES = 1 << 30
 """Bytes that the trash of a root may hold: beyond that the oldest goes first."""
 
 
@@ -33,7 +33,7 @@ class StaleItem(NamedTuple):
     days: float
 
 
-def old_trash(install_root: InstallRoot, days: float = TRASH_DAYS, most: int = MOST_TRASH_BYTES) -> list[StaleItem]:
+def old_trash(install_root: InstallRoot, days: float = TRASH_DAYS, most: int = MAX_TRASH_BYTES) -> list[StaleItem]:
     """What has lain in the trash for so long, and the oldest of the rest while there is too much."""
     stale, total = [], 0
     for name, folder, _ in transaction.list_trash(install_root):  # the latest first
@@ -46,7 +46,7 @@ def old_trash(install_root: InstallRoot, days: float = TRASH_DAYS, most: int = M
     return stale
 
 
-def empty_trash(install_root: InstallRoot, days: float = TRASH_DAYS, most: int = MOST_TRASH_BYTES) -> list[StaleItem]:
+def empty_trash(install_root: InstallRoot, days: float = TRASH_DAYS, most: int = MAX_TRASH_BYTES) -> list[StaleItem]:
     """Take it away for good, with nobody else at work in the root meanwhile."""
     if not paths.exists(f"{install_root.work}/trash"):
         return []
@@ -79,7 +79,7 @@ def remove_texts(texts: Iterable[StaleItem]) -> None:
         trees.remove_file(text.path)
 
 
-_DEEPEST_FOLDER = 4
+_MAX_DEPTH = 4
 
 
 class InstalledSkill(NamedTuple):
@@ -136,7 +136,7 @@ def _find_skill_places(root: str) -> list[str]:
             continue
         if not inside:
             places += [name for name in listed.links if paths.exists(f"{root}/{name}/SKILL.md")]
-        if inside.count("/") < _DEEPEST_FOLDER - 1:
+        if inside.count("/") < _MAX_DEPTH - 1:
             names = [name for name in listed.folders if name[0] != "." and name not in ("node_modules", "__pycache__")]
             waiting += [f"{inside}/{name}" if inside else name for name in names]
     return places

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from ..host import paths, trees
 from ..host.trees import read_first_bytes
 from ..library import lockfile
-from ..library.lockfile import InstallRoot, compare_files, marks_at, read_entry
+from ..library.lockfile import InstallRoot, compare_files, folder_manifest, read_entry
 from ..record import history
 from ..sources.skill_files import manifest_digest
 from ..types.errors import MetierError, Refused
@@ -119,7 +119,7 @@ def _sync_folder(
 def _refuse_edits(install_root: InstallRoot, mine: Mapping[str, LockEntry]) -> None:
     """Files that somebody wrote here, and that neither the lock nor metier put there, are not replaced unasked."""
     for key, entry in mine.items():
-        now = marks_at(f"{install_root.root}/{key}")
+        now = folder_manifest(f"{install_root.root}/{key}")
         differing = dict(compare_files(entry.files, now, install_root.shared))
         before = _placed_before(install_root, key)
         edited = [
@@ -148,7 +148,7 @@ def _placed_before(install_root: InstallRoot, key: str) -> LockEntry | None:
 
 def _matches_lock(install_root: InstallRoot, mine: Mapping[str, LockEntry]) -> bool:
     return all(
-        not list(compare_files(entry.files, marks_at(f"{install_root.root}/{key}"), install_root.shared))
+        not list(compare_files(entry.files, folder_manifest(f"{install_root.root}/{key}"), install_root.shared))
         for key, entry in mine.items()
     )
 
@@ -206,7 +206,7 @@ def _find_edited(
 
 
 def _is_here(folder: str, inner: str, mark: FileRecord) -> bool:
-    return paths.exists(f"{folder}/{inner}") and marks_at(folder).get(inner) == mark
+    return paths.exists(f"{folder}/{inner}") and folder_manifest(folder).get(inner) == mark
 
 
 def _lost_edits(key: str, paths: list[str], own: bool = False) -> MetierError:
@@ -225,7 +225,7 @@ def _lost_edits(key: str, paths: list[str], own: bool = False) -> MetierError:
 def _must_match(name: str, path: str, mine: Mapping[str, LockEntry], shared: bool) -> None:
     for key, entry in mine.items():
         inside = key[len(name) + 1 :]
-        now = marks_at(f"{path}/{inside}" if inside else path)
+        now = folder_manifest(f"{path}/{inside}" if inside else path)
         differing = [inner for inner, _ in compare_files(entry.files, now, shared)]
         if differing:
             raise Refused(

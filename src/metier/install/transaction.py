@@ -18,7 +18,7 @@ from ..library.lockfile import MAX_LOCK_BYTES, InstallRoot, read_lock, read_reco
 from ..types.errors import BadRequest, MetierError
 from ..types.lockfile import FolderEntry, LockEntry, Lockfile
 
-LONGEST_NAME = 100
+MAX_NAME = 100
 _DEVICE_NAMES = frozenset(
     {"con", "prn", "aux", "nul", *(f"com{number}" for number in range(10)), *(f"lpt{number}" for number in range(10))}
 )
@@ -39,8 +39,8 @@ def name_fault(name: str) -> str:
         return "it names no folder of its own"
     if "/" in name or "\\" in name:
         return "it is a path"
-    if len(name) > LONGEST_NAME:
-        return f"it has more than {LONGEST_NAME} characters"
+    if len(name) > MAX_NAME:
+        return f"it has more than {MAX_NAME} characters"
     if name.partition(".")[0].lower() in _DEVICE_NAMES:
         return "some systems keep it for a device"
     if name.endswith("."):
@@ -168,7 +168,7 @@ def _journal_record(staging: StagingArea, change: FolderChange, new: str) -> dic
         "old": f"{staging.folder}/old-{token_hex(4)}",
         "trash": f"{install_root.work}/trash/{sortable_timestamp()}-{token_hex(4)}",
         "skills": {place: lockfile.entry_tree(entry) for place, entry in change.skills.items()},
-        "folders": {name: lockfile.rest_tree(rest) for name, rest in change.folders.items()},
+        "folders": {name: lockfile.folder_tree(folder) for name, folder in change.folders.items()},
     }
 
 
@@ -197,7 +197,7 @@ def _move_to_trash(install_root: InstallRoot, record: Mapping[str, Any], path: s
         "skills": {
             place: lockfile.entry_tree(entry) for place, entry in lock.skills.items() if _is_within(place, inside)
         },
-        "folders": {name: lockfile.rest_tree(rest) for name, rest in lock.folders.items() if name == inside},
+        "folders": {name: lockfile.folder_tree(folder) for name, folder in lock.folders.items() if name == inside},
     }
     fs.write_text(f"{trash}/what.json", json.dumps(trash_record, indent=1), 0o600)
     trees.move_into_place(path, f"{trash}/folder")
@@ -216,9 +216,9 @@ def _finish_record(install_root: InstallRoot, record: Mapping[str, Any], journal
                 _move_to_trash(install_root, record, old)
     lock = read_lock(install_root)
     skills = {place: entry for place, entry in lock.skills.items() if not _is_within(place, target)}
-    folders = {name: rest for name, rest in lock.folders.items() if name != target}
+    folders = {name: folder for name, folder in lock.folders.items() if name != target}
     skills |= {place: lockfile.read_entry(tree) for place, tree in record["skills"].items()}
-    folders |= {name: lockfile.read_rest(tree) for name, tree in record["folders"].items()}
+    folders |= {name: lockfile.read_folder_entry(tree) for name, tree in record["folders"].items()}
     fs.write_text(install_root.lock, lockfile.render_lockfile(Lockfile(skills, folders)), 0o644)
     act, evidence, run = record.get("act", ("edit", "", ""))
     try_record_history(install_root, target, act, evidence, run, lock.skills)
@@ -354,7 +354,7 @@ def restore_from_trash(staging: StagingArea, name: str) -> FolderChange:
         "place",
         record["target"],
         {place: lockfile.read_entry(tree) for place, tree in record["skills"].items()},
-        {name: lockfile.read_rest(tree) for name, tree in record["folders"].items()},
+        {name: lockfile.read_folder_entry(tree) for name, tree in record["folders"].items()},
         "restore",
     )
     commit_change(staging, change, f"{install_root.work}/trash/{name}/folder")

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from ..host import git, paths, trees
 from ..host.trees import read_first_bytes
 from ..library import lockfile
-from ..library.lockfile import InstallRoot, compare_files, marks_at
+from ..library.lockfile import InstallRoot, compare_files, folder_manifest
 from ..sources.skill_files import manifest_digest
 from ..types.errors import BadRequest, MetierError, Refused
 from ..types.lockfile import (
@@ -28,7 +28,7 @@ from . import transaction
 from .add import AddRequest, InstallTarget, change_for_target, files_inside, inspect_target, skill_places
 from .fetch import FetchedFolder, FetchOptions, fetch_reference, git_access
 from .merge import (
-    MOST_TEXT_BYTES,
+    MAX_TEXT_BYTES,
     collect_edits,
     diff_texts,
     is_text,
@@ -41,7 +41,7 @@ from .merge import (
 from .transaction import FolderChange, StagingArea
 from .verify import base_of, find_locked, upstream_files
 
-_MOST_DIFF_LINES = 2_000
+_MAX_DIFF_LINES = 2_000
 
 
 class UpdateProposal(NamedTuple):
@@ -175,7 +175,7 @@ def fetched_before(lock: Lockfile, folder: str) -> dict[str, FileRecord]:
 
 def _current_files(install_root: InstallRoot, folder: str, base: FileManifest) -> dict[str, FileRecord]:
     """What is there now; modes that differ by a umask alone are taken for upstream's."""
-    now = dict(marks_at(f"{install_root.root}/{folder}"))
+    now = dict(folder_manifest(f"{install_root.root}/{folder}"))
     changed = {path for path, _ in compare_files(base, now, install_root.shared)}
     return {path: mark if path in changed or path not in base else base[path] for path, mark in now.items()}
 
@@ -249,10 +249,10 @@ def _merge_file(state: str, local_path: str, upstream_path: str, path: str, side
     else:
         versions = [
             kept_text(state, old.digest),
-            read_first_bytes(f"{local_path}/{path}", MOST_TEXT_BYTES + 1),
-            read_first_bytes(f"{upstream_path}/{path}", MOST_TEXT_BYTES + 1),
+            read_first_bytes(f"{local_path}/{path}", MAX_TEXT_BYTES + 1),
+            read_first_bytes(f"{upstream_path}/{path}", MAX_TEXT_BYTES + 1),
         ]
-        if any(version is None or len(version) > MOST_TEXT_BYTES or not is_text(version) for version in versions):
+        if any(version is None or len(version) > MAX_TEXT_BYTES or not is_text(version) for version in versions):
             return False
         merged = merge_texts(*(version.decode() for version in versions if version is not None))
         if merged is None:
@@ -270,18 +270,18 @@ def _diff_lines(state: str, upstream_path: str, sides: _MergeSides) -> Iterator[
         if old == new:
             continue
         before = b"" if old is None else kept_text(state, old.digest)
-        after = b"" if new is None else read_first_bytes(f"{upstream_path}/{path}", MOST_TEXT_BYTES + 1)
-        if before is None or len(after) > MOST_TEXT_BYTES or not is_text(before) or not is_text(after):
+        after = b"" if new is None else read_first_bytes(f"{upstream_path}/{path}", MAX_TEXT_BYTES + 1)
+        if before is None or len(after) > MAX_TEXT_BYTES or not is_text(before) or not is_text(after):
             yield f"{path}: {'added' if old is None else 'removed' if new is None else 'changed'}"
         else:
             for line in diff_texts(path, before.decode(), after.decode()):
                 lines += 1
-                if lines <= _MOST_DIFF_LINES:
+                if lines <= _MAX_DIFF_LINES:
                     yield line
         if old is not None and new is not None and old.mode != new.mode:
             yield f"{path}: mode {old.mode} is now {new.mode}"
-    if lines > _MOST_DIFF_LINES:
-        yield f"… and {lines - _MOST_DIFF_LINES} lines more"
+    if lines > _MAX_DIFF_LINES:
+        yield f"… and {lines - _MAX_DIFF_LINES} lines more"
 
 
 def accept_update(

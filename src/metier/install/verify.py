@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from ..host.facts import utc_timestamp
 from ..library import lockfile
-from ..library.lockfile import DifferenceKind, InstallRoot, compare_files, marks_at
+from ..library.lockfile import DifferenceKind, InstallRoot, compare_files, folder_manifest
 from ..library.trust import run_digests
 from ..sources.skill_files import manifest_digest
 from ..types.dialect import Dialect
@@ -21,7 +21,7 @@ from .inspect import inspect_skill
 from .merge import collect_edits
 from .remove import list_installed
 
-_MOST_SKILL_BYTES = 256_000
+_MAX_SKILL_BYTES = 256_000
 
 
 class LockDifference(NamedTuple):
@@ -40,7 +40,7 @@ def verify_lock(install_root: InstallRoot, lock: Lockfile, names: Sequence[str] 
         LockDifference(key, path, kind)
         for key in keys
         for path, kind in compare_files(
-            lock.skills[key].files, marks_at(f"{install_root.root}/{key}"), install_root.shared
+            lock.skills[key].files, folder_manifest(f"{install_root.root}/{key}"), install_root.shared
         )
     ]
     if not names:
@@ -53,7 +53,7 @@ def _rest_differences(install_root: InstallRoot, lock: Lockfile) -> Iterator[Loc
         inside = [key[len(name) + 1 :] for key in lock.skills if key.startswith(name + "/")]
         now = {
             path: mark
-            for path, mark in marks_at(f"{install_root.root}/{name}").items()
+            for path, mark in folder_manifest(f"{install_root.root}/{name}").items()
             if not any(path.startswith(folder + "/") for folder in inside)
         }
         yield from (
@@ -104,7 +104,7 @@ def freeze_skills(
             raise UnknownSkill(name, tuple(get_close_matches(name, present, 3)))
         keys += matches
     with transaction.hold_folders(install_root, {key.partition("/")[0] for key in keys}):
-        now = {key: marks_at(f"{install_root.root}/{key}") for key in keys}
+        now = {key: folder_manifest(f"{install_root.root}/{key}") for key in keys}
         if frozen:
             _refuse_changed(install_root, now)
         for key in keys:
@@ -145,7 +145,7 @@ def approve_skills(install_root: InstallRoot, keys: Iterable[str], dialect: Dial
     """Say yes to what is there now."""
     keys = list(keys)
     with transaction.hold_folders(install_root, {key.partition("/")[0] for key in keys}):
-        now = {key: marks_at(f"{install_root.root}/{key}") for key in keys}
+        now = {key: folder_manifest(f"{install_root.root}/{key}") for key in keys}
         for key in keys:
             transaction.try_record_history(install_root, key, "edit")
 
@@ -172,7 +172,7 @@ def _relock_entry(
     path = f"{install_root.root}/{key}"
     read = read_skill(path, key.rpartition("/")[2], dialect)
     inspected = inspect_skill(read_folder(path, "", key.rpartition("/")[2], files), dialect, ())
-    runs = tuple(sorted(run_digests(read, _MOST_SKILL_BYTES))) if read is not None else ()
+    runs = tuple(sorted(run_digests(read, _MAX_SKILL_BYTES))) if read is not None else ()
     approval = SkillApproval(manifest_digest(files), utc_timestamp(), "user", runs)
     codes = tuple(sorted({finding.code for finding in inspected.findings}))
     if old is None:

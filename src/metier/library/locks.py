@@ -1,4 +1,9 @@
-"""Whether there is a lock beside a root: one look, so that whoever installed nothing pays nothing."""
+"""The locks of a library's roots: which installed skills may be used, and whether they are still what was approved.
+
+Listing skills must not hash every installed file each time, so a note in the index remembers, for a folder that
+matched its lock, a digest of its files' stat data.  As long as that is the same, nothing is read.  Before something
+runs the files themselves are hashed, by `SkillVerifier`.
+"""
 
 from __future__ import annotations
 
@@ -25,14 +30,9 @@ if TYPE_CHECKING:
     from .library import Library
 
 
-def locks_beside_roots(roots: Sequence[SkillRoot], place: Place) -> LockedSkills | None:
-    """What the locks beside the roots say; nothing is read where there is none."""
-    folders = [root.origin.path for root in roots]
-    return read_locks(locked_roots(folders, place)) if any_lock(folders, place) else None
-
-
 _WRITE_NOTE = "INSERT OR REPLACE INTO notes VALUES (?, ?)"
-_MOST_BYTES = 256_000
+_MAX_SKILL_BYTES = 256_000
+"""Of a SKILL.md that is read to find its commands."""
 
 
 class LockedSkills(NamedTuple):
@@ -43,52 +43,59 @@ class LockedSkills(NamedTuple):
     unreadable: Mapping[str, str]
     """Roots whose lock can't be read, and why."""
     dependencies: tuple[str, ...] = ()
+    """The files that these were read from, there or not."""
 
 
-def locked_roots(roots: Iterable[str], here: Place) -> Iterator[InstallRoot]:
+def locks_beside_roots(roots: Sequence[SkillRoot], place: Place) -> LockedSkills | None:
+    """The locks beside the roots; None, and nothing read, where no root has one."""
+    folders = [root.origin.path for root in roots]
+    return read_locks(locked_roots(folders, place)) if any_lock(folders, place) else None
+
+
+def locked_roots(roots: Iterable[str], place: Place) -> Iterator[InstallRoot]:
     """The roots that have a lock."""
-    for root in dict.fromkeys((*roots, f"{here.state}/plugins")):
-        install_root = InstallRoot(root, paths.is_inside(root, here.project) and not paths.is_inside(root, here.state))
+    for root in dict.fromkeys((*roots, f"{place.state}/plugins")):
+        shared = paths.is_inside(root, place.project) and not paths.is_inside(root, place.state)
+        install_root = InstallRoot(root, shared)
         if paths.exists(install_root.lock):
             yield install_root
 
 
 def read_locks(install_roots: Iterable[InstallRoot]) -> LockedSkills:
-    """What the locks say; a folder that is in place and not entered yet counts as what its journal says."""
+    """Read locks.  A folder that is in place but not in the lock yet counts as what its journal record says."""
     entries: dict[str, tuple[InstallRoot, LockEntry]] = {}
     unreadable: dict[str, str] = {}
-    leaned: list[str] = []
+    dependencies: list[str] = []
     for install_root in install_roots:
-        leaned += [install_root.lock, f"{install_root.work}/journal"]
+        dependencies += [install_root.lock, f"{install_root.work}/journal"]
         try:
-            waiting = lockfile.pending_entries(
-                install_root
-            )  # before the lock: what leaves the journal is in the lock by then
+            # The journal before the lock: an entry that leaves the journal in between is in the lock by then.
+            pending = lockfile.pending_entries(install_root)
             lock: Lockfile = lockfile.read_lock(install_root)
         except HostError as error:
             unreadable[install_root.root] = error.message
             continue
-        for key, entry in {**lock.skills, **waiting}.items():
+        for key, entry in {**lock.skills, **pending}.items():
             entries[f"{install_root.root}/{key}"] = (install_root, entry)
-    return LockedSkills(entries, unreadable, tuple(leaned))
+    return LockedSkills(entries, unreadable, tuple(dependencies))
 
 
 def lock_findings(skills: Iterable[Skill], locks: LockedSkills, database: IndexDatabase | None) -> dict[str, Finding]:
-    """The skills that may not be used, and why: never approved, or not what was approved."""
+    """The skills that may not be used, and why: never approved, or changed since."""
     findings: dict[str, Finding] = {}
     notes = _read_lock_notes(database)
     fresh: list[tuple[str, str]] = []
     for skill in skills:
-        bad = next((why for root, why in locks.unreadable.items() if paths.is_inside(skill.path, root)), None)
-        if bad is not None:
-            findings[skill.path] = Finding("lock-unreadable", 0, (bad,))
+        fault = next((why for root, why in locks.unreadable.items() if paths.is_inside(skill.path, root)), None)
+        if fault is not None:
+            findings[skill.path] = Finding("lock-unreadable", 0, (fault,))
             continue
         if skill.directory not in locks.entries:
             continue
         install_root, entry = locks.entries[skill.directory]
-        mark = _lock_finding(skill, install_root, entry, notes, fresh)
-        if mark is not None:
-            findings[skill.path] = mark
+        finding = _lock_finding(skill, install_root, entry, notes, fresh)
+        if finding is not None:
+            findings[skill.path] = finding
     if database is not None and fresh:
         with database.change() as change:
             for note in fresh:
@@ -106,6 +113,7 @@ def _lock_finding(
     skill: Skill, install_root: InstallRoot, entry: LockEntry, notes: Mapping[str, str], fresh: list[tuple[str, str]]
 ) -> Finding | None:
     name = skill.directory[len(install_root.root) + 1 :]
+    # In a shared root the trust book decides: the lock's approval is somebody else's.
     if entry.approval is None and not install_root.shared:
         return Finding("unapproved", 0, (name,))
     key, began = f"lock\0{skill.directory}", now_ns()
@@ -114,10 +122,12 @@ def _lock_finding(
         stamp = f"{stat_stamp} {manifest_digest(entry.files)}"
         if notes.get(key) == stamp:
             return None
-        differences = list(lockfile.compare_files(entry.files, lockfile.marks_at(skill.directory), install_root.shared))
+        manifest = lockfile.folder_manifest(skill.directory)
+        differences = list(lockfile.compare_files(entry.files, manifest, install_root.shared))
     except (OSError, HostError) as error:
         return Finding("changed-since-approval", 0, (name, f"it can't be read: {error}"))
     if not differences:
+        # A file written within the clock's resolution could change again without another time: no note for it.
         if is_settled((0, newest, newest, 0), began):
             fresh.append((key, stamp))
         return None
@@ -180,7 +190,7 @@ class SkillVerifier:
 
     @cached_property
     def _files(self) -> FileManifest:
-        return lockfile.marks_at(self._skill.directory)
+        return lockfile.folder_manifest(self._skill.directory)
 
     @cached_property
     def _trusted(self) -> bool:
@@ -207,16 +217,16 @@ def _changed_error(skill: Skill, entry: LockEntry, path: str, difference: str) -
 
 
 def _within_approval(skill: Skill, install_root: InstallRoot, entry: LockEntry) -> bool:
-    """Whether all that can run in it was approved, whatever the words beside; in a project the trust book says it."""
+    """Whether everything that can run in it was approved, whatever its prose says; in a project trust decides."""
     if install_root.shared:
         return True
-    return entry.approval is not None and run_digests(skill, _MOST_BYTES, beside=False) <= frozenset(
+    return entry.approval is not None and run_digests(skill, _MAX_SKILL_BYTES, beside=False) <= frozenset(
         entry.approval.runs
     )
 
 
 def was_installed(library: Library, skill: Skill) -> bool:
-    """Whether a skill was installed, so that others wrote it, wherever it lies."""
+    """Whether a skill was installed, and so written by others, wherever it lies."""
     for install_root in locked_roots(roots_with_lock(skill, library.place), library.place):
         entry = read_locks([install_root]).entries.get(skill.directory)
         if entry is not None and entry[1].provenance.kind != "local":

@@ -208,7 +208,7 @@ def _render_scheduled_skill(schedule: Schedule, run: FiringContext) -> str:
     skill = next((candidate for candidate in library.skills if candidate.directory == run.folder), None)
     if skill is None:
         return _plain_text(schedule, run)
-    access = replace(library.skill_access(cwd=run.session, by="schedule", write=(run.session,)), alone=True)
+    access = replace(library.skill_access(cwd=run.session, by="schedule", write=(run.session,)), unattended=True)
     called = skill._replace(id=schedule.source.rpartition("/")[2])
 
     def text() -> str:
