@@ -107,7 +107,7 @@ def test_a_field_that_means_nothing_elsewhere_is_said(out):
     said = out.say("export", "signed", "--as", "umbra", "--out", "there").out
 
     assert "lost  signed: the field `license` means nothing there" in said
-    assert "lost  signed: what it needs of the machine is read otherwise there" in said
+    assert "lost  signed: what it needs of the machine is read differently there" in said
 
 
 def test_what_the_open_standard_does_not_know_is_said(out):
@@ -137,7 +137,7 @@ def test_nothing_is_overwritten_unless_it_is_forced(out):
         (["greet", "--as", "clade"], "did you mean `claude`?"),
         ([], "name skills, or give --all"),
         (["greet", "--as", "plugin"], "a plugin needs a name"),
-        (["greet", "--as", "plugin", "--name", "../x"], "is no name for a plugin"),
+        (["greet", "--as", "plugin", "--name", "../x"], "is not a valid plugin name"),
     ],
 )
 def test_what_makes_no_sense_is_said(out, words, said):

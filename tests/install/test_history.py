@@ -235,20 +235,25 @@ def test_a_full_disk_is_said_and_the_history_stays_whole(desk: Desk, tmp_path: P
 PUT = """
 import sys
 from metier.host.facts import find_place
-from metier.install.managed import SkillEdit, ManagedSkill, digest_of_folder, install_root_for, apply_edit
+from metier.install.managed import SkillEdit, ManagedSkill, install_root_for, apply_edit
+from metier.library.lockfile import folder_manifest
+from metier.sources.skill_files import SkillFile, SkillFiles, manifest_digest
 place = find_place(".")
 one = ManagedSkill(install_root_for(place, f"{place.state}/skills"), sys.argv[1])
-base = digest_of_folder(one.folder)
+base = manifest_digest(folder_manifest(one.folder))
+files = SkillFiles({"SKILL.md": SkillFile(0o644, sys.argv[2].encode())})
 print("ready", flush=True)
 sys.stdin.readline()
-print(apply_edit(one, SkillEdit({"SKILL.md": (0o644, sys.argv[2].encode())}, "improve", "because", "run", base)))
+print(apply_edit(one, SkillEdit(files, "improve", "because", "run", base)))
 """
 
 
 TWENTY = """
 import os, sys
 from metier.host.facts import find_place
-from metier.install.managed import SkillEdit, ManagedSkill, digest_of_folder, install_root_for, apply_edit
+from metier.install.managed import SkillEdit, ManagedSkill, install_root_for, apply_edit
+from metier.library.lockfile import folder_manifest
+from metier.sources.skill_files import SkillFile, SkillFiles, manifest_digest
 place = find_place(".")
 ground = install_root_for(place, f"{place.state}/skills")
 children = []
@@ -256,8 +261,9 @@ for name in sys.argv[1:]:
     child = os.fork()
     if not child:
         one = ManagedSkill(ground, name)
-        text = f"better {name}\\n".encode()
-        made = apply_edit(one, SkillEdit({"SKILL.md": (0o644, text)}, "improve", base=digest_of_folder(one.folder)))
+        files = SkillFiles({"SKILL.md": SkillFile(0o644, f"better {name}\\n".encode())})
+        base = manifest_digest(folder_manifest(one.folder))
+        made = apply_edit(one, SkillEdit(files, "improve", base=base))
         os._exit(0 if made is not None and made.name == name else 1)
     children.append(child)
 print([os.waitpid(child, 0)[1] for child in children])

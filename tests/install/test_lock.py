@@ -11,8 +11,9 @@ from tests.install.servers import Repo, git, skill_text
 
 from metier.library.access import SkillAccess
 from metier.library.library import Library
-from metier.library.lockfile import BadLock, parse_lockfile, read_foreign, render_lockfile, tree_digest
+from metier.library.lockfile import BadLock, parse_lockfile, read_foreign, render_lockfile
 from metier.library.open import OpenRequest, open_at
+from metier.sources.skill_files import manifest_digest
 from metier.types.errors import Changed
 from metier.types.lockfile import FileRecord, Lockfile
 from metier.types.place import Place
@@ -38,7 +39,7 @@ def test_the_lock_holds_source_commit_every_file_capabilities_findings_and_appro
     assert entry["source"]["commit"] == git("rev-parse", "HEAD", cwd=repo.path)
     assert sorted(entry["files"]) == ["SKILL.md", "reference.md", "scripts/fill.py"]
     assert entry["files"]["scripts/fill.py"][1] == "755"
-    assert entry["digest"] == tree_digest({path: FileRecord(*mark) for path, mark in entry["files"].items()})
+    assert entry["digest"] == manifest_digest({path: FileRecord(*mark) for path, mark in entry["files"].items()})
     assert entry["capabilities"]["scripts"] == ["scripts/fill.py"]
     assert entry["findings"] == []
     assert entry["approved"]["digest"] == entry["digest"]
@@ -237,7 +238,7 @@ def test_a_lock_that_can_not_be_read_stops_everything_and_is_never_reset(desk: D
 def test_a_lock_that_is_a_link_or_that_everybody_may_write_is_refused(desk: Desk, pdf: Path):
     lock = lock_path(desk)
     lock.chmod(0o666)
-    assert "everybody may write it" in desk.say("verify").err
+    assert "anyone may write to it" in desk.say("verify").err
     lock.chmod(0o644)
     assert desk.say("verify").code == 0
     shutil.move(lock, desk.home / "elsewhere.json")

@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 from tests.home import SOURCE, World, codes, usable, write_skill
 
-from metier.sources.bundled import MANIFEST, bundled_folder, bundled_paths, copy_bundled, folder_digest
+from metier.sources.bundled import MANIFEST, bundled_folder, bundled_paths, copy_bundled
+from metier.sources.skill_files import folder_digest
 from metier.types.errors import HostError
 
 NAMES = tuple(sorted(path.name for path in (SOURCE / "metier/bundled").iterdir() if (path / "SKILL.md").exists()))

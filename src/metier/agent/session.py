@@ -199,10 +199,10 @@ class Session:
         """Another model from here on."""
         self.model = model
 
-    def desk(self, by: InvokedBy = "model") -> SkillAccess:
+    def skill_access(self, by: InvokedBy = "model") -> SkillAccess:
         """The skills as somebody may use them in this conversation."""
-        access = self.library.desk(cwd=self.agent.cwd, by=by, write=self.agent.writable)
-        return replace(access, alone=self.agent.alone is not None)
+        access = self.library.skill_access(cwd=self.agent.cwd, by=by, write=self.agent.writable)
+        return replace(access, unattended=self.agent.alone is not None)
 
     def retract(self) -> bool:
         """Take back the last thing that was said, and all that came of it."""

@@ -88,9 +88,9 @@ def _has_skills(session: Session) -> bool:
 
 def _available_tools(session: Session) -> tuple[Tool, ...]:
     library, agent = session.library, session.agent
-    desk = session.desk()
+    access = session.skill_access()
     names = dict.fromkeys((*library.dialect.serving.tools, "skill_search"))
-    tools: list[Tool] = list(tools_of(desk, tuple(names))) if _has_skills(session) else []
+    tools: list[Tool] = list(tools_of(access, tuple(names))) if _has_skills(session) else []
     workspace = _session_workspace(session)
     tools += [make(workspace) for make in (read_file, write_file, edit_file, list_files, find_files)]
     tools += [search_files(workspace, partial(run_in_session, session, writing=False))]
@@ -229,7 +229,7 @@ def _skill_of_call(session: Session, tool_call: ToolCall) -> Skill | None:
     if not isinstance(name, str):
         return None
     try:
-        return session.desk().skill(name.strip())
+        return session.skill_access().skill(name.strip())
     except MetierError:
         return None
 
@@ -274,7 +274,7 @@ def _approval_key(session: Session, tool_call: ToolCall) -> str:
     if tool_call.name == "skill_run_script" and isinstance(name, str):
         for skill in session.library.skills:
             if name.strip() in (skill.name, skill.id):
-                from ..sources.bundled import folder_digest
+                from ..sources.skill_files import folder_digest
 
                 return f"{tool_call.name} {folder_digest(skill.directory)} {tool_call.arguments.get('script_name', '')}"
     about = f"{_path_target(session, tool_call).real[0]} {tool_call.arguments.get('glob', '')}".strip()

@@ -171,7 +171,7 @@ def unknown_command_error(library: Library, text: str) -> MetierError | None:
         return None
     name = matched[1]
     try:
-        library.desk(by="user").skill(library.find(name).skill.name)  # says why not
+        library.skill_access(by="user").skill(library.find(name).skill.name)  # says why not
     except UnknownSkill as error:
         names = [command.name for command in library.commands()]
         near = [candidate for candidate in names if candidate.startswith(f"{name}-")][
@@ -245,9 +245,9 @@ def user_messages(session: Session, message: str) -> tuple[Message, ...]:
 def activate_skill(session: Session, skill: Skill, call: Call, message: str) -> Activated:
     """A skill that a person called, delivered as the dialect does it."""
     activation = render_skill(session, skill, call)
-    desk = session.desk(call.by)
+    access = session.skill_access(call.by)
     serving = session.library.dialect.serving
-    messages = deliver(activation, serving, desk.resources(skill), "")
+    messages = deliver(activation, serving, access.resources(skill), "")
     if serving.delivery == "model-reads":
         activation = replace(activation, text="")  # the model reads it itself
     return Activated(
@@ -268,8 +268,8 @@ def render_skill(session: Session, skill: Skill, call: Call) -> Activation:
     """The instructions; a file that changed under us is looked at again, once."""
 
     def render(skill: Skill) -> Activation:
-        desk = session.desk(call.by)
-        activation = desk.render(desk.skill(skill.name), call)
+        access = session.skill_access(call.by)
+        activation = access.render(access.skill(skill.name), call)
         return replace(activation, text=session.agent.hide(activation.text))
 
     try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from threading import Event as Flag
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 from ..agent.agent import Agent
 from ..agent.agent_files import configured_permission, parse_rules, resolve_bounds
@@ -15,6 +15,7 @@ from ..host import archives, files, fs, paths, trees
 from ..library.grants import plain_environment, run_program, skill_sandbox_need
 from ..library.open import OpenRequest, open_at
 from ..record.journal import event_line
+from ..sources.skill_files import LINK_MODE, SkillFile, SkillFiles
 from ..types.activation import Call, InvokedBy, Message
 from ..types.agent import TurnBounds, UnattendedRun
 from ..types.errors import BadRequest, MetierError, Refused
@@ -32,12 +33,9 @@ if TYPE_CHECKING:
     from ..library.library import Library
     from ..types.model import Model
 
-FilesByPath: TypeAlias = Mapping[str, tuple[int, bytes]]
-"""The files of a skill: the mode and the bytes of each, by its path."""
 _MOST_FILES, _MOST_BYTES = 2_000, 100 << 20
 _MOST_INPUT_BYTES = 50 << 20
 """Bytes of a file that a case needs."""
-_LINK_MODE = 0o120000
 ARMS_FOLDER = "arms"
 _RUN_SECONDS = 600.0
 """How long a run may take where nobody says."""
@@ -58,9 +56,9 @@ class EvalPlan:
     """Who judges what nothing else decides; empty is the same model, None is nobody."""
     out: str = ""
     """Where results go; empty is metier's own folder."""
-    new: FilesByPath | None = None
+    new: SkillFiles | None = None
     """The skill as it would be; None is as it is."""
-    old: FilesByPath | None = None
+    old: SkillFiles | None = None
     """The skill as it was, for the arm `old_skill`."""
     stop: Flag = field(default_factory=Flag)
 
@@ -92,9 +90,9 @@ def _input_path(path: str) -> str:
     return path
 
 
-def read_skill_files(directory: str) -> FilesByPath:
+def read_skill_files(directory: str) -> SkillFiles:
     """The files of a skill as they are."""
-    contents: dict[str, tuple[int, bytes]] = {}
+    contents: dict[str, SkillFile] = {}
     room = _MOST_BYTES
     for path, status in paths.tree_of(directory, _MOST_FILES + 1):
         if status.st_mode & 0o170000 != 0o100000:
@@ -104,8 +102,8 @@ def read_skill_files(directory: str) -> FilesByPath:
             raise Refused(
                 f"{directory} holds too much to be copied for every arm", "move what is not of the skill away"
             )
-        contents[path] = (status.st_mode & 0o777, files.read_skill_file(directory, path, _MOST_BYTES)[1])
-    return contents
+        contents[path] = SkillFile(status.st_mode & 0o777, files.read_skill_file(directory, path, _MOST_BYTES)[1])
+    return SkillFiles(contents)
 
 
 @dataclass(frozen=True)
@@ -124,17 +122,17 @@ class EvalRunner:
         """Lay out the arms; refuse what can't be tried here.  What there is to say is given back."""
         self._needs_boundary()
         for arm in self.plan.arms:
-            override = {"with_skill": self.plan.new, "old_skill": self.plan.old, "without_skill": {}}[arm]
+            override = {"with_skill": self.plan.new, "old_skill": self.plan.old, "without_skill": SkillFiles()}[arm]
             contents = read_skill_files(self.skill.directory) if override is None else override
             included = {
-                path: content
-                for path, content in contents.items()
-                if not path.startswith("evals/") and content[0] < _LINK_MODE
+                path: file
+                for path, file in contents.items()
+                if not path.startswith("evals/") and file.mode != LINK_MODE
             }
             if paths.exists(self.root(arm)):
                 continue
             fs.make_folder(self.root(arm))
-            packed = {path: archives.PackedFile(data, bool(mode & 0o100)) for path, (mode, data) in included.items()}
+            packed = {path: archives.PackedFile(file.data, file.executable) for path, file in included.items()}
             archives.write_files(f"{self.root(arm)}/{self.skill.id}", packed)
         if "without_skill" not in self.plan.arms:
             return ()

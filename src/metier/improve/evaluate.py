@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ..host import fs, paths, trees
 from ..host.facts import utc_timestamp
+from ..sources.skill_files import SkillFiles
 from ..types.dialect import ImprovementMode
 from ..types.errors import BadRequest, MetierError, ModelError, Refused
 from ..types.event import Activated, Ended
 from ..types.improvement import EvalQueue, GateResult
 from ..types.skill import Skill
 from . import evals, report, trials
-from .eval_runner import ARMS_FOLDER, EvalPlan, EvalRunner, FilesByPath, read_case_inputs, read_skill_files
+from .eval_runner import ARMS_FOLDER, EvalPlan, EvalRunner, read_case_inputs, read_skill_files
 from .evals import TriggerReport, read_suite, read_triggers
 from .gates import SkillDraft
 from .report import Benchmark, render_page
@@ -103,7 +103,7 @@ def run_evals(
     return benchmark
 
 
-def skill_files_at(library: Library, skill: Skill, rev: str) -> FilesByPath:
+def skill_files_at(library: Library, skill: Skill, rev: str) -> SkillFiles:
     """A skill's files at a version of its history."""
     from ..install.managed import managed_skill
     from ..record import history
@@ -112,7 +112,7 @@ def skill_files_at(library: Library, skill: Skill, rev: str) -> FilesByPath:
     files = history.read_files(target.repository, target.key, rev)
     if not files:
         raise BadRequest(f"`{skill.name}` was not there at {rev}", f"run `metier history {skill.name}`", skill.path)
-    return files
+    return SkillFiles.from_pairs(files)
 
 
 # --- Prompts ---
@@ -183,7 +183,7 @@ def prove_by_evals(
         if not cases:
             return evals_gate(None, 0, mode)
         files = read_skill_files(skill.directory)
-        old, new = _with_texts(files, draft.before), _with_texts(files, draft.after)
+        old, new = files.with_texts(draft.before), files.with_texts(draft.after)
         plan = EvalPlan(("old_skill", "with_skill"), RUNS, model, model, new=new, old=old)
         first = evals_gate(_compare_arms(library, skill, plan), cases, mode)
         if first.says != "yes" or cases < ENOUGH_CASES:
@@ -191,13 +191,6 @@ def prove_by_evals(
         return confirm_gate(first, _compare_arms(library, skill, plan))
     except MetierError as error:
         return GateResult("evals", "person", f"they could not be run: {error.message}")
-
-
-def _with_texts(files: FilesByPath, texts: Mapping[str, str]) -> FilesByPath:
-    changed = {
-        path: (files[path][0], text.encode("utf-8", "surrogatepass")) for path, text in texts.items() if path in files
-    }
-    return {**files, **changed}
 
 
 def _compare_arms(library: Library, skill: Skill, plan: EvalPlan) -> ArmComparison:

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ..host import files, paths, trees
 from ..install.inspect import SkillFolderContents, inspect_skill, reach_of
-from ..library.lockfile import tree_digest
 from ..library.locks import was_installed
 from ..parse.reader import parse
 from ..record.trace import Trace
+from ..sources.skill_files import SkillFile, SkillFiles, manifest_digest
 from ..types.dialect import ImprovementMode
 from ..types.errors import MetierError
 from ..types.event import Used
@@ -30,39 +30,31 @@ _USER_SOURCES = frozenset({"user", "path", "configured"})
 
 
 class FolderContents(NamedTuple):
-    """The files of a folder."""
+    """The files of a folder: those that can be read, and a record of every one."""
 
-    bytes: Mapping[str, bytes]
+    files: SkillFiles
     marks: Mapping[str, FileRecord]
 
     @property
     def texts(self) -> dict[str, str]:
-        """Those that are text, to the last byte."""
-        texts = {}
-        for path, data in self.bytes.items():
-            try:
-                text = data.decode("utf-8")
-            except UnicodeDecodeError:
-                continue
-            if "\0" not in text:
-                texts[path] = text
-        return texts
+        return self.files.texts
 
     @property
     def digest(self) -> str:
-        return tree_digest(self.marks)
+        return manifest_digest(self.marks)
 
 
 def read_contents(folder: str) -> FolderContents:
     """Every file that is its own; links that leave the folder, and what is too large, are marked and not read."""
     marks = trees.file_marks(folder)
-    data = {}
-    for path in marks:
+    contents = {}
+    for path, mark in marks.items():
         try:
-            data[path] = files.read_skill_file(folder, path, _LARGEST)[1]
+            data = files.read_skill_file(folder, path, _LARGEST)[1]
         except (OSError, MetierError):
             continue
-    return FolderContents(data, marks)
+        contents[path] = SkillFile(int(mark.mode, 8) if mark.mode.isdecimal() else 0o644, data)
+    return FolderContents(SkillFiles(contents), marks)
 
 
 def improve_mode(library: Library, skill: Skill) -> ImprovementMode:

@@ -13,6 +13,7 @@ from ..record import history
 from ..record.history import SkillVersion
 from ..record.trace import Trace, read_traces
 from ..schedule.runner import preserve_agreements
+from ..sources.skill_files import SkillFiles
 from ..types.dialect import ImprovementMode
 from ..types.errors import BadRequest, MetierError, UnknownSkill
 from ..types.improvement import Proposal, ProposalStatus, SkillFault
@@ -148,13 +149,13 @@ def _put_texts(
     if skill is None:
         raise UnknownSkill(proposal.skill)
     target = managed_skill(library, skill)
-    transaction.record_edits(target.ground, [target.key])
+    transaction.record_edits(target.install_root, [target.key])
     [now, *_] = history.list_versions(target.repository, target.key, 1)
-    files = history.read_files(target.repository, target.key, now.rev)
-    changed = {path: (files[path][0], text.encode("utf-8", "surrogatepass")) for path, text in texts.items()}
+    files = SkillFiles.from_pairs(history.read_files(target.repository, target.key, now.rev))
+    changed = {path: files[path]._replace(data=text.encode("utf-8", "surrogatepass")) for path, text in texts.items()}
     run = next((fault.run for fault in proposal.because if fault.run), "")
     with preserve_agreements(library.place, proposal.folder):
-        return apply_edit(target, SkillEdit({**files, **changed}, act, evidence, run, base))
+        return apply_edit(target, SkillEdit(SkillFiles({**files, **changed}), act, evidence, run, base))
 
 
 def take_back_proposal(library: Library, proposal: Proposal, why: str) -> Proposal:

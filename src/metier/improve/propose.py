@@ -178,10 +178,10 @@ def run_improver(
     with trees.temporary_folder() as outer:
         folder = f"{outer}/{skill.id}"
         original = read_contents(skill.directory)
-        visible = {path: data for path, data in original.bytes.items() if not path.startswith(_HIDDEN_PATHS)}
-        trees.fill_folder(folder, visible)
-        for path in visible:
-            if original.marks[path].mode.isdecimal() and int(original.marks[path].mode, 8) & 0o100:
+        visible = {path: file for path, file in original.files.items() if not path.startswith(_HIDDEN_PATHS)}
+        trees.fill_folder(folder, {path: file.data for path, file in visible.items()})
+        for path, file in visible.items():
+            if file.executable:
                 trees.make_executable(f"{folder}/{path}")
         before = read_contents(folder)
         task = improver_task(skill.name, faults, terms.wish, f"evidence-{random_hex(8)}")
@@ -225,7 +225,7 @@ def replay_run(
     changed = replace(library, kept={**library.kept, skill.path: texts[SKILL_FILE].encode()})
     try:
         call = Call(skill.name, active.arguments, active.by, trace.started.cwd)
-        rendered = changed.desk(cwd=trace.started.cwd, by=active.by).render(skill, call, preview=True).text
+        rendered = changed.skill_access(cwd=trace.started.cwd, by=active.by).render(skill, call, preview=True).text
     except MetierError as error:
         return GateResult("replay", "no", error.message)
     tools = _shown_tools(library, model)

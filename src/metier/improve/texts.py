@@ -6,7 +6,6 @@ import re
 from collections.abc import Mapping
 from difflib import SequenceMatcher, get_close_matches, unified_diff
 from functools import lru_cache
-from hashlib import sha256
 from typing import NamedTuple
 
 _VERBS = r"use|using|call|calling|invoke|invoking|run|with|via|through|by"
@@ -142,8 +141,3 @@ def render_patch(before: Mapping[str, str], after: Mapping[str, str]) -> str:
             lines = unified_diff(old.splitlines(), new.splitlines(), f"a/{path}", f"b/{path}", lineterm="")
             parts.append("\n".join(lines))
     return "\n".join(parts)
-
-
-def digest_of_texts(texts: Mapping[str, str]) -> str:
-    joined = "\0".join(f"{path}\0{text}" for path, text in sorted(texts.items()))
-    return sha256(joined.encode("utf-8", "surrogatepass")).hexdigest()

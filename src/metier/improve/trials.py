@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, TypeVar
 from ..host import fs, paths
 from ..host.facts import find_place
 from ..library.open import OpenRequest, open_at
-from ..sources.bundled import folder_digest
+from ..sources.skill_files import SkillFiles, folder_digest
 from ..types import schedule
 from ..types.errors import BadRequest, HostError
 from ..types.place import Place
@@ -69,7 +69,7 @@ TERMS_FILE = "trial.json"
 def trial_terms(library: Library, skill: Skill, plan: EvalPlan) -> str:
     """All that a worker has to know to make a run, and all that must be the same for a trial to go on."""
     request = library.request
-    changed = sha256(repr((sorted((plan.new or {}).items()), sorted((plan.old or {}).items()))).encode())
+    changed = sha256(repr((_plain_pairs(plan.new), _plain_pairs(plan.old))).encode())
     return dumps(
         {
             "skill": skill.path,
@@ -85,6 +85,11 @@ def trial_terms(library: Library, skill: Skill, plan: EvalPlan) -> str:
         },
         indent=1,
     )
+
+
+def _plain_pairs(files: SkillFiles | None) -> list[tuple[str, tuple[int, bytes]]]:
+    """Files as plain tuples: the text of these is what trials have stored a digest of."""
+    return sorted((path, (file.mode, file.data)) for path, file in (files or {}).items())
 
 
 @contextmanager

@@ -12,9 +12,10 @@ from ..dialects import DIALECTS
 from ..host import paths, trees
 from ..host.facts import utc_timestamp
 from ..host.trees import read_first_bytes
-from ..library.lockfile import InstallRoot, tree_digest
+from ..library.lockfile import InstallRoot
 from ..library.trust import run_digests
 from ..parse.reader import parse
+from ..sources.skill_files import manifest_digest
 from ..types.dialect import Dialect
 from ..types.errors import BadRequest, Refused
 from ..types.lockfile import (
@@ -32,13 +33,13 @@ from ..types.skill import Found, Origin, Skill
 from . import transaction
 from .fetch import FetchedFolder, FetchOptions, fetch_reference, local_kind
 from .inspect import SkillFolderContents, inspect_skill
-from .merge import MOST_TEXT_BYTES, is_text, keep_texts
+from .merge import MAX_TEXT_BYTES, is_text, keep_texts
 from .reference import parse_reference
 from .transaction import FolderChange, StagingArea, folder_name, name_fault
 
-_MOST_TEXT_BYTES = 33_554_432
-_DEEPEST = 5
-_MOST_SKILL_BYTES = 256_000
+_MAX_TEXT_BYTES = 33_554_432
+_MAX_DEPTH = 5
+_MAX_SKILL_BYTES = 256_000
 
 FolderScanner: TypeAlias = Callable[[str], tuple[Problem, ...]]
 """Another scanner's word on a folder; what it can't finish is an error of its own."""
@@ -49,7 +50,7 @@ class AddRequest:
     """What somebody asked to add, and where to."""
 
     spec: str
-    ground: InstallRoot
+    install_root: InstallRoot
     dialect: Dialect
     state: str
     skills: tuple[str, ...] = ()
@@ -78,7 +79,7 @@ class InstallTarget(NamedTuple):
 class InstallOffer(NamedTuple):
     """What is ready to be placed, and waits for a yes."""
 
-    wish: AddRequest
+    request: AddRequest
     targets: tuple[InstallTarget, ...]
     staging: StagingArea
 
@@ -107,7 +108,7 @@ def open_offer(request: AddRequest, options: FetchOptions) -> Iterator[InstallOf
     likely = request.name or reference.path.rpartition("/")[2] or reference.repo
     if reference.kind != "index" and not request.skills and not name_fault(likely) and reference.kind != "archive":
         _refuse_existing(request, [likely])
-    with transaction.open_staging(request.ground) as staging:
+    with transaction.open_staging(request.install_root) as staging:
         fetched = fetch_reference(reference, staging.inner, options)
         targets = tuple(_build_targets(request, fetched))
         _refuse_existing(request, [target.folder for target in targets])
@@ -116,9 +117,11 @@ def open_offer(request: AddRequest, options: FetchOptions) -> Iterator[InstallOf
 
 def _refuse_existing(request: AddRequest, names: Sequence[str]) -> None:
     for name in names:
-        target_path = f"{request.ground.root}/{name}"
+        target_path = f"{request.install_root.root}/{name}"
         if paths.exists(target_path) and not request.force:
-            transaction.recover_root(request.ground)  # perhaps an add that did not come to its end: then it does now
+            transaction.recover_root(
+                request.install_root
+            )  # perhaps an add that did not come to its end: then it does now
             raise Refused(
                 f"Skill '{name}' already exists at {target_path}. Use --force to overwrite.",
                 "or name another folder with --name; the skill keeps its own name, and one of each name is used",
@@ -200,7 +203,7 @@ def skill_places(path: str) -> list[str]:
         listed = paths.list_names(f"{path}/{inside}" if inside else path)
         if any(name.lower() == "skill.md" for name in listed.files):
             places.append(inside)
-        elif inside.count("/") < _DEEPEST:
+        elif inside.count("/") < _MAX_DEPTH:
             names = [name for name in listed.folders if name[0] != "." and name not in ("node_modules", "__pycache__")]
             waiting += [f"{inside}/{name}" if inside else name for name in names]
     return sorted(places)
@@ -230,12 +233,12 @@ def read_folder(path: str, inside: str, name: str, files: FileManifest) -> Skill
     skill_files = files_inside(files, inside)
     texts: dict[str, str] = {}
     heads: dict[str, bytes] = {}
-    remaining = _MOST_TEXT_BYTES
+    remaining = _MAX_TEXT_BYTES
     for inner, mark in skill_files.items():
         if mark.mode in ("link", "special"):
             continue
         data = read_first_bytes(
-            f"{path}/{inside}/{inner}" if inside else f"{path}/{inner}", min(remaining, MOST_TEXT_BYTES)
+            f"{path}/{inside}/{inner}" if inside else f"{path}/{inner}", min(remaining, MAX_TEXT_BYTES)
         )
         remaining -= len(data)
         spelled = "SKILL.md" if inner.lower() == "skill.md" else inner
@@ -257,7 +260,7 @@ def read_skill(path: str, name: str, dialect: Dialect) -> Skill | None:
     """The skill of a folder, as it would be read with that name; None when it does not load."""
     listed = paths.list_names(path)
     spelled = next((file_name for file_name in listed.files if file_name.lower() == "skill.md"), "SKILL.md")
-    data = read_first_bytes(f"{path}/{spelled}", _MOST_SKILL_BYTES) if spelled in listed.files else b""
+    data = read_first_bytes(f"{path}/{spelled}", _MAX_SKILL_BYTES) if spelled in listed.files else b""
     origin = Origin("user", 1, "install", path, dialect)
     read = parse(Found(origin, name, f"{path}/{spelled}", (0, 0, 0, len(data)), data, True), DIALECTS)
     return read if isinstance(read, Skill) else None
@@ -276,10 +279,10 @@ def change_for_target(
         old = (before or {}).get(key)
         path = f"{target.path}/{skill.place}" if skill.place else target.path
         read = read_skill(path, key.rpartition("/")[2], request.dialect)
-        runs = tuple(sorted(run_digests(read, _MOST_SKILL_BYTES))) if read is not None else ()
-        approval = SkillApproval(tree_digest(files), utc_timestamp(), "user", runs) if approve else None
+        runs = tuple(sorted(run_digests(read, _MAX_SKILL_BYTES))) if read is not None else ()
+        approval = SkillApproval(manifest_digest(files), utc_timestamp(), "user", runs) if approve else None
         codes = tuple(sorted({finding.code for finding in skill.findings}))
-        previous = tree_digest(old.files) if old is not None else ""
+        previous = manifest_digest(old.files) if old is not None else ""
         frozen = old is not None and old.frozen
         skills[key] = LockEntry(
             skill.name, target.folder, target.provenance, files, {}, skill.powers, codes, approval, frozen, previous
@@ -301,9 +304,9 @@ def accept_offer(
     offer: InstallOffer, approve: bool = True, waiting: Callable[[], None] | None = None
 ) -> tuple[FolderChange, ...]:
     """Place what was offered; unapproved it lies there and is not used."""
-    request = offer.wish
+    request = offer.request
     changes = []
-    with transaction.hold_folders(request.ground, [target.folder for target in offer.targets], waiting):
+    with transaction.hold_folders(request.install_root, [target.folder for target in offer.targets], waiting):
         _refuse_existing(request, [target.folder for target in offer.targets])
         for target in offer.targets:
             change = change_for_target(request, target, approve)

@@ -194,21 +194,21 @@ def _fetch_archive(reference: SourceReference, room: Callable[[], str], options:
 INDEX_SCHEMA = "https://schemas.agentskills.io/discovery/0.2.0/schema.json"
 _INDEX_PATH = "/.well-known/agent-skills/index.json"
 _OLD_INDEX_PATH = "/.well-known/skills/index.json"
-_MOST_INDEX_BYTES = 4_194_304
-_MOST_SKILLS = 500
+_MAX_INDEX_BYTES = 4_194_304
+_MAX_SKILLS = 500
 
 
 def fetch_index(
     reference: SourceReference, room: Callable[[], str], options: FetchOptions
 ) -> tuple[FetchedFolder, ...]:
     """Every skill of an index; what it does not describe rightly is left out, and named."""
-    limits = http.FetchLimits(options.insecure, True, _MOST_INDEX_BYTES, 60.0, reference.secret, options.env)
+    limits = http.FetchLimits(options.insecure, True, _MAX_INDEX_BYTES, 60.0, reference.secret, options.env)
     where, tree = _read_index(reference.url, limits)
     skills = tree.get("skills")
     if not isinstance(skills, list) or not skills:
         raise BadRequest(f"{where} lists no skills", "check the address")
-    if len(skills) > _MOST_SKILLS:
-        raise Refused(f"{where} lists more than {_MOST_SKILLS} skills", "nothing was fetched")
+    if len(skills) > _MAX_SKILLS:
+        raise Refused(f"{where} lists more than {_MAX_SKILLS} skills", "nothing was fetched")
     old = "$schema" not in tree
     fetched: list[FetchedFolder] = []
     left_out: list[tuple[str, Finding]] = []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from difflib import get_close_matches
 from json import loads
 from typing import TYPE_CHECKING, NamedTuple
@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, NamedTuple
 from ..host import paths, trees
 from ..host.repository import repository_exists
 from ..library import lockfile
-from ..library.lockfile import InstallRoot, tree_digest
+from ..library.lockfile import InstallRoot
 from ..record import history
 from ..record.history import SkillVersion, repository_path
 from ..sources.bundled import BundledCopyReport
+from ..sources.skill_files import LINK_MODE, SkillFiles, manifest_digest
 from ..types.errors import BadRequest, HostError, Refused, UnknownSkill
 from ..types.lockfile import LockEntry
 from ..types.place import Place
@@ -24,11 +25,7 @@ from .transaction import FolderChange, StagingArea
 if TYPE_CHECKING:
     from ..library.library import Library
 
-_LINK_MODE = 0o120000
 _ALL_VERSIONS = 1_000_000
-
-FilesByPath = Mapping[str, tuple[int, bytes]]
-"""The files of a folder: mode and bytes by path; of a link, where it leads."""
 
 
 def _ignore_note(text: str) -> None:
@@ -48,28 +45,28 @@ def install_root_for(
 class ManagedSkill(NamedTuple):
     """A skill where it can be changed."""
 
-    ground: InstallRoot
+    install_root: InstallRoot
     key: str
     """Its place in the root."""
 
     @property
     def folder(self) -> str:
-        return f"{self.ground.root}/{self.key}"
+        return f"{self.install_root.root}/{self.key}"
 
     @property
     def repository(self) -> str:
-        return self.ground.history
+        return self.install_root.history
 
 
 class SkillEdit(NamedTuple):
     """A new text for a skill, and why."""
 
-    files: FilesByPath
+    files: SkillFiles
     act: str
     evidence: str = ""
     run: str = ""
     base: str = ""
-    """What `digest_of` said of the folder that the files were made from; another one is not replaced."""
+    """The manifest digest of the folder that the files were made from; another one is not replaced."""
 
 
 def managed_skill(library: Library, skill: Skill) -> ManagedSkill:
@@ -84,11 +81,6 @@ def managed_skill(library: Library, skill: Skill) -> ManagedSkill:
     return ManagedSkill(install_root_for(here, root), skill.directory[len(root) + 1 :])
 
 
-def digest_of_folder(folder: str) -> str:
-    """A folder as it is now: every path, mode and content."""
-    return tree_digest(lockfile.marks_at(folder))
-
-
 def apply_edit(target: ManagedSkill, edit: SkillEdit) -> SkillVersion | None:
     """Put a new text of a skill in place of the old, which stays in the history; None when nothing changed.
 
@@ -100,22 +92,22 @@ def apply_edit(target: ManagedSkill, edit: SkillEdit) -> SkillVersion | None:
 def _replace_skill(
     target: ManagedSkill, edit: SkillEdit, relocked: Callable[[LockEntry | None], LockEntry | None]
 ) -> SkillVersion | None:
-    install_root = target.ground
+    install_root = target.install_root
     _check_may_change(target)
     with (
         transaction.open_staging(install_root) as staging,
         transaction.hold_folders(install_root, [target.key.partition("/")[0]]),
     ):
         transaction.record_edits(install_root, [target.key])
-        before = lockfile.marks_at(target.folder)
-        if edit.base and tree_digest(before) != edit.base:
+        before = lockfile.folder_manifest(target.folder)
+        if edit.base and manifest_digest(before) != edit.base:
             raise Refused(f"`{target.key}` changed meanwhile", "nothing was replaced; begin again from what is there")
         new = _stage_files(staging, target.folder, edit.files)
         old_entry = lockfile.read_lock(install_root).skills.get(target.key)
         entry = relocked(old_entry)
         if trees.file_marks(new) == before and entry == old_entry:
             return None
-        if lockfile.marks_at(target.folder) != before:
+        if lockfile.folder_manifest(target.folder) != before:
             raise Refused(f"`{target.key}` is being edited", "nothing was replaced; try again")
         change = FolderChange(
             "place", target.key, {target.key: entry} if entry else {}, {}, edit.act, edit.evidence, edit.run
@@ -129,7 +121,7 @@ def _check_may_change(target: ManagedSkill) -> None:
         raise Refused(
             f"{target.folder} is a link: what it leads to is not metier's to replace", "change it where it lies"
         )
-    entry = lockfile.read_lock(target.ground).skills.get(target.key)
+    entry = lockfile.read_lock(target.install_root).skills.get(target.key)
     if entry is not None and entry.frozen:
         raise Refused(f"`{target.key}` is frozen", f"run `metier freeze --off {target.key}` first")
 
@@ -140,13 +132,13 @@ def _discard_trashed(trashed: str) -> None:
         trees.remove_tree(trashed.rpartition("/")[0])
 
 
-def _stage_files(staging: StagingArea, old: str, files: FilesByPath) -> str:
+def _stage_files(staging: StagingArea, old: str, files: SkillFiles) -> str:
     """A new folder with these files, and with what is nobody's text: what git and Python keep in the old one."""
     new = staging.inner()
     for path, (mode, data) in files.items():
         if path.startswith("/") or any(part in ("", ".", "..") for part in path.split("/")):
             raise BadRequest(f"`{path}` is no path inside a skill", "leave it out")
-        if mode == _LINK_MODE:
+        if mode == LINK_MODE:
             trees.make_folders(f"{new}/{path}".rpartition("/")[0])
             trees.replace_link(f"{new}/{path}", data.decode("utf-8", "surrogateescape"))
         else:
@@ -218,7 +210,7 @@ def _names_in_history(install_root: InstallRoot) -> Iterable[str]:
 
 def approved_keys(target: ManagedSkill) -> tuple[str, ...]:
     """The skill, if somebody said yes to it as it is in the lock now."""
-    entry = lockfile.read_lock(target.ground).skills.get(target.key)
+    entry = lockfile.read_lock(target.install_root).skills.get(target.key)
     return (target.key,) if entry is not None and entry.approval is not None else ()
 
 
@@ -234,7 +226,9 @@ def rollback_skill(target: ManagedSkill, rev: str) -> SkillVersion | None:
     lock_text = history.read_lock_entry(target.repository, target.key, was.rev)
     entry = lockfile.read_entry(loads(lock_text)) if lock_text else None
     return _replace_skill(
-        target, SkillEdit(files, "rollback", f"to {was.rev[:12]} ({was.subject})"), lambda current: entry
+        target,
+        SkillEdit(SkillFiles.from_pairs(files), "rollback", f"to {was.rev[:12]} ({was.subject})"),
+        lambda current: entry,
     )
 
 

@@ -13,7 +13,7 @@ from ..host import trees
 from ..host.trees import read_first_bytes
 from ..types.lockfile import FileManifest, FileRecord, FolderEntry, LockEntry
 
-MOST_TEXT_BYTES = 1_048_576
+MAX_TEXT_BYTES = 1_048_576
 """Larger files are not merged, and so not kept."""
 
 
@@ -23,8 +23,8 @@ def keep_texts(state: str, folder: str, files: FileManifest) -> None:
         text_path = _text_path(state, mark.digest)
         if not text_path or trees.touch_file(text_path):
             continue
-        data = read_first_bytes(f"{folder}/{path}", MOST_TEXT_BYTES + 1)
-        if len(data) <= MOST_TEXT_BYTES and is_text(data):
+        data = read_first_bytes(f"{folder}/{path}", MAX_TEXT_BYTES + 1)
+        if len(data) <= MAX_TEXT_BYTES and is_text(data):
             trees.keep_bytes(text_path, data)
 
 
@@ -35,7 +35,7 @@ def kept_text(state: str, digest: str) -> bytes | None:
     text_path = _text_path(state, digest)
     if not text_path or not trees.inode_of(text_path):
         return None
-    data = read_first_bytes(text_path, MOST_TEXT_BYTES + 1)
+    data = read_first_bytes(text_path, MAX_TEXT_BYTES + 1)
     return data if "sha256:" + sha256(data).hexdigest() == digest else None
 
 
@@ -59,21 +59,21 @@ def is_text(data: bytes) -> bool:
     return b"\0" not in data
 
 
-MOST_EDIT_BYTES = 65_536
+MAX_EDIT_BYTES = 65_536
 """Bytes of one text that a lock takes in."""
-MOST_SKILL_EDIT_BYTES = 262_144
+MAX_SKILL_EDIT_BYTES = 262_144
 """Bytes of all the texts of a skill."""
 
 
 def collect_edits(folder: str, files: FileManifest, base: Mapping[str, FileRecord | None]) -> dict[str, str]:
     """The files of a folder that are not upstream's, as far as they are texts of a size for a lock."""
     edits: dict[str, str] = {}
-    remaining = MOST_SKILL_EDIT_BYTES
+    remaining = MAX_SKILL_EDIT_BYTES
     for path in sorted(base):
         if path not in files or files[path].mode in ("link", "special"):
             continue
-        data = read_first_bytes(f"{folder}/{path}", MOST_EDIT_BYTES + 1)
-        if len(data) <= min(MOST_EDIT_BYTES, remaining) and is_text(data):
+        data = read_first_bytes(f"{folder}/{path}", MAX_EDIT_BYTES + 1)
+        if len(data) <= min(MAX_EDIT_BYTES, remaining) and is_text(data):
             edits[path] = data.decode()
             remaining -= len(data)
     return edits
@@ -91,7 +91,7 @@ def edits_left_out(entry: LockEntry | FolderEntry) -> list[str]:
 
 
 MergeChoice: TypeAlias = Literal["theirs", "mine", "merge", "clash"]
-_MOST_LINES = 20_000
+_MAX_LINES = 20_000
 _FEW_PAIRS = 250_000
 """Lines of one text times lines of the other, up to which every line is looked for everywhere."""
 _CONTEXT_LINES = 3
@@ -127,7 +127,7 @@ def merged_mode(old: FileRecord, mine: FileRecord, theirs: FileRecord) -> str:
 def merge_texts(base: str, mine: str, theirs: str) -> str | None:
     """Both changes in one text; None where they touch the same lines."""
     old, my_lines, their_lines = (text.splitlines(keepends=True) for text in (base, mine, theirs))
-    if max(map(len, (old, my_lines, their_lines))) > _MOST_LINES:
+    if max(map(len, (old, my_lines, their_lines))) > _MAX_LINES:
         return None
     changes = sorted([*_changed_ranges(old, my_lines, 0), *_changed_ranges(old, their_lines, 1)])
     out: list[str] = []

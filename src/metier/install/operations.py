@@ -224,7 +224,7 @@ async def add(place: Place, spec: str, *, name: str = "", skills: Sequence[str] 
     def work() -> list[str]:
         with install_add.open_offer(request, kit) as offer:
             if offer.dangers:
-                raise Refused(f"{offer.wish.spec} has grave findings: {offer.dangers[0].message}", "read them first")
+                raise Refused(f"{offer.request.spec} has grave findings: {offer.dangers[0].message}", "read them first")
             return [key for change in install_add.accept_offer(offer) for key in change.skills]
 
     requested_name = name or install_add.resolve_reference(spec, kit).repo

@@ -392,10 +392,13 @@ def _install_download(plan: InstallPlan, tools: str, options: FetchOptions) -> I
     """Fetched to one side, checked, taken apart, and only then put in place."""
     from ..host import http  # slow to start
 
-    ground = InstallRoot(tools)
+    install_root = InstallRoot(tools)
     name = plan.url.partition("?")[0].rstrip("/").rpartition("/")[2] or "download"
     inside = plan.target[len(tools) + 1 :]
-    with transaction.open_staging(ground) as staging, transaction.hold_folders(ground, [inside.partition("/")[0]]):
+    with (
+        transaction.open_staging(install_root) as staging,
+        transaction.hold_folders(install_root, [inside.partition("/")[0]]),
+    ):
         file = f"{staging.inner()}/{name}"
         limits = http.FetchLimits(
             options.insecure, options.insecure, options.bounds.archive, options.seconds, env=options.env

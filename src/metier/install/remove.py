@@ -19,7 +19,7 @@ TRASH_DAYS = 30
 """How long things lie in the trash, unless somebody says otherwise."""
 TEXT_DAYS = 365
 """How long a text is kept that no lock at hand names: the lock of another project may."""
-MOST_TRASH_BYTES = 1 << 30
+MAX_TRASH_BYTES = 1 << 30
 """Bytes that the trash of a root may hold: beyond that the oldest goes first."""
 
 
@@ -33,11 +33,11 @@ class StaleItem(NamedTuple):
     days: float
 
 
-def old_trash(ground: InstallRoot, days: float = TRASH_DAYS, most: int = MOST_TRASH_BYTES) -> list[StaleItem]:
+def old_trash(install_root: InstallRoot, days: float = TRASH_DAYS, most: int = MAX_TRASH_BYTES) -> list[StaleItem]:
     """What has lain in the trash for so long, and the oldest of the rest while there is too much."""
     stale, total = [], 0
-    for name, folder, _ in transaction.list_trash(ground):  # the latest first
-        path = f"{ground.work}/trash/{name}"
+    for name, folder, _ in transaction.list_trash(install_root):  # the latest first
+        path = f"{install_root.work}/trash/{name}"
         size = trees.size_of_tree(path)
         total += size
         age = trees.days_old(path)
@@ -46,12 +46,12 @@ def old_trash(ground: InstallRoot, days: float = TRASH_DAYS, most: int = MOST_TR
     return stale
 
 
-def empty_trash(ground: InstallRoot, days: float = TRASH_DAYS, most: int = MOST_TRASH_BYTES) -> list[StaleItem]:
+def empty_trash(install_root: InstallRoot, days: float = TRASH_DAYS, most: int = MAX_TRASH_BYTES) -> list[StaleItem]:
     """Take it away for good, with nobody else at work in the root meanwhile."""
-    if not paths.exists(f"{ground.work}/trash"):
+    if not paths.exists(f"{install_root.work}/trash"):
         return []
-    with transaction.hold_root(ground):
-        stale = old_trash(ground, days, most)
+    with transaction.hold_root(install_root):
+        stale = old_trash(install_root, days, most)
         for item in stale:
             trees.remove_tree(item.path)
     return stale
@@ -79,7 +79,7 @@ def remove_texts(texts: Iterable[StaleItem]) -> None:
         trees.remove_file(text.path)
 
 
-_DEEPEST_FOLDER = 4
+_MAX_DEPTH = 4
 
 
 class InstalledSkill(NamedTuple):
@@ -105,17 +105,17 @@ class RemovedFolder(NamedTuple):
     """False where there was nothing but an entry of the lock."""
 
 
-def list_installed(ground: InstallRoot) -> list[InstalledSkill]:
+def list_installed(install_root: InstallRoot) -> list[InstalledSkill]:
     """Every skill of a root, to the depth that roots are scanned."""
-    lock = lockfile.read_lock(ground)
+    lock = lockfile.read_lock(install_root)
     skills = []
-    for key in sorted({*_find_skill_places(ground.root), *lock.skills}):
+    for key in sorted({*_find_skill_places(install_root.root), *lock.skills}):
         entry = lock.skills.get(key)
         if entry is None:
             skills.append(InstalledSkill(key, key.rpartition("/")[2], key.partition("/")[0]))
         else:
             source, ok = entry.provenance, entry.approval is not None
-            gone = not paths.exists(f"{ground.root}/{key}")
+            gone = not paths.exists(f"{install_root.root}/{key}")
             skills.append(
                 InstalledSkill(key, entry.name, entry.folder, source.source, source.commit, ok, entry.frozen, gone)
             )
@@ -136,20 +136,20 @@ def _find_skill_places(root: str) -> list[str]:
             continue
         if not inside:
             places += [name for name in listed.links if paths.exists(f"{root}/{name}/SKILL.md")]
-        if inside.count("/") < _DEEPEST_FOLDER - 1:
+        if inside.count("/") < _MAX_DEPTH - 1:
             names = [name for name in listed.folders if name[0] != "." and name not in ("node_modules", "__pycache__")]
             waiting += [f"{inside}/{name}" if inside else name for name in names]
     return places
 
 
-def resolve_removable(ground: InstallRoot, name: str) -> str:
+def resolve_removable(install_root: InstallRoot, name: str) -> str:
     """The folder of a root that a name means; a path that leads out of the root is refused as such."""
     parts = name.split("/")
-    if any(name_fault(part) for part in parts) and not paths.exists(f"{ground.root}/{name}"):
+    if any(name_fault(part) for part in parts) and not paths.exists(f"{install_root.root}/{name}"):
         raise BadRequest(f"`{name}` is not the name of an installed skill", "run `metier remove` to see what is")
     if name in ("", ".", "..") or name.startswith(("/", ".")) or any(part in ("", ".", "..") for part in parts):
-        raise Refused(f"`{name}` leads out of {ground.root}", "give the name of an installed skill")
-    present = list_installed(ground)
+        raise Refused(f"`{name}` leads out of {install_root.root}", "give the name of an installed skill")
+    present = list_installed(install_root)
     folders = {skill.folder for skill in present}
     if name in folders or name in {skill.place for skill in present}:
         return name
@@ -162,36 +162,36 @@ def resolve_removable(ground: InstallRoot, name: str) -> str:
     return matches[0]
 
 
-def remove_skill(ground: InstallRoot, name: str) -> RemovedFolder:
+def remove_skill(install_root: InstallRoot, name: str) -> RemovedFolder:
     """Put a skill or an installed folder into the trash; one that is gone already leaves the lock."""
-    with transaction.open_staging(ground) as staging:
-        target = resolve_removable(ground, name)
-        with transaction.hold_folders(ground, [target.partition("/")[0]]):
-            if not paths.exists(f"{ground.root}/{target}"):
-                _drop_from_lock(ground, target)
+    with transaction.open_staging(install_root) as staging:
+        target = resolve_removable(install_root, name)
+        with transaction.hold_folders(install_root, [target.partition("/")[0]]):
+            if not paths.exists(f"{install_root.root}/{target}"):
+                _drop_from_lock(install_root, target)
                 return RemovedFolder(target, False)
             transaction.commit_change(
-                staging, FolderChange("remove", target, {}, _tombstone_entries(ground, target), "trash")
+                staging, FolderChange("remove", target, {}, _tombstone_entries(install_root, target), "trash")
             )
         return RemovedFolder(target, True)
 
 
-def _drop_from_lock(ground: InstallRoot, target: str) -> None:
+def _drop_from_lock(install_root: InstallRoot, target: str) -> None:
     """Take a folder that is gone out of the lock."""
-    rests = _tombstone_entries(ground, target)
+    rests = _tombstone_entries(install_root, target)
 
     def change(lock: Lockfile) -> Lockfile:
         skills = {key: entry for key, entry in lock.skills.items() if not f"{key}/".startswith(f"{target}/")}
         return Lockfile(skills, {name: rest for name, rest in {**lock.folders, **rests}.items() if name != target})
 
-    transaction.change_lock(ground, change)
-    transaction.try_record_history(ground, target, "trash")
+    transaction.change_lock(install_root, change)
+    transaction.try_record_history(install_root, target, "trash")
 
 
-def _tombstone_entries(ground: InstallRoot, target: str) -> dict[str, FolderEntry]:
+def _tombstone_entries(install_root: InstallRoot, target: str) -> dict[str, FolderEntry]:
     """A skill taken out of an installed repository: an update must not bring it back."""
     folder, _, inside = target.partition("/")
-    lock = lockfile.read_lock(ground)
+    lock = lockfile.read_lock(install_root)
     rest = lock.folders.get(folder)
     if not inside or rest is None:
         return {}
@@ -204,28 +204,30 @@ def _tombstone_entries(ground: InstallRoot, target: str) -> dict[str, FolderEntr
     return {folder: replace(rest, base={**rest.base, **gone})}
 
 
-def find_in_trash(ground: InstallRoot, name: str) -> list[tuple[str, str]]:
+def find_in_trash(install_root: InstallRoot, name: str) -> list[tuple[str, str]]:
     """What lies in the trash by that name or id, the latest first: its id and what it was."""
     return [
         (trash_id, folder)
-        for trash_id, folder, _ in transaction.list_trash(ground)
+        for trash_id, folder, _ in transaction.list_trash(install_root)
         if name in (trash_id, folder, folder.rpartition("/")[2])
     ]
 
 
-def restore_skill(ground: InstallRoot, name: str) -> str:
+def restore_skill(install_root: InstallRoot, name: str) -> str:
     """Put the latest of that name back from the trash."""
-    with transaction.open_staging(ground) as staging:
-        matches = find_in_trash(ground, name)
+    with transaction.open_staging(install_root) as staging:
+        matches = find_in_trash(install_root, name)
         if not matches:
-            trashed = {folder for _, folder, _ in transaction.list_trash(ground)}
+            trashed = {folder for _, folder, _ in transaction.list_trash(install_root)}
             near = get_close_matches(name, trashed, 1)
             hint = f"did you mean `{near[0]}`?" if near else "run `metier restore` to see what is"
             raise BadRequest(f"`{name}` is not in the trash", hint)
         trash_id, folder = matches[0]
-        with transaction.hold_folders(ground, [folder.partition("/")[0]]):
-            trees.remove_empty(ground.root, folder)
-            if paths.exists(f"{ground.root}/{folder}"):
-                raise Refused(f"{ground.root}/{folder} is there already", "remove it first, then restore the other")
+        with transaction.hold_folders(install_root, [folder.partition("/")[0]]):
+            trees.remove_empty(install_root.root, folder)
+            if paths.exists(f"{install_root.root}/{folder}"):
+                raise Refused(
+                    f"{install_root.root}/{folder} is there already", "remove it first, then restore the other"
+                )
             transaction.restore_from_trash(staging, trash_id)
         return folder

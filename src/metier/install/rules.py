@@ -16,7 +16,7 @@ from ..types.problem import Finding, Problem, ProblemCode, problem_from
 from ..types.sandbox import ProcessResult, ProgramSpec, SandboxPermissions, SandboxSpec
 from ..types.text import clean_line, code_points_of, hidden_characters_in, shorten_text
 
-_LONGEST_LINE = 4_000
+_MAX_LINE = 4_000
 """Of a line only this much is looked at: what lies further right is named as such."""
 _SHELLS = r"(?:sudo\s+)?(?:(?:/usr)?/bin/)?(?:(?:ba|z|da|k|a)?sh|python[\d.]*|perl|ruby|node|php)\b"
 _DOWNLOADERS = r"(?:curl|wget|fetch|iwr|Invoke-WebRequest)\b"
@@ -204,7 +204,7 @@ def read_lines(texts: Mapping[str, str], scripts: Iterable[str], commands: Itera
     for path, text in texts.items():
         kind = "script" if path in able else ""
         for number, line in enumerate(text.split("\n"), 1):
-            line = line[:_LONGEST_LINE]
+            line = line[:_MAX_LINE]
             render = path == "SKILL.md" and (
                 line.strip() in running or any(f"`{running_line}`" in line for running_line in running)
             )

@@ -10,7 +10,8 @@ from typing import NamedTuple
 from ..host import git, paths, trees
 from ..host.trees import read_first_bytes
 from ..library import lockfile
-from ..library.lockfile import InstallRoot, compare_files, marks_at, tree_digest
+from ..library.lockfile import InstallRoot, compare_files, folder_manifest
+from ..sources.skill_files import manifest_digest
 from ..types.errors import BadRequest, MetierError, Refused
 from ..types.lockfile import (
     FileManifest,
@@ -27,7 +28,7 @@ from . import transaction
 from .add import AddRequest, InstallTarget, change_for_target, files_inside, inspect_target, skill_places
 from .fetch import FetchedFolder, FetchOptions, fetch_reference, git_access
 from .merge import (
-    MOST_TEXT_BYTES,
+    MAX_TEXT_BYTES,
     collect_edits,
     diff_texts,
     is_text,
@@ -40,7 +41,7 @@ from .merge import (
 from .transaction import FolderChange, StagingArea
 from .verify import base_of, find_locked, upstream_files
 
-_MOST_DIFF_LINES = 2_000
+_MAX_DIFF_LINES = 2_000
 
 
 class UpdateProposal(NamedTuple):
@@ -95,9 +96,9 @@ def open_proposal(
     request: AddRequest, folder: str, options: FetchOptions
 ) -> Iterator[tuple[StagingArea, UpdateProposal | None]]:
     """Everything up to the question; None when upstream has nothing new."""
-    ground = request.ground
-    with transaction.open_staging(ground) as staging, transaction.hold_folders(ground, [folder]):
-        lock = lockfile.read_lock(ground)
+    install_root = request.install_root
+    with transaction.open_staging(install_root) as staging, transaction.hold_folders(install_root, [folder]):
+        lock = lockfile.read_lock(install_root)
         old = {key: entry for key, entry in lock.skills.items() if entry.folder == folder}
         refuse_frozen(folder, old)
         source = installed_folders(lock, [folder])[folder]
@@ -113,7 +114,7 @@ def open_proposal(
         yield (
             staging,
             _merge_folder(
-                request, folder, fetched, _MergeSides(base, _current_files(ground, folder, base), theirs), old
+                request, folder, fetched, _MergeSides(base, _current_files(install_root, folder, base), theirs), old
             ),
         )
 
@@ -172,10 +173,10 @@ def fetched_before(lock: Lockfile, folder: str) -> dict[str, FileRecord]:
     return marks
 
 
-def _current_files(ground: InstallRoot, folder: str, base: FileManifest) -> dict[str, FileRecord]:
+def _current_files(install_root: InstallRoot, folder: str, base: FileManifest) -> dict[str, FileRecord]:
     """What is there now; modes that differ by a umask alone are taken for upstream's."""
-    now = dict(marks_at(f"{ground.root}/{folder}"))
-    changed = {path for path, _ in compare_files(base, now, ground.shared)}
+    now = dict(folder_manifest(f"{install_root.root}/{folder}"))
+    changed = {path for path, _ in compare_files(base, now, install_root.shared)}
     return {path: mark if path in changed or path not in base else base[path] for path, mark in now.items()}
 
 
@@ -189,7 +190,7 @@ def _merge_folder(
     request: AddRequest, folder: str, fetched: FetchedFolder, sides: _MergeSides, old: Mapping[str, LockEntry]
 ) -> UpdateProposal:
     """Upstream's folder with our edits in it: local files stay, texts that both changed become one."""
-    local_path = f"{request.ground.root}/{folder}"
+    local_path = f"{request.install_root.root}/{folder}"
     text = tuple(_diff_lines(request.state, fetched.path, sides))
     keep_texts(request.state, fetched.path, sides.theirs)
     stays: list[str] = []
@@ -248,10 +249,10 @@ def _merge_file(state: str, local_path: str, upstream_path: str, path: str, side
     else:
         versions = [
             kept_text(state, old.digest),
-            read_first_bytes(f"{local_path}/{path}", MOST_TEXT_BYTES + 1),
-            read_first_bytes(f"{upstream_path}/{path}", MOST_TEXT_BYTES + 1),
+            read_first_bytes(f"{local_path}/{path}", MAX_TEXT_BYTES + 1),
+            read_first_bytes(f"{upstream_path}/{path}", MAX_TEXT_BYTES + 1),
         ]
-        if any(version is None or len(version) > MOST_TEXT_BYTES or not is_text(version) for version in versions):
+        if any(version is None or len(version) > MAX_TEXT_BYTES or not is_text(version) for version in versions):
             return False
         merged = merge_texts(*(version.decode() for version in versions if version is not None))
         if merged is None:
@@ -269,18 +270,18 @@ def _diff_lines(state: str, upstream_path: str, sides: _MergeSides) -> Iterator[
         if old == new:
             continue
         before = b"" if old is None else kept_text(state, old.digest)
-        after = b"" if new is None else read_first_bytes(f"{upstream_path}/{path}", MOST_TEXT_BYTES + 1)
-        if before is None or len(after) > MOST_TEXT_BYTES or not is_text(before) or not is_text(after):
+        after = b"" if new is None else read_first_bytes(f"{upstream_path}/{path}", MAX_TEXT_BYTES + 1)
+        if before is None or len(after) > MAX_TEXT_BYTES or not is_text(before) or not is_text(after):
             yield f"{path}: {'added' if old is None else 'removed' if new is None else 'changed'}"
         else:
             for line in diff_texts(path, before.decode(), after.decode()):
                 lines += 1
-                if lines <= _MOST_DIFF_LINES:
+                if lines <= _MAX_DIFF_LINES:
                     yield line
         if old is not None and new is not None and old.mode != new.mode:
             yield f"{path}: mode {old.mode} is now {new.mode}"
-    if lines > _MOST_DIFF_LINES:
-        yield f"… and {lines - _MOST_DIFF_LINES} lines more"
+    if lines > _MAX_DIFF_LINES:
+        yield f"… and {lines - _MAX_DIFF_LINES} lines more"
 
 
 def accept_update(
@@ -288,7 +289,7 @@ def accept_update(
 ) -> FolderChange:
     """Put an update in place of what was there, which goes to the trash."""
     now = _current_files(
-        request.ground, proposal.folder, fetched_before(lockfile.read_lock(request.ground), proposal.folder)
+        request.install_root, proposal.folder, fetched_before(lockfile.read_lock(request.install_root), proposal.folder)
     )
     if now != proposal.before:
         raise Refused(f"`{proposal.folder}` changed while it was being updated", "nothing was replaced; try again")
@@ -331,36 +332,38 @@ class UpstreamStatus(NamedTuple):
         return bool(self.latest) and self.latest != self.commit
 
 
-def check_outdated(ground: InstallRoot, names: Sequence[str], options: FetchOptions) -> Iterator[UpstreamStatus]:
+def check_outdated(install_root: InstallRoot, names: Sequence[str], options: FetchOptions) -> Iterator[UpstreamStatus]:
     """Whether upstream has moved on: git is asked for its commit; what has another, or none, is fetched to one side."""
-    lock = lockfile.read_lock(ground)
+    lock = lockfile.read_lock(install_root)
     for name, source in installed_folders(lock, names).items():
-        commit = source.commit or tree_digest(fetched_before(lock, name))
+        commit = source.commit or manifest_digest(fetched_before(lock, name))
         try:
-            latest, fault = _latest_revision(ground, lock, name, source, options), ""
+            latest, fault = _latest_revision(install_root, lock, name, source, options), ""
         except MetierError as error:
             latest, fault = "", error.message
         yield UpstreamStatus(name, source.source, source.ref, commit, latest, fault)
 
 
-def _latest_revision(ground: InstallRoot, lock: Lockfile, name: str, source: Provenance, options: FetchOptions) -> str:
+def _latest_revision(
+    install_root: InstallRoot, lock: Lockfile, name: str, source: Provenance, options: FetchOptions
+) -> str:
     if source.kind in ("github", "git"):
         url, access = git_access(reference_of(source), options)
         latest = git.resolve_ref(url, source.ref, access)
         return (
             source.commit
-            if latest == source.commit or _folder_unchanged(ground, lock, name, source, options)
+            if latest == source.commit or _folder_unchanged(install_root, lock, name, source, options)
             else latest
         )
-    with transaction.open_staging(ground) as staging:
-        return tree_digest(trees.file_marks(fetch_again(source, staging, options).path))
+    with transaction.open_staging(install_root) as staging:
+        return manifest_digest(trees.file_marks(fetch_again(source, staging, options).path))
 
 
 def _folder_unchanged(
-    ground: InstallRoot, lock: Lockfile, name: str, source: Provenance, options: FetchOptions
+    install_root: InstallRoot, lock: Lockfile, name: str, source: Provenance, options: FetchOptions
 ) -> bool:
     """Whether a repository moved on and left this folder as it was."""
-    with transaction.open_staging(ground) as staging:
+    with transaction.open_staging(install_root) as staging:
         try:
             return trees.file_marks(fetch_again(source, staging, options).path) == fetched_before(lock, name)
         except BadRequest:  # the folder is not there any more: that is news, and `metier update` says what

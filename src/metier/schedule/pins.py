@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from base64 import b64decode, b64encode
 from contextlib import suppress
-from hashlib import sha256
 from json import dumps, loads
 from typing import NamedTuple
 
 from ..host import facts, files, fs, paths, trees
 from ..record import history
+from ..sources.skill_files import SkillFile, SkillFiles
 from ..types.errors import Changed, MetierError, Refused, Unloadable
 from ..types.place import Place
 
@@ -25,7 +25,7 @@ class PinnedCopy(NamedTuple):
 
 def pin_folder(folder: str) -> PinnedCopy:
     """A folder as it is now, whole."""
-    contents: dict[str, list[object]] = {}
+    contents: dict[str, SkillFile] = {}
     total = 0
     for path, status in paths.tree_of(folder):
         try:
@@ -39,35 +39,41 @@ def pin_folder(folder: str) -> PinnedCopy:
                 f"a scheduled skill has at most {_MOST_PINNED_BYTES} bytes",
                 folder,
             )
-        contents[path] = [bool(status.st_mode & 0o100), b64encode(data).decode("ascii")]
-    return PinnedCopy(_digest_of_files(contents), dumps(contents, sort_keys=True))
+        contents[path] = SkillFile(status.st_mode & 0o777, data)
+    skill_files = SkillFiles(contents)
+    return PinnedCopy(skill_files.digest, _dump_files(skill_files))
 
 
-def _digest_of_files(contents: dict[str, list[object]]) -> str:
-    """The digest of a folder, as `sources.bundled.digest` has it."""
-    digest = sha256()
-    for path, (executable, text) in sorted(contents.items()):
-        data = b64decode(str(text))
-        digest.update(f"{path}\0{'x' if executable else '-'}\0{len(data)}\0".encode("utf-8", "surrogatepass"))
-        digest.update(data)
-    return "sha256:" + digest.hexdigest()
+def _dump_files(skill_files: SkillFiles) -> str:
+    """Files as the database stores them: of the mode only whether a file may be run."""
+    stored = {path: [file.executable, b64encode(file.data).decode("ascii")] for path, file in skill_files.items()}
+    return dumps(stored, sort_keys=True)
+
+
+def _load_files(text: str) -> SkillFiles:
+    stored = loads(text)
+    return SkillFiles(
+        {
+            path: SkillFile(0o755 if executable else 0o644, b64decode(data))
+            for path, (executable, data) in stored.items()
+        }
+    )
 
 
 def unpack_pin(place: Place, pinned: PinnedCopy) -> str:
     """The folder of a pinned copy, written where it is not there yet, and checked against its digest."""
     target = f"{place.state}/pinned/{pinned.digest.removeprefix('sha256:')}"
-    stored = loads(pinned.files)
-    if _digest_of_files(stored) != pinned.digest:
+    skill_files = _load_files(pinned.files)
+    if skill_files.digest != pinned.digest:
         raise Changed("the pinned copy of a skill is not what was pinned", "schedule it anew")
     if paths.exists(target):
         if pin_folder(target).digest == pinned.digest:
             return target
         trees.remove_tree(target)
     with trees.temporary_folder() as scratch_folder:
-        contents = {path: b64decode(text) for path, (_, text) in stored.items()}
-        trees.fill_folder(f"{scratch_folder}/skill", contents)
-        for path, (executable, _) in stored.items():
-            if executable:
+        trees.fill_folder(f"{scratch_folder}/skill", {path: file.data for path, file in skill_files.items()})
+        for path, file in skill_files.items():
+            if file.executable:
                 trees.make_executable(trees.path_inside(f"{scratch_folder}/skill", path))
         fs.make_folder(f"{place.state}/pinned")
         trees.copy_tree(f"{scratch_folder}/skill", target)

@@ -208,11 +208,11 @@ def _render_scheduled_skill(schedule: Schedule, run: FiringContext) -> str:
     skill = next((candidate for candidate in library.skills if candidate.directory == run.folder), None)
     if skill is None:
         return _plain_text(schedule, run)
-    desk = replace(library.desk(cwd=run.session, by="schedule", write=(run.session,)), alone=True)
+    access = replace(library.skill_access(cwd=run.session, by="schedule", write=(run.session,)), unattended=True)
     called = skill._replace(id=schedule.source.rpartition("/")[2])
 
     def text() -> str:
-        activation = desk.render(called, Call(schedule.skill, schedule.arguments, "schedule", run.session))
+        activation = access.render(called, Call(schedule.skill, schedule.arguments, "schedule", run.session))
         used = any(insert.kind in ("argument", "appended") for insert in activation.inserts)
         return (
             activation.text

@@ -5,8 +5,9 @@ from __future__ import annotations
 from json import dumps, loads
 from typing import NamedTuple
 
-from ..host import files, fs, paths
+from ..host import fs, paths
 from ..types.errors import HostError, MetierError
+from .skill_files import folder_digest
 
 MANIFEST = "bundled.json"
 
@@ -111,16 +112,3 @@ def _holds_undigested(folder: str) -> bool:
     if ".git" in folders or not (folders or listed.files or listed.links):
         return True
     return any(_holds_undigested(f"{folder}/{name}") for name in folders)
-
-
-def folder_digest(directory: str) -> str:
-    """Every file of a folder, its mode and its bytes."""
-    from hashlib import sha256  # slow to load, and every command imports this module
-
-    hasher = sha256()
-    for path, status in paths.tree_of(directory):
-        _, data = files.read_skill_file(directory, path, 16_777_216)
-        executable = "x" if status.st_mode & 0o100 else "-"
-        hasher.update(f"{path}\0{executable}\0{len(data)}\0".encode("utf-8", "surrogatepass"))
-        hasher.update(data)
-    return "sha256:" + hasher.hexdigest()

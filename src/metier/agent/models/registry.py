@@ -207,7 +207,7 @@ def _guide_view(library: Library) -> GuideView:
     from ...types.sandbox import SCRIPT_SUFFIXES
     from .local import GuideView
 
-    desk = library.desk()
+    access = library.skill_access()
 
     def fitting(task: str) -> list[tuple[str, str]]:
         hits = library.search(task, limit=3)
@@ -215,7 +215,7 @@ def _guide_view(library: Library) -> GuideView:
 
     def scripts(name: str) -> tuple[str, ...]:
         try:
-            listed = desk.scripts(library.find(name).skill) or ()
+            listed = access.scripts(library.find(name).skill) or ()
         except MetierError:
             return ()
         return tuple(script for script in listed if script.endswith(SCRIPT_SUFFIXES))

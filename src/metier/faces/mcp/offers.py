@@ -57,7 +57,7 @@ class LibrarySurface:
     def tools(self, library: Library | None = None) -> list[ListedTool]:
         """The tools with the names of the skills in their schemas; none where there is no skill."""
         now = library or self.live.now()
-        access = now.desk(cwd=self.live.cwd, write=self.live.write)
+        access = now.skill_access(cwd=self.live.cwd, write=self.live.write)
         names = [skill.name for skill in access.offered()]
         if not names:
             return []
@@ -75,7 +75,7 @@ class LibrarySurface:
             return None
         skill_name = next((arguments[key] for key in _NAME_KEYS if key in arguments), None)
         by_person = name in _ACTIVE_SKILL_TOOLS and skill_name in self.activated
-        access = library.desk(cwd=self.live.cwd, write=self.live.write, by="user" if by_person else "model")
+        access = library.skill_access(cwd=self.live.cwd, write=self.live.write, by="user" if by_person else "model")
         [tool] = tools_of(access, [tool_name for tool_name in library.dialect.serving.tools if tool_name == name])
         return tool.call(arguments)
 
@@ -98,7 +98,7 @@ class LibrarySurface:
             names = [candidate.name for candidate in library.commands() if candidate.skill is not None]
             raise BadRequest(f"No prompt is called '{name[:100]}'", f"Available: {', '.join(names[:50]) or 'none'}")
         skill = command.skill
-        access = library.desk(cwd=self.live.cwd, write=self.live.write, by="user")
+        access = library.skill_access(cwd=self.live.cwd, write=self.live.write, by="user")
         _, messages = access.activate(skill, _prompt_arguments(_prompt_of_command(command), arguments))
         self.activated.add(skill.name)
         return command.description, "\n\n".join(message.text for message in messages)

@@ -147,7 +147,7 @@ def _skill_file_name(skill: Skill) -> str:
 
 
 def read_skill_bytes(library: Library, skill: Skill, path: str) -> bytes:
-    return SkillAccess(library, library.place.cwd).whole(skill, path, MOST_BYTES)
+    return SkillAccess(library, library.place.cwd).read_whole(skill, path, MOST_BYTES)
 
 
 def read_resource(library: Library, uri: str) -> tuple[bytes, str]:
