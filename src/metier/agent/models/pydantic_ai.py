@@ -422,7 +422,7 @@ def _open_model(address: ModelAddress, bodies: list[bytes] | None = None) -> Any
                     address.model, provider=OpenAIProvider(url, key, http_client=client), profile=profile
                 )
     except ImportError as error:
-        raise MissingExtra(f"the provider {address.service.name}", address.service.extra) from error
+        raise MissingExtra(f"the model provider {address.service.name}", address.service.extra) from error
     raise AssertionError(httpx2)
 
 
