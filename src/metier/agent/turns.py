@@ -245,9 +245,9 @@ def user_messages(session: Session, message: str) -> tuple[Message, ...]:
 def activate_skill(session: Session, skill: Skill, call: Call, message: str) -> Activated:
     """A skill that a person called, delivered as the dialect does it."""
     activation = render_skill(session, skill, call)
-    desk = session.desk(call.by)
+    access = session.access(call.by)
     serving = session.library.dialect.serving
-    messages = deliver(activation, serving, desk.resources(skill), "")
+    messages = deliver(activation, serving, access.resources(skill), "")
     if serving.delivery == "model-reads":
         activation = replace(activation, text="")  # the model reads it itself
     return Activated(
@@ -268,8 +268,8 @@ def render_skill(session: Session, skill: Skill, call: Call) -> Activation:
     """The instructions; a file that changed under us is looked at again, once."""
 
     def render(skill: Skill) -> Activation:
-        desk = session.desk(call.by)
-        activation = desk.render(desk.skill(skill.name), call)
+        access = session.access(call.by)
+        activation = access.render(access.skill(skill.name), call)
         return replace(activation, text=session.agent.hide(activation.text))
 
     try:
