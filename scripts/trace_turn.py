@@ -8,6 +8,7 @@ The turn is real: a skill with one script is installed into a home of its own, a
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -24,6 +25,13 @@ from types import FrameType
 ROOT = Path(__file__).parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / "src")]
 
+from metier.faces.agents import open_agent  # noqa: E402
+from metier.library.open import OpenRequest, open_at  # noqa: E402
+from metier.testing.models import ScriptedModel  # noqa: E402
+from metier.types.activation import ToolCall  # noqa: E402
+from metier.types.event import Ended, Used  # noqa: E402
+from metier.types.place import Place  # noqa: E402
+
 SOURCE = str(ROOT / "src" / "metier") + os.sep
 PAGE = ROOT / "docs" / "concepts" / "walk.md"
 BEGIN, END = "<!-- walk: written by scripts/trace_turn.py --write -->\n", "<!-- end of the walk -->"
@@ -38,33 +46,45 @@ Run `scripts/deploy.py` with the environment $ARGUMENTS, then say what it printe
 """
 SCRIPT = "import sys\nprint('deployed to', sys.argv[1])\n"
 CATALOG = "catalog/listing.py build_catalog"
+SETTLED = 0.2
+"""Seconds after which a file counts as settled: one that changed a moment ago is hashed again to be sure."""
 HASHES = ("host/trees.py file_marks", "sources/bundled.py folder_digest")
 """The functions that read every byte of a folder into a digest."""
 LEAVES = ("types", "host", "dialects")
-"""Packages that everybody calls and that call nobody: in the picture they would be most of it."""
-QUIET = ("<lambda>", "<genexpr>", "<listcomp>", "<dictcomp>", "<setcomp>", "<module>", "<locals>")
+"""Packages that all others call and that call none of them: the picture leaves them out, but for the landmarks."""
+LANDMARKS = (*HASHES, "host/sandbox/__init__.py run_sandboxed")
+PLUMBING = re.compile(
+    r"LazySkills|/journal.py (?!Journal\.keep)|guard_errors$|agent/agent.py (?!Agent.start|agent_for)|_target"
+    r"|takes_path|call_subject|_line_digest|Session\.(?:access|catalog|say|refresh)|SessionTools|\.digests|get_layout|renumber|agents_trusted"
+    r"|scheduler_roots|resolve_bounds|configured_permission|tool_tokens|read_trust_record|agent_files|build_toolset$"
+    r"|__|<lambda>|comp>$"
+).search
+"""Short functions that say nothing about the way: their own steps count as their caller's."""
+SHOWN_BY_MODULE = ("agent",)
+"""Packages whose modules are steps of their own: the turn spends most of its way in there."""
 
 
 @dataclass
 class Step:
-    """A function of another package that was entered, and what it entered in turn."""
+    """A function that was entered from another package, and what it entered in turn."""
 
+    unit: str
     name: str
     inner: list[Step] = field(default_factory=list)
-    times: int = 1
+    times: int = 0
 
 
 @dataclass
 class Walk:
-    """Every call of a turn that went into metier."""
+    """Every call of a turn to a function of metier."""
 
     calls: Counter[str] = field(default_factory=Counter)
     """By file and function."""
     hashed: int = 0
     """How often the skill's folder was read into a digest."""
-    top: Step = field(default_factory=lambda: Step("metier run"))
-    trail: list[tuple[FrameType, Step]] = field(default_factory=list)
-    """The functions of other packages that are running now, the innermost last."""
+    top: Step = field(default_factory=lambda: Step("", ""))
+    entered: dict[FrameType, Step] = field(default_factory=dict)
+    """The step of each frame that is one; a generator keeps its frame, and with it its step, when it goes on."""
 
     @property
     def files(self) -> list[str]:
@@ -72,47 +92,43 @@ class Walk:
 
     @property
     def packages(self) -> list[str]:
-        return sorted({file.split("/")[0].removesuffix(".py") for file in self.files})
+        return sorted({package_of(file) for file in self.files})
 
     @property
     def catalogs(self) -> int:
         return self.calls[CATALOG]
 
     def enter(self, frame: FrameType) -> None:
-        if not frame.f_code.co_flags & CO_OPTIMIZED:
-            return  # the body of a module or a class: it is read once, nothing is called
-        file = frame.f_code.co_filename.removeprefix(SOURCE)
-        name = f"{file} {frame.f_code.co_qualname}"
+        code = frame.f_code
+        if not code.co_flags & CO_OPTIMIZED:
+            return  # the body of a module or a class: nothing is called
+        file = code.co_filename.removeprefix(SOURCE)
+        name = f"{file} {code.co_qualname}"
         self.calls[name] += 1
-        if name in HASHES and str(next(iter(frame.f_locals.values()), "")).endswith("/deploy"):
+        if name in HASHES and str(frame.f_locals[code.co_varnames[0]]).endswith("/deploy"):
             self.hashed += 1
-        package = file.split("/")[0]
-        if package in LEAVES or any(part in frame.f_code.co_qualname for part in QUIET):
+        if (package_of(file) not in LEAVES or name in LANDMARKS) and frame not in self.entered:
+            self._add_step(frame, file, name)
+
+    def _add_step(self, frame: FrameType, file: str, name: str) -> None:
+        package = package_of(file)
+        unit = file if package in SHOWN_BY_MODULE else package
+        outer = frame.f_back
+        while outer is not None and outer not in self.entered:
+            outer = outer.f_back
+        parent = self.entered[outer] if outer is not None else self.top
+        if unit == parent.unit or (PLUMBING(name) and name not in LANDMARKS):
             return
-        while self.trail and not _is_running(self.trail[-1][0], frame):
-            self.trail.pop()
-        parent = self.trail[-1][1] if self.trail else self.top
-        if parent.name.split("/")[0] == package or _resumes(frame, parent):
-            return
-        known = next((step for step in parent.inner if step.name == name), None)
-        if known is None:
-            known = Step(name, times=0)
-            parent.inner.append(known)
-        known.times += 1
-        self.trail.append((frame, known))
+        step = next((known for known in parent.inner if known.name == name), None)
+        if step is None:
+            step = Step(unit, name)
+            parent.inner.append(step)
+        step.times += 1
+        self.entered[frame] = step
 
 
-def _is_running(outer: FrameType, frame: FrameType | None) -> bool:
-    while frame is not None:
-        if frame is outer:
-            return True
-        frame = frame.f_back
-    return False
-
-
-def _resumes(frame: FrameType, parent: Step) -> bool:
-    """A generator that goes on is no new step."""
-    return bool(frame.f_code.co_flags & 0x20) and frame.f_lasti > 2 and any(step for step in parent.inner)
+def package_of(file: str) -> str:
+    return file.split("/")[0].removesuffix(".py")
 
 
 @contextmanager
@@ -132,49 +148,46 @@ def watched(walk: Walk) -> Iterator[None]:
         threading.setprofile(None)
 
 
-def prepare(folder: Path) -> dict[str, str]:
-    """A home with the skill installed and the index warm, as on any day but the first."""
+def prepare(folder: Path) -> Place:
+    """A place with the skill installed."""
     home, project, origin = folder / "home", folder / "project", folder / "origin" / "deploy"
     for path in (home, project / ".git", origin / "scripts"):
         path.mkdir(parents=True)
     (origin / "SKILL.md").write_text(SKILL, encoding="utf-8")
     (origin / "scripts" / "deploy.py").write_text(SCRIPT, encoding="utf-8")
     variables = {"HOME": str(home), "METIER_HOME": str(home / ".metier"), "PATH": os.environ["PATH"]}
-    variables["PYTHONPATH"] = str(ROOT / "src")
     start = "import sys; from metier.faces.cli.app import run; sys.exit(run(sys.argv[1:]))"
     command = [sys.executable, "-c", start, "--project", str(project)]
+    around = {**variables, "PYTHONPATH": str(ROOT / "src")}
     added = subprocess.run(
-        [*command, "add", str(origin), "--user", "--yes"], env=variables, capture_output=True, text=True
+        [*command, "add", str(origin), "--user", "--yes"], env=around, capture_output=True, text=True
     )
     if added.returncode:
         raise SystemExit(added.stderr)
-    sleep(0.2)  # files that changed a moment ago are not taken for settled, and would be hashed again
-    subprocess.run([*command, "list"], env=variables, check=True, capture_output=True)
-    return variables
+    sleep(SETTLED)
+    return Place(str(project), str(project), str(home), variables["METIER_HOME"], variables, sys.platform)
 
 
 def trace(folder: Path) -> Walk:
-    """The walk of one turn; what it says is checked, so that a turn that fails is not measured."""
-    variables = prepare(folder)
-    os.environ.clear()
-    os.environ.update(variables)
-    from metier.faces.agents import open_agent
-    from metier.library.open import open as open_library
-    from metier.testing.models import ScriptedModel
-    from metier.types.activation import ToolCall
-    from metier.types.event import Ended, Used
-
-    arguments = {"skill_name": "deploy", "script_name": "deploy.py", "script_args": "staging"}
-    model = ScriptedModel([ToolCall("call-1", "skill_run_script", arguments), "Deployed to staging."])
+    """The walk of one turn, the second one: by then the index is warm and the sandbox is probed, as on any day."""
+    place = prepare(folder)
+    run_turn(place)
     walk = Walk()
     with watched(walk):
-        agent = replace(open_agent(open_library(str(folder / "project"))), model=model)
-        events = list(agent.start().say("/deploy staging"))
+        run_turn(place)
+    return walk
+
+
+def run_turn(place: Place) -> None:
+    """One turn; what came of it is checked, so that a turn that fails is not measured."""
+    arguments = {"skill_name": "deploy", "script_name": "deploy.py", "script_args": "staging"}
+    model = ScriptedModel([ToolCall("call-1", "skill_run_script", arguments), "Deployed to staging."])
+    agent = replace(open_agent(open_at(place, OpenRequest())), model=model)
+    events = list(agent.start().say("/deploy staging"))
     outputs = [event.text for event in events if isinstance(event, Used)]
     assert outputs == ["deployed to staging"], outputs
     assert isinstance(events[-1], Ended), events[-1]
     assert events[-1].outcome == "finished", events[-1]
-    return walk
 
 
 def picture(step: Step, indent: str = "") -> Iterator[str]:
@@ -183,12 +196,14 @@ def picture(step: Step, indent: str = "") -> Iterator[str]:
         last = at == len(step.inner) - 1
         file, _, function = inner.name.partition(" ")
         times = f"  ×{inner.times}" if inner.times > 1 else ""
-        yield f"{indent}{'└─ ' if last else '├─ '}{file.removesuffix('.py')} {function}{times}"
+        module = file.removesuffix(".py").removesuffix("/__init__")
+        shown = function.replace(".<locals>", "")
+        yield f"{indent}{'└─ ' if last else '├─ '}{module} {shown}{times}"
         yield from picture(inner, indent + ("   " if last else "│  "))
 
 
 def report(walk: Walk) -> str:
-    by_package = Counter(file.split("/")[0].removesuffix(".py") for file in walk.files)
+    by_package = Counter(map(package_of, walk.files))
     rows = [
         ("calls into metier", f"{sum(walk.calls.values()):,}"),
         ("functions", f"{len(walk.calls):,}"),
