@@ -120,7 +120,7 @@ def test_a_line_that_is_not_git_alone_is_told_why_it_can_not_commit(world, repos
     ran = used(world, "true && git commit --allow-empty -m x", ALL)
 
     assert ran.status != 0
-    assert "a line of plain git commands only" in ran.note
+    assert "only for plain git commands" in ran.note
 
 
 def test_nobody_there_commits_nothing(world, repository):

@@ -47,7 +47,7 @@ def test_every_call_is_done_and_a_failure_is_told_by_the_exit_code(tmp_path):
         assert {number: found[number]["state"] for number in sorted(found)} == {
             2: "finished", 3: "failed", 4: "failed", 6: "finished",
         }  # fmt: skip
-        assert "nobody is there to give it" in found[3]["text"]
+        assert "this session is not interactive" in found[3]["text"]
         assert "no skill is called `nobody`" in found[4]["text"]
         assert all(worker.state == "left" for worker in queue.list_workers(one.engine))
 

@@ -109,7 +109,7 @@ def test_what_was_not_granted_is_refused_at_once_and_nobody_is_waited_for(
     outcome = fire_with(ScriptedModel([[ToolCall("1", tool, arguments)], "I could not."]), SCHEDULE, run)
 
     assert not outcome.ok
-    assert "needs a yes, and nobody is there to give it" in outcome.text
+    assert "needs approval, but this session is not interactive" in outcome.text
 
 
 def test_what_is_forbidden_in_the_configuration_stays_so_whatever_is_granted(run: Now):

@@ -138,7 +138,7 @@ def test_one_shots_fire_once_and_what_went_well_is_in_the_bin_and_what_did_not_i
         one.add(nosy.name, "+1s", *MODEL)
         firing = one.ended(nosy.name)
         assert firing.state == "failed"
-        assert "nobody is there to give it" in firing.note
+        assert "this session is not interactive" in firing.note
 
         one.add(lost.name, "+1s")
         firing = one.ended(lost.name)

@@ -7,7 +7,7 @@ import atexit
 import re
 from collections.abc import Mapping
 from concurrent.futures import TimeoutError as TookTooLong
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from threading import Event, Thread
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +22,6 @@ from ..types.text import clean_line, visible_text
 
 if TYPE_CHECKING:
     from ..library.library import Library
-    from .agent import Agent
 
 
 _START_TIMEOUT = 30.0
@@ -152,13 +151,6 @@ def _result_text(result: Any) -> str:
         if len(joined) <= _MOST_CHARACTERS
         else f"{joined[:_MOST_CHARACTERS]}\n[{len(joined) - _MOST_CHARACTERS} more characters left out]"
     )
-
-
-def with_servers(agent: Agent, tables: Mapping[str, object]) -> Agent:
-    """The same agent with more servers than are configured."""
-    if not tables:
-        return agent
-    return replace(agent, tools_beside=lambda: (*agent.more_tools(), *tools_of_servers(agent.library, tables)))
 
 
 def server_tools(library: Library) -> tuple[Tool, ...]:

@@ -68,13 +68,15 @@ def run_needs_review(library: Library, trace: Trace) -> bool:
         return False
     from . import store  # most runs end before this
     from .examine import improve_mode, observe_skill, read_contents, tool_environment
-    from .notice import find_faults
+    from .notice import find_faults, may_show_fault
 
     if any(
         proposal.watched is not None and proposal.skill in names
         for proposal in store.list_proposals(library.place.state)
     ):
         return True
+    if not may_show_fault(trace):
+        return delegated  # before the folders of its skills are read and hashed
     environment = tool_environment(library, (trace,))
     for name in names:
         try:

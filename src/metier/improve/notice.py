@@ -109,6 +109,12 @@ def find_faults(trace: Trace, skills: Mapping[str, ObservedSkill], around: ToolE
     return tuple(faults.values())
 
 
+def may_show_fault(trace: Trace) -> bool:
+    """Whether any step failed or used a foreign tool name: no other run has faults, whatever is in the skills."""
+    steps = [event for event in trace.events if isinstance(event, Used)]
+    return any(failure_reason(step) or step.call.name in TOOL_ALIASES for step in steps)
+
+
 def _tool_steps(events: Iterable[Event]) -> Iterable[_ToolStep]:
     active: list[str] = []
     for at, event in enumerate(events):

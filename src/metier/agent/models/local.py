@@ -301,7 +301,7 @@ def _open_server(path: str) -> Any:
     try:
         import xllamacpp
     except ImportError as error:
-        raise MissingExtra("a model that runs here", "local") from error
+        raise MissingExtra("a local model", "local") from error
     parameters = xllamacpp.CommonParams()
     parameters.model.path = path
     parameters.n_ctx, parameters.n_parallel = WINDOW, 1

@@ -21,8 +21,7 @@ from acp.schema import (
 )
 
 from ... import __version__
-from ...agent.agent import Agent
-from ...agent.mcp import with_servers
+from ...agent.agent import Agent, with_servers
 from ...agent.session import Session
 from ...types.errors import MetierError
 from ...types.event import Asked, Ended
