@@ -92,7 +92,7 @@ def test_a_batch_that_was_killed_goes_on_where_it_was(tmp_path):
 def test_where_a_daemon_runs_it_does_the_work(tmp_path):
     with shop(tmp_path, [Says("One."), Says("Two.")]) as one:
         one.start()
-        one.until(lambda: "works as" in one.said())
+        one.until(lambda: "started as" in one.said())
         said = one.desk.say("batch", str(calls(one.desk, "first", "second")), "--model", "mine")
         assert (said.code, len(said.out.splitlines())) == (0, 2), said.err
         assert [worker.name for worker in queue.list_workers(one.engine)] == ["daemon"]
@@ -117,7 +117,7 @@ def test_where_a_daemon_runs_it_makes_the_runs_of_a_trial(tmp_path):
         (folder / "evals").mkdir()
         (folder / "evals" / "evals.json").write_text(json.dumps({"evals": rows}))
         one.start()
-        one.until(lambda: "works as" in one.said())
+        one.until(lambda: "started as" in one.said())
         said = one.desk.say("eval", "fruit", "--model", "mine", "--runs", "1", "--jobs", "1", "--json")
         assert said.code == 0, said.err
         assert json.loads(said.out)["intervals"]["with_skill"]["pass_rate"] == 0.5

@@ -32,6 +32,7 @@ from ..types.activation import Activation, Call
 from ..types.dialect import LibraryLimits, ListingRules, ToolName
 from ..types.errors import BadRequest, MetierError
 from ..types.problem import Finding
+from ..types.schedule import CronTrigger
 from ..types.settings import Settings
 from ..types.skill import BrokenSkill, Found, Origin, Skill, allowed_tools
 from ..types.verdict import Facts
@@ -304,7 +305,7 @@ def schedule_time_op(_: str, given: Case) -> Case:
         timing = times.schedule_time(given["text"], datetime.fromisoformat(given["now"]), given["tz"])
     except BadRequest as error:
         return {"error": True, "message": error.message}
-    if isinstance(timing, times.CronExpression):
+    if isinstance(timing, CronTrigger):
         return {"kind": "cron", "cron": timing.expression}
     return {"kind": "once", "at": timing.at.isoformat()}
 
