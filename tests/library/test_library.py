@@ -12,7 +12,7 @@ from metier.install.verify import freeze_skills
 from metier.library import lockfile
 from metier.library.export import export_files
 from metier.library.library import Library
-from metier.library.lockfile import InstallRoot
+from metier.library.lockfile import FileManifest, InstallRoot
 from metier.types.errors import BadRequest, Changed, MetierError, OutsideSkill, UnknownSkill, Unloadable
 
 
@@ -304,7 +304,12 @@ def test_a_frozen_skill_is_hashed_once_for_an_activation_however_many_commands_i
     library = world.open()
     hashed: list[str] = []
     folder_manifest = lockfile.folder_manifest
-    monkeypatch.setattr(lockfile, "folder_manifest", lambda path: hashed.append(path) or folder_manifest(path))
+
+    def counted(path: str) -> FileManifest:
+        hashed.append(path)
+        return folder_manifest(path)
+
+    monkeypatch.setattr(lockfile, "folder_manifest", counted)
 
     assert library.activate("one").text == "a b"
     assert hashed == [str(root / "one")]
@@ -323,7 +328,12 @@ def test_a_frozen_skill_is_hashed_once_for_an_export(world: World, monkeypatch: 
     library = world.open()
     hashed: list[str] = []
     folder_manifest = lockfile.folder_manifest
-    monkeypatch.setattr(lockfile, "folder_manifest", lambda path: hashed.append(path) or folder_manifest(path))
+
+    def counted(path: str) -> FileManifest:
+        hashed.append(path)
+        return folder_manifest(path)
+
+    monkeypatch.setattr(lockfile, "folder_manifest", counted)
 
     assert sorted(export_files(library, library.skills[0])) == ["SKILL.md", "a.txt", "b.txt"]
     assert hashed == [str(root / "one")]
