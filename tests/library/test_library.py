@@ -12,8 +12,9 @@ from metier.install.verify import freeze_skills
 from metier.library import lockfile
 from metier.library.export import export_files
 from metier.library.library import Library
-from metier.library.lockfile import FileManifest, InstallRoot
+from metier.library.lockfile import InstallRoot
 from metier.types.errors import BadRequest, Changed, MetierError, OutsideSkill, UnknownSkill, Unloadable
+from metier.types.lockfile import FileManifest
 
 
 def verdict_codes(library: Library, name: str) -> list[str]:
