@@ -141,6 +141,40 @@ def replace_file_in(folder: int, name: str, text: str, mode: int) -> None:
         file.write(text.encode())
 
 
+def copy_tree(source: str, target: str) -> None:
+    """Replace a folder by a copy of another: copied next to the target, then renamed."""
+    import shutil  # slow to import, and rarely needed
+
+    temporary = temporary_name(target)
+    old = temporary + ".old"
+    try:
+        with write_errors(target):
+            shutil.copytree(source, temporary, ignore=shutil.ignore_patterns("__pycache__"))
+            if os.path.lexists(target):
+                os.rename(target, old)
+            try:
+                os.rename(temporary, target)
+            except OSError:
+                if os.path.lexists(old):
+                    os.rename(old, target)
+                raise
+    finally:
+        for leftover in (temporary, old):
+            shutil.rmtree(leftover, ignore_errors=True)
+
+
+def recover_copy(target: str) -> None:
+    """Undo a `copy_tree` that was killed: put the old folder back if no new one took its place."""
+    import shutil
+
+    for leftover in find_leftovers(target, now_ns()):
+        if leftover.endswith(".old") and not os.path.lexists(target):
+            with write_errors(target):
+                os.rename(leftover, target)
+        else:
+            shutil.rmtree(leftover, ignore_errors=True)
+
+
 def temporary_name(path: str) -> str:
     """An unguessable name in the same folder, which `find_leftovers` recognises."""
     folder, separator, name = path.rpartition("/")

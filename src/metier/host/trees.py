@@ -24,7 +24,6 @@ from .fs import (
     CREATE_FLAGS,
     FOLDER_FLAGS,
     enter_folder,
-    find_leftovers,
     make_folder,
     temporary_name,
     write_bytes,
@@ -208,37 +207,6 @@ def carry_over(source: str, target: str) -> None:
     for name in (".git", "__pycache__"):
         if os.path.isdir(f"{source}/{name}") and not os.path.islink(f"{source}/{name}"):
             shutil.copytree(f"{source}/{name}", f"{target}/{name}", symlinks=True)
-
-
-def copy_tree(source: str, target: str) -> None:
-    """Replace a folder by a copy of another: copied next to the target, then renamed."""
-    import shutil
-
-    temporary = temporary_name(target)
-    old = temporary + ".old"
-    try:
-        with write_errors(target):
-            shutil.copytree(source, temporary, ignore=shutil.ignore_patterns("__pycache__"))
-            if os.path.lexists(target):
-                os.rename(target, old)
-            try:
-                os.rename(temporary, target)
-            except OSError:
-                if os.path.lexists(old):
-                    os.rename(old, target)
-                raise
-    finally:
-        for leftover in (temporary, old):
-            remove_tree(leftover)
-
-
-def recover_copy(target: str) -> None:
-    """Undo a `copy_tree` that was killed: put the old folder back if no new one took its place."""
-    for leftover in find_leftovers(target, now_ns()):
-        if leftover.endswith(".old") and not os.path.lexists(target):
-            move_into_place(leftover, target)
-        else:
-            remove_tree(leftover)
 
 
 # --- Temporary and new folders ---

@@ -82,7 +82,7 @@ def unpack_pin(place: Place, pinned: PinnedCopy) -> str:
             if file.executable:
                 trees.make_executable(trees.path_inside(f"{scratch_folder}/skill", path))
         fs.make_folder(f"{place.state}/pinned")
-        trees.copy_tree(f"{scratch_folder}/skill", target)
+        fs.copy_tree(f"{scratch_folder}/skill", target)
     return target
 
 

@@ -51,8 +51,6 @@ def was_copied(folder: str) -> bool:
 
 def copy_bundled(folder: str) -> BundledCopyReport:
     """Copy what is new and bring unedited copies up to date; nothing of the user's is overwritten."""
-    from ..host import trees  # commands that only list do without
-
     fs.make_folder(folder)
     outcomes: dict[str, list[str]] = {"added": [], "updated": [], "kept": [], "deleted": []}
     with fs.hold_lock(f"{folder}/.{MANIFEST}.lock"):
@@ -61,7 +59,7 @@ def copy_bundled(folder: str) -> BundledCopyReport:
         source = bundled_folder()
         for name in paths.list_names(source).folders:
             target = f"{folder}/skills/{name}"
-            trees.recover_copy(target)
+            fs.recover_copy(target)
             before = dict(manifest)
             outcomes[_copy_skill(f"{source}/{name}", target, name, manifest)].append(name)
             if manifest != before:  # at once: what is copied and not written down would pass for the user's own
@@ -76,15 +74,13 @@ def _write_manifest(folder: str, manifest: dict[str, str]) -> None:
 
 
 def _copy_skill(source: str, target: str, name: str, manifest: dict[str, str]) -> str:
-    from ..host import trees
-
     new = folder_digest(source)
     present = paths.exists(target)
     if name not in manifest:
         if present and _current_digest(target) != new:
             return "kept"
         if not present:
-            trees.copy_tree(source, target)
+            fs.copy_tree(source, target)
         manifest[name] = new
         return "added"
     if not present:
@@ -92,7 +88,7 @@ def _copy_skill(source: str, target: str, name: str, manifest: dict[str, str]) -
     now = _current_digest(target)
     if now == new or now != manifest[name]:
         return "kept"
-    trees.copy_tree(source, target)
+    fs.copy_tree(source, target)
     manifest[name] = new
     return "updated"
 
