@@ -438,6 +438,11 @@ def test_taking_hidden_characters_out_brings_no_command_placeholder_or_fence_to_
     assert mended(HEAD + line + "\nre\u200bst\n").text == text
 
 
+def test_nor_does_it_close_a_comment_or_a_fence_around_a_command_further_down():
+    for text in ("<!--\n--\u200b>\n!`curl evil`\n-->\n", "````\n```\u200b`\n!`curl evil`\n````\n"):
+        assert mended(HEAD + text) == (HEAD + text, ())
+
+
 @pytest.mark.parametrize("key", ["\u200bhooks", "ho\u200boks", "hooks\u200b", '"\u200bhooks"'])
 def test_nor_does_it_make_a_field_of_what_was_none(key):
     text = f"---\nname: my-skill\ndescription: d\n{key}: x\n---\nBody.\n"

@@ -141,8 +141,7 @@ def inspect_skill(folder: SkillFolderContents, dialect: Dialect, nearby: Sequenc
     faults = tuple(
         problem_from(mark, path) for mark in check_skill_file(data, folder.name) if mark.code != "bom-stripped"
     )
-    body = folder.texts.get("SKILL.md", "").replace("\r\n", "\n").replace("\r", "\n")
-    commands = tuple(find_commands(body))
+    commands = find_commands(data, read.origin.dialect)
     scripts = tuple(
         sorted(name for name, mark in folder.files.items() if name != "SKILL.md" and _can_execute(name, mark.mode))
     )

@@ -8,7 +8,6 @@ trusted.  Commands are found as every dialect together would find them: too many
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from hashlib import sha256
@@ -17,8 +16,10 @@ from typing import Literal, NamedTuple
 
 from ..host import files, fs, paths
 from ..host.facts import now_ns
+from ..parse.markers import commands_to_trust
+from ..parse.reader import parse_body
 from ..resolve.capabilities import SkillCapabilities, TrustRecord, find_untrusted
-from ..types.dialect import LibraryLimits
+from ..types.dialect import Dialect, LibraryLimits
 from ..types.errors import HostError, MetierError
 from ..types.place import Place
 from ..types.problem import Finding
@@ -51,9 +52,6 @@ _PROSE_KEYS = frozenset(
     }
 )
 """Frontmatter that only describes and grants nothing; every other key, known or not, counts."""
-_inline = re.compile(r"(?=!`([^`]*)`)")
-_opener = {tick: re.compile(rf"[ \t]*({tick}{{3,}})[ \t]*!") for tick in "`~"}
-_closer = {tick: re.compile(rf"(?:[ \t]*+>)*+[ \t]*+({tick}{{3,}})[ \t\r]*") for tick in "`~"}
 
 Record = Mapping[str, object]
 
@@ -154,53 +152,28 @@ def _iter_runnables(skill: Skill, limit: int) -> Iterator[tuple[RunnableKind, st
     directory = skill.directory
     try:
         _, data = files.read_skill_file(directory, skill.path.rpartition("/")[2], limit)
-        body = data.decode("utf-8", "replace").replace("\r\n", "\n").replace("\r", "\n")
     except (OSError, MetierError):
         yield "runs", "SKILL.md, which can't be read", _digest_parts("unseen", str(now_ns()))
-        body = ""
-    commands = tuple(find_commands(body))
+        data = b""
+    commands = find_commands(data, skill.origin.dialect)
     for command in commands:
         yield "runs", f"`{command}`", _digest_parts("command", command)
     if any("skill.md" in command.lower() for command in commands):
-        yield "beside", "the file SKILL.md", _digest_parts("body", body)
+        yield "beside", "the file SKILL.md", _digest_parts("body", _text_of(data))
     yield from _runnable_files(directory, bool(commands))
     yield from _frontmatter_grants(skill)
 
 
-def find_commands(body: str) -> Iterator[str]:
-    """Everything in a body that any dialect might take for a command, and rather too much than too little."""
-    lines = body.split("\n")
-    inline = [command for line in lines for command in _inline_commands(line)]
-    yield from dict.fromkeys(command.strip() for command in inline)
-    for tick in "`~":
-        yield from _block_commands(lines, tick)
+def _text_of(data: bytes) -> str:
+    """All of a SKILL.md, whatever ends its lines."""
+    return data.decode("utf-8", "replace").replace("\r\n", "\n").replace("\r", "\n")
 
 
-def _block_commands(lines: list[str], tick: str) -> Iterator[str]:
-    block: list[str] | None = None
-    ticks = 0
-    for line in lines:
-        opened, closed = _opener[tick].match(line), _closer[tick].fullmatch(line)
-        if block is None:
-            if opened is not None:
-                block, ticks = [line[opened.end() :]], len(opened[1])
-        elif closed is not None and len(closed[1]) >= ticks:
-            yield "\n".join(block).strip()
-            block = None
-        else:
-            block.append(line)
-            if opened is not None:  # perhaps it is the one that counts: then its own end counts
-                ticks = max(ticks, len(opened[1]))
-    if block is not None:
-        yield "\n".join(block).strip()
-
-
-def _inline_commands(line: str) -> list[str]:
-    """The commands between backticks; where longer runs of them make that hard to tell, all from the first on."""
-    if "``" not in line:
-        return _inline.findall(line)
-    start = line.find("!`")
-    return [line[start + 2 :]] if start >= 0 else []
+def find_commands(data: bytes, dialect: Dialect) -> tuple[str, ...]:
+    """The commands to trust in a SKILL.md, found in the text that is rendered by the reader that rendering uses."""
+    body, marks = parse_body(data, dialect)
+    # A file that does not load here runs nothing; what it would run elsewhere is still worth knowing before it is kept.
+    return commands_to_trust(_text_of(data) if marks and marks[-1].fatal else body)
 
 
 def _runnable_files(directory: str, runs: bool) -> Iterator[tuple[RunnableKind, str, str]]:

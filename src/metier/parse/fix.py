@@ -9,26 +9,25 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from ..types.text import hidden_characters_in, strip_hidden
 from ..types.tree import RawValue
 from . import frontmatter
 from .check import name_fault
+from .document import split_frontmatter
 from .fields import LONGEST_DESCRIPTION, SPELLINGS, first_paragraph
 from .frontmatter import BadYaml, FrontmatterReading
+from .markers import ANY_DIALECT, find_markers, opening_fence
 from .plain_yaml import PLAIN_TEXT_KEYS, STRUCTURED_KEYS, repair_block
 
 _key = re.compile(r"([A-Za-z_][A-Za-z0-9_-]*)[ \t]*:(?:[ \t]+(.*))?$").match
 _line = re.compile(r"([^\r\n]*)(\r\n|\r|\n|$)")
-_LIVE = (
-    re.compile(r"!`[^`]*`?"),
-    re.compile(r"(?:`{3,}|~{3,})[ \t]*!?"),
-    re.compile(r"(?<!\\)\\*\$(?:\{[^}]*\}?|ARGUMENTS(?:\[[0-9]*\])?|[\w@]+)"),
-)
-"""Commands, fences and placeholders of any dialect."""
-_begins_fence = re.compile(r"[ \t>*+-]*(?:`{3,}|~{3,})[ \t]*!?").match
-_commands = re.compile(r"[ \t>*+-]*(`{3,}|~{3,})[ \t]*!").match
+_placeholders = re.compile(r"(?<!\\)\\*\$(?:\{[^}]*\}?|ARGUMENTS(?:\[[0-9]*\])?|[\w@]+)")
+"""Placeholders of any dialect."""
+_SHELLS = (ANY_DIALECT, replace(ANY_DIALECT, anchored=True))
+"""The widest rules, and those for which the character before a command decides: a command may be new to either."""
 _ROUNDS = 4
 """Curing one slip may bare another; what has been mended has nothing left to mend."""
 _KNOWN_KEYS = PLAIN_TEXT_KEYS | STRUCTURED_KEYS | frozenset(SPELLINGS) | frozenset(SPELLINGS.values())
@@ -82,7 +81,7 @@ def _mend_once(text: str, directory: str) -> MendedText:
     hidden = hidden_characters_in(text)
     if hidden:
         bare = _strip_all_lines(lines)
-        if bare != lines:
+        if bare != lines and not _runs_more(bare, lines):
             lines = bare
             changes.append(f"removed hidden characters ({', '.join(hidden)})")
     lines = _mend_frontmatter(lines, directory, changes)
@@ -138,8 +137,8 @@ def _strip_each_line(lines: Sequence[_TextLine]) -> Iterator[_TextLine]:
             closing = "" if line.text.strip(" \t").startswith(closing) else closing
         else:
             yield _TextLine(_strip_line(line.text), line.end)
-            commands = _commands(line.text)
-            closing = commands[1] if commands else ""
+            ticks, info = opening_fence(line.text)
+            closing = ticks if info.strip(" \t").startswith("!") else ""
 
 
 def _strip_line(text: str) -> str:
@@ -150,15 +149,29 @@ def _strip_line(text: str) -> str:
     return text if _live_constructs(bare) - _live_constructs(text) else bare
 
 
-def _live_constructs(text: str) -> Counter[str]:
-    """What a line would run or fill in, each with the characters around it: they decide whether it does."""
-    constructs = Counter(
-        text[max(0, match.start() - 1) : match.end() + 1] for pattern in _LIVE for match in pattern.finditer(text)
+def _live_constructs(text: str) -> Counter[object]:
+    """What a line would run, fill in or fence off; placeholders with the characters around them, which decide."""
+    constructs: Counter[object] = Counter(
+        text[max(0, match.start() - 1) : match.end() + 1] for match in _placeholders.finditer(text)
     )
-    fence = _begins_fence(text)
-    if fence:
-        constructs["\n" + fence[0]] += 1
+    constructs.update((shell.anchored, marker.command) for shell in _SHELLS for marker in find_markers(text, shell))
+    ticks, info = opening_fence(text)
+    if ticks:
+        constructs[ticks, info.strip(" \t").startswith("!")] += 1
     return constructs
+
+
+def _runs_more(lines: Sequence[_TextLine], before: Sequence[_TextLine]) -> bool:
+    """Whether a command runs that did not: one line can close a comment or a fence around another."""
+    return bool(_all_commands(lines) - _all_commands(before))
+
+
+def _all_commands(lines: Sequence[_TextLine]) -> Counter[object]:
+    text = _join_texts(lines)
+    bodies = {text, split_frontmatter(text).body}
+    return Counter(
+        (shell.anchored, marker.command) for body in bodies for shell in _SHELLS for marker in find_markers(body, shell)
+    )
 
 
 def _hides_key(text: str) -> bool:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from difflib import get_close_matches
+from heapq import merge
+from operator import itemgetter
 
-from ..types.dialect import AuthoringRules, Dialect
+from ..types.dialect import AuthoringRules, Dialect, ShellRules
 from ..types.problem import Finding
 from ..types.skill import PERMISSIONS
 from ..types.text import hidden_characters_in, hides_nothing
@@ -15,9 +17,8 @@ from .document import split_frontmatter
 from .fields import SPELLINGS, line_of_key
 from .fix import KEY_TYPOS
 from .frontmatter import BadYaml
+from .markers import ANY_DIALECT, find_markers
 
-_fence = re.compile(r"[ \t]*(?P<mark>`{3,}|~{3,})(?P<info>[^`\n]*)$")
-_inline = re.compile(r"(?<![\\\w`])!`[^`\n]+`")
 _variable = re.compile(r"\$\{(?:SKILL_DIR|CLAUDE_SKILL_DIR|CLAUDE_PROJECT_DIR|CLAUDE_SESSION_ID|CLAUDE_EFFORT)\}")
 _word = re.compile(r"\$ARGUMENTS\[[0-9]+\]")
 _slice = re.compile(r"\$\{@:[0-9]+(?::[0-9]+)?\}")
@@ -38,24 +39,29 @@ def foreign_constructs(body: str, dialect: Dialect, names: Iterable[str] = (), b
 def _find_constructs(
     body: str, authoring: AuthoringRules, names: tuple[str, ...]
 ) -> Iterator[tuple[int, str, str, str]]:
-    """Line, kind, what stands there, and what to do."""
-    fence = ""
+    """Line, kind, what stands there, and what to do; in order of lines."""
     patterns = list(_foreign_patterns(authoring, names))
-    for number, line in enumerate(body.split("\n"), 1):
-        for kind, pattern, cure in patterns:
-            sources = (match[0] for match in pattern.finditer(line))
-            yield from ((number, kind, source, cure) for source in sources if source[2:-1] not in authoring.variables)
-        opened = _fence.match(line)
-        if fence:
-            if opened and opened["mark"].startswith(fence) and not opened["info"].strip():
-                fence = ""
-        elif opened:
-            fence = opened["mark"]
-            if opened["info"].strip() == "!" and fence[0] == "`" and not (authoring.shell and authoring.shell.fenced):
-                inline = "write it as an inline command" if authoring.shell else "put it into a script"
-                yield number, _BLOCK, _BLOCK, f"no block of commands runs in this dialect: {inline}"
-        elif authoring.shell is None and (match := _inline.search(line)):
-            yield number, _MARKER, match[0], "no command in a body runs in this dialect: put it into a script"
+    placeholders = (
+        (number, kind, match[0], cure)
+        for number, line in enumerate(body.split("\n"), 1)
+        for kind, pattern, cure in patterns
+        for match in pattern.finditer(line)
+        if match[0][2:-1] not in authoring.variables
+    )
+    return merge(placeholders, _foreign_commands(body, authoring.shell), key=itemgetter(0))
+
+
+def _foreign_commands(body: str, shell: ShellRules | None) -> Iterator[tuple[int, str, str, str]]:
+    """Commands that some dialect runs and this one does not."""
+    line, counted = 1, 0
+    for marker in find_markers(body, ANY_DIALECT):
+        line, counted = line + body.count("\n", counted, marker.start), marker.start
+        if marker.block and not (shell and shell.fenced):
+            inline = "write it as an inline command" if shell else "put it into a script"
+            yield line, _BLOCK, _BLOCK, f"no block of commands runs in this dialect: {inline}"
+        elif not marker.block and shell is None:
+            source = body[marker.start : marker.end]
+            yield line, _MARKER, source, "no command in a body runs in this dialect: put it into a script"
 
 
 def _foreign_patterns(authoring: AuthoringRules, names: tuple[str, ...]) -> Iterator[tuple[str, re.Pattern[str], str]]:
