@@ -46,7 +46,8 @@ _LONG_CODE = (
     "--file",
 )
 _SUBCOMMANDS = {"deno": ("run", "eval"), "bun": ("run", "x")}
-"""Words before the program, in a few of them."""
+"""Subcommands before the script, in a few interpreters."""
+# Nine digits fit every shell's integers; a plain value holds no character that any shell evaluates.
 _number = re.compile("[0-9]{1,9}")
 _unary = re.compile(r"-[a-zA-Z]")
 _plain = re.compile(r"[\w. ,:/@+-]*")
@@ -54,12 +55,12 @@ _input_path = re.compile(r"-|(?:.*/)?/*(?:dev|proc)/.*")
 
 
 def check_hazards(parsed: ParsedCommand, by_user: bool) -> None:
-    """Raise `Unreadable` if an argument could become code, a program, or (when no person typed it) an option."""
+    """Raise `UnreadableCommand` if an argument could become code, a program or, unless a person typed it, an option."""
     if not parsed.taken:
         return
     if not all(map(_plain.fullmatch, parsed.env.values())) and (parsed.reckons or _does_arithmetic(parsed.commands)):
-        raise UnreadableCommand("it reckons, and an argument is no plain number or word")
-    moved = tests = False
+        raise UnreadableCommand("it evaluates arithmetic, and an argument is not a plain number or word")
+    moved = tests = False  # `tests`: inside a `[[ … ]]` that operators split into several commands
     for command in parsed.commands:
         _check_settings(command.words)
         words = _with_numbers(effective_words(command.words))
@@ -86,7 +87,7 @@ def _check_settings(words: Sequence[ShellWord]) -> None:
 
 
 def _with_numbers(words: Sequence[ShellWord]) -> Sequence[ShellWord]:
-    """The words of a command; in the author's code for sed and awk, an argument that is a number is one."""
+    """The words of a command; in code for sed and awk, an argument that is a number counts as the author's."""
     if not words or base_program(program_name(words[0])) not in STREAM_EDITORS:
         return words
     return [
@@ -98,7 +99,7 @@ def _with_numbers(words: Sequence[ShellWord]) -> Sequence[ShellWord]:
 
 
 def program_names(commands: Sequence[SimpleCommand]) -> Iterator[tuple[str, ...]]:
-    """What each simple command runs, with the word after it."""
+    """The program of each simple command, with its first operand."""
     for command in commands:
         try:
             words = effective_words(command.words)
@@ -109,7 +110,7 @@ def program_names(commands: Sequence[SimpleCommand]) -> Iterator[tuple[str, ...]
 
 
 def _does_arithmetic(commands: Sequence[SimpleCommand]) -> bool:
-    """Whether a shell may take a value for a sum or a name, which it does by running what stands in brackets."""
+    """Whether a shell may evaluate a value as a number or a name, and so run what is in its brackets."""
     texts = {word.text for command in commands for word in command.words}
     if "[[" in texts and texts & _NUMERIC_TESTS:
         return True
@@ -125,7 +126,7 @@ def _does_arithmetic(commands: Sequence[SimpleCommand]) -> bool:
 
 
 def _is_plain_test(words: Sequence[ShellWord]) -> bool:
-    """Whether a test is of a form that no argument changes: one value, or one or two with the author's operator."""
+    """Whether a test has a form that no argument changes: one value, or one or two with the author's operator."""
     inside = list(words[1:])
     if inside and inside[-1].text == "]":
         inside.pop()
@@ -139,31 +140,31 @@ def _is_plain_test(words: Sequence[ShellWord]) -> bool:
 
 
 def _check_program(words: Sequence[ShellWord], parsed: ParsedCommand, moved: bool) -> None:
-    """The program must be the author's, and not one that an argument has been written into or has led to."""
+    """The program must be the author's, and no file that an argument was written to or has led to."""
     first = words[0]
     name = program_name(first)
     if first.text in ("for", "select"):
         _check_set_names(words[1:2])
         if any(word.text == "do" for word in words):
-            raise UnreadableCommand("it can't be told where the loop begins; write `in …;` before `do`")
+            raise UnreadableCommand("the start of the loop is not clear; write `in …;` before `do`")
         return
     if first.tainted:
         raise UnreadableCommand("an argument would choose the program to run")
     if name in FORBIDDEN_PROGRAMS:
-        raise UnreadableCommand(f"`{name}` reads what it is given as commands")
+        raise UnreadableCommand(f"`{name}` reads its arguments as commands")
     if first.text in parsed.written or (moved and "/" in first.text and not first.text.startswith("/")):
-        raise UnreadableCommand("an argument may be in the program to run")
+        raise UnreadableCommand("the program to run may hold an argument")
 
 
 def _check_words(words: Sequence[ShellWord], command: SimpleCommand, parsed: ParsedCommand) -> None:
-    """What one program does with its words."""
+    """Check what one program does with its words."""
     name = program_name(words[0])
     if base_program(name) in SHELLS or name in ("source", "."):
         _check_shell(words, command, parsed)
     elif base_program(name) in INTERPRETERS:
         _check_reader(base_program(name), words, command, parsed)
     elif name in FORBIDDEN_PROGRAMS:
-        raise UnreadableCommand(f"`{name}` reads what it is given as commands")
+        raise UnreadableCommand(f"`{name}` reads its arguments as commands")
     if name in NAME_BUILTINS or name == "printf":
         _check_names(name, words[1:])
     if name in ("read", "getopts", "printf"):
@@ -171,7 +172,7 @@ def _check_words(words: Sequence[ShellWord], command: SimpleCommand, parsed: Par
             words[1:] if name != "printf" else words[1:3] if words[1:2] and words[1].text[:2] == "-v" else ()
         )
     if name in ("make", "gmake") and not all(map(_plain.fullmatch, parsed.env.values())):
-        raise UnreadableCommand(f"`{name}` may run what an argument says")
+        raise UnreadableCommand(f"`{name}` may run an argument")
     if not any(word.tainted for word in words):
         return
     if name == "tar" and (len(words) < 2 or words[1].tainted):
@@ -184,13 +185,13 @@ def _check_git(words: Sequence[ShellWord]) -> None:
     command = git_command(words)
     asks = command == "config" and any(word.text.startswith("--get") for word in words)
     if command in ("", *GIT_RUNS) and not asks:
-        raise UnreadableCommand(f"`git {command}` may run what an argument says")
+        raise UnreadableCommand(f"`git {command}` may run an argument")
 
 
 def _check_shell(words: Sequence[ShellWord], command: SimpleCommand, parsed: ParsedCommand) -> None:
-    """A shell may run a script that the author names, with arguments; no code, and nothing that an argument is in."""
+    """A shell may run a script that the author names, with arguments; no code, and no file that holds an argument."""
     name = words[0].text
-    skip = False
+    skip = False  # the value of `-o`
     for word in words[1:]:
         if skip:
             skip = False
@@ -198,7 +199,7 @@ def _check_shell(words: Sequence[ShellWord], command: SimpleCommand, parsed: Par
         if word.text[:1] in ("-", "+") and len(word.text) > 1 and not word.tainted:
             short = word.text[1:2] != "-"
             if short and "c" in word.text:
-                raise UnreadableCommand(f"`{name} -c` reads what it is given as commands")
+                raise UnreadableCommand(f"`{name} -c` reads its arguments as commands")
             if short and "s" in word.text:
                 break
             skip = word.text[-1] in "oO" and short
@@ -213,7 +214,7 @@ def _check_shell(words: Sequence[ShellWord], command: SimpleCommand, parsed: Par
 
 
 def _check_names(name: str, words: Sequence[ShellWord]) -> None:
-    """A builtin that takes names gets them from the author."""
+    """The names that a builtin takes must be the author's."""
     for place, word in enumerate(words):
         if not word.tainted:
             continue
@@ -225,11 +226,11 @@ def _check_names(name: str, words: Sequence[ShellWord]) -> None:
             named = HOLE in start or UNKNOWN in start or word.loose
         prompted = name == "read" and before in ("-p", "-t", "-n", "-d", "-u") and not word.loose
         if named and not prompted:
-            raise UnreadableCommand(f"`{name}` would take an argument for the name of a variable")
+            raise UnreadableCommand(f"`{name}` would read an argument as the name of a variable")
 
 
 def _check_set_names(words: Sequence[ShellWord]) -> None:
-    """What may be an argument is put into no variable that decides what runs."""
+    """Input may not be read into a variable that decides what runs."""
     for word in words:
         name = re.sub("^-[a-z]", "", word.text)
         if STEERING_VARIABLE.fullmatch(name):
@@ -245,11 +246,15 @@ def _may_be_option(word: ShellWord) -> bool:
 
 
 def _check_reader(base: str, words: Sequence[ShellWord], command: SimpleCommand, parsed: ParsedCommand) -> None:
-    """Code must be the author's own; behind it, arguments are the program's."""
+    """Code must be the author's; after it, arguments belong to that code.
+
+    Where it is not sure whether an option takes a value, the word after it may be that value or the program; then both
+    must be the author's.
+    """
     name, program, option = words[0].text, False, ""
     touched = any(word.tainted for word in words)
     if base == "perl" and touched and any(mark in value for value in parsed.env.values() for mark in "|<>"):
-        raise UnreadableCommand("`perl` may run a file name that holds `|`")
+        raise UnreadableCommand("`perl` may run a file name that has a `|`")
     for place, word in enumerate(words[1:], 1):
         if word.text == "--":
             option = ""
@@ -268,7 +273,7 @@ def _check_reader(base: str, words: Sequence[ShellWord], command: SimpleCommand,
         if _input_path.fullmatch(word.text) and (coded or not program) and parsed.pours and not command.fed:
             raise UnreadableCommand(f"`{name}` may read an argument as its program")
         if not program and word.text in parsed.written:
-            raise UnreadableCommand("an argument may be in the program to run")
+            raise UnreadableCommand("the program to run may hold an argument")
         sure = not option or coded or stands_alone(option, base)
         sure = sure or (base not in STREAM_EDITORS and ("/" in word.text or "." in word.text))
         sure = sure and not (base.endswith("awk") and option == "-v") and word.text not in _SUBCOMMANDS.get(base, ())
@@ -283,7 +288,7 @@ def _check_reader(base: str, words: Sequence[ShellWord], command: SimpleCommand,
 
 
 def _takes_code(option: str, base: str) -> bool:
-    """Whether code, or the name of a program, stands behind an option."""
+    """Whether an option is followed by code, or by the name of a program."""
     if option.startswith("--"):
         return option in _LONG_CODE
     return any(letter in option for letter in code_letters(base))

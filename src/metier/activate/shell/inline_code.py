@@ -27,13 +27,13 @@ _VALUE_LETTERS = {
     "ruby": "eErICF",
     "php": "drfBREFcz",
 }
-"""Their short options that take a word of their own, where these are known."""
+"""Short options that take a value, for the interpreters where all of them are known."""
 _AWK = re.compile(r"\bsystem\b|\bgetline\b|@\s*\w+\s*\(|@(?:load|include)")
 _PIPE = re.compile(r"(?<!\|)\|(?!\|)|\|{3,}")
 _AWK_QUIET = re.compile(
     r'"(?:\\.|[^"\\\n])*+"|#[^\n]*|(?:\A|(?<=[(,{};!~&|\n]))(?P<blank>[ \t]*)/(?:\\.|\[[^\]/\n]*+\]|[^/\\\[\n])*+/'
 )
-"""In a program for awk: texts, comments and patterns, in which a `|` is a letter."""
+"""Strings, comments and patterns in a program for awk: a `|` in them is no pipe."""
 _RUNS_CODE = re.compile(
     r"\b(?:exec\w*|eval|compile|system|popen\w*|subprocess|pty|spawn\w*|fork|__import__|importlib|runpy|child_process"
     r"|Function|qx|shell_exec|passthru|proc_open|pickle|marshal|builtins|globals|getattr|modules|runIn\w+"
@@ -42,7 +42,7 @@ _RUNS_CODE = re.compile(
 )
 _PATH = re.compile(r"[\w./=:,-]*")
 _OPENS = re.compile(r"\bopen\b|\bIO\b")
-"""In these, a file name that begins with `|` is a command."""
+"""In Perl and Ruby, these run a file name that begins with `|`."""
 _SET = r"\[\^?+\]?+(?:\[:\w++:\]|[^\]\n])*+\]"
 _REGEX = rf"/(?:\\.|[^/\\\[\n]|{_SET})*+/[IM]*+"
 _FROM = rf"(?:\\.|{_SET}|(?!(?P={{0}}))[^\\\[])*+(?P={{0}})"
@@ -55,15 +55,17 @@ _sed = re.compile(
     r"[^\S\n]*+(?=[;}\n]|\Z)[\s;}]*+)",
     re.DOTALL,
 )
-"""One command for sed of those that only change and print: its `e` runs, its `w` and `r` go to files.  Nothing in it
-is tried twice, so that it costs what its length does."""
+"""One sed command that only changes and prints: `e` runs, `w` and `r` use files.  All repetitions are possessive, so
+that no script takes more time than its length."""
 
 
 def check_code(base: str, words: Sequence[ShellWord]) -> None:
     """Refuse code that runs what it reads."""
     if base in ("sed", "gsed"):
         if not all(map(_is_plain_sed, _sed_scripts(words))):
-            raise UnreadableCommand(f"`{base}` may run or write what it reads; use only `s`, `p`, `d` and their like")
+            raise UnreadableCommand(
+                f"`{base}` may run or write what it reads; use only commands such as `s`, `p` and `d`"
+            )
         return
     for before, word in pairwise(words):
         code = "" if _PATH.fullmatch(word.text) or before.text == "-F" else word.text
@@ -114,11 +116,11 @@ def _is_plain_sed(script: str) -> bool:
 
 
 def code_letters(base: str) -> str:
-    """The short options behind which code stands, or the name of a program."""
+    """The short options that are followed by code, or by the name of a program."""
     return {"sed": "ef", "gsed": "ef", "python": "cm", "pypy": "cm"}.get(base, "ceEfmrRpx")
 
 
 def stands_alone(option: str, base: str) -> bool:
-    """Whether an option of a program that takes code is known to take no word of its own."""
+    """Whether an option of an interpreter is known to take no value."""
     takes = _VALUE_LETTERS.get(base)
     return takes is not None and not option.startswith("--") and option[-1] not in takes

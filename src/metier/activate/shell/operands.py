@@ -29,7 +29,7 @@ from .wrappers import executed_commands, git_command
 
 _FETCH_COMMANDS = frozenset({"install", "i", "add", "dlx", "create", "init", "ci", "update", "upgrade", "get"})
 _DATA_OPTIONS = {"pytest": ("-k", "-m"), "go": ("-run", "-bench")}
-"""The options whose value may be an argument, where an operand would choose code."""
+"""Options whose value may be an argument, in programs whose operands choose code."""
 _VALUE_OPTIONS = ("-n", "--namespace", "--context", "-R", "--repo")
 _STEERING_OPTION = re.compile(
     r"-C|-[KH]|--?[\w-]*(?:config|prefix|dir|root|path|exec|wrapper|shell|plugin|script|options|cwd|file|host|template)"
@@ -46,7 +46,7 @@ _OPTION_FILES = {"tar": re.compile(r"-?[a-zA-Z]*T|--(?:files|fi)"), "curl": re.c
 
 
 def check_program_name(first: ShellWord) -> None:
-    """The program's name must be written out: what the environment, a pattern or braces say may be a shell."""
+    """The program's name must be written out: the environment, a pattern or braces may name a shell."""
     if ENVIRON in program_name(first):
         raise UnreadableCommand("the environment or another command would choose the program; write its name")
     if first.text not in ("[", "[[", "{") and _PATTERN.search(first.text):
@@ -54,7 +54,7 @@ def check_program_name(first: ShellWord) -> None:
 
 
 def is_script(word: ShellWord) -> bool:
-    """Whether a program is a file of the author's: named by a path, and by none of the system's."""
+    """Whether a program is a file of the skill or the project: named by a path, and not by one of the system's."""
     text = word.text
     if "/" not in text:
         return bool(_SCRIPT.fullmatch(text))
@@ -62,7 +62,7 @@ def is_script(word: ShellWord) -> bool:
 
 
 def check_known(words: Sequence[ShellWord], functions: Sequence[str], by_user: bool = False) -> None:
-    """Refuse a program that is given an argument unless it is known what it does with it."""
+    """Refuse a program that gets an argument, unless it is known to treat it as data."""
     name = program_name(words[0])
     base = base_program(name)
     if base in SHELLS or name in ("source", ".") or (by_user and _is_typed_command(name, words)):
@@ -81,7 +81,7 @@ def check_known(words: Sequence[ShellWord], functions: Sequence[str], by_user: b
     elif name in BUILD_COMMANDS or name in _DATA_OPTIONS:
         _check_build(name, words)
     elif name in _OPTION_FILES and any(_OPTION_FILES[name].match(word.text) for word in words[1:]):
-        raise UnreadableCommand(f"`{name}` would read options or settings that an argument may be in")
+        raise UnreadableCommand(f"`{name}` would read options or settings that may hold an argument")
     elif name not in DATA_PROGRAMS and not is_script(words[0]) and words[0].text not in functions:
         raise _unknown_program(name)
     for inner in executed_commands(words):
@@ -90,7 +90,7 @@ def check_known(words: Sequence[ShellWord], functions: Sequence[str], by_user: b
 
 
 def _is_typed_command(name: str, words: Sequence[ShellWord]) -> bool:
-    """Whether a program runs what is in the project, and gets nothing but arguments as they came."""
+    """Whether a program runs code of the project, and its arguments are whole and steer it nowhere else."""
     subcommand = next((word.text for word in words[1:] if not word.text.startswith("-")), "")
     if name not in CHECKERS and subcommand not in TYPED_COMMANDS.get(name, ()):
         return False
@@ -107,7 +107,7 @@ def _unknown_program(name: str) -> UnreadableCommand:
     if subcommand in _FETCH_COMMANDS:
         why = "would fetch code that an argument names"
     elif program in CHECKERS or subcommand in TYPED_COMMANDS.get(program, ()):
-        why = "runs code of the project, and only what a person typed may choose it"
+        why = "runs code of the project, which only an argument typed by a person may choose"
     return UnreadableCommand(f"`{name}` {why}; let a script of the skill run it, {SCRIPT_HINT}")
 
 
@@ -115,11 +115,11 @@ def _check_make(words: Sequence[ShellWord]) -> None:
     for before, word in pairwise(words):
         if UNKNOWN in word.text:
             raise UnreadableCommand(
-                "`make` may run what the shell works out; give it an argument as it came, or write it out"
+                "`make` may run what the shell expands; pass the argument itself, or write the value out"
             )
         option = before.text.startswith("-") and before.text != "--"
         if word.tainted and (option or word.text.startswith("-")):
-            raise UnreadableCommand("an argument would choose what `make` reads; only a target may be one")
+            raise UnreadableCommand("an argument would choose what `make` reads; only a target may be an argument")
         if (
             word.text in ("-", "-f-")
             or (word.text.startswith("-") and word.text.endswith("=-"))
@@ -133,7 +133,7 @@ def _is_device_path(text: str) -> bool:
 
 
 def _check_module(base: str, words: Sequence[ShellWord], by_user: bool) -> None:
-    """`python -m name`: a module of the author's, or one that takes data."""
+    """`python -m name`: the author's own module, or one that takes data."""
     if base not in ("python", "pypy"):
         return
     for place, word in enumerate(words[1:], 1):
@@ -151,7 +151,7 @@ def _check_module(base: str, words: Sequence[ShellWord], by_user: bool) -> None:
 
 
 def _check_build(name: str, words: Sequence[ShellWord]) -> None:
-    """Tools that run the project's own code: an argument may be data of a known command, and choose nothing."""
+    """Tools that run the project's code: an argument may be data of a known subcommand, and choose nothing."""
     subcommands: list[str] = []
     for before, word in pairwise(words):
         if word.tainted or word.text == "--":

@@ -59,9 +59,9 @@ _NO_DOUBLE_DASH = (FIND_PROGRAMS - {"fd", "fdfind"}) | {"env"}
 
 
 def check_options(words: Sequence[ShellWord], parsed: ParsedCommand, by_user: bool) -> None:
-    """A value that begins with `-` is an option: only a person may have typed one, or the author wrote `--`.
+    """Refuse an argument that is an option, unless a person typed it or the author wrote `--` before it.
 
-    What the shell works out (from a pipe, `$(…)` or a variable that holds no argument as it came) may begin so too.
+    What the shell expands (a pipe, `$(…)`, a variable that is no plain copy of an argument) may begin with `-` too.
     """
     if not any(word.tainted for word in words):
         return
@@ -80,9 +80,7 @@ def check_options(words: Sequence[ShellWord], parsed: ParsedCommand, by_user: bo
             continue
         if _is_unsure(word) and not _is_harmless(words[0], program, parsed.functions, by_user):
             ends = "" if name in _NO_DOUBLE_DASH else "; write `--` before it"
-            raise UnreadableCommand(
-                f"what the shell works out may begin with `-` and be an option of `{program}`{ends}"
-            )
+            raise UnreadableCommand(f"what the shell expands may begin with `-` and be an option of `{program}`{ends}")
         options = [text for value in word.holes for text in (value.whole, *value.words) if text.startswith("-")]
         if any(option_runs_program(option, program) for option in options) or (options and name in ("make", "gmake")):
             raise UnreadableCommand(f"an argument is an option that makes `{program}` run something")
@@ -93,7 +91,7 @@ def check_options(words: Sequence[ShellWord], parsed: ParsedCommand, by_user: bo
 
 
 def _is_unsure(word: ShellWord) -> bool:
-    """Whether it can't be told what a word begins with."""
+    """Whether the beginning of a word is not known."""
     if UNKNOWN not in word.text:
         return False
     first = word.text.lstrip(ENVIRON)[:1]
@@ -101,7 +99,7 @@ def _is_unsure(word: ShellWord) -> bool:
 
 
 def _is_harmless(first: ShellWord, program: str, functions: Sequence[str], by_user: bool) -> bool:
-    """Whether no option of a program does harm; where a person typed the argument, whether none runs anything."""
+    """Whether no option of a program does harm; if a person typed the argument, whether none runs anything."""
     name = program_name(first)
     if name in READ_ONLY_PROGRAMS or first.text in functions:
         return True
@@ -113,7 +111,7 @@ def _is_harmless(first: ShellWord, program: str, functions: Sequence[str], by_us
 
 
 def option_runs_program(text: str, program: str) -> bool:
-    """Whether an option makes that program run something."""
+    """Whether an option makes a program run something."""
     if not text.startswith("-"):
         return False
     name = program.partition(" ")[0]

@@ -1,4 +1,9 @@
-"""Where a command goes and what it writes: nothing may run there that an argument has chosen or written."""
+"""Folders and files that several commands share: none may run what an argument has chosen or written.
+
+The other checks judge one command at a time.  `cd $1 && make` and `echo $1 > run.sh; sh run.sh` are harmless command by
+command; so all commands are looked at together: where the folder changes, which files are written, which of the
+programs run files or take settings from them.  A written file is harmless if its name is none that a program runs.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +33,7 @@ _OUTPUT_PROGRAMS = frozenset(
     {"sort", "gsort", "shuf", "iconv", "zstd", "tree", "yq", "xq", "dasel", "base64", "numfmt"}
 )
 _output_option = re.compile(r"-[a-zA-Z0-9]*[oi]|--(?:o|in)")
-"""Options that name a file to write, or change files where they are."""
+"""Options that name a file to write, or edit files in place."""
 _relative = re.compile(r"[\w.+@-]+(?:/[\w.+@-]+)*")
 _NOWHERE = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr", "/dev/tty", "-"})
 _PLAIN_ENDS = (".txt", ".md", ".log", ".csv", ".tsv", ".diff", ".patch", ".out", ".html", ".xml", ".svg")
@@ -37,7 +42,7 @@ _SCRIPT_ADVICE = f"; let a script of the skill do both, {SCRIPT_HINT}"
 
 
 def check_places(parsed: ParsedCommand) -> None:
-    """Refuse a command that runs files after an argument has chosen its folder, or may be in files it wrote."""
+    """Refuse a command that runs files in a folder that an argument chose, or files that may hold an argument."""
     commands = [(command, words) for command in parsed.commands if (words := effective_words(command.words))]
     running = [(*words, *map(ShellWord, command.files)) for command, words in commands if _runs_files(words, parsed)]
     if any(_changes_folder(words) for _, words in commands):
@@ -55,12 +60,12 @@ def check_places(parsed: ParsedCommand) -> None:
         moved = any(not (git and program_name(mover[0]) == "git") for mover in moves)
         if moved or any(not _is_apart(target, words) for target in targets):
             raise UnreadableCommand(
-                f"an argument may be in a file that `{program_name(words[0])}` reads or runs" + _SCRIPT_ADVICE
+                f"a file that `{program_name(words[0])}` reads or runs may hold an argument" + _SCRIPT_ADVICE
             )
 
 
 def relative_scripts(parsed: ParsedCommand) -> Iterator[str]:
-    """The scripts that a command runs by a path that depends on its folder; none where it changes that."""
+    """The scripts that a command runs by a relative path; none if it changes its folder."""
     named = [words for command in parsed.commands if (words := _readable_words(command.words))]
     if any(program_name(words[0]) in ("cd", "pushd") for words in named):
         return
@@ -85,7 +90,7 @@ def _is_touched(command: SimpleCommand, words: Sequence[ShellWord], parsed: Pars
 
 
 def _runs_files(words: Sequence[ShellWord], parsed: ParsedCommand) -> bool:
-    """Whether a program runs files, or may by settings that it looks for in its folder."""
+    """Whether a program runs files, or may do so by settings in its folder."""
     name = program_name(words[0])
     if name in ("ruff", "black"):
         return True
@@ -101,7 +106,7 @@ def _changes_folder(words: Sequence[ShellWord]) -> bool:
 
 
 def _is_absolute(words: Sequence[ShellWord]) -> bool:
-    """Whether it runs a script by its whole path, so that the folder does not matter."""
+    """Whether it runs a script by an absolute path, so that the folder does not matter."""
     name = program_name(words[0])
     if is_script(words[0]):
         return words[0].text.startswith("/")
@@ -113,8 +118,8 @@ def _is_absolute(words: Sequence[ShellWord]) -> bool:
 def _written_files(
     parsed: ParsedCommand, commands: Sequence[tuple[SimpleCommand, Sequence[ShellWord]]]
 ) -> Iterator[str]:
-    """The files that are written, by redirections and by `tee`."""
-    for text in parsed.written[::3]:
+    """The files that redirections and `tee` write."""
+    for text in parsed.written[::3]:  # each file stands there in three spellings
         if text not in _NOWHERE and not text.rstrip("-").isdigit():
             yield text
     for _, words in commands:
@@ -123,7 +128,7 @@ def _written_files(
 
 
 def _writes_elsewhere(words: Sequence[ShellWord], touched: object) -> bool:
-    """Whether a program puts what it is given into files of other names."""
+    """Whether a program writes its input to files that it names itself."""
     name = program_name(words[0])
     texts = [word.text for word in words[1:]]
     if not touched:
@@ -152,13 +157,13 @@ def _writes_elsewhere(words: Sequence[ShellWord], touched: object) -> bool:
 
 
 def _may_be(text: str, name: str) -> bool:
-    """Whether a word of a command may be a file of that name: it is, or is a pattern for it."""
+    """Whether a word may be a file of that name: it is one, or is a pattern for it."""
     last = re.sub(r"\{[^}]*\}", "*", text).rpartition("/")[2]
     return last == name or fnmatchcase(name, last)
 
 
 def _is_apart(target: str, words: Sequence[ShellWord]) -> bool:
-    """Whether a file that is written is none that the program runs or takes its settings from."""
+    """Whether a written file is none that the program runs or takes its settings from."""
     if any(mark in target for mark in (HOLE, UNKNOWN)):
         return False
     last = target.rpartition("/")[2].rstrip("/") or target

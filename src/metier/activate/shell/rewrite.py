@@ -1,8 +1,11 @@
-"""A command, read with its author's quotes, so that arguments reach it as environment and never as source.
+"""Rewrites a command so that its arguments reach it in the environment, and never as source.
 
-Every placeholder becomes a quoted reference to a variable.  The shell puts the value there after it has read the
-command, so nothing in a value can end a quote, start a substitution or become another command.  What the reader can't
-make sense of is refused; `hazards` refuses the places where a program would read a value as code.
+Every placeholder becomes a reference to a variable, quoted as its place demands: bare text gets double quotes, single
+quotes are closed around it and opened again.  The shell expands the reference after it has parsed the command, so
+nothing in a value can end a quote, start a substitution or become another command.  Refused: escaping the values
+(`shlex.quote`), which is right in bare text only and wrong in quotes, here-documents and substitutions, where authors
+write placeholders too.  What can't be parsed is refused; `hazards` refuses places where a program would read a value as
+code.
 """
 
 from __future__ import annotations
@@ -30,7 +33,7 @@ _LEADING_WORDS = frozenset({"if", "then", "else", "elif", "do", "while", "until"
 
 
 def read_command(atoms: Sequence[CommandAtom]) -> ParsedCommand:
-    """Read a command with its placeholders."""
+    """Parse a command with its placeholders, and rewrite it."""
     reader = _ScriptReader(atoms)
     reader.script("")
     commands = tuple(
@@ -47,7 +50,7 @@ class _CommandDraft:
     def __init__(self, piped: bool = False) -> None:
         self.words: list[ShellWord] = []
         self.head: list[str] = []
-        """Its first words without reserved ones and assignments: enough to know what it is."""
+        """Its first words without reserved ones and assignments: enough to tell what it is."""
         self.piped = piped
         self.fed = False
         self.documents: list[int] = []
@@ -60,7 +63,7 @@ class _CommandDraft:
 
 
 class _ScriptReader(WordReader):
-    """Reads a script, writing the source as it goes."""
+    """Reads a script and writes its source."""
 
     def __init__(self, atoms: Sequence[CommandAtom]) -> None:
         super().__init__(atoms)
@@ -95,10 +98,10 @@ class _ScriptReader(WordReader):
                 line = self.operator(line, patterns, token)
         else:
             if until:
-                raise UnreadableCommand("a bracket is never closed")
+                raise UnreadableCommand("a bracket is not closed")
         self.finish(line)
         if self.waiting or patterns:
-            raise UnreadableCommand("a here-document or a `case` is never closed")
+            raise UnreadableCommand("a here-document or a `case` is not closed")
         self.waiting = outer
 
     def next_word(self, line: _CommandDraft, patterns: list[bool]) -> _CommandDraft:
@@ -153,7 +156,7 @@ class _ScriptReader(WordReader):
                 self.reckons = self.reckons or word.text.startswith("[")
                 inside.append(word)
             elif self.peek() not in (*_BETWEEN, ")"):
-                raise UnreadableCommand("a list in brackets can't be read")
+                raise UnreadableCommand("an array can't be read")
         self.take()
         line.words.append(
             ShellWord(
@@ -162,7 +165,7 @@ class _ScriptReader(WordReader):
         )
 
     def comment(self) -> None:
-        """To the end of the line; an argument in it is left out."""
+        """To the end of the line; an argument in it is dropped."""
         while self.at < len(self.atoms) and self.peek() != "\n":
             if isinstance(self.peek(), PlaceholderValue):
                 self.at += 1
@@ -183,7 +186,7 @@ class _ScriptReader(WordReader):
         target = self.word(True)
         written = self.atoms[before : self.at]
         if target is None or ("\\" in written and "\n" in written):
-            raise UnreadableCommand("a redirection leads nowhere")
+            raise UnreadableCommand("a redirection has no target")
         if text in ("<<", "<<-"):
             if target.tainted or ENVIRON in target.text:
                 raise UnreadableCommand("the end of a here-document must be a plain word")
@@ -206,7 +209,7 @@ class _ScriptReader(WordReader):
             self.documents += 1
 
     def heredoc(self, end: str, quoted: bool, tabs: bool) -> bool:
-        """The text of a here-document; True if an argument may be in it."""
+        """The text of a here-document; True if it may hold an argument."""
         stop = self.end_of_heredoc(end, quoted, tabs)
         text: list[str] = []
         holes: list[PlaceholderValue] = []
@@ -214,18 +217,18 @@ class _ScriptReader(WordReader):
             atom = self.peek()
             if isinstance(atom, PlaceholderValue):
                 if quoted:
-                    raise UnreadableCommand("an argument can't be put into a here-document whose end is quoted")
+                    raise UnreadableCommand("a here-document with a quoted end can't hold an argument")
                 self.put(atom, "{}", text, holes)
             elif quoted or atom not in ("\\", "$", "`"):
                 self.take()
             elif atom == "\\":
                 self.backslash()
             elif atom == "`":
-                raise UnreadableCommand("it has backticks in it; write `$(…)`")
+                raise UnreadableCommand("it has backticks; write `$(…)` instead")
             else:
                 text.append(self.dollar(self.token(in_quotes=True), True, holes))
         if self.at > stop:
-            raise UnreadableCommand("a here-document ends in the midst of a command")
+            raise UnreadableCommand("a here-document ends inside a command")
         while self.at < len(self.atoms) and self.peek() != "\n":
             self.take()
         if self.at < len(self.atoms):
@@ -233,7 +236,7 @@ class _ScriptReader(WordReader):
         return bool(holes) or UNKNOWN in text
 
     def end_of_heredoc(self, end: str, quoted: bool, tabs: bool) -> int:
-        """Where the line begins that ends a here-document."""
+        """The start of the line that ends a here-document."""
         start = self.at
         while start < len(self.atoms):
             stop = start
@@ -242,7 +245,7 @@ class _ScriptReader(WordReader):
             text = "".join(atom if isinstance(atom, str) else HOLE for atom in self.atoms[start:stop])
             if (text.lstrip("\t") if tabs else text) == end:
                 return start
-            if text.endswith("\\") and not quoted:
+            if text.endswith("\\") and not quoted:  # the shell would join the next line, and may miss the end
                 raise UnreadableCommand("a line of a here-document ends in a backslash")
             start = stop + 1
-        raise UnreadableCommand("a here-document is never closed")
+        raise UnreadableCommand("a here-document is not closed")

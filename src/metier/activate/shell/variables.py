@@ -18,7 +18,7 @@ _outer = re.compile(r"(?!METIER_|BASH|REPLY$|OPTARG$|COPROC|MAPFILE$|READLINE|PS
 
 
 def outer_names(text: str) -> frozenset[str]:
-    """The variables that a script uses and nowhere sets: they were there before it."""
+    """The variables that a script uses and never sets: the environment has them."""
     used: set[str] = set()
     otherwise: set[str] = set()
     for match in _name.finditer(text):
@@ -39,7 +39,7 @@ _wild = re.compile(r"[*?\[\\]")
 
 
 def argument_copies(atoms: Sequence[CommandAtom]) -> dict[str, tuple[PlaceholderValue, ...]]:
-    """The variables that are only ever set to arguments as they came, each with all that it may hold."""
+    """The variables that are only ever set to whole arguments, each with all values that it may hold."""
     text = "".join(atom if isinstance(atom, str) else HOLE for atom in atoms)
     copied_values: dict[str, list[PlaceholderValue]] = {}
     set_at = set()
@@ -60,14 +60,14 @@ def argument_copies(atoms: Sequence[CommandAtom]) -> dict[str, tuple[Placeholder
 
 
 def _only_used(text: str, start: int, end: int) -> bool:
-    """Whether a variable's name stands where nothing is put into it: in `${name…}`, or as a word before a colon."""
+    """Whether the name is only used here, and not set: in `${name…}`, or as a word before a colon."""
     if text[max(0, start - 2) : start] == "${":
         return not text[end:].startswith(("=", ":=", "["))
     return text[end : end + 1] in (":", ",", ".") and text[end + 1 : end + 2] != "="
 
 
 def split_value(value: PlaceholderValue) -> PlaceholderValue | None:
-    """A variable's value outside quotes, as the shell splits it; None where it would look for files."""
+    """A variable's value outside quotes, as the shell splits it; None if it would expand it to file names."""
     return None if _wild.search(value.whole) else PlaceholderValue(value.whole, tuple(value.whole.split()), value.ours)
 
 
@@ -75,7 +75,7 @@ _trims = re.compile(r"(?P<how>:?-|##?|%%?)(?P<any>\*?)(?P<text>[\w./:@+]+)(?P<en
 
 
 def trim_value(value: PlaceholderValue, operation: str) -> tuple[PlaceholderValue, ...]:
-    """What `${name…}` makes of a value, where that is easily told: a default, or a beginning or an end taken off."""
+    """What `${name…}` makes of a value, in the simple cases: a default, or a prefix or suffix removed."""
     match = _trims.fullmatch(operation)
     if not match or value.whole.startswith("-"):
         return ()
@@ -83,7 +83,7 @@ def trim_value(value: PlaceholderValue, operation: str) -> tuple[PlaceholderValu
     if match["how"].endswith("-"):
         return () if match["any"] or match["end"] else (value, PlaceholderValue(text, (text,)))
     if match["how"].startswith("%"):
-        return (value,)  # it begins as it did
+        return (value,)  # only its beginning matters, and that stays
     if match["end"]:
         return ()
     if not match["any"]:

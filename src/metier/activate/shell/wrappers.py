@@ -40,7 +40,7 @@ _EXEC_OPTIONS = ("-exec", "-execdir", "-ok", "-okdir", "-x", "-X", "--exec", "--
 
 
 def effective_words(words: Sequence[ShellWord]) -> Sequence[ShellWord]:
-    """The words from the program on: assignments, reserved words and programs that run another come off."""
+    """The words from the real program on, without assignments, reserved words and programs that run another."""
     place = 0
     while place < len(words):
         name = program_name(words[place])
@@ -62,7 +62,7 @@ def effective_words(words: Sequence[ShellWord]) -> Sequence[ShellWord]:
 
 
 def _after_options(words: Sequence[ShellWord], place: int, wrapper: str) -> int:
-    """Past a wrapper's options, its assignments and, for `timeout` and its like, its own operand."""
+    """The place after a wrapper's options, its assignments and, for `timeout` and the like, its own operand."""
     operands = 1 if wrapper in ("timeout", "chrt", "taskset") else 0
     while place < len(words):
         word, text = words[place], words[place].text
@@ -73,30 +73,30 @@ def _after_options(words: Sequence[ShellWord], place: int, wrapper: str) -> int:
         if not option and not operands:
             break
         if word.tainted or (text.startswith(("-S", "--split-string")) and wrapper == "env"):
-            raise UnreadableCommand(f"an argument stands among the options of `{wrapper}`")
+            raise UnreadableCommand(f"an argument is among the options of `{wrapper}`")
         if text.startswith("--") and "=" not in text and text not in _WRAPPER_FLAGS:
-            raise UnreadableCommand(f"what `{wrapper} {text}` runs can't be told; write its value behind `=`")
+            raise UnreadableCommand(f"it is not clear what `{wrapper} {text}` runs; write the value as `{text}=…`")
         operands -= not option
         place += 2 if option and len(text) == 2 and text[1] in WRAPPERS[wrapper] else 1
         if place <= len(words) and words[place - 1].tainted:
-            raise UnreadableCommand(f"an argument stands among the options of `{wrapper}`")
+            raise UnreadableCommand(f"an argument is among the options of `{wrapper}`")
     return place
 
 
 def _after_flags(words: Sequence[ShellWord], place: int, starter: str) -> int:
-    """Past the options of a program that runs another by its name."""
+    """The place after the options of a program that runs another by its name."""
     while place < len(words) and words[place].text.startswith("-") and words[place].text != "-":
         text = words[place].text
         if text not in _RUNNER_FLAGS | _RUNNER_TAKES or any(word.tainted for word in words[place : place + 2]):
             raise UnreadableCommand(
-                f"what `{starter} {text}` runs can't be told; name the program right behind `{starter}`"
+                f"it is not clear what `{starter} {text}` runs; name the program right after `{starter}`"
             )
         place += 2 if text in _RUNNER_TAKES else 1
     return place
 
 
 def _fill_xargs(before: Sequence[ShellWord], words: Sequence[ShellWord]) -> Sequence[ShellWord]:
-    """What `xargs` runs, with the words from its input where it puts them: in place of a mark, or at the end."""
+    """What `xargs` runs, with its input in place of the marks, or at the end."""
     texts = [word.text for word in before]
     marks = [text[2:] for text in texts if text.startswith("-I") and text != "-I"]
     marks += [after for text, after in pairwise(texts) if text == "-I"]
@@ -108,7 +108,7 @@ def _fill_xargs(before: Sequence[ShellWord], words: Sequence[ShellWord]) -> Sequ
 
 
 def program_places(words: Sequence[ShellWord]) -> Iterator[int]:
-    """The places in a command where a program may be named: the first, and behind a program that may run another."""
+    """The places where a command may name a program: the first, and any after a program that may run another."""
     yield 0
     name = program_name(words[0])
     if name in PLAIN_PROGRAMS or base_program(name) in CODE_RUNNERS or "/" in words[0].text:
@@ -119,7 +119,7 @@ def program_places(words: Sequence[ShellWord]) -> Iterator[int]:
 
 
 def executed_commands(words: Sequence[ShellWord], file: str = UNKNOWN) -> Iterator[Sequence[ShellWord]]:
-    """The commands that `find` and its like run for each file."""
+    """The commands that `find` and the like run for each file."""
     if program_name(words[0]) not in FIND_PROGRAMS:
         return
     for place, word in enumerate(words):
@@ -137,13 +137,13 @@ def executed_commands(words: Sequence[ShellWord], file: str = UNKNOWN) -> Iterat
 
 
 def git_command(words: Sequence[ShellWord]) -> str:
-    """What `git` is told to do; an argument must not say it."""
+    """The subcommand of `git`; an argument must not be it."""
     option = ""
     for word in words[1:]:
         if option or (word.text.startswith("-") and not word.leads):
             if word.tainted:
                 raise UnreadableCommand(
-                    "an argument would choose the folder or the settings of `git`, which may run programs there; "
+                    "an argument would choose the folder or the settings of `git`, and those may run programs; "
                     f"let a script of the skill do it, {SCRIPT_HINT}"
                 )
             option = word.text if not option and word.text in GIT_TAKES else ""
