@@ -88,7 +88,7 @@ def test_a_person_sees_what_a_file_becomes_and_a_slip_is_no_answer(desk):
     with model(desk, [WRITE, Says("Done.")]):
         said = desk.answering("run", "write", answer="maybe\n\ny\n")
 
-    assert "in place of what is there" in said.out
+    assert "changes the file" in said.out
     assert "-old" in said.out
     assert "+new" in said.out
     assert "\n   same\n" in said.out
