@@ -197,4 +197,4 @@ def test_a_wrong_key_is_named_by_its_variable_and_the_model_by_its_name(desk):
 
 def test_a_number_that_is_none_is_called_that_and_a_model_that_is_not_there_too(desk):
     assert "'abc' is not a valid number" in desk.say("run", "--max-cost", "abc", "x").err
-    assert "is not there" in desk.say("models", "add", "nofile.gguf").err
+    assert "does not exist" in desk.say("models", "add", "nofile.gguf").err

@@ -378,9 +378,7 @@ def call_subject(call: ToolCall) -> str:
             return str(arguments.get("agent", ""))
         case "search_files" if isinstance(arguments.get("glob"), str) and arguments["glob"]:
             return f"{arguments['glob']} in {path_argument(call)}"
-    if call.name in _PATH_TOOLS and isinstance(
-        arguments.get("path"), str
-    ):  # elsewhere it is one of many
+    if call.name in _PATH_TOOLS and isinstance(arguments.get("path"), str):  # elsewhere it is one of many
         return str(arguments["path"])
     return dumps(dict(arguments), ensure_ascii=False, sort_keys=True, default=str)
 
