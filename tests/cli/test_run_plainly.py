@@ -88,7 +88,7 @@ def test_a_person_sees_what_a_file_becomes_and_a_slip_is_no_answer(desk):
     with model(desk, [WRITE, Says("Done.")]):
         said = desk.answering("run", "write", answer="maybe\n\ny\n")
 
-    assert "in place of what is there" in said.out
+    assert "changes the file" in said.out
     assert "-old" in said.out
     assert "+new" in said.out
     assert "\n   same\n" in said.out
@@ -197,4 +197,4 @@ def test_a_wrong_key_is_named_by_its_variable_and_the_model_by_its_name(desk):
 
 def test_a_number_that_is_none_is_called_that_and_a_model_that_is_not_there_too(desk):
     assert "'abc' is not a valid number" in desk.say("run", "--max-cost", "abc", "x").err
-    assert "is not there" in desk.say("models", "add", "nofile.gguf").err
+    assert "does not exist" in desk.say("models", "add", "nofile.gguf").err

@@ -81,7 +81,7 @@ def test_without_a_time_the_creator_asks_and_where_nobody_is_there_nothing_is_ma
         said = desk.say("run", "remind me to water the flowers")
         assert said.out == "I need a time.\n"
         assert "call the `ask_user` tool now" in json.dumps(wire.requests[1]["messages"])
-        assert "Nobody is there to answer" in answers(wire)[-1]
+        assert "This session is not interactive" in answers(wire)[-1]
     assert json.loads(desk.say("schedule", "list", "--json").out) == []
 
 

@@ -1,11 +1,11 @@
-"""What is served as files: a URI for every file of every skill, and the entries of the Skills extension."""
+"""Skills as MCP resources: a `skill://` URI for every file, and the entries of the Skills extension."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from urllib.parse import quote, unquote
 
 from ...host import files, paths
@@ -54,7 +54,7 @@ class SkillEntryBuilder:
 
     digests: dict[tuple[str, StatKey], str] = field(default_factory=dict)
 
-    def entry(self, library: Library, root: str, skill: Skill) -> dict[str, Any] | None:
+    def entry(self, library: Library, root: str, skill: Skill) -> dict[str, object] | None:
         """A skill as the extension lists it; None for one that breaks its rules or limits."""
         skill_files = list_skill_files(library, root, skill)
         if len(skill_files) > MOST_FILES or sum(file.size for file in skill_files) > MOST_BYTES:
@@ -69,7 +69,7 @@ class SkillEntryBuilder:
             return None
         return {"uri": f"{root}/SKILL.md", "frontmatter": frontmatter, "resources": resources}
 
-    def _resource(self, library: Library, skill: Skill, file: ServedFile) -> dict[str, Any]:
+    def _resource(self, library: Library, skill: Skill, file: ServedFile) -> dict[str, object]:
         path = f"{skill.directory}/{file.path}"
         key = files.stat_key(path)
         cached_digest = self.digests.get((path, key)) if key is not None else None
@@ -84,7 +84,7 @@ class SkillEntryBuilder:
         return {"uri": file.uri, "digest": digest, "size": len(data)}
 
 
-def _meets_extension_rules(frontmatter: Mapping[str, Any], skill: Skill) -> bool:
+def _meets_extension_rules(frontmatter: Mapping[str, object], skill: Skill) -> bool:
     name, description = frontmatter.get("name"), frontmatter.get("description")
     return (
         isinstance(name, str)
