@@ -69,8 +69,12 @@ def test_cases_get_folder_names_of_their_own_whatever_their_ids(tmp_path):
     rows = [{"id": id, "prompt": "x", "assertions": ["y"]} for id in ids]
 
     assert [one.slug for one in read_suite(written(tmp_path, rows)).cases] == [
-        "etc", "top-months", "top-months-2", "case", "7",
-    ]  # fmt: skip
+        "etc",
+        "top-months",
+        "top-months-2",
+        "case",
+        "7",
+    ]
 
 
 def test_a_skill_without_evals_has_none(tmp_path):
@@ -99,7 +103,7 @@ BAD = [
     (case(files=[None]), "evals[0].files[0] must be the path of a file inside"),
     (case(checks=[{"file": "../../etc/passwd"}]), "`file` must be a path inside the folder of the outputs"),
     (case(checks=[{"file": "/etc/passwd", "contains": "root"}]), "`file` must be a path inside"),
-    (case(checks=[{"matches": "("}]), "`matches` is no regular expression"),
+    (case(checks=[{"matches": "("}]), "`matches` is not a regular expression"),
     (case(checks=[{"matches": "a" * 5_000}]), "`matches` must be a text of at most 1,000"),
     (case(checks=[{"matches": ["a"]}]), "`matches` must be a text"),
     (case(checks=[{"matches": "a", "contains": "b"}]), "`matches` and `contains` are two checks"),
@@ -107,7 +111,7 @@ BAD = [
     (case(checks=[{"command": "x", "file": "y"}]), "leave `file` out"),
     (case(checks=[{"cmd": "x"}]), "has `cmd`, which is none of"),
     (case(checks=[{"file": "x", "not": "yes"}]), "`not` must be true or false"),
-    ([{"id": 1, "prompt": "a", "assertions": ["b"]}] * 2, "evals[1].id `1` is there twice"),
+    ([{"id": 1, "prompt": "a", "assertions": ["b"]}] * 2, "evals[1].id `1` is used twice"),
 ]
 
 
