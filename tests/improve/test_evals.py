@@ -56,7 +56,7 @@ def test_checks_that_need_no_model_say_what_they_check(tmp_path):
 
     assert [one.kind for one in suite.cases[0].checks] == ["file", "json", "matches", "contains", "command", "model"]
     assert [one.text for one in suite.cases[0].checks][:5] == [
-        "`out.md` is there",
+        "`out.md` exists",
         "`*.json` holds `total` = 3",
         "the answer matches `^ok$`",
         "not: the answer contains `no`",
@@ -94,7 +94,7 @@ BAD = [
     (case(id=[]), "evals[0].id must be a number or a short text"),
     (case(assertions="yes"), "evals[0].assertions must be a list"),
     (case(assertions=[3]), "evals[0].assertions[0] must be a sentence or an object"),
-    (case(assertions=[{}]), "says nothing to check"),
+    (case(assertions=[{}]), "has nothing to check"),
     (case(assertions=[]), "checks nothing"),
     (case(expected_output=3), "evals[0].expected_output must be a text"),
     (case(files="a"), "evals[0].files must be a list"),

@@ -141,9 +141,11 @@ class EvalRunner:
             included = {
                 path: content
                 for path, content in contents.items()
-                if not path.startswith("evals/") and content[0] < _LINK_MODE  # its evals hold the answers
+                # Without its evals, which hold the answers.
+                if not path.startswith("evals/") and content[0] < _LINK_MODE
             }
-            if paths.exists(self.root(arm)):  # of a trial that was interrupted
+            # The trial was interrupted, and continues with the same files.
+            if paths.exists(self.root(arm)):
                 continue
             fs.make_folder(self.root(arm))
             packed = {path: archives.PackedFile(data, bool(mode & 0o100)) for path, (mode, data) in included.items()}
@@ -193,6 +195,7 @@ class EvalRunner:
         from ..sources.bundled import bundled_folder
 
         skill, library = self.skill, self.library
+        # By identity and by name: a copy under another path would help the arm without the skill just as well.
         same = [
             other.directory for other in library.skills if skill.identity == other.identity or skill.name == other.name
         ]
@@ -209,7 +212,8 @@ class EvalRunner:
         request = OpenRequest(library.request.dialect, allowed, self.root(arm), index=False)
         opened = open_at(place, request)
         own_dialect = self.skill.origin.dialect.name
-        if opened.skills and opened.skills[0].origin.dialect.name != own_dialect:  # the path alone does not tell it
+        # The path of the root suggests another dialect than the skill was found with.
+        if opened.skills and opened.skills[0].origin.dialect.name != own_dialect:
             opened = open_at(place, replace(request, dialect=own_dialect))
         bounds = resolve_bounds(library.settings, TurnBounds())
         agent = Agent(
@@ -217,6 +221,7 @@ class EvalRunner:
             self.plan.model,
             rules=_allow_workspace_tools(configured_permission(library.settings)),
             limits=replace(bounds, seconds=bounds.seconds or _RUN_SECONDS),
+            # No subagents: a run is one context, with the skills of its arm.
             deepest=0,
             keep=False,
             private=True,
@@ -239,7 +244,8 @@ class EvalRunner:
         judge = CheckJudge(self.command, None if self.plan.grader is None else self.ask)
         eval_output = self.run(task)
         sample = EvalSample(task.case.id, task.arm, task.number, eval_output, grade_case(task.case, eval_output, judge))
-        if not eval_output.void:  # a void one is made again when the trial continues
+        # A void one is made again when the trial continues.
+        if not eval_output.void:
             report.write_run(folder, sample, self.suite.spelling)
         return sample
 
@@ -254,6 +260,7 @@ class EvalRunner:
             session = self.session(task.arm, work)
             events = [event for event in self._said(session, task) if not isinstance(event, Wrote)]
             left_out = _copy_outputs(work, outputs)
+        # Secrets of the environment may be in outputs of tools: they are masked as in journals.
         lines = "".join(session.agent.hide(event_line(event)) + "\n" for event in events)
         fs.write_text(f"{self.kept(task)}/transcript.jsonl", lines, sync=False)
         eval_output = summarize_run(events, self.skill.name, outputs)
@@ -263,6 +270,7 @@ class EvalRunner:
         text = task.case.prompt
         if self.inputs[task.case.id]:
             text += "\n\nFiles in the working folder: " + ", ".join(self.inputs[task.case.id])
+        # A prompt that starts with `/` calls the skill itself, and is how its author wants it called.
         begin = (
             None
             if task.arm == "without_skill" or text.startswith("/")

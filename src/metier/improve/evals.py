@@ -132,6 +132,7 @@ def _read_cases(rows: list[Any], faults: _FileFaults) -> Iterator[EvalCase]:
         if not isinstance(row, Mapping):
             faults.add(where, "must be an object")
             continue
+        # In Python a bool is an int; as an id it is a mistake.
         id = row.get("id", at + 1)
         if isinstance(id, bool) or not isinstance(id, str | int) or not str(id).strip() or len(str(id)) > 200:
             faults.add(f"{where}.id", "must be a number or a short text")
@@ -148,6 +149,7 @@ def _read_cases(rows: list[Any], faults: _FileFaults) -> Iterator[EvalCase]:
             faults.add(f"{where}.expected_output", "must be a text")
             continue
         checks = tuple(_read_checks(row, where, faults))
+        # Many suites have only an expected output: it becomes a check for the grader.
         if not checks and expected.strip():
             checks = (EvalCheck(f"The result is what was expected: {expected.strip()}"),)
         if not checks:

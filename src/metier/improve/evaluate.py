@@ -2,7 +2,7 @@
 
 A change is compared with the skill as it was, on the same cases.  Evidence is asymmetric: a few cases can show that a
 change breaks something, which refuses it; to show a gain takes `ENOUGH_CASES`, and the gain has to appear a second
-time, because a change was made until its evals passed and the first result favours it.
+time, because among many changes some gain by chance.
 """
 
 from __future__ import annotations
@@ -75,7 +75,8 @@ def skill_to_try(library: Library, name: str) -> Skill:
         why = problems[0].message if problems else "it is not trusted"
         hint = (problems[0].hint if problems else "") or f"run `metier why {name}` for details"
         raise Refused(f"`{name}` may not run here, so it can't be tried: {why}", hint, skill.path)
-    library.read(skill)  # raises if an installed skill is not what was approved
+    # Raises if an installed skill is not what was approved.
+    library.read(skill)
     return skill
 
 
@@ -90,7 +91,8 @@ def run_evals(
     if not suite.cases:
         raise BadRequest(f"`{skill.name}` has no evals", "write some in evals/evals.json", f"{skill.directory}/evals")
     inputs = read_case_inputs(skill, suite)
-    name = plan.model_name(library)  # fails without a model, before anything is written
+    # Fails without a model, before anything is written.
+    name = plan.model_name(library)
     place = library.place
     above = paths.absolute_path(plan.out or f"{place.state}/evals/{skill.name}", place.cwd, place.home)
     with trials.claim_trial_folder(above, library, skill, plan) as out:
@@ -160,7 +162,8 @@ def skill_chosen_by(library: Library, query: str, model: Model | str) -> str:
 
     with trees.temporary_folder() as work:
         place = replace(library.place, cwd=work, project=work)
-        isolated = replace(library, place=place, database=None)  # SQLite connections belong to a thread
+        # SQLite connections belong to a thread.
+        isolated = replace(library, place=place, database=None)
         agent = Agent(
             isolated, model, rules=Permission(otherwise="deny"), limits=TurnBounds(turns=3, seconds=120), keep=False
         )

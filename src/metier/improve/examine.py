@@ -76,6 +76,7 @@ def improve_mode(library: Library, skill: Skill) -> ImprovementMode:
 
 def is_user_written(library: Library, skill: Skill) -> bool:
     """Whether the user wrote a skill: it is not installed, not bundled with a program, and not of a project."""
+    # `.system` is where other products put the skills they ship.
     shipped = skill.path in library.bundled or skill.origin.path.endswith("/.system")
     return skill.origin.source in _USER_SOURCES and not shipped and not was_installed(library, skill)
 
@@ -100,7 +101,8 @@ def tool_environment(library: Library, traces: Sequence[Trace] = ()) -> ToolEnvi
     """The tools that exist, and a test for what goes beyond the machine."""
     from ..agent.permissions import TOOL_ALIASES
 
-    used = {  # a tool that answered exists, even if it is not offered here, such as one of an MCP server
+    # A tool that answered exists, even if it is not offered here, such as one of an MCP server.
+    used = {
         event.call.name
         for trace in traces
         for event in trace.events

@@ -63,7 +63,8 @@ def _find_fix(
             return (description, lambda text: texts.rename_tool(text, about, tool)) if tool else None
         case "missing-script" | "missing-file":
             path = texts.guess_path(about, skill.files)
-            if "/" not in about and path.startswith("scripts/"):  # the text has the bare name: keep that form
+            # The text has the bare name: keep that form.
+            if "/" not in about and path.startswith("scripts/"):
                 path = path.removeprefix("scripts/")
             description = f"the file is `{path}`, not `{about}`"
             return (description, lambda text: texts.rename_path(text, about, path)) if path else None
@@ -77,7 +78,8 @@ def _find_fix(
 def guess_tool(name: str, tools: frozenset[str]) -> str:
     """The tool meant by another product's name or by a misspelled one; empty if there is no single one."""
     tool = TOOL_ALIASES.get(name, "")
-    if tool == "skill_use" and tool not in tools:  # the same tool, as some dialects call it
+    # The same tool, as some dialects call it.
+    if tool == "skill_use" and tool not in tools:
         tool = "run_skill"
     if tool in tools:
         return tool

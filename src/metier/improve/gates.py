@@ -149,6 +149,7 @@ def _bounds_gate(draft: SkillDraft) -> GateResult:
 
 def _bounds_problems(path: str, draft: SkillDraft) -> Iterator[str]:
     old, new = prose_body(path, draft.before.get(path, "")), prose_body(path, draft.after[path])
+    # A body that was too large before may shrink, and be edited without growing.
     size, grown = len(new.encode("utf-8", "surrogatepass")), len(new) - len(old)
     if size > LARGEST_BODY and grown > 0:
         yield f"{path} would have {size:,} bytes; the limit is {LARGEST_BODY:,}"
@@ -164,6 +165,8 @@ def _bounds_problems(path: str, draft: SkillDraft) -> Iterator[str]:
 
 
 def _capabilities_gate(draft: SkillDraft, before: SkillInspection, after: SkillInspection) -> GateResult:
+    # Powers come from what runs by itself, reach from all text; of the latter only network and variables count,
+    # since prose names files and programs all the time.
     wider = after.powers.beyond(before.powers)
     reach = after.reach.beyond(before.reach)
     problems = [
@@ -249,6 +252,7 @@ def _language_gate(draft: SkillDraft) -> GateResult:
 
 def _dominant_alphabet(lines: Iterable[str]) -> str:
     """The script of most of the prose; empty if there is too little of it."""
+    # Without code and links, which are Latin in any language.
     letters = [letter for line in lines for letter in _code.sub("", line) if letter.isalpha()]
     if len(letters) < 20:
         return ""
@@ -284,6 +288,7 @@ _PROGRAMS = (
     r"|netcat|rsync|sftp|rclone|tar|unzip|xargs|awk|sed|systemctl|launchctl|umount|mkfs|dd|pkill|killall|shutdown|reboot"
     r"|useradd|usermod|passwd|iptables|sqlite3|psql|mysql|redis-cli|tmux|nohup|rm|mv|cp|ln"
 )
+# Deliberately broad: a false alarm costs a look, a miss costs a command that runs unseen.
 _instruction = re.compile(
     rf"(?<![\w./-])(?:{_PROGRAMS})(?![\w/-]|\.\w)"  # a program that is no word of a sentence
     r"|(?<![\w-])--?[A-Za-z][\w-]*(?:=\S+)?"  # an option
@@ -325,6 +330,7 @@ class _CodeAndProse(NamedTuple):
 
 def find_new_steps(before: Mapping[str, str], after: Mapping[str, str]) -> list[str]:
     """What the new texts give an agent to run, read or ask for, and none of the old ones does."""
+    # Over all files at once: moving a step from one file to another is nothing new.
     old, new = _split_code(before), _split_code(after)
     known_words = {
         *_bare_words(old.prose),
@@ -378,7 +384,8 @@ def _split_code(files: Mapping[str, str]) -> _CodeAndProse:
             code, remaining = _split_fences(text.splitlines())
             pieces += code
             pieces += [" ".join((span[2] or span[4]).split()) for span in _span.finditer(remaining)]
-            prose.append(_span.sub(" \0 ", remaining))  # a NUL keeps the words around it from forming a phrase
+            # A NUL keeps the words around it from forming a phrase.
+            prose.append(_span.sub(" \0 ", remaining))
     return _CodeAndProse(frozenset(pieces), "\n\0\n".join(prose))
 
 

@@ -87,7 +87,8 @@ def _decide_check(check: EvalCheck, eval_output: EvalOutput, run: CheckRunner | 
     matching = [path for path in _output_files(eval_output.outputs) if fnmatchcase(path, check.file)]
     if check.kind == "file":
         return bool(matching), ", ".join(matching[:5]) if matching else f"no file matches `{check.file}`"
-    if not matching:  # fails, negated or not: "report.md does not contain X" is about a report.md that exists
+    # Fails, negated or not: "report.md does not contain X" is about a report.md that exists.
+    if not matching:
         return check.negated, f"no file matches `{check.file}`"
     last = (False, "")
     for path in matching[:50]:
@@ -154,7 +155,8 @@ def _ask_grader(
         return [GradedCheck(check.text, None, "there is no model to ask") for check in checks]
     question = _grader_question(case, eval_output, checks)
     why = ""
-    for _ in range(2):  # small models get the format wrong now and then; twice in a row is a reason to give up
+    # Small models get the format wrong now and then; twice in a row is a reason to give up.
+    for _ in range(2):
         try:
             grades = _read_grades(ask(GRADER_PROMPT, question), len(checks))
         except MetierError as error:

@@ -74,7 +74,8 @@ def run_needs_review(library: Library, trace: Trace) -> bool:
     names = trace.skills
     if not names and not delegated:
         return False
-    from . import store  # most runs end before this
+    # Imported late: most runs return above.
+    from . import store
     from .examine import improve_mode, observe_skill, read_contents, tool_environment
     from .notice import find_faults
 
@@ -269,6 +270,7 @@ def _improve_after_run(library: Library, run: str, terms: ImproveOptions) -> tup
             if trace.started.parent == first.run
         ),
     ]
+    # The improver is not improved by its own runs: that would not end.
     if first.started.agent == IMPROVER:
         return ()
     if any(update_watched(library, trace) for trace in traces):
@@ -306,6 +308,7 @@ def improve_named(library: Library, name: str, run: str, terms: ImproveOptions) 
 
 def _runs_since_change(library: Library, skill: Skill) -> list[Trace]:
     """The recent runs since the skill was last changed."""
+    # Runs before the last change say nothing about the text as it is; the key holds its time in nanoseconds.
     changed = skill.key[1] / 1e9
     recent = islice(read_traces(library.place.state), _RECENT_RUNS)
     return [trace for trace in recent if skill.name in trace.skills and trace.at >= changed]
@@ -316,13 +319,15 @@ def improve_skill(library: Library, skill: Skill, traces: Sequence[Trace], terms
     mode = improve_mode(library, skill)
     if mode == "off" and not terms.asked:
         return ImproveResult(skill.name, words="improve.mode is off")
+    # A skill that rewrites the rules for rewriting skills would undo every other limit.
     if skill.id == propose.IMPROVER_SKILL:
         return ImproveResult(skill.name, words="the improver does not improve itself")
     files = read_contents(skill.directory)
     all_faults = _noticed_faults(library, skill, files, traces)
     if not terms.asked and (not all_faults or (mode != "auto" and all(fault.bridged for fault in all_faults))):
         return ImproveResult(skill.name, words="no failure is the skill's fault")
-    if not terms.asked and mode != "auto":  # one run is too little evidence: add those since its last change
+    # One run is too little evidence: add those since its last change.
+    if not terms.asked and mode != "auto":
         traces = _runs_since_change(library, skill)
         all_faults = _noticed_faults(library, skill, files, traces)
     faults = _merge_faults(all_faults)
@@ -343,6 +348,7 @@ def improve_skill(library: Library, skill: Skill, traces: Sequence[Trace], terms
             )
             if proposals[-1].standing != "accepted" or terms.dry:
                 return ImproveResult(skill.name, tuple(proposals), _DECIDE_FIRST if terms.wish else "")
+            # The fix is in place: the model gets the fixed text.
             library = library.reload()
             skill = library.find(skill.name).skill
         elif again.standing == "waiting" and not terms.wish:
@@ -351,7 +357,8 @@ def improve_skill(library: Library, skill: Skill, traces: Sequence[Trace], terms
     reason = (
         "" if fixed.what and not open_faults and not terms.wish else _why_no_model(mode, open_faults, all_faults, terms)
     )
-    if again is not None and not terms.wish:  # the fix was refused before, but what it left may still be fixed
+    # The fix was refused before, but what it left may still be fixed.
+    if again is not None and not terms.wish:
         reason = (
             _why_not_again(library, skill, files, open_faults, terms.asked) if open_faults else _repeat_message(again)
         ) or reason
@@ -413,9 +420,11 @@ def _propose_by_model(
 ) -> Proposal:
     assert terms.model is not None
     faults = open_faults or (SkillFault("asked", skill.name, terms.wish or "review it", ""),)
-    files = read_contents(skill.directory)  # before the improver runs: an edit made meanwhile must not be replaced
-    result = propose.run_improver(library, terms.model, skill, faults, terms)
-    if terms.asked and result.ended.outcome == "failed":  # the user is waiting: report it instead of storing it
+    # Read before the improver runs: an edit made meanwhile must not be replaced.
+    files = read_contents(skill.directory)
+    result = propose.run_improver(library, terms.model, skill, faults, terms.wish, terms.dry)
+    # The user is waiting: report it instead of storing it.
+    if terms.asked and result.ended.outcome == "failed":
         raise ModelError(result.ended.text, result.ended.hint, result.ended.reason)
     draft = SkillDraft(result.before.texts, result.after.texts, tuple(unexpected_changes(result.before, result.after)))
     summary = (result.ended.text.strip() or "the improver gave no summary",)
@@ -447,6 +456,7 @@ def _settle_proposal(library: Library, skill: Skill, work: ImproveAttempt, terms
     checked = replace(proposal, standing=standing, note=note)
     if terms.dry:
         return checked
+    # Stored as waiting before it is applied: after a crash in between, a person finds it and decides.
     if standing == "accepted":
         return land_proposal(library, store.write_proposal(library.place.state, replace(checked, standing="waiting")))
     return store.write_proposal(library.place.state, checked)

@@ -1,9 +1,10 @@
 """Land: decide who accepts a proposal, apply it, watch the runs after it, and take it back if they get worse.
 
 Gates show that a change is harmless, not that it helps; only later runs do.  So an accepted change is watched for
-`WATCHED_RUNS`, and compared with the runs before it.  Two failures are enough to take it back, as going back is cheap
-and recorded in the history; one is not, as any run may fail.  A change is applied only to the exact text it was made
-for, and taken back only while that text still stands: what a user edits in between is never overwritten.
+`WATCHED_RUNS`, and compared with the runs before it.  Two failures take it back if they are more frequent than before
+or of a new kind, as going back is cheap and recorded in the history; one does not, as any run may fail.  A change is
+applied only to the exact text it was made for, and taken back only while that text still stands: what a user edits in
+between is never overwritten.
 """
 
 from __future__ import annotations
@@ -49,6 +50,7 @@ def decide_status(proposal: Proposal, mode: ImprovementMode, owned: bool) -> tup
     """The status of a checked proposal, and the reason."""
     if proposal.failed:
         return "refused", "; ".join(f"{gate.name}: {gate.words}" for gate in proposal.failed)
+    # In this order: a gate that wants a person is not overruled by `auto`, nor by who wrote the skill.
     asking = [gate for gate in proposal.gates if gate.says == "person"]
     if asking:
         return "waiting", "; ".join(f"{gate.name}: {gate.words}" for gate in asking)
@@ -76,6 +78,7 @@ def reason_to_wait(past: Sequence[Proposal], base: str, faults: Sequence[SkillFa
 
 def find_same_faults(past: Iterable[Proposal], base: str, faults: Sequence[SkillFault]) -> Proposal | None:
     """A proposal for the same faults of the same text that was not accepted."""
+    # A subset: a proposal for these faults and others has answered these as well.
     keys = {fault.key for fault in faults}
     for proposal in past:
         same = proposal.base == base and keys <= {fault.key for fault in proposal.because}
@@ -192,6 +195,7 @@ def update_watched(library: Library, trace: Trace) -> tuple[Proposal, ...]:
     for proposal in store.list_proposals(library.place.state):
         if proposal.watched is None or proposal.standing != "accepted" or proposal.skill not in trace.skills:
             continue
+        # The runs it was made from are evidence for it already, not of its effect.
         if trace.run in proposal.watched or trace.run in {fault.run for fault in proposal.because}:
             continue
         try:
@@ -210,6 +214,7 @@ def _judge_watched(library: Library, skill: Skill, proposal: Proposal) -> Propos
     first = min((trace.at for trace in after), default=0.0)
     before = [trace for trace in every if trace.run not in since and trace.at < first][:_RUNS_BEFORE]
     texts = read_contents(proposal.folder).texts
+    # Old runs are blamed with the old text: the new one may not even contain what failed then.
     old = _watched_runs(library, skill, before, {**texts, **proposal.before})
     verdict, why = judge_watched_runs(old, _watched_runs(library, skill, after, texts))
     if verdict == "roll back":

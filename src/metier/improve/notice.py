@@ -105,7 +105,8 @@ class _ToolStep(NamedTuple):
 
 def find_faults(trace: Trace, skills: Mapping[str, ObservedSkill], around: ToolEnvironment) -> tuple[SkillFault, ...]:
     """The faults that a run shows, each once with how often it occurred."""
-    if trace.started.agent == IMPROVER:  # its failures are its own: blaming them would set off another improvement
+    # Its failures are its own: blaming them would set off another improvement.
+    if trace.started.agent == IMPROVER:
         return ()
     steps = list(_tool_steps(trace.events))
     faults: dict[tuple[str, str, str], SkillFault] = {}
@@ -119,6 +120,7 @@ def find_faults(trace: Trace, skills: Mapping[str, ObservedSkill], around: ToolE
 
 
 def _tool_steps(events: Iterable[Event]) -> Iterable[_ToolStep]:
+    # A skill stays active to the end of the run: its instructions remain in the conversation.
     active: list[str] = []
     for at, event in enumerate(events):
         if isinstance(event, Activated):
@@ -136,6 +138,7 @@ def _fault_of_step(
 ) -> SkillFault | None:
     used, reason = step.used, failure_reason(step.used)
     name = used.call.name
+    # A name that metier translated did not fail; it is noted because the real name is the safer one.
     if reason == "unknown-tool" or (name in TOOL_ALIASES and name not in around.tools):
         skill = _skill_that_says(step, skills, lambda text: names_tool(text, name))
         if skill is not None:
@@ -185,7 +188,8 @@ def _missing_file_fault(step: _ToolStep, skills: Mapping[str, ObservedSkill]) ->
         return None
     path = str(arguments.get("file_path", arguments.get("path", "")))
     active = [skills[name] for name in reversed(step.active) if name in skills]
-    if step.used.call.name not in ("skill_read_file", "read"):  # a missing file of the user is no fault of the skill
+    # A missing file of the user is no fault of the skill.
+    if step.used.call.name not in ("skill_read_file", "read"):
         active = [skill for skill in active if path.startswith(f"{skill.folder}/") or _is_own_path(skill, path)]
     return next((fault for skill in active if (fault := _absent_file_fault(step, skill, path))), None)
 
@@ -215,13 +219,15 @@ def _exit_status_fault(
     status = step.used.status
     if status is None or status < 0 or status in _MACHINE_STATUSES or around.goes_out(_executed_text(step, skills)):
         return None
+    # The first three words: `npx eslint`, `python -m pytest`.
     if status == 1 and _ANSWERING_PROGRAMS & {word.rpartition("/")[2] for word in command.split()[:3]}:
         return None
     stating_skill = _skill_that_says(step, skills, lambda text: _says_step(text, step.used))
     if stating_skill is not None and stating_skill.lacking:
         return None
     again = _later_success(step, steps)
-    if again is not None:  # it failed and then succeeded: chance, unless a later step of the skill made it succeed
+    # It failed and then succeeded: chance, unless a later step of the skill made it succeed.
+    if again is not None:
         needed = stating_skill and _came_between(step, again, steps, stating_skill)
         return _make_fault("order", stating_skill, command, step) if stating_skill and needed else None
     if stating_skill is not None:
@@ -263,6 +269,7 @@ def _says_step(text: str, used: Used) -> bool:
     if used.call.name == "skill_run_script":
         script = str(used.call.arguments.get("script_name", "")).removeprefix("scripts/")
         return bool(script) and script in text
+    # Two words, such as `git push`: a model fills in the arguments, so they differ from the text.
     words = call_subject(used.call).split()
     return len(words) > 1 and " ".join(words[:2]) in " ".join(text.split())
 
@@ -292,7 +299,8 @@ def _miscall_fault(
 ) -> SkillFault | None:
     """A tool called with invalid arguments: the skill's fault if it names the tool, or if it happens repeatedly."""
     name = step.used.call.name
-    if name in ("ask_user", "delegate"):  # how to use these is for the agent's instructions, not a skill's
+    # How to use these is for the agent's instructions, not a skill's.
+    if name in ("ask_user", "delegate"):
         return None
     skill = _skill_that_says(step, skills, lambda text: names_tool(text, name))
     if skill is None and _count_failures(step, steps) >= 2:

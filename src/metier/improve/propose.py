@@ -44,7 +44,6 @@ from .texts import SKILL_FILE, split_frontmatter
 
 if TYPE_CHECKING:
     from ..library.library import Library
-    from .improver import ImproveOptions
 
 
 # --- The task ---
@@ -178,16 +177,17 @@ def _is_bundled(place: Place, folder: str) -> bool:
     """Whether a skill came with metier, edited or not: the improver must not obey another one of the same name."""
     if not paths.exists(folder):
         return False
-    library = open_at(place, OpenRequest("standard"))  # the dialect that always reads metier's own root
+    # The dialect that always reads metier's own root.
+    library = open_at(place, OpenRequest("standard"))
     usable = (verdict.skill for verdict in library.verdicts if verdict.usable and verdict.skill.directory == folder)
     return any(skill.path in library.bundled and not was_installed(library, skill) for skill in usable)
 
 
 def run_improver(
-    library: Library, model: Model, skill: Skill, faults: tuple[SkillFault, ...], terms: ImproveOptions
+    library: Library, model: Model, skill: Skill, faults: tuple[SkillFault, ...], wish: str, dry: bool
 ) -> ImproverResult:
     """Run the improver on a copy of the skill.  A dry run leaves no journal."""
-    run = "" if terms.dry else new_run_id()
+    run = "" if dry else new_run_id()
     with trees.temporary_folder() as outer:
         folder = f"{outer}/{skill.id}"
         original = read_contents(skill.directory)
@@ -196,8 +196,9 @@ def run_improver(
         for path in visible:
             if original.marks[path].mode.isdecimal() and int(original.marks[path].mode, 8) & 0o100:
                 trees.allow_execution(f"{folder}/{path}")
+        # Read back from the copy: what filling it changed must not count as the improver's change.
         before = read_contents(folder)
-        task = improver_task(skill.name, faults, terms.wish, f"evidence-{random_hex(8)}")
+        task = improver_task(skill.name, faults, wish, f"evidence-{random_hex(8)}")
         ended = _improve_copy(library, model, ImproverJob(improver_instructions(library), task, folder), run)
         return ImproverResult(before, read_contents(folder), ended, run)
 
@@ -238,6 +239,7 @@ def replay_run(
     active = next((event for event in trace.events if isinstance(event, Activated) and event.skill == skill.name), None)
     if active is None:
         return GateResult("replay", "no", f"the run {trace.run} did not use it")
+    # `kept` stands in for files on disk, so the new text is rendered without being written.
     changed = replace(library, kept={**library.kept, skill.path: texts[SKILL_FILE].encode()})
     try:
         call = Call(skill.name, active.arguments, active.by, trace.started.cwd)

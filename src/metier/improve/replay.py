@@ -45,7 +45,8 @@ def replay_tools(trace: Trace, tools: tuple[Tool, ...], files: Mapping[str, str]
     def call(tool_call: ToolCall) -> EventSteps[Answer]:
         answer = _fixed_answer(tool_call, names, files, skill) or _recorded_answer(tool_call, recorded, called)
         called.append((tool_call, answer))
-        yield from ()  # a generator by its type, without events of its own
+        # A generator by its type, without events of its own.
+        yield from ()
         return answer
 
     return ReplayTools(with_aliases(Toolset(tools, call)), called)

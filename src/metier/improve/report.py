@@ -190,6 +190,7 @@ def _run_document(sample: EvalSample) -> dict[str, Any]:
 
 
 def _arm_summary(samples: Sequence[EvalSample]) -> dict[str, Any]:
+    # Runs without a score are left out of time and tokens too: most of them were cut short.
     counted = [sample for sample in samples if sample.score is not None]
     figures = {
         "pass_rate": [sample.score or 0.0 for sample in counted],
@@ -327,6 +328,7 @@ def _arms_table(benchmark: Benchmark) -> str:
         )
     comparison = benchmark.comparison
     if comparison is not None:
+        # The interval includes the imaginary cases, the mean does not: keep the dot on the bar.
         middle = max(comparison.low, min(comparison.high, comparison.delta))
         rows.append(
             f"<tr><td>difference</td><td>{_range_chart(comparison.low, middle, comparison.high, -1.0)}</td>"

@@ -123,7 +123,8 @@ def _interval_estimate(gains: Sequence[float]) -> tuple[float, float]:
     """The middle and half the width of the interval of the mean gain, with the two imaginary cases."""
     count = len(gains) + 2
     mean = sum(gains) / count
-    square = (sum(gain * gain for gain in gains) + 2) / count  # +1 and -1: they cancel in the mean, not here
+    # +1 and -1: they cancel in the mean, not here.
+    square = (sum(gain * gain for gain in gains) + 2) / count
     return mean, Z * sqrt(max(0.0, square - mean * mean) / count)
 
 

@@ -94,6 +94,7 @@ def find_proposal(home: str, id: str) -> Proposal:
 
 def _prune_decided(home: str) -> None:
     every = list_proposals(home)
+    # A waiting or watched one is never deleted, however old.
     decided = [proposal for proposal in every if proposal.standing != "waiting" and proposal.watched is None]
     for proposal in decided[: max(0, len(every) - _MOST)]:
         fs.remove_file(f"{proposals_folder(home)}/{proposal.id}.json")

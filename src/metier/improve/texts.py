@@ -76,6 +76,7 @@ def rename_path(text: str, old: str, new: str) -> str:
 def guess_path(path: str, files: frozenset[str]) -> str:
     """The only file that a missing path can mean: moved, with another suffix, or misspelled; empty if not unique."""
     name, stem = path.rpartition("/")[2], path.rpartition("/")[2].partition(".")[0]
+    # From the surest guess to the least; each step has to be unique, or the next would decide by chance.
     moved = [file for file in files if file.rpartition("/")[2] == name]
     ended = [file for file in files if file.rpartition("/")[2].partition(".")[0] == stem]
     for candidates in (moved, ended):
@@ -87,6 +88,7 @@ def guess_path(path: str, files: frozenset[str]) -> str:
 
 # --- Placeholders ---
 
+# Four letters or more: short names are too close to one another to guess.
 _placeholder = re.compile(r"(?<!\\)\$\{?([A-Za-z_][A-Za-z0-9_]{3,})\}?")
 
 
@@ -142,6 +144,7 @@ class TextDifference(NamedTuple):
 
 def compare_texts(before: str, after: str) -> TextDifference:
     old, new = before.splitlines(), after.splitlines()
+    # Without `autojunk`, which ignores frequent lines, such as blank ones, in long texts.
     matched = SequenceMatcher(None, old, new, autojunk=False)
     places = [code for code in matched.get_opcodes() if code[0] != "equal"]
     added = tuple(line for _, _, _, start, end in places for line in new[start:end])

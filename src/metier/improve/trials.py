@@ -71,6 +71,7 @@ TERMS_FILE = "trial.json"
 def trial_terms(library: Library, skill: Skill, plan: EvalPlan) -> str:
     """What a worker needs to make a run, and what must be equal for a trial to continue."""
     request = library.request
+    # The changed files only by their hash: they are in the folders of the arms.
     changed = sha256(repr((sorted((plan.new or {}).items()), sorted((plan.old or {}).items()))).encode())
     return dumps(
         {
@@ -174,6 +175,7 @@ def run_trial_task(call: schedule.BatchTask) -> RunOutcome:
     return RunOutcome(True)
 
 
+# A daemon makes many runs of a trial, one after another: two, for trials that run side by side.
 @lru_cache(2)
 def _open_runner(folder: str) -> EvalRunner:
     terms = loads(paths.read_text_file(f"{folder}/{TERMS_FILE}") or "{}")

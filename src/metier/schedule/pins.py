@@ -69,6 +69,7 @@ def unpack_pin(place: Place, pinned: PinnedCopy) -> str:
         if pin_folder(target).digest == pinned.digest:
             return target
         fs.remove_tree(target)
+    # Filled elsewhere and then copied: a crash must not leave half a skill under the name of its digest.
     with trees.temporary_folder() as scratch_folder:
         contents = {path: b64decode(text) for path, (_, text) in stored.items()}
         trees.fill_folder(f"{scratch_folder}/skill", contents)
