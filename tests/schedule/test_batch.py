@@ -45,8 +45,11 @@ def test_every_call_is_done_and_a_failure_is_told_by_the_exit_code(tmp_path):
         assert said.code == 1, said.err
         found = results(said.out)
         assert {number: found[number]["state"] for number in sorted(found)} == {
-            2: "finished", 3: "failed", 4: "failed", 6: "finished",
-        }  # fmt: skip
+            2: "finished",
+            3: "failed",
+            4: "failed",
+            6: "finished",
+        }
         assert "this session is not interactive" in found[3]["text"]
         assert "no skill is called `nobody`" in found[4]["text"]
         assert all(worker.state == "left" for worker in queue.list_workers(one.engine))
@@ -100,9 +103,13 @@ def test_where_a_daemon_runs_it_does_the_work(tmp_path):
 
 @pytest.mark.parametrize(
     ("lines", "part"),
-    [([], "holds no call"), (["{x"], "line 1 is no JSON"), (['{"task": 1}'], "`task` must be text"),
-     (['{"tusk": "x"}'], "`tusk` is not known")],
-)  # fmt: skip
+    [
+        ([], "holds no call"),
+        (["{x"], "line 1 is no JSON"),
+        (['{"task": 1}'], "`task` must be text"),
+        (['{"tusk": "x"}'], "`tusk` is not known"),
+    ],
+)
 def test_a_file_that_makes_no_sense_is_refused(tmp_path, lines, part):
     desk = Desk(tmp_path)
     said = desk.say("batch", str(calls(desk, *lines)))

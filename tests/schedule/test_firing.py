@@ -44,8 +44,12 @@ class Shop:
         with (self.desk.home / "out").open("ab") as out:
             made = subprocess.Popen(
                 [*METIER, "daemon"],
-                cwd=self.desk.project, env=env, stdin=subprocess.DEVNULL, stdout=out, stderr=out,
-            )  # fmt: skip
+                cwd=self.desk.project,
+                env=env,
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=out,
+            )
         self.running.append(made)
         return made
 

@@ -189,7 +189,28 @@ class History:
         assert not lost, f"nobody knows of {sorted(lost)[:3]}"
 
 
-ACTS = ["wait", "wait", "wait", "look", "look", "look", "promote", "promote", "begin", "begin", "end", "end", "crash", "jump", "edit", "pause", "resume", "resume", "recount", "trigger"]  # fmt: skip
+ACTS = [
+    "wait",
+    "wait",
+    "wait",
+    "look",
+    "look",
+    "look",
+    "promote",
+    "promote",
+    "begin",
+    "begin",
+    "end",
+    "end",
+    "crash",
+    "jump",
+    "edit",
+    "pause",
+    "resume",
+    "resume",
+    "recount",
+    "trigger",
+]
 
 
 @pytest.mark.parametrize("block", range(10))

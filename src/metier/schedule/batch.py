@@ -86,9 +86,11 @@ def _queue_batch(
 ) -> Iterator[BatchResult]:
     (digest, jobs), home = digest_and_jobs, home_id(place)
     name, durable = f"batch-{digest}", DurableExecutor(engine, f"batch-{digest}-{facts.random_hex(4)}")
+    # Decided once: a daemon that starts later takes calls from the same queue beside this process.
     private = not _daemon_alive(place, engine, home, name)
     if private:
         _start_worker(engine, durable, (home, name), do, jobs)
+        # A process of the same batch may have died with calls unfinished, and no daemon runs that would requeue them.
         for worker in _dead_workers(place, engine, home, durable):
             take_over_work(engine, durable, worker, utc_now())
     batch = unfinished_batch(engine, digest) or f"{digest}-{facts.random_hex(4)}"

@@ -140,7 +140,8 @@ class CallExecutor:
     def work(self, call: QueuedCall) -> None:
         """Do one call and record its outcome, whatever it is."""
         if self.leaving.is_set():
-            threading.Event().wait()  # taken from the queue while leaving: left to another worker
+            # Taken from the queue while leaving: left to another worker.
+            threading.Event().wait()
         task = task_of(self.engine, call)
         if task is None:
             return

@@ -126,7 +126,8 @@ def _record_missed(connection: Connection, schedule: Schedule, due_now: DueInsta
         return
     count_text = f"{len(older)} were missed" if due_now.uncounted is None else f"more than {len(older)} were missed"
     note = f"no worker was running; {count_text} from {older[0].isoformat()} to {older[-1].isoformat()}"
-    for at in older:  # the first may be recorded already, from before the clock was set back
+    # The first may be recorded already, from before the clock was set back.
+    for at in older:
         if insert_firings(connection, [(schedule.id, epoch_ms(at), "missed", note, 0, epoch_ms(now))]):
             return
 

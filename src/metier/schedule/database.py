@@ -43,6 +43,7 @@ CREATE TABLE metier_workers (
 """
 
 
+# Version 1 is never edited: a new database is made as version 1 and then migrated, so both ways end at the same tables.
 _MIGRATIONS = {
     2: """
 CREATE TABLE metier_calls (
@@ -60,7 +61,8 @@ def open_engine(place: Place, wait_ms: int = 5_000) -> Engine:
         import sqlalchemy  # noqa: F401  # is it installed?
     except ImportError:
         raise MissingExtra("a schedule", "schedule") from None
-    url = place.env.get("METIER_DATABASE_URL", "")  # a literal: the docs list variables by such calls
+    # A literal: the docs list variables by such calls.
+    url = place.env.get("METIER_DATABASE_URL", "")
     if url and not url.startswith(("postgresql://", "postgres://", "postgresql+psycopg://")):
         raise BadRequest(
             f"{URL_VARIABLE} is not a PostgreSQL URL", "set it to postgresql://…, or unset it to use SQLite"
@@ -102,7 +104,8 @@ def _open_sqlite(place: Place, wait_ms: int) -> Engine:
         # WAL lets readers go on while one writes; FULL, because a claim that a power cut undoes would fire twice.
         for pragma in (f"busy_timeout = {wait_ms}", "journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON"):
             connection.execute(f"PRAGMA {pragma}")
-        connection.execute("PRAGMA cache_size = -512")  # KiB, for each connection of the pool: the default is 2000
+        # KiB, for each connection of the pool: the default is 2000.
+        connection.execute("PRAGMA cache_size = -512")
         add_subsecond_clock(connection)
 
     return engine
@@ -122,7 +125,8 @@ def _migrate_schema(connection: Connection, exists: bool, shared: bool) -> None:
     version = versions[0]["version"] if versions else 1
     if version > SCHEMA_VERSION:
         raise HostError("the database of schedules is from a newer metier", "upgrade metier; nothing was changed")
-    for step in range(version + 1, SCHEMA_VERSION + 1):  # in one transaction: after a crash the old version is intact
+    # In one transaction: after a crash the old version is intact.
+    for step in range(version + 1, SCHEMA_VERSION + 1):
         if run_statement(connection, "UPDATE metier_schema SET version = :step WHERE version = :step - 1", step=step):
             _run_all(connection, _MIGRATIONS[step])
 

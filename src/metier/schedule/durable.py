@@ -77,7 +77,8 @@ class DurableExecutor:
         )
         for binding in bindings:
             _register_workflow(DBOS, binding)
-        DBOS.listen_queues([binding.queue for binding in bindings])  # DBOS takes this only before launch
+        # DBOS takes this only before launch.
+        DBOS.listen_queues([binding.queue for binding in bindings])
         DBOS.launch()
         for binding in bindings:
             DBOS.register_queue(
@@ -140,6 +141,7 @@ class DurableExecutor:
 
 
 def _register_workflow(dbos: Any, binding: QueueBinding) -> None:
+    # No limit on recoveries: workers that are restarted often are no reason to give up a run.
     @dbos.workflow(name=binding.workflow, max_recovery_attempts=None)  # type: ignore[untyped-decorator]
     def workflow(name: str, number: int) -> None:
         binding.work(name, number)

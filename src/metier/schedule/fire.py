@@ -84,7 +84,8 @@ class FiringExecutor:
     def work(self, firing: QueuedFiring) -> None:
         """Run a firing and record its outcome, whatever it is."""
         if self.leaving.is_set():
-            threading.Event().wait()  # taken from the queue while leaving: left to another worker
+            # Taken from the queue while leaving: left to another worker.
+            threading.Event().wait()
         schedule = queue.begin_firing(self.engine, firing, self.worker, self.now())
         if schedule is None:
             return
@@ -134,6 +135,7 @@ class FiringExecutor:
         if schedule.home == self.home:
             if not paths.exists(f"{schedule.source}/SKILL.md"):
                 raise SchedulePaused(f"its skill is missing from {schedule.source}")
+            # Digest first, run after: the pinned copy is run, so an edit between the two has no effect.
             now = pins.pin_folder(schedule.source)
             if now.digest != schedule.digest:
                 if schedule.own:
@@ -155,6 +157,7 @@ class FiringExecutor:
         return now
 
     def _step(self, firing: QueuedFiring, name: str, work: Callable[[], object]) -> object:
+        # Between two steps is the only place where a run can change hands.
         if self.leaving.is_set():
             self.park()
         if self._must_stop(firing):

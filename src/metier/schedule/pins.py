@@ -76,6 +76,7 @@ def unpack_pin(place: Place, pinned: PinnedCopy) -> str:
         if pin_folder(target).digest == pinned.digest:
             return target
         trees.remove_tree(target)
+    # Filled elsewhere and then copied: a crash must not leave half a skill under the name of its digest.
     with trees.temporary_folder() as scratch_folder:
         trees.fill_folder(f"{scratch_folder}/skill", {path: file.data for path, file in skill_files.items()})
         for path, file in skill_files.items():

@@ -43,6 +43,7 @@ class DueInstants(NamedTuple):
 
 def compute_due(schedule: Schedule, now: datetime) -> DueInstants:
     """The instants that passed since `schedule.next`, split into those to fire and those missed, and the next one."""
+    # Up to now and not beyond: what comes next is for the next claim.
     first = schedule.next
     if first is None or first > now:
         return DueInstants((), (), None, first)
@@ -55,7 +56,8 @@ def compute_due(schedule: Schedule, now: datetime) -> DueInstants:
 def _instants_to_fire(schedule: Schedule, passed: list[datetime], now: datetime) -> tuple[datetime, ...]:
     if schedule.rules.catch_up == "all":
         return tuple(passed[-MOST_CAUGHT_UP:])
-    late = now - start_of(schedule, passed[-1])  # jitter delays a firing without making it late
+    # Jitter delays a firing without making it late.
+    late = now - start_of(schedule, passed[-1])
     within = PUNCTUAL_WITHIN if schedule.rules.catch_up == "none" else CATCH_UP_WINDOW
     return (passed[-1],) if late <= within else ()
 

@@ -61,14 +61,16 @@ def promote_waiting(engine: Engine, enqueue: Enqueue, most: int = 200) -> int:
     shared = engine.dialect.name == "postgresql"
     query = _READY_FIRINGS + (" FOR UPDATE SKIP LOCKED" if shared else "")
     with engine.begin() as connection:
-        first: dict[str, int] = {}  # of each schedule the earliest: the others wait for it
+        # Of each schedule the earliest: the others wait for it.
+        first: dict[str, int] = {}
         for row in fetch_rows(connection, query, most=most):
             first.setdefault(row["schedule"], row["due"])
         return sum(_promote_firing(connection, QueuedFiring(id, due), enqueue) for id, due in first.items())
 
 
 def _promote_firing(connection: Connection, firing: QueuedFiring, enqueue: Enqueue) -> int:
-    if connection.dialect.name == "postgresql":  # one worker per schedule at a time; SQLite has one writer anyway
+    # One worker per schedule at a time; SQLite has one writer anyway.
+    if connection.dialect.name == "postgresql":
         advisory_lock = fetch_rows(
             connection, "SELECT pg_try_advisory_xact_lock(hashtext(:id)) AS mine", id=firing.schedule
         )
@@ -94,6 +96,7 @@ def is_queued(engine: Engine) -> bool:
 
 def begin_firing(engine: Engine, firing: QueuedFiring, worker: str, now: datetime) -> Schedule | None:
     """Start a firing on a worker; None if it has ended, or its schedule was removed."""
+    # Started again after a takeover: `started` keeps the first time, `attempt` counts.
     schedule = get_schedule(engine, firing.schedule)
     with engine.begin() as connection:
         mine = run_statement(
@@ -131,7 +134,8 @@ def end_firing(engine: Engine, firing: QueuedFiring, outcome: RunOutcome, now: d
             due=firing.due,
         )
         state: FiringState = "finished" if outcome.ok else "failed"
-        if not outcome.ok and stopped and stopped[0]["stop"]:  # it failed because it was told to stop
+        # It failed because it was told to stop.
+        if not outcome.ok and stopped and stopped[0]["stop"]:
             state = "replaced"
         if not _finish_firing(connection, firing, state, outcome.text, now, outcome.run):
             return False
@@ -169,7 +173,8 @@ def _finish_firing(
         id=firing.schedule,
         due=firing.due,
         state=state,
-        note=note[:10_000],  # the whole answer is in the journal of the run
+        # The whole answer is in the journal of the run.
+        note=note[:10_000],
         now=epoch_ms(now),
         run=run_id,
     )
@@ -182,10 +187,12 @@ def _settle_schedule(
     matches = fetch_rows(
         connection, "SELECT document, failures, next_due FROM metier_schedules WHERE id = :id", id=firing.schedule
     )
+    # A firing that was replaced says nothing about whether the skill works.
     if not matches or state == "replaced":
         return False
     document = loads(matches[0]["document"])
-    over = fires_once(read_trigger(document)) and matches[0]["next_due"] is None  # not after a retime, or by hand
+    # A one-shot with a next time was run by hand, or got a new time meanwhile: it is not over.
+    over = fires_once(read_trigger(document)) and matches[0]["next_due"] is None
     if state == "finished":
         if over:
             run_statement(
@@ -204,7 +211,8 @@ def _settle_schedule(
         connection, "UPDATE metier_schedules SET failures = :n WHERE id = :id", id=firing.schedule, n=failures
     )
     reason = outcome.text.partition("\n")[0][:300]
-    if over:  # a one-shot has no next time to try again
+    # A one-shot has no next time to try again.
+    if over:
         pause_in(connection, firing.schedule, f"it failed: {reason}", now)
     elif most and failures >= most:
         pause_in(connection, firing.schedule, f"{failures} failures in a row, the last: {reason}", now)

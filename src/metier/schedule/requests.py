@@ -63,6 +63,7 @@ def create_schedule(place: Place, engine: Engine, request: ScheduleRequest, now:
         request.session,
         request.rules,
         request.terms,
+        # A scheduler skill belongs to the user, wherever it is scheduled from.
         "" if request.own else place.project,
     )
     if request.id and store.get_schedule(engine, request.id) is not None:

@@ -127,6 +127,7 @@ def _check_usable(schedule: Schedule, run: FiringContext) -> None:
     from .fire import SchedulePaused
     from .worker import home_id
 
+    # Workers of another home can't see the folder, so they rely on the pinned copy.
     if schedule.own or schedule.home != home_id(find_place(run.session)) or not paths.exists(schedule.source):
         return
     if not any(_is_usable_from(at, schedule.source) for at in dict.fromkeys((schedule.project, schedule.source))):
@@ -186,6 +187,7 @@ def scheduled_agent(model: Model | str, schedule: Schedule, run: FiringContext, 
         bounds = replace(bounds, cost=schedule.terms.budget)
     grants = schedule.terms.permissions
     usual = configured_permission(library.settings)
+    # Added to the user's configuration, whose `deny` still wins over any grant.
     rules = replace(usual, allow=(*usual.allow, *map(PermissionRule, UNATTENDED_TOOLS), *parse_rules(grants)))
     bot_file = f"{run.session}/bot.md"
     bot = paths.read_text_file(bot_file) or ""
@@ -195,7 +197,8 @@ def scheduled_agent(model: Model | str, schedule: Schedule, run: FiringContext, 
         AgentFile("", instructions=f"{PLAIN_INSTRUCTIONS}\n\n{bot.strip()}".strip()),
         rules,
         bounds,
-        hidden=(bot_file,),  # it instructs the next run, so a run that was tricked must not be able to write it
+        # It instructs the next run, so a run that was tricked must not be able to write it.
+        hidden=(bot_file,),
         after=after(library, model if isinstance(model, str) else "") if after is not None else None,
         step=durable_step(run.step, secret_hider(library)),
         alone=UnattendedRun((run.folder,) if run.folder else (), NETWORK_GRANT in grants, schedule.id),

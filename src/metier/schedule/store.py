@@ -79,7 +79,8 @@ def document_of(schedule: Schedule) -> str:
 def schedule_of(row: Any) -> Schedule:
     document = loads(row["document"])
     names = {field.name for field in fields(Schedule)}
-    values = {key: value for key, value in document.items() if key in names}  # a newer metier may store more
+    # Fields of a newer metier are ignored.
+    values = {key: value for key, value in document.items() if key in names}
     values["trigger"] = read_trigger(document)
     values["rules"] = ScheduleRules(**values["rules"])
     values["terms"] = RunTerms(**{**values["terms"], "permissions": tuple(values["terms"]["permissions"])})
@@ -126,6 +127,7 @@ def add_schedule(engine: Engine, schedule: Schedule, pin: PinnedCopy, now: datet
         raise BadRequest(f"`{trigger_text(schedule.trigger)}` is in the past", "give a time in the future")
     schedule = replace(schedule, created=now, next=first)
     with engine.begin() as connection:
+        # Checked in the transaction that inserts: on SQLite no other writer comes in between.
         store_pin(connection, pin)
         for existing in _schedules_of_skill(connection, schedule.skill):
             same_time = (existing.trigger, existing.zone) == (schedule.trigger, schedule.zone)
@@ -239,7 +241,8 @@ def trigger_schedule(engine: Engine, id: str, now: datetime) -> datetime:
         if waiting >= _MOST_WAITING:
             raise BadRequest(f"{waiting} runs of `{id}` are waiting already", "`metier schedule history` lists them")
         at = epoch_ms(now)
-        while not insert_firings(connection, [(id, at, "waiting", "", 1, None)]):  # this millisecond is taken
+        # The instant is the key, so two runs started in one millisecond get two.
+        while not insert_firings(connection, [(id, at, "waiting", "", 1, None)]):
             at += 1
     return instant_of(at)
 

@@ -210,7 +210,8 @@ class _TimePhrase:
                 raise self.unrecognized()
             hour = hour % 12 + (12 if half == "pm" else 0)
         elif late:
-            if not 1 <= hour <= 11:  # 晚上 12 點 means the end of today to some, its beginning to others: refuse it
+            # 晚上 12 點 means the end of today to some, its beginning to others: refuse it.
+            if not 1 <= hour <= 11:
                 raise self.unrecognized()
             hour += 12
         if hour > 23 or minute > 59:
@@ -409,7 +410,8 @@ _field = re.compile(
 
 def _looks_like_cron(text: str) -> bool:
     fields = text.split()
-    if "*" in text:  # in no phrase: an error about the cron fields helps more than one about phrases
+    # In no phrase: an error about the cron fields helps more than one about phrases.
+    if "*" in text:
         return True
     return len(fields) > 2 and all(_field(field.upper()) for field in fields)
 
@@ -456,7 +458,8 @@ def expression_fault(expression: str) -> str:
     for field, most in zip(expression.split(), _LARGEST_STEPS, strict=True):
         if wide := next((step for step in _steps(field) if len(step) > 2 or int(step) > most), ""):
             return f"a step of {wide[:20]} is too large, the maximum is {most}"
-    from cronsim import CronSim, CronSimError  # imported late: it would be a tenth of the start-up time
+    # Imported late: it would be a tenth of the start-up time.
+    from cronsim import CronSim, CronSimError
 
     try:
         next(CronSim(expression, datetime(2026, 1, 1)))
@@ -490,9 +493,11 @@ def _fixed_instants(expression: str, zone: ZoneInfo, start: datetime) -> Iterato
     for wall in _wall_times(expression, start.astimezone(zone).replace(tzinfo=None, fold=0) - timedelta(days=2)):
         local = wall.replace(tzinfo=zone)
         at = local.astimezone(UTC)
-        if at.astimezone(zone).replace(tzinfo=None) != wall:  # clocks skip this time: fire right after the gap
+        # Clocks skip this time: fire right after the gap.
+        if at.astimezone(zone).replace(tzinfo=None) != wall:
             at = _offset_change(zone, at - timedelta(days=2), at)
-        if last is None or at > last:  # several times in one gap are one firing
+        # Several times in one gap are one firing.
+        if last is None or at > last:
             last = at
             yield at
 

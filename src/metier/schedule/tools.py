@@ -213,6 +213,7 @@ def _object_schema(*required: str, **properties: object) -> Mapping[str, object]
     return {"type": "object", "properties": properties, "required": list(required), "additionalProperties": False}
 
 
+# The model reads these descriptions: they say where a schedule comes from, or it would invent names of skills.
 SCHEDULE_TOOL_SPECS = (
     ScheduleToolSpec(
         "add_schedule",

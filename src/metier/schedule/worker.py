@@ -2,8 +2,8 @@
 
 A worker does one bounded round after another, and keeps nothing in memory that the next worker would need: what is due,
 queued and running is in the database.  DBOS runs the firings in threads of its own (`fire.py`); the loop never waits
-for one.  Each home runs a worker at a time, by a lock file that the system releases when the process dies, however it
-dies; workers of several homes may share a database, and watch each other by their beats (see `queue.py`).
+for one.  A lock file, which the system releases however the process dies, allows one worker of a name in a home;
+workers of several homes may share a database, and watch each other by their beats (see `queue.py`).
 
 A worker that leaves stops taking work, lets each run reach the end of its step, and exits with the threads still
 blocked: no run is interrupted within a step unless the grace period ends, and the next worker resumes them.
@@ -89,9 +89,11 @@ def take_over_work(engine: Engine, durable: DurableExecutor, dead: WorkerRecord,
     """Requeue what a dead worker was running; what must not run twice ends as lost, and is returned."""
     lost = queue.lost_firings(engine, dead.id, now)
     for firing in lost:
-        durable.cancel(firing)  # first, or it would be requeued with the others
+        # Cancelled first, or it would be requeued with the others.
+        durable.cancel(firing)
     durable.take_over(dead.id)
-    queue.delete_worker(engine, dead.id)  # last: after a crash before it, the next sweep repeats all of this
+    # Deleted last: after a crash before this, the next sweep repeats all of it.
+    queue.delete_worker(engine, dead.id)
     return lost
 
 
@@ -139,6 +141,7 @@ class ScheduleWorker:
         self._engine = open_engine(self.place)
         self.home = home_id(self.place)
         with named_errors(self.place):
+            # An update since the last start may have changed the rules of a zone.
             claims.recompute_next(self._engine, self.now())
             me = WorkerRecord(
                 self.id,
@@ -209,6 +212,7 @@ class ScheduleWorker:
         """Claim what is due and queue what may run; whether there is more."""
         claimed = claims.claim_due(self._engine, self.now(), _CLAIM_SIZE)
         queued = queue.promote_waiting(self._engine, self._durable.enqueue, _CLAIM_SIZE)
+        # Poll often only while there is a crowd: polling costs a query for every worker all the time.
         if queued > self.pace.concurrency and not self._crowded:
             self._crowd(True)
         elif self._crowded and self._is_time("crowd", 5.0) and not queue.is_queued(self._engine):
@@ -237,7 +241,8 @@ class ScheduleWorker:
             "running": len(self._firer.working),
             "trouble": trouble,
         }
-        with suppress(HostError):  # a full disk must not stop the loop; what needs the disk reports it
+        # A full disk must not stop the loop; what needs the disk reports it.
+        with suppress(HostError):
             fs.write_text(health_path(self.place, self.name), dumps(health) + "\n", sync=False)
 
     # --- Leases ---
@@ -249,6 +254,7 @@ class ScheduleWorker:
         for worker in workers:
             if worker.id == self.id:
                 continue
+            # A worker seen for the first time has a whole lease, whatever its beat: ours may have just started.
             beat, since = self._seen.get(worker.id, (-1, now))
             if beat != worker.beat:
                 self._seen[worker.id] = (worker.beat, now)
@@ -261,7 +267,8 @@ class ScheduleWorker:
     def _take_over(self, worker: WorkerRecord) -> None:
         for firing in take_over_work(self._engine, self._durable, worker, self.now()):
             self.say(f"lost: {firing.id}")
-        if worker.state == "dead":  # one that left in order has said so itself
+        # One that left in order has said so itself.
+        if worker.state == "dead":
             self.say(f"took over from {worker.id}, which died")
 
     # --- Leaving ---
