@@ -106,7 +106,7 @@ def test_a_person_edits_a_proposal_and_may_not_break_the_skill_with_it(desk, tmp
     [
         (["improve"], "no skill is named"),
         (["improve", "lok"], "no skill is called `lok`"),
-        (["improve", "look", "--run", "2020"], "no run is called `2020`"),
+        (["improve", "look", "--run", "2020"], "no run named `2020`"),
         (["proposals", "show", "2020"], "no proposal matches `2020`"),
     ],
 )

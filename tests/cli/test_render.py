@@ -48,8 +48,8 @@ def test_a_command_that_was_not_run_is_told_beside_the_text_not_in_the_pipe_alon
     deploy.skill("odd", '---\nname: odd\ndescription: d\n---\n!`eval "$0"`\n')
     said = deploy.say("render", "odd", "--delivery", "body", "--", "x")
 
-    assert said.out == "[shell error: not run: `eval` reads what it is given as commands]\n"
-    assert said.err == 'command !`eval "$0"`: not run: `eval` reads what it is given as commands\n'
+    assert said.out == "[shell error: not run: `eval` reads its arguments as commands]\n"
+    assert said.err == 'command !`eval "$0"`: not run: `eval` reads its arguments as commands\n'
 
 
 def test_a_word_that_was_not_given_is_no_name_of_a_shell(deploy: Desk):

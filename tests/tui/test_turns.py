@@ -136,8 +136,8 @@ def test_a_name_that_no_conversation_has_leaves_this_one_as_it_is(world: World):
         await entered(app, pilot, "/resume typo")
         assert app.talk is before
         assert "I will." in shown(app)
-        assert "no run is called `typo`" in shown(app)
-        assert "run `/resume` to see" in shown(app)
+        assert "no run named `typo`" in shown(app)
+        assert "run `/resume` to list them" in shown(app)
 
     drive(world, act, ["I will."])
 

@@ -7,9 +7,8 @@ between, `may_name_command` answers for everything that can't be ruled out: a li
 that takes code, a word that the shell works out.  Such a line is asked about, never allowed and never denied outright.
 
 The tokens come from `activate.shell.lexer`, as for the commands of skills.  The parser here never refuses: it marks the
-line as not `known` and reads on, since a forbidden command after an unreadable part must still be found.  Refused: a
-list of safe programs for everything (it would ask about every project's own tools), and `bash -n`, which only says that
-a line is valid, not what it runs.
+line as not `known` and reads on, since a forbidden command after an unreadable part must still be found.  Refused:
+`bash -n`, which only says that a line is valid, not what it runs.
 """
 
 from __future__ import annotations
