@@ -14,10 +14,24 @@ from metier.library.export import export_files
 from metier.library.library import Library
 from metier.library.lockfile import InstallRoot
 from metier.types.errors import BadRequest, Changed, MetierError, OutsideSkill, UnknownSkill, Unloadable
+from metier.types.lockfile import FileManifest
 
 
 def verdict_codes(library: Library, name: str) -> list[str]:
     return [mark.code for mark in library.find(name).marks]
+
+
+def watch_hashing(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The folders that are hashed from here on, in order."""
+    hashed: list[str] = []
+    folder_manifest = lockfile.folder_manifest
+
+    def listed(path: str) -> FileManifest:
+        hashed.append(path)
+        return folder_manifest(path)
+
+    monkeypatch.setattr(lockfile, "folder_manifest", listed)
+    return hashed
 
 
 def test_a_library_can_not_be_changed(world: World):
@@ -302,9 +316,7 @@ def test_a_frozen_skill_is_hashed_once_for_an_activation_however_many_commands_i
     write_skill(root / "one", body="!`echo a` !`echo b`\n")
     freeze_skills(InstallRoot(str(root)), ["one"], DIALECTS["standard"])
     library = world.open()
-    hashed: list[str] = []
-    folder_manifest = lockfile.folder_manifest
-    monkeypatch.setattr(lockfile, "folder_manifest", lambda path: hashed.append(path) or folder_manifest(path))
+    hashed = watch_hashing(monkeypatch)
 
     assert library.activate("one").text == "a b"
     assert hashed == [str(root / "one")]
@@ -321,9 +333,7 @@ def test_a_frozen_skill_is_hashed_once_for_an_export(world: World, monkeypatch: 
         (root / "one" / name).write_text(name)
     freeze_skills(InstallRoot(str(root)), ["one"], DIALECTS["standard"])
     library = world.open()
-    hashed: list[str] = []
-    folder_manifest = lockfile.folder_manifest
-    monkeypatch.setattr(lockfile, "folder_manifest", lambda path: hashed.append(path) or folder_manifest(path))
+    hashed = watch_hashing(monkeypatch)
 
     assert sorted(export_files(library, library.skills[0])) == ["SKILL.md", "a.txt", "b.txt"]
     assert hashed == [str(root / "one")]

@@ -175,9 +175,7 @@ def skill_read_file(access: SkillAccessPort) -> Tool:
         (
             ToolParameter("skill_name", "Name of the skill."),
             ToolParameter("file_path", "Relative path within the skill directory."),
-            ToolParameter(
-                "offset", "Byte to start at, to continue a long file.", required=False, kind="integer"
-            ),
+            ToolParameter("offset", "Byte to start at, to continue a long file.", required=False, kind="integer"),
         ),
         guard_errors(call),
     )
@@ -199,9 +197,7 @@ def read(access: SkillAccessPort) -> Tool:
         "Read a file of a skill, such as its SKILL.md at the <location> that is listed for it.",
         (
             ToolParameter("path", "The location of the file."),
-            ToolParameter(
-                "offset", "Byte to start at, to continue a long file.", required=False, kind="integer"
-            ),
+            ToolParameter("offset", "Byte to start at, to continue a long file.", required=False, kind="integer"),
         ),
         guard_errors(call),
     )
