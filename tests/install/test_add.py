@@ -399,7 +399,7 @@ def test_a_folder_with_too_many_files_is_refused_clearly(desk: Desk, tmp_path: P
 
 @pytest.mark.parametrize(
     ("name", "why"),
-    [("a/b", "it is a path"), ("a\\b", "it is a path"), ("..", "it names no folder of its own"), ("", "it names no folder of its own"), ("aux.md", "some systems keep it for a device"), ("x" * 101, "it has more than 100 characters")],
+    [("a/b", "it is a path"), ("a\\b", "it is a path"), ("..", "it is empty or a relative path"), ("", "it is empty or a relative path"), ("aux.md", "it is a reserved device name on some systems"), ("x" * 101, "it has more than 100 characters")],
 )  # fmt: skip
 def test_what_a_name_may_not_be_is_said(name: str, why: str):
     assert name_fault(name) == why

@@ -190,7 +190,7 @@ def test_diff_and_blame_show_where_lines_came_from_and_no_control_characters(des
 def test_without_git_a_skill_is_added_and_its_history_begins_later(desk: Desk, tmp_path: Path):
     said = desk.say("add", str(thing(tmp_path)), "--yes", PATH="/nonexistent")
     assert said.code == 0, said.err
-    assert "note: the history does not have it yet: git is not installed" in said.err
+    assert "note: not recorded in the history yet: git is not installed" in said.err
     (desk.skills / "thing/SKILL.md").write_text((desk.skills / "thing/SKILL.md").read_text() + "Mine.\n")
     assert desk.say("remove", "thing").code == 0
     assert acts(desk) == ["trash", "add"]
@@ -204,7 +204,7 @@ def test_where_the_history_has_no_room_changes_are_made_and_said(desk: Desk, tmp
     (desk.state / "history").write_text("in the way")
     said = desk.say("add", str(thing(tmp_path)), "--yes")
     assert said.code == 0
-    assert "the history does not have it yet" in said.err
+    assert "not recorded in the history yet" in said.err
     (desk.state / "history").unlink()
     assert desk.say("approve", "thing", "--yes").code == 0
     assert acts(desk) == ["approve", "add"]
@@ -304,7 +304,7 @@ def test_an_edit_while_the_improver_works_is_left_alone(desk: Desk):
     assert running.stdout.readline() == b"ready\n"
     file.write_text("the user's own\n")
     _, error = running.communicate(b"\n", 60)
-    assert b"changed meanwhile" in error
+    assert b"has changed since" in error
     assert file.read_text() == "the user's own\n"
 
 

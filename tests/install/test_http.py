@@ -251,7 +251,7 @@ def test_a_file_that_is_not_what_the_index_says_places_nothing(desk: Desk, certi
     with serving(files(contents), certificate) as server:
         said = desk.say("add", server.url, "--yes", **server.env)
     assert said.code == 4
-    assert "is not what the index says" in said.err
+    assert "digest mismatch for" in said.err
     assert not (desk.skills / "a").exists()
 
 

@@ -200,7 +200,7 @@ def test_sync_says_so_where_the_text_of_a_frozen_skill_is_nowhere(desk: Desk):
 
     said = desk.say("sync", "--force")
     assert said.code != 0
-    assert "SKILL.md of `mine` is not what the lock says, and the text that it names is not here" in said.err
+    assert "SKILL.md of `mine` differs from the lock, and the locked text is not stored here" in said.err
     assert file.read_text().endswith("more\n")
 
 
@@ -312,7 +312,7 @@ def test_sync_places_nothing_that_is_not_what_the_lock_says(desk: Desk, tmp_path
     (folder / "SKILL.md").write_text(skill_text("thing", body="Other.\n"))
     said = desk.say("sync")
     assert said.code == 4
-    assert "is not what the lock says: SKILL.md" in said.err
+    assert "differs from the lock: SKILL.md" in said.err
     assert not (desk.skills / "thing").exists()
 
 

@@ -172,7 +172,7 @@ def test_thawing_and_freezing_again_agree_to_nothing_that_changed_meanwhile(
 
     again = desk.say("freeze", "greet", where)
     assert again.code == 4
-    assert "`greet` is frozen, and since then SKILL.md was changed" in again.err
+    assert "`greet` is frozen, and SKILL.md was changed since" in again.err
     thawed = desk.say("freeze", "--off", "greet", where)
     assert thawed.code == 0
     assert "greet/SKILL.md: changed while it was frozen" in thawed.out

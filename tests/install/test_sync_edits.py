@@ -93,7 +93,7 @@ def test_a_text_that_is_nowhere_fails_alone_and_force_takes_upstreams(
     without_edits(other.project / ".metier/skills-lock.json")
     said = other.say("sync", "--project")
     assert (said.code, said.out) == (1, "zzz: placed\n")
-    assert "SKILL.md, own.md of `skills/skills/pdf` was edited by whoever made the lock" in said.err
+    assert "SKILL.md, own.md of `skills/skills/pdf` was edited by the author of the lock" in said.err
     assert "--force takes upstream's" in said.err
     [failed, placed] = json.loads(other.say("sync", "--project", "--json").out)
     assert (failed["state"], placed["state"]) == ("failed", "unchanged")

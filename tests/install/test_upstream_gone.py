@@ -35,7 +35,7 @@ def gone(source: Path) -> str:
 def a_file(source: Path) -> str:
     shutil.rmtree(source)
     source.write_text("no folder any more")
-    return "is no folder"
+    return "is not a folder"
 
 
 def without_skill(source: Path) -> str:

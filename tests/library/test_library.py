@@ -21,6 +21,19 @@ def verdict_codes(library: Library, name: str) -> list[str]:
     return [mark.code for mark in library.find(name).marks]
 
 
+def watch_hashing(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The folders that are hashed from here on, in order."""
+    hashed: list[str] = []
+    folder_manifest = lockfile.folder_manifest
+
+    def listed(path: str) -> FileManifest:
+        hashed.append(path)
+        return folder_manifest(path)
+
+    monkeypatch.setattr(lockfile, "folder_manifest", listed)
+    return hashed
+
+
 def test_a_library_can_not_be_changed(world: World):
     write_skill(world.home / ".agents/skills/one")
     library = world.open()
@@ -303,14 +316,7 @@ def test_a_frozen_skill_is_hashed_once_for_an_activation_however_many_commands_i
     write_skill(root / "one", body="!`echo a` !`echo b`\n")
     freeze_skills(InstallRoot(str(root)), ["one"], DIALECTS["standard"])
     library = world.open()
-    hashed: list[str] = []
-    folder_manifest = lockfile.folder_manifest
-
-    def counted(path: str) -> FileManifest:
-        hashed.append(path)
-        return folder_manifest(path)
-
-    monkeypatch.setattr(lockfile, "folder_manifest", counted)
+    hashed = watch_hashing(monkeypatch)
 
     assert library.activate("one").text == "a b"
     assert hashed == [str(root / "one")]
@@ -327,14 +333,7 @@ def test_a_frozen_skill_is_hashed_once_for_an_export(world: World, monkeypatch: 
         (root / "one" / name).write_text(name)
     freeze_skills(InstallRoot(str(root)), ["one"], DIALECTS["standard"])
     library = world.open()
-    hashed: list[str] = []
-    folder_manifest = lockfile.folder_manifest
-
-    def counted(path: str) -> FileManifest:
-        hashed.append(path)
-        return folder_manifest(path)
-
-    monkeypatch.setattr(lockfile, "folder_manifest", counted)
+    hashed = watch_hashing(monkeypatch)
 
     assert sorted(export_files(library, library.skills[0])) == ["SKILL.md", "a.txt", "b.txt"]
     assert hashed == [str(root / "one")]

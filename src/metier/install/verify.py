@@ -1,4 +1,8 @@
-"""Whether what is there is what was locked: verify, freeze, approve."""
+"""metier verify, freeze and approve: compare installed skills with the lock, and lock them as they are.
+
+Freezing and thawing never approve anything: a skill that changed while frozen must be approved or rolled back first,
+or `freeze --off` would be a way around the question.
+"""
 
 from __future__ import annotations
 
@@ -22,19 +26,20 @@ from .merge import collect_edits
 from .remove import list_installed
 
 _MAX_SKILL_BYTES = 256_000
+"""Of one SKILL.md."""
 
 
 class LockDifference(NamedTuple):
-    """A file that is not as the lock says."""
+    """A file that differs from the lock."""
 
     skill: str
-    """Its place in the root, or the folder's name for a file of no skill."""
+    """Its path in the root; for a file outside all skills, the folder's name."""
     path: str
     how: DifferenceKind
 
 
 def verify_lock(install_root: InstallRoot, lock: Lockfile, names: Sequence[str] = ()) -> tuple[LockDifference, ...]:
-    """Every file of the locked skills that is changed, added, removed or re-moded."""
+    """Every file of the locked skills that was changed, added, removed or given another mode."""
     keys = _wanted_keys(lock, names)
     differing = [
         LockDifference(key, path, kind)
@@ -44,21 +49,21 @@ def verify_lock(install_root: InstallRoot, lock: Lockfile, names: Sequence[str] 
         )
     ]
     if not names:
-        differing += _rest_differences(install_root, lock)
+        differing += _folder_differences(install_root, lock)
     return tuple(differing)
 
 
-def _rest_differences(install_root: InstallRoot, lock: Lockfile) -> Iterator[LockDifference]:
-    for name, rest in lock.folders.items():
+def _folder_differences(install_root: InstallRoot, lock: Lockfile) -> Iterator[LockDifference]:
+    """Differences in installed folders outside their skills."""
+    for name, folder_entry in lock.folders.items():
         inside = [key[len(name) + 1 :] for key in lock.skills if key.startswith(name + "/")]
         now = {
-            path: mark
-            for path, mark in folder_manifest(f"{install_root.root}/{name}").items()
+            path: record
+            for path, record in folder_manifest(f"{install_root.root}/{name}").items()
             if not any(path.startswith(folder + "/") for folder in inside)
         }
-        yield from (
-            LockDifference(name, path, kind) for path, kind in compare_files(rest.files, now, install_root.shared)
-        )
+        for path, kind in compare_files(folder_entry.files, now, install_root.shared):
+            yield LockDifference(name, path, kind)
 
 
 def _wanted_keys(lock: Lockfile, names: Iterable[str]) -> list[str]:
@@ -67,13 +72,13 @@ def _wanted_keys(lock: Lockfile, names: Iterable[str]) -> list[str]:
 
 
 def find_locked(lock: Lockfile, name: str) -> list[str]:
-    """The locked skills that a name means: a place, a folder, the skill's folder or its name."""
-    for means in (
+    """The locked skills that a name means: a path in the root, an installed folder, or a skill's folder or name."""
+    for matches in (
         lambda key, locked: key == name,
         lambda key, locked: locked.folder == name,
         lambda key, locked: name in (key.rpartition("/")[2], locked.name),
     ):
-        keys = [key for key, locked in sorted(lock.skills.items()) if means(key, locked)]
+        keys = [key for key, locked in sorted(lock.skills.items()) if matches(key, locked)]
         if keys:
             return keys
     labels = {label: None for key, entry in lock.skills.items() for label in (key, entry.name, entry.folder)}
@@ -81,7 +86,7 @@ def find_locked(lock: Lockfile, name: str) -> list[str]:
 
 
 def find_places(install_root: InstallRoot, name: str) -> list[str]:
-    """The skills of a root that a name means, locked or not, as far as they are there."""
+    """The existing skills of a root that a name means, locked or not."""
     return [
         skill.place
         for skill in list_installed(install_root)
@@ -92,9 +97,9 @@ def find_places(install_root: InstallRoot, name: str) -> list[str]:
 def freeze_skills(
     install_root: InstallRoot, names: Sequence[str], dialect: Dialect, frozen: bool = True
 ) -> tuple[str, ...]:
-    """Lock what is there now: the named skills, or all of the root.  No file of theirs may differ from then on.
+    """Freeze skills as they are now, the named ones or all: from then on no file of theirs may differ.
 
-    Neither freezing again nor thawing says yes to what was changed while frozen.
+    `frozen=False` thaws them.  Neither approves what was changed while frozen.
     """
     present = [skill.place for skill in list_installed(install_root) if not skill.missing]
     keys: list[str] = []
@@ -117,7 +122,7 @@ def freeze_skills(
                 if not frozen and old is not None and list(compare_files(old.files, files, install_root.shared)):
                     skills[key] = replace(old, frozen=False)
                 elif not frozen and (old is None or old.provenance.kind == "local"):
-                    skills.pop(key, None)  # the user's own again
+                    skills.pop(key, None)  # the user's own needs no lock
                 else:
                     skills[key] = replace(_relock_entry(install_root, key, files, old, dialect), frozen=frozen)
             return Lockfile(skills, lock.folders)
@@ -135,14 +140,14 @@ def _refuse_changed(install_root: InstallRoot, now: Mapping[str, FileManifest]) 
         changes = list(compare_files(old.files, files, install_root.shared)) if old is not None and old.frozen else []
         if changes:
             raise Refused(
-                f"`{key}` is frozen, and since then {changes[0][0]} was {changes[0][1]}",
-                f"look at it: `metier approve {key}` agrees to it, `metier rollback {key}` takes it back",
+                f"`{key}` is frozen, and {changes[0][0]} was {changes[0][1]} since",
+                f"review it; then `metier approve {key}` accepts it, or `metier rollback {key}` undoes it",
                 f"{install_root.root}/{key}/{changes[0][0]}",
             )
 
 
 def approve_skills(install_root: InstallRoot, keys: Iterable[str], dialect: Dialect) -> None:
-    """Say yes to what is there now."""
+    """Approve skills as they are now."""
     keys = list(keys)
     with transaction.hold_folders(install_root, {key.partition("/")[0] for key in keys}):
         now = {key: folder_manifest(f"{install_root.root}/{key}") for key in keys}
@@ -154,9 +159,10 @@ def approve_skills(install_root: InstallRoot, keys: Iterable[str], dialect: Dial
                 key: _relock_entry(install_root, key, files, lock.skills.get(key), dialect)
                 for key, files in now.items()
             }
-            every = {**lock.skills, **fresh}
-            own = {key for key in fresh if every[key].provenance.kind == "local" and not every[key].frozen}
-            return Lockfile({key: entry for key, entry in every.items() if key not in own}, lock.folders)
+            entries = {**lock.skills, **fresh}
+            # The user's own skills need no lock entry, unless they are frozen.
+            own = {key for key in fresh if entries[key].provenance.kind == "local" and not entries[key].frozen}
+            return Lockfile({key: entry for key, entry in entries.items() if key not in own}, lock.folders)
 
         transaction.change_lock(install_root, change)
         for key in keys:
@@ -166,9 +172,9 @@ def approve_skills(install_root: InstallRoot, keys: Iterable[str], dialect: Dial
 def _relock_entry(
     install_root: InstallRoot, key: str, files: FileManifest, old: LockEntry | None, dialect: Dialect
 ) -> LockEntry:
-    """An entry for what is there, which remembers what upstream's files were."""
+    """A lock entry for the current files that still knows upstream's, so that updates can merge."""
     if not files:
-        raise HostError(f"{install_root.root}/{key} is gone", "run `metier sync` to have it back")
+        raise HostError(f"{install_root.root}/{key} is gone", "run `metier sync` to restore it")
     path = f"{install_root.root}/{key}"
     read = read_skill(path, key.rpartition("/")[2], dialect)
     inspected = inspect_skill(read_folder(path, "", key.rpartition("/")[2], files), dialect, ())
@@ -193,19 +199,19 @@ def _relock_entry(
 
 
 def upstream_files(entry: LockEntry | FolderEntry) -> dict[str, FileRecord]:
-    """Upstream's files as they were when it was last fetched."""
-    marks = {**entry.files, **entry.base}
-    return {path: mark for path, mark in marks.items() if mark is not None}
+    """Upstream's files as they were fetched last."""
+    records = {**entry.files, **entry.base}
+    return {path: record for path, record in records.items() if record is not None}
 
 
 def rebase_files(
     files: FileManifest, base: Mapping[str, FileRecord | None], now: FileManifest
 ) -> dict[str, FileRecord | None]:
-    """The base that belongs to other files, so that upstream's stay known."""
-    theirs = {path: mark for path, mark in {**files, **base}.items() if mark is not None}
+    """The base for new local files, so that upstream's stay known."""
+    theirs = {path: record for path, record in {**files, **base}.items() if record is not None}
     return base_of(theirs, now)
 
 
 def base_of(theirs: FileManifest, now: FileManifest) -> dict[str, FileRecord | None]:
-    """Where upstream's file is another one than the one that is there."""
+    """Upstream's record of each file that differs from the local one; None if upstream has no such file."""
     return {path: theirs.get(path) for path in {*theirs, *now} if theirs.get(path) != now.get(path)}
