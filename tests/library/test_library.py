@@ -12,7 +12,7 @@ from metier.types.errors import BadRequest, Changed, MetierError, OutsideSkill, 
 
 
 def verdict_codes(library: Library, name: str) -> list[str]:
-    return [mark.code for mark in library.find(name).marks]
+    return [mark.code for mark in library.find(name).findings]
 
 
 def test_a_library_can_not_be_changed(world: World):

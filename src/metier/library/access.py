@@ -89,12 +89,12 @@ class SkillAccess:
                 return UnknownSkill(name, nearest_names(self.library, name))
             return Refused(f"Skill '{name}' is not enabled for this agent", offer)
         verdict = matching[0]
-        if any(mark.code == "not-allowed" for mark in verdict.marks):
+        if any(mark.code == "not-allowed" for mark in verdict.findings):
             return Refused(f"Skill '{name}' is not enabled for this agent", offer)
         if verdict.usable:
             who = "the model" if self.by != "user" else "people"
             return Refused(f"Skill '{name}' is not enabled for {who}", offer)
-        why = [problem_from(mark, verdict.skill.path) for mark in verdict.marks]
+        why = [problem_from(mark, verdict.skill.path) for mark in verdict.findings]
         reasons = "; ".join(dict.fromkeys(reason.message for reason in why)) or "it is not usable"
         cures = "; ".join(dict.fromkeys(reason.hint for reason in why if reason.hint))
         return Refused(f"Skill '{name}' can't be used here: {reasons}", cures if self.by == "user" and cures else offer)

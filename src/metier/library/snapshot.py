@@ -65,11 +65,11 @@ def bump_everywhere(database: IndexDatabase | None) -> int:
 def _verdict_lines(library: Library) -> Iterable[str]:
     """What is decided about each skill counts as content: a binary that appears changes the catalog."""
     for verdict in library.verdicts:
-        yield f"{verdict.skill.path}\0{','.join(mark.code for mark in verdict.marks)}"
+        yield f"{verdict.skill.path}\0{','.join(mark.code for mark in verdict.findings)}"
 
 
 def _skill_digests(library: Library) -> Iterable[tuple[str, str]]:
-    broken = {item.path: "broken:" + ",".join(mark.code for mark in item.marks) for item in library.broken}
+    broken = {item.path: "broken:" + ",".join(mark.code for mark in item.findings) for item in library.broken}
     yield from broken.items()
     began = now_ns()
     notes = _digest_notes(library.database)

@@ -1,4 +1,4 @@
-"""Evals: what a skill is tried with, what must be true afterwards, and what came of it."""
+"""Evals and improvements: what a skill is tried with, what must hold afterwards, what went wrong, what is proposed."""
 
 from __future__ import annotations
 
@@ -65,13 +65,13 @@ class GradedCheck(NamedTuple):
 
     text: str
     passed: bool | None
-    """None where nobody could say."""
+    """None where it could not be decided."""
     evidence: str = ""
     by: CheckKind = "model"
 
 
 class EvalOutput(NamedTuple):
-    """What a run came to, before anybody judges it."""
+    """The result of a run, before it is graded."""
 
     answer: str
     outputs: str
@@ -86,7 +86,7 @@ class EvalOutput(NamedTuple):
     activated: bool = False
     """Whether the skill's instructions were part of it."""
     void: bool = False
-    """It was cut short by what is no fault of the skill, such as a service that is down: it counts for nothing."""
+    """It was cut short by something other than the skill, such as a service that is down; it is not counted."""
     note: str = ""
     """What went wrong, where something did."""
 
@@ -116,7 +116,7 @@ R = TypeVar("R")
 
 
 class EvalQueue(Protocol):
-    """Where many pieces of work are done at once."""
+    """Runs many pieces of work concurrently."""
 
     def each(self, work: Callable[[T], R], items: Sequence[T]) -> Iterator[tuple[T, R]]:
         """Do the work for every item; each comes back with its result as it is done, in any order."""
@@ -125,7 +125,7 @@ class EvalQueue(Protocol):
 FaultKind: TypeAlias = Literal[
     "tool-name", "missing-script", "missing-file", "placeholder", "step", "repeated", "order", "miscall", "asked"
 ]
-"""What a skill did wrong; `asked` is nothing that was seen, but somebody's wish that it be looked over."""
+"""What a skill did wrong; `asked` is not a fault that was seen, but a request to review the skill."""
 
 FAULT_MEANINGS: Mapping[FaultKind, str] = {
     "tool-name": "it names a tool that is not there",

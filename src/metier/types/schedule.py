@@ -37,14 +37,14 @@ class ScheduleRules:
 
 @dataclass(frozen=True)
 class RunTerms:
-    """What a run may use; nothing here is widened while nobody watches."""
+    """What a run may use; an unattended run never gets more than this."""
 
     model: str = ""
     permissions: tuple[str, ...] = ()
     budget: float = 0.0
     """The most a run may cost; 0 is the agent's own limit."""
     sink: str = ""
-    """Where results go beside the journal: `file:PATH`, `command:WORDS` or `webhook:URL`."""
+    """Where results go in addition to the journal: `file:PATH`, `command:WORDS` or `webhook:URL`."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class Schedule:
     home: str
     """Whose folder that is: workers of other homes run the pinned copy."""
     own: bool = True
-    """A scheduler skill of the user's: an edit of it is theirs, and is pinned anew."""
+    """A scheduler skill of the user's own: when it is edited, the new version is pinned."""
     arguments: str = ""
     session: str = ""
     rules: ScheduleRules = field(default_factory=ScheduleRules)
