@@ -18,7 +18,7 @@ from metier.types.lockfile import FileManifest
 
 
 def verdict_codes(library: Library, name: str) -> list[str]:
-    return [mark.code for mark in library.find(name).marks]
+    return [mark.code for mark in library.find(name).findings]
 
 
 def watch_hashing(monkeypatch: pytest.MonkeyPatch) -> list[str]:

@@ -21,7 +21,7 @@ def command_line(world: World, *arguments: str, cwd: Path | None = None) -> str:
 
 
 def standing(library) -> dict[str, list[str]]:
-    return {verdict.skill.id: [mark.code for mark in verdict.marks] for verdict in library.verdicts}
+    return {verdict.skill.id: [mark.code for mark in verdict.findings] for verdict in library.verdicts}
 
 
 @pytest.fixture

@@ -96,7 +96,7 @@ def test_every_way_to_write_openclaw_metadata_is_the_same(written):
     assert made.extra.plain() == {"metadata": {"openclaw": {"requires": {"bins": ["git"]}, "always": "true"}}}
     assert made.requires.binaries == ("git",)
     assert made.requires.always
-    [repaired] = [mark for mark in made.marks if mark.code == "yaml-repaired"]
+    [repaired] = [mark for mark in made.findings if mark.code == "yaml-repaired"]
     assert repaired.line == 3 + written.count("\n") + 1
 
 

@@ -40,11 +40,11 @@ SOAK = bool(os.environ.get("METIER_SOAK"))
 def shown(library: Library) -> object:
     """All that a library says, but for how its index fared."""
     skills = [
-        (s.path, s.name, s.description, s.key, s.origin, s.argument_hint, s.requires, s.extra, s.marks, s.enabled,
+        (s.path, s.name, s.description, s.key, s.origin, s.argument_hint, s.requires, s.extra, s.findings, s.enabled,
          s.user_may_invoke, s.model_may_invoke)
         for s in library.skills
     ]  # fmt: skip
-    verdicts = [(v.skill.path, v.marks, v.shadowed_by and v.shadowed_by.path) for v in library.verdicts]
+    verdicts = [(v.skill.path, v.findings, v.shadowed_by and v.shadowed_by.path) for v in library.verdicts]
     problems = [problem for problem in library.problems if not problem.code.startswith("index-")]
     return skills, library.broken, problems, verdicts, library.catalog().text
 

@@ -161,7 +161,7 @@ def inspect_skill(folder: SkillFolderContents, dialect: Dialect, nearby: Sequenc
         folder.place,
         name,
         read.description if isinstance(read, Skill) else "",
-        faults if loads else faults or tuple(problem_from(finding, path) for finding in read.marks),
+        faults if loads else faults or tuple(problem_from(finding, path) for finding in read.findings),
         tuple(sorted(findings, key=_finding_order)),
         powers_of(read, commands, scripts, folder.texts),
         loads,

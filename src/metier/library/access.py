@@ -93,12 +93,12 @@ class SkillAccess:
                 return UnknownSkill(name, nearest_names(self.library, name))
             return Refused(f"Skill '{name}' is not enabled for this agent", available)
         verdict = matching[0]
-        if any(finding.code == "not-allowed" for finding in verdict.marks):
+        if any(finding.code == "not-allowed" for finding in verdict.findings):
             return Refused(f"Skill '{name}' is not enabled for this agent", available)
         if verdict.usable:
             who = "the model" if self.by != "user" else "people"
             return Refused(f"Skill '{name}' is not enabled for {who}", available)
-        problems = [problem_from(finding, verdict.skill.path) for finding in verdict.marks]
+        problems = [problem_from(finding, verdict.skill.path) for finding in verdict.findings]
         reasons = "; ".join(dict.fromkeys(problem.message for problem in problems)) or "it is not usable"
         hints = "; ".join(dict.fromkeys(problem.hint for problem in problems if problem.hint))
         hint = hints if self.by == "user" and hints else available

@@ -71,11 +71,11 @@ def bump_everywhere(database: IndexDatabase | None) -> int:
 def _verdict_lines(library: Library) -> Iterable[str]:
     """Verdicts count as content: a program that is installed makes a skill usable and changes the catalog."""
     for verdict in library.verdicts:
-        yield f"{verdict.skill.path}\0{','.join(finding.code for finding in verdict.marks)}"
+        yield f"{verdict.skill.path}\0{','.join(finding.code for finding in verdict.findings)}"
 
 
 def _skill_digests(library: Library) -> Iterable[tuple[str, str]]:
-    broken = {item.path: "broken:" + ",".join(finding.code for finding in item.marks) for item in library.broken}
+    broken = {item.path: "broken:" + ",".join(finding.code for finding in item.findings) for item in library.broken}
     yield from broken.items()
     began = now_ns()
     notes = _digest_notes(library.database)

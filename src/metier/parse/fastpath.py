@@ -1,6 +1,9 @@
 """The short way for the many plain skills: from the head's bytes to a Skill, with nothing in between.
 
-It gives what the long way gives, or None; a property test holds the two together.
+Most published skills open with `name` and a plain `description`, and the lines below repeat from skill to skill
+(`license: MIT`).  So the first two are cut out of the bytes directly, and what the rest means is remembered by its
+text.  Whatever is not certain gives None, and the long way (`reader.parse_any`) reads it: this path may be slow to say
+yes, never wrong.  A property test holds the two together.
 """
 
 from __future__ import annotations
@@ -50,6 +53,7 @@ _description_text = re.compile(
 ).match
 """Text in quotes, in a block of evenly indented lines, or plain and perhaps going on in such lines."""
 _MOST_KNOWN = 4_096
+"""Texts remembered before all are forgotten: a root of distinct skills must not fill the memory."""
 new_tuple = tuple.__new__
 
 RemainingFields: TypeAlias = tuple[str, bool, bool, bool, Requirements, TextTree, tuple[Finding, ...]]
@@ -64,11 +68,11 @@ _NO_REMAINING: RemainingFields = ("", True, True, True, NOTHING_REQUIRED, EMPTY_
 
 def parse_simple(candidate: Found) -> Skill | None:
     """A skill whose name is its folder's and whose frontmatter the plain reader knows."""
-    return None if candidate.marks else SimpleSkillReader().read(*candidate[:5])
+    return None if candidate.findings else SimpleSkillReader().read(*candidate[:5])
 
 
 class SimpleSkillReader:
-    """`simple` for many skills.  Those of one root often have the same lines, and these are read once."""
+    """`parse_simple` for many skills.  Those of one root often have the same lines, and these are read once."""
 
     __slots__ = ("_by_folder", "_dialect", "_fields", "_rests")
 
@@ -76,7 +80,7 @@ class SimpleSkillReader:
         self._dialect: Dialect | None = None
         self._by_folder = False
         self._rests: dict[bytes, RemainingFields] = {}
-        """What comes of all that stands below a description, in the dialect at hand."""
+        """What comes of all that stands below a description, in the current dialect."""
         self._fields: dict[str, FieldReading] = {}
         """What comes of a line there and those indented below it."""
 
@@ -119,14 +123,14 @@ class SimpleSkillReader:
             if learnt is None:
                 return None
             remaining = learnt
-        hint, user, model, enabled, requires, extra, marks = remaining
-        if stop > first and marks:
+        hint, user, model, enabled, requires, extra, findings = remaining
+        if stop > first and findings:  # they were learned below a description of one line; this one has more
             further = head.count(b"\n", first, stop)
-            marks = tuple([mark._replace(line=mark.line + further) for mark in marks])
+            findings = tuple([finding._replace(line=finding.line + further) for finding in findings])
         if repaired:
-            marks = (*repaired, *marks)
+            findings = (*repaired, *findings)
         return new_tuple(
-            Skill, (id, id, description, path, key, origin, hint, user, model, enabled, requires, extra, marks, tidy)
+            Skill, (id, id, description, path, key, origin, hint, user, model, enabled, requires, extra, findings, tidy)
         )
 
     def _turn_to(self, dialect: Dialect) -> None:
@@ -273,12 +277,12 @@ def _remaining_fields(origin: Origin, tree: dict[str, RawValue] | None, block: s
     """What a tree means beside a name and a description; `block` has its keys at their lines."""
     if not tree or "name" in tree or "description" in tree or _names_dialect(tree):
         return None
-    marks: list[Finding] = []
+    findings: list[Finding] = []
     head = ParsedHead(tree, {}, "", block)
     authoring = origin.dialect.authoring
     if not tree.keys() <= authoring.fields:
-        normalize_keys(head, authoring, marks)
-    return complete_skill(Found(origin, "", "", NO_STAT_KEY, b"", False), origin, head, marks, "", "")[6:13]
+        normalize_keys(head, authoring, findings)
+    return complete_skill(Found(origin, "", "", NO_STAT_KEY, b"", False), origin, head, findings, "", "")[6:13]
 
 
 def _is_text(head: bytes) -> bool:

@@ -1,7 +1,10 @@
-"""Mending a SKILL.md: one slip at a time, as text, without touching the rest of the file.
+"""`lint --fix`: repair a SKILL.md one mistake at a time, as text, without touching the rest of the file.
 
-Every change to the frontmatter is read back before it is kept: it must say what it was meant to say, and all
-that the block said before.
+Every change to the frontmatter is read back before it is kept: it must say what it was meant to say, and all that the
+block said before.  Rewriting the file from its parsed tree was refused: it would lose comments, order and quoting.
+Removing hidden characters is the risky part, because they may be all that keeps a command from running; a line stays
+as it is when a command, a placeholder or a fence would appear in it, and the whole file when a command would appear
+elsewhere.
 """
 
 from __future__ import annotations
@@ -29,7 +32,7 @@ _placeholders = re.compile(r"(?<!\\)\\*\$(?:\{[^}]*\}?|ARGUMENTS(?:\[[0-9]*\])?|
 _SHELLS = (ANY_DIALECT, replace(ANY_DIALECT, anchored=True))
 """The widest rules, and those for which the character before a command decides: a command may be new to either."""
 _ROUNDS = 4
-"""Curing one slip may bare another; what has been mended has nothing left to mend."""
+"""Fixing one mistake may uncover another; after this many rounds nothing is left to fix."""
 _KNOWN_KEYS = PLAIN_TEXT_KEYS | STRUCTURED_KEYS | frozenset(SPELLINGS) | frozenset(SPELLINGS.values())
 
 KEY_TYPOS = {
@@ -62,7 +65,7 @@ class _TextLine(NamedTuple):
 
 
 def mend_text(text: str, directory: str) -> MendedText:
-    """The text with every slip that has one clear cure cured, and what was done."""
+    """The text with every mistake fixed that has one obvious fix, and what was done."""
     changes: list[str] = []
     for _ in range(_ROUNDS):
         text, new_changes = _mend_once(text, directory)
@@ -283,7 +286,7 @@ def _reads_as(block: Sequence[_TextLine], tree: Mapping[str, RawValue]) -> bool:
 
 
 def _mend_block(block: list[_TextLine], changes: list[str]) -> list[_TextLine]:
-    """What YAML can't read, then typos in keys."""
+    """Fix what YAML can't read, then typos in keys."""
     try:
         reading = frontmatter.read_yaml(_join_texts(block))
     except BadYaml as fault:

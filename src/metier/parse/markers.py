@@ -6,8 +6,7 @@ command run that nobody was shown.
 
 A body is read line by line as CommonMark reads it: an ordinary fence, a code span, an HTML comment or a backslash makes
 documentation of a command, which is shown and not run.  Where CommonMark would leave it open (a fence that is never
-closed), nothing runs.  A full Markdown parser was refused: it decides more than is needed here, costs more, and every
-dialect's own reader is a scan by lines.
+closed), nothing runs.  A full Markdown parser was refused: it decides more than is needed here and costs more.
 """
 
 from __future__ import annotations

@@ -1,6 +1,11 @@
-"""The plain reader: frontmatter of the common, simple kind, read line by line.
+"""Frontmatter without a YAML library: the plain reader for the common case, and repairs for common mistakes.
 
-It gives exactly what the YAML reader gives, or None: anything it is not sure of is the YAML reader's.
+The plain reader reads line by line what almost all skills hold: keys with plain, quoted or block text, flat lists,
+nested maps.  It gives exactly what the YAML reader gives, or None: anything it is not sure of is left to YAML, whose
+import alone takes longer than most lists of skills.
+
+A repair quotes a value that YAML can't read and that can only have been meant as text (`description: Use when: …`).
+Every repair is read back, and reported; nothing is guessed about keys that may hold lists or maps.
 """
 
 from __future__ import annotations
@@ -35,6 +40,7 @@ _JSON = re.compile(
 ).fullmatch
 _ESCAPED = re.compile(r'(?:[^"\\]|\\["\\])*').fullmatch
 _DEEPEST = 8
+"""Levels of nesting that are read here; deeper ones are left to YAML."""
 HINT_KEYS = frozenset({"argument-hint", "argument_hint", "argumentHint"})
 """Keys whose value is its source text, also when it looks like a list."""
 
@@ -60,7 +66,7 @@ def read_plain(block: str) -> dict[str, RawValue] | None:
         ):
             if not number:
                 return _read_mapping(lines, 0, 0, tree)
-            tree.popitem()  # the line before may go on in this one
+            tree.popitem()  # the line before may continue in this one
             return _read_mapping(lines, 0, number - 1, tree)
         tree[key] = value
     return tree
@@ -266,6 +272,8 @@ def _block_list(lines: list[str]) -> list[RawValue] | None:
     return items
 
 
+# --- Repairs ---
+
 STRUCTURED_KEYS = frozenset(
     {
         "metadata",
@@ -308,7 +316,7 @@ PLAIN_TEXT_KEYS = frozenset(
 _KNOWN_KEYS = PLAIN_TEXT_KEYS | STRUCTURED_KEYS
 
 MOST_KEYS = 200
-"""Each key of a block is read by itself to find the faulty ones; no author writes more."""
+"""Each key is read by itself to find the faulty ones, so their number bounds the time; no author writes more."""
 
 _loose_key = re.compile(r"([A-Za-z_][A-Za-z0-9_-]*)[ \t]*:[ \t]+(\S.*)$").match
 
@@ -316,11 +324,11 @@ _loose_key = re.compile(r"([A-Za-z_][A-Za-z0-9_-]*)[ \t]*:[ \t]+(\S.*)$").match
 class RepairedBlock(NamedTuple):
     reading: FrontmatterReading
     what: tuple[tuple[str, int], ...]
-    """Each thing that was mended, and its line in the block."""
+    """Each thing that was repaired, and its line in the block."""
 
 
 def repair_colons(block: str) -> RepairedBlock | None:
-    """The commonest slip alone, `: ` in a plain value: no YAML reader takes that, so none need be asked."""
+    """Repair only the most common mistake, `: ` in a plain value: no YAML reader accepts it, so YAML is not loaded."""
     lines = block.split("\n")
     mended = []
     for number, line in enumerate(lines):
@@ -402,6 +410,6 @@ def _quote_value(lines: list[str]) -> tuple[str, str] | None:
     if len(lines) > 1 and key not in PLAIN_TEXT_KEYS:
         return None
     if any((slipped := _loose_key(line.strip())) and slipped[1] in _KNOWN_KEYS for line in lines[1:]):
-        return None  # a key that was indented by mistake is no part of the text above it
+        return None  # a key indented by mistake is not part of the text above it
     text = " ".join([value, *(line.strip() for line in lines[1:] if line.strip())])
     return key, key + ": '" + text.replace("'", "''") + "'"

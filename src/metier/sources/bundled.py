@@ -1,4 +1,8 @@
-"""The skills that come with metier, copied once to where the user may edit or delete them."""
+"""The skills that come with metier, copied once to where the user may edit or delete them.
+
+A manifest remembers the digest of each copy.  A copy that still has it is updated with metier; one that was edited is
+the user's and stays; one that was deleted stays deleted.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +54,7 @@ def was_copied(folder: str) -> bool:
 
 
 def copy_bundled(folder: str) -> BundledCopyReport:
-    """Copy what is new and bring unedited copies up to date; nothing of the user's is overwritten."""
+    """Copy new skills and update unedited copies; nothing of the user's is overwritten."""
     fs.make_folder(folder)
     outcomes: dict[str, list[str]] = {"added": [], "updated": [], "kept": [], "deleted": []}
     with fs.hold_lock(f"{folder}/.{MANIFEST}.lock"):
@@ -62,7 +66,7 @@ def copy_bundled(folder: str) -> BundledCopyReport:
             fs.recover_copy(target)
             before = dict(manifest)
             outcomes[_copy_skill(f"{source}/{name}", target, name, manifest)].append(name)
-            if manifest != before:  # at once: what is copied and not written down would pass for the user's own
+            if manifest != before:  # at once: an unrecorded copy would count as the user's own
                 _write_manifest(folder, manifest)
         if not was_copied(folder):
             _write_manifest(folder, manifest)
@@ -94,7 +98,7 @@ def _copy_skill(source: str, target: str, name: str, manifest: dict[str, str]) -
 
 
 def _current_digest(target: str) -> str:
-    """The digest of the user's copy; nothing when it holds what ours never does or what can't be read."""
+    """The digest of the user's copy; empty when it can't be read or contains what a bundled skill never does."""
     try:
         return "" if _holds_undigested(target) else folder_digest(target)
     except (MetierError, OSError):
@@ -102,7 +106,7 @@ def _current_digest(target: str) -> str:
 
 
 def _holds_undigested(folder: str) -> bool:
-    """Whether there is anything that a digest passes over: a repository, or a folder without a file."""
+    """Whether there is anything that a digest ignores: a repository, or a folder without a file."""
     listed = paths.list_names(folder)
     folders = [name for name in listed.folders if name != "__pycache__"]
     if ".git" in folders or not (folders or listed.files or listed.links):

@@ -1,4 +1,8 @@
-"""Skills that plugins bring: by manifest, never by running anything of theirs."""
+"""Skills that plugins bring, found by their manifests.
+
+A manifest is data: nothing of a plugin is imported or run to find its skills, not even a Python package that registers
+an entry point.  A folder that a manifest names must lie inside the plugin, links resolved.
+"""
 
 from __future__ import annotations
 
@@ -65,7 +69,7 @@ def find_plugins(place: Place, settings: Settings, problems: list[Problem]) -> t
         (place.state + "/plugins", "plugin"),
     ]
     if holders[0][0] == holders[1][0]:
-        del holders[0]  # standing in the home folder, its plugins are the user's own
+        del holders[0]  # in the home folder, the project's plugins are the user's own
     for holder, source in holders:
         for name in _plugin_folders(holder):
             plugin_roots += read_plugin(f"{holder}/{name}", source, problems)
@@ -111,14 +115,14 @@ def read_plugin(
             continue
         tree = _parse_object(text)
         if manifest.file == _STANDARD_FILE and tree is not None and tree.get("$schema") != _SCHEMA and not named:
-            continue  # an ordinary plugin.json of something else
-        reason = "it is not a JSON object" if tree is None else _manifest_error(tree)
+            continue  # a plugin.json of some other tool
+        reason = "not a JSON object" if tree is None else _manifest_error(tree)
         if reason or tree is None:
             problems.append(problem_from(Finding("plugin-invalid", 0, (reason,)), file))
             return []
         return _skill_folders(path, tree, (dialect, manifest), source, problems)
     if named:
-        problems.append(problem_from(Finding("plugin-invalid", 0, ("there is none",)), path))
+        problems.append(problem_from(Finding("plugin-invalid", 0, ("no manifest found",)), path))
     return []
 
 
@@ -151,14 +155,18 @@ def _skill_folders(
     unknown = [key for key in tree if key not in _MANIFEST_KEYS] if manifest.file == _STANDARD_FILE else []
     if unknown:
         problems.append(
-            problem_from(Finding("plugin-invalid", 0, (f"unknown: {', '.join(unknown)[:200]}",)), f"{path}/plugin.json")
+            problem_from(
+                Finding("plugin-invalid", 0, (f"unknown keys: {', '.join(unknown)[:200]}",)), f"{path}/plugin.json"
+            )
         )
     listed = tree.get("skills") if manifest.file != _STANDARD_FILE else None
     named = [listed] if isinstance(listed, str) else listed if isinstance(listed, list) else []
     extra = [item for item in named if isinstance(item, str) and paths.can_be_path(item)]
     if len(extra) < len(named):
         problems.append(
-            problem_from(Finding("plugin-invalid", 0, ("`skills` holds what is no path",)), f"{path}/{manifest.file}")
+            problem_from(
+                Finding("plugin-invalid", 0, ("`skills` must be a path or a list of paths",)), f"{path}/{manifest.file}"
+            )
         )
     default_folders = [] if manifest.replaces_default and extra else ["skills"]
     real = paths.real_path(path)

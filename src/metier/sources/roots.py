@@ -1,4 +1,8 @@
-"""Which folders to look in: the dialect's templates, filled in for a place."""
+"""Which folders to look in: the dialect's templates, filled in for a place.
+
+The order of the result is the precedence of its skills, and a path appears once, under the first template that names
+it.  A project's root that is also the user's (working in the home folder) counts as the user's.
+"""
 
 from __future__ import annotations
 
@@ -14,11 +18,11 @@ from ..types.skill import Origin, Skill
 from .plugins import PluginRoot
 
 _STATE_PREFIX = "~/.metier/"
-"""Templates that begin so lie in metier's own folder, wherever METIER_HOME has put it."""
+"""Templates with this prefix lie in metier's own folder, which METIER_HOME may move."""
 
 
 class RootOptions(NamedTuple):
-    """Who serves the skills, and what else was asked for."""
+    """Who serves the skills, and what the configuration and plugins add."""
 
     serving: Dialect
     dialects: Mapping[str, Dialect]
@@ -41,7 +45,7 @@ def find_roots(place: Place, options: RootOptions) -> tuple[SkillRoot, ...]:
     user_paths = {draft.path for draft in drafts if draft.spec.source == "user"}
     by_path: dict[str, _RootDraft] = {}
     for draft in drafts:
-        # Standing in the home folder, `.agents/skills` of the project is the user's own.
+        # In the home folder, `.agents/skills` of the project is the user's own, and trusted as such.
         if draft.spec.source == "project" and draft.path in user_paths:
             continue
         by_path.setdefault(draft.path, draft)
@@ -93,7 +97,7 @@ def _drafts_in_order(place: Place, options: RootOptions) -> Iterator[_RootDraft]
 
 
 def _plugin_tier(plugin: PluginRoot) -> str:
-    """A project's plugins have a limit of their own: they take no room from the user's."""
+    """A project's plugins have a limit of their own: they can't crowd out the user's."""
     return "extra" if plugin.source == "plugin" else "extra-project"
 
 
@@ -136,7 +140,7 @@ def _draft_configured(root: ConfiguredRoot, label: str, place: Place, options: R
 
 
 def guess_dialect(path: str, options: RootOptions) -> str:
-    """The dialect of a folder by where it lies, as the roots metier knows lie."""
+    """The dialect of a folder, guessed from the known root that its path ends with."""
     for dialect in options.dialects.values():
         for spec in dialect.serving.roots:
             before, profile, tail = spec.path.partition("{profile}")
@@ -153,7 +157,7 @@ def _lies_in(path: str, location: str, tail: str) -> bool:
 
 
 def named_root(path: str, dialect: str, place: Place, options: RootOptions) -> SkillRoot:
-    """Only that root, trusted because the user named it."""
+    """Only this root, trusted because the user named it."""
     draft = _draft_configured(ConfiguredRoot(path, dialect, "root"), "root", place, options)
     if not paths.exists(draft.path):
         raise BadRequest(f"{path} does not exist", "give the folder that holds the skills", path)

@@ -1,4 +1,11 @@
-"""Walk a root and hand on every SKILL.md in it, in an order that no file system decides."""
+"""Walk the roots and hand on every SKILL.md, in an order that no file system decides.
+
+Folders are opened relative to an open root and read through that handle, so nothing that is swapped for a link between
+two steps leads outside.  Names are sorted, and the same real file loads once, under the first root that has it.
+
+What the index still knows is not read: a file with the same inode, times and size is the same file.  When a whole root
+is unchanged, its entries stay packed and become `Skill` values only when somebody asks (`LazySkills`).
+"""
 
 from __future__ import annotations
 
@@ -21,7 +28,9 @@ SKILL_FILE = "SKILL.md"
 _FILE_SUFFIX = "/" + SKILL_FILE
 _SKIPPED_FOLDERS = frozenset({"node_modules", "__pycache__"})
 _PEEK_LIMIT = 50
+"""Folders that are looked into for a message only: whether a skill lies beyond a limit."""
 _READ_BATCH = 128
+"""Files read at a time, before their heads are parsed: that bounds the memory they take."""
 
 
 class SkillReader(NamedTuple):
@@ -33,10 +42,10 @@ class SkillReader(NamedTuple):
 
     def __call__(self, candidate: Found) -> Skill | BrokenSkill:
         try:
-            return (None if candidate.marks else self.short(*candidate[:5])) or self.long(candidate)
-        except Exception as error:  # noqa: BLE001  # bulkhead: what the reader fails at takes no other skill with it
-            mark = Finding("reader-fault", 0, (type(error).__name__,), fatal=True)
-            return BrokenSkill(candidate.id, candidate.path, candidate.key, candidate.origin, (mark,), candidate.id)
+            return (None if candidate.findings else self.short(*candidate[:5])) or self.long(candidate)
+        except Exception as error:  # noqa: BLE001  # a bug in the reader must cost one skill, not all
+            finding = Finding("reader-fault", 0, (type(error).__name__,), fatal=True)
+            return BrokenSkill(candidate.id, candidate.path, candidate.key, candidate.origin, (finding,), candidate.id)
 
 
 class RootScan(NamedTuple):
@@ -48,13 +57,13 @@ class RootScan(NamedTuple):
 
 @dataclass
 class ScanState:
-    """What one look at all roots gathers beside the skills themselves."""
+    """What one scan of all roots gathers in addition to the skills."""
 
     limits: LibraryLimits
     seen: dict[int, set[int]] = field(default_factory=lambda: defaultdict(set))
     """By device, the inode of every file taken: the same real file loads once."""
     doubted: dict[int, set[int]] = field(default_factory=lambda: defaultdict(set))
-    """The same for roots that are not trusted: what they hold takes nothing away from those that are."""
+    """The same for roots that are not trusted: a link there must not make a trusted skill disappear."""
     problems: list[Problem] = field(default_factory=list)
     guards: list[tuple[str, StatKey | None]] = field(default_factory=list)
     """Folders whose names were read, with their keys: while these hold, the walk would be the same."""
@@ -141,7 +150,7 @@ class _RootWalk:
         skip = _SKIPPED_FOLDERS | self.root.skip if not prefix else _SKIPPED_FOLDERS
         names = sorted([*listed.folders, *links]) if links else listed.folders
         eligible = names
-        if names and (names[0] < "/" or not skip.isdisjoint(names)):  # in order, what begins with a dot is before that
+        if names and (names[0] < "/" or not skip.isdisjoint(names)):  # sorted, names with a dot come before "/"
             eligible = [name for name in names if name[0] != "." and name not in skip]
         items, most = self.found, self.visit.limits.candidates
         run: list[str] = []
@@ -236,7 +245,7 @@ class _RootWalk:
     def _take(self, relative: str, name: str, spelled: str) -> None:
         """A skill file under the name it has."""
         file = f"{relative}/{spelled}" if relative else spelled
-        marks = () if spelled == SKILL_FILE else (Finding("file-case", 0, (spelled,)),)
+        findings = () if spelled == SKILL_FILE else (Finding("file-case", 0, (spelled,)),)
         try:
             key, head, complete, device = files.read_head(self.folder, file, self.limit)
         except OSError as error:
@@ -244,7 +253,7 @@ class _RootWalk:
             return
         if self._first(device, key[0]):
             self.found.append(
-                self.read(Found(self.root.origin, name, f"{self.path}/{file}", key, head, complete, marks, False))
+                self.read(Found(self.root.origin, name, f"{self.path}/{file}", key, head, complete, findings, False))
             )
 
     def _linked(self, relative: str, name: str) -> None:
@@ -301,8 +310,8 @@ def _read_at_length(walk: _RootWalk, relative: str, candidate: Found) -> Skill |
         contained = walk.root.links == "contain"
         key, head, complete, _ = files.read_more(walk.folder, relative + _FILE_SUFFIX, walk.limit, contained)
     except OSError as error:
-        mark = _file_finding(error, SKILL_FILE, walk.limit)
-        return BrokenSkill(candidate.id, candidate.path, candidate.key, candidate.origin, (mark,), candidate.id)
+        finding = _file_finding(error, SKILL_FILE, walk.limit)
+        return BrokenSkill(candidate.id, candidate.path, candidate.key, candidate.origin, (finding,), candidate.id)
     return walk.read(candidate._replace(key=key, head=head, whole=complete))
 
 
@@ -373,7 +382,7 @@ def _link_finding(error: OSError, relative: str, root: str) -> Finding:
 
 
 def _take_unchanged(walk: _RootWalk, prefix: str, names: list[str]) -> bool:
-    """The usual warm start: nothing changed, nothing twice, no limit near.  Then all is taken at once."""
+    """The usual warm start: nothing changed, nothing twice, no limit reached.  Then all is taken at once."""
     indexed = walk.known
     if prefix or names != indexed.folders or len(names) > walk.visit.limits.candidates:
         return False
@@ -389,6 +398,8 @@ def _take_unchanged(walk: _RootWalk, prefix: str, names: list[str]) -> bool:
     return True
 
 
+# --- All roots ---
+
 _SETTLED_NS = 50_000_000
 """A file younger than this may change again without its times showing it: it is not remembered yet."""
 
@@ -403,7 +414,7 @@ def is_settled(key: StatKey, at: int) -> bool:
 
 
 class LazySkills(Sequence[Skill]):
-    """The skills of a look, in order.  What the index knows is made into a Skill when somebody wants one."""
+    """The skills of a scan, in order.  What the index knows becomes a `Skill` when one is first asked for."""
 
     __slots__ = ("_made", "_runs")
 
@@ -469,9 +480,9 @@ def scan_roots(
     for root in roots:
         began = now_ns()
         indexed = load_indexed(database, root)
-        finding = scan_root(root, visit, indexed, read)
+        scanned = scan_root(root, visit, indexed, read)
         tier = root.origin.tier
-        mine = _take_loadable(finding.items, broken)
+        mine = _take_loadable(scanned.items, broken)
         room = limits.skills - loaded.get(tier, 0)
         if len(mine) > room:
             every = mine.skills if isinstance(mine, IndexedSkills) else mine
@@ -480,7 +491,7 @@ def scan_roots(
         loaded[tier] = loaded.get(tier, 0) + len(mine)
         if mine:
             runs.append(mine)
-        if database is not None and (changes := _index_changes(root, indexed, finding, began)):
+        if database is not None and (changes := _index_changes(root, indexed, scanned, began)):
             save_changes(database, root, changes)
     for tier, ids in left_out.items():
         details = (tier, str(limits.skills), str(len(ids)), ids[0])
@@ -502,16 +513,16 @@ def _take_loadable(
 
 
 def _index_changes(
-    root: SkillRoot, indexed: IndexedSkills, finding: RootScan, began: int
+    root: SkillRoot, indexed: IndexedSkills, scanned: RootScan, began: int
 ) -> dict[str, IndexEntry | None]:
     """What the index should learn, and forget, by folder."""
-    if isinstance(finding.items, IndexedSkills):
+    if isinstance(scanned.items, IndexedSkills):
         return {}
     cut = len(root.origin.path) + 1
-    present = {item.path[cut:].rpartition("/")[0] for item in finding.items}
+    present = {item.path[cut:].rpartition("/")[0] for item in scanned.items}
     before = set(indexed.folders)
     changes: dict[str, IndexEntry | None] = dict.fromkeys(before - present)
-    for item in finding.fresh:
+    for item in scanned.fresh:
         if item.origin is root.origin and is_settled(item.key, began):
             folder = item.path[cut:].rpartition("/")[0]
             entry = make_entry(folder, item)

@@ -189,7 +189,7 @@ def _skill_fields(skill: Skill) -> Case:
 def frontmatter_op(dialect: str, given: Case) -> Case:
     data = _case_bytes(given)
     parsed = _read_skill(dialect, data, given["dir"])
-    codes = [mark.code for mark in parsed.marks]
+    codes = [mark.code for mark in parsed.findings]
     if isinstance(parsed, BrokenSkill):
         return {"loads": False, "codes": codes}
     body, _ = parse_body(data, parsed.origin.dialect)
@@ -252,7 +252,7 @@ def eligibility_op(dialect: str, given: Case) -> Case:
     text = f"---\n{given['frontmatter'].rstrip()}\n---\nBody.\n"
     skill = _read_skill(dialect, text.encode(), given["id"] if "id" in given else name_in(text, dialect))
     if isinstance(skill, BrokenSkill):
-        return {"eligible": False, "diagnostics": [mark.code for mark in skill.marks]}
+        return {"eligible": False, "diagnostics": [mark.code for mark in skill.findings]}
     env = given["env"]
     facts = Facts(
         given["platform"],

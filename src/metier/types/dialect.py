@@ -1,4 +1,9 @@
-"""A dialect: one product's reading of SKILL.md, as data with two halves."""
+"""A dialect: one product's reading of SKILL.md, as data.
+
+It has two halves.  Authoring rules belong to the file and follow it: how its frontmatter and body are read, whoever
+serves it.  Serving rules belong to the product that runs the skills: where it looks, how it lists them, how it hands
+them to a model.  So a skill written for one product works when another serves it.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +23,7 @@ RootSource: TypeAlias = Literal["project", "user", "bundled", "plugin"]
 LinkPolicy: TypeAlias = Literal["follow", "contain"]
 ArgumentSplitting: TypeAlias = Literal["quotes", "blanks", "shell", "none"]
 ImprovementMode: TypeAlias = Literal["auto", "review", "off"]
-"""Who decides about an improvement: nobody has to, a person, or none is proposed."""
+"""Who decides about an improvement: it is applied, a person decides, or none is proposed."""
 ListingPolicy: TypeAlias = Literal["ranked", "prefix"]
 """A listing that does not fit: a stable block and one ranked for the request, or the longest run from the front."""
 
@@ -168,7 +173,7 @@ class CommandRules:
 
 @dataclass(frozen=True)
 class ServingRules:
-    """What belongs to whoever runs the skills: where they are kept, how they are listed and called."""
+    """What belongs to the product that runs the skills: where they are kept, how they are listed and called."""
 
     roots: tuple[RootSpec, ...]
     """In order of precedence: an earlier root shadows a later one."""
@@ -184,7 +189,7 @@ class ServingRules:
     """Whether agents get the tools that look at what skills were, although their files do not name them."""
     plugins: bool = True
     improving: ImprovementMode = "review"
-    """What becomes of skills in its roots that fail, where nobody says otherwise."""
+    """What happens to skills in its roots that fail, unless the configuration says otherwise."""
     unlisted_agent: Literal["all", "none"] = "all"
     """What an agent gets that names no skills."""
 

@@ -1,4 +1,8 @@
-"""What the user configured: the settings tree, and what it says of one skill."""
+"""What the user configured: the settings tree, and the settings of one skill.
+
+The tree keeps everything, because skills require config paths that metier does not know; what metier itself uses is
+checked by `parse.config` and held in fields.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""What a file's head says, where it came from, and what it asks of the machine."""
+"""A skill: what the head of its SKILL.md says, where it came from, and what it requires.
+
+`Found` goes into `parse`, `Skill` or `BrokenSkill` comes out.  The body is not part of a `Skill`: it is read when it is
+needed, as `SkillBody`.
+"""
 
 from __future__ import annotations
 
@@ -71,7 +75,7 @@ class Origin:
 
 
 class Found(NamedTuple):
-    """A SKILL.md that a source hands on: its head, read but not yet understood."""
+    """A SKILL.md that a source found: its head, read but not yet parsed."""
 
     origin: Origin
     id: str
@@ -80,10 +84,10 @@ class Found(NamedTuple):
     head: bytes
     whole: bool
     """True when the head is the entire file."""
-    marks: tuple[Finding, ...] = ()
+    findings: tuple[Finding, ...] = ()
     """What was wrong with the file itself."""
     lasting: bool = True
-    """False for what is reached by a link or under another name: that is looked at anew each time."""
+    """False for what is reached by a link or under another name: the index does not keep it."""
 
 
 @dataclass(frozen=True)
@@ -204,7 +208,7 @@ class Skill(NamedTuple):
     requires: Requirements = NOTHING_REQUIRED
     extra: TextTree = EMPTY_TREE
     """All other frontmatter, so that nothing an author wrote is lost."""
-    marks: tuple[Finding, ...] = ()
+    findings: tuple[Finding, ...] = ()
     """What was noticed while reading."""
     tidy: bool = False
     """Name and description are known to be one clean line each."""
@@ -226,7 +230,7 @@ class Skill(NamedTuple):
 
     @property
     def problems(self) -> tuple[Problem, ...]:
-        return tuple([problem_from(mark, self.path) for mark in self.marks])
+        return tuple([problem_from(finding, self.path) for finding in self.findings])
 
     @property
     def identity(self) -> str:
@@ -288,12 +292,12 @@ class BrokenSkill:
     path: str
     key: StatKey
     origin: Origin
-    marks: tuple[Finding, ...]
+    findings: tuple[Finding, ...]
     name: str = ""
 
     @property
     def problems(self) -> tuple[Problem, ...]:
-        return tuple(problem_from(mark, self.path) for mark in self.marks)
+        return tuple(problem_from(finding, self.path) for finding in self.findings)
 
 
 @dataclass(frozen=True)
@@ -305,4 +309,4 @@ class SkillBody:
     """Everything after the frontmatter, without white space around it."""
     digest: str
     """Of the whole SKILL.md, as `sha256:…`."""
-    marks: tuple[Finding, ...] = field(default=())
+    findings: tuple[Finding, ...] = field(default=())

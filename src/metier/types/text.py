@@ -1,4 +1,9 @@
-"""Text from skills is made safe to show: one line, no control characters, no hidden marks."""
+"""Make text from skills safe to show: one line, no control characters, nothing hidden.
+
+What a skill says reaches terminals, prompts and people who decide about it.  Escape sequences could redraw a terminal,
+invisible characters could carry instructions that only a model reads, and tags could imitate the frame that an agent
+puts around skills; each function here removes or spells out one of these.
+"""
 
 from __future__ import annotations
 
@@ -132,7 +137,7 @@ def code_points_of(text: str) -> str:
 
 
 def hides_nothing(text: str) -> bool:
-    """A quick yes for the many texts of plain ASCII."""
+    """Whether a text is plain ASCII without control characters: a quick yes for most."""
     return text.isascii() and not text.encode().translate(None, _PRINTABLE + b"\t\n\x0b\x0c\r")
 
 
@@ -142,7 +147,7 @@ def hidden_characters_in(text: str) -> tuple[str, ...]:
 
 
 def shorten_text(text: str, most: int) -> str:
-    """Cut to a length, with a mark that says so; never through the middle of a joined character."""
+    """Cut to a length, ending in `…`; never through the middle of a joined character."""
     if len(text) <= most:
         return text
     cut = most - 1

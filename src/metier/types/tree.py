@@ -1,4 +1,7 @@
-"""A frozen tree of text: what frontmatter and settings hold once they are read."""
+"""A frozen tree of text: what frontmatter holds once it is read.
+
+Scalars keep the text an author wrote; what it means is for the one who asks (`1.10` is a version, not a number).
+"""
 
 from __future__ import annotations
 

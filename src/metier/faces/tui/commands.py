@@ -133,7 +133,7 @@ def standing_named(text: str) -> tuple[str, Standing] | None:
 
 def untrusted_text(library: Library) -> str:
     """A word about skills that wait for a person's trust; empty where there are none."""
-    waiting = sum(any(mark.code == "untrusted" for mark in verdict.marks) for verdict in library.verdicts)
+    waiting = sum(any(mark.code == "untrusted" for mark in verdict.findings) for verdict in library.verdicts)
     if not waiting:
         return ""
     notice = f"{count_noun(waiting, 'skill')} of this project {'is' if waiting == 1 else 'are'} not trusted yet"
