@@ -210,6 +210,7 @@ def skill_places(path: str) -> list[str]:
         listed = paths.list_names(f"{path}/{inside}" if inside else path)
         if any(name.lower() == "skill.md" for name in listed.files):
             places.append(inside)
+        # Below a SKILL.md nothing is searched: what lies there belongs to that skill.
         elif inside.count("/") < _MAX_DEPTH:
             names = [name for name in listed.folders if name[0] != "." and name not in ("node_modules", "__pycache__")]
             pending += [f"{inside}/{name}" if inside else name for name in names]
@@ -228,6 +229,7 @@ def inspect_target(request: AddRequest, fetched: FetchedFolder, folder: str) -> 
             request.dialect,
             request.nearby,
         )
+        # The external scanner's findings come first, and never replace ours.
         if request.scan is not None:
             scan_findings = request.scan(f"{fetched.path}/{inside}" if inside else fetched.path)
             inspected = replace(inspected, findings=(*scan_findings, *inspected.findings))
@@ -287,6 +289,7 @@ def change_for_target(
         path = f"{target.path}/{skill.place}" if skill.place else target.path
         read = read_skill(path, key.rpartition("/")[2], request.dialect)
         runs = tuple(sorted(run_digests(read, _MAX_SKILL_BYTES))) if read is not None else ()
+        # The digest says which bytes were approved, `runs` what may still run after prose is edited.
         approval = SkillApproval(manifest_digest(files), utc_timestamp(), "user", runs) if approve else None
         codes = tuple(sorted({finding.code for finding in skill.findings}))
         previous = manifest_digest(old.files) if old is not None else ""

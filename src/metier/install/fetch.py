@@ -108,11 +108,13 @@ def fetch_git(
     blobs = [blob for blob in all_blobs if blob.path.startswith(inside)]
     if not blobs:
         raise _no_such_folder(reference, [blob.path for blob in all_blobs])
+    # Counted before any blob is downloaded.
     if len(blobs) > options.bounds.entries:
         raise Refused(
             f"it has more than {options.bounds.entries} files", "pass the folder of the skill: owner/repo/path"
         )
     files = {inner_path(blob.path[len(inside) :]): blob for blob in blobs if blob.mode in ("100644", "100755")}
+    # Names that differ only in case would overwrite each other on some file systems.
     check_path_conflicts(files)
     lacking = git.missing_blobs(folder, commit, access)
     git.fetch_blobs(folder, [blob.oid for blob in files.values() if blob.oid in lacking], access, options.progress)

@@ -190,6 +190,7 @@ def powers_of(
         env |= {*needs.env, *filter(None, (needs.primary_env,))}
         binaries |= {*needs.binaries, *needs.any_binary}
         tools |= {*read.allowed_tools, *((f"tool:{read.dispatch.tool}",) if read.dispatch is not None else ())}
+        # Hooks and MCP servers run programs too; they are shown as they are written.
         tools |= {
             f"{key}: {json.dumps(read.extra.plain()[key], sort_keys=True)[:200]}"
             for key in ("hooks", "mcp")
@@ -237,6 +238,7 @@ def _scan_folder(
             yield from hidden_comments(name, text)
         if name.rpartition("/")[2] == "package.json":
             yield from _package_hooks(name, text)
+        # The content is elsewhere: what was fetched is not what the author tested.
         if text.startswith("version https://git-lfs.github.com/spec/v1"):
             yield name, Finding("lfs-pointer", 0, (name,))
     yield from _suspicious_files(folder)
@@ -280,6 +282,7 @@ def _suspicious_files(folder: SkillFolderContents) -> Iterator[tuple[str, Findin
             "",
         ):
             yield name, Finding("compiled-code", 0, (name, description))
+        # What is inside an archive is not inspected.
         if last.lower().endswith(_ARCHIVES):
             yield name, Finding("archive-inside", 0, (name,))
         parent = name.rpartition("/")[0]
@@ -315,6 +318,7 @@ def _check_frontmatter(skill: Skill) -> Iterator[tuple[str, Finding]]:
     bait = _TRIGGER_BAIT.search(skill.description)
     if bait is not None:
         yield "SKILL.md", Finding("trigger-bait", 2, (bait[0][:100],))
+    # These are printed inside the tags of a catalog: a closing tag would end them early.
     for text in (skill.name, skill.description, skill.argument_hint):
         if re.search(
             r"</\s*(?:skill|name|location|description)\s*>|</?\s*(?:available_skills|skill-context|system)\s*/?>",

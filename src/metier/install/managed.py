@@ -81,6 +81,7 @@ def managed_skill(library: Library, skill: Skill) -> ManagedSkill:
     root = plugins if paths.is_inside(skill.directory, plugins) else skill.origin.path
     if skill.origin.source == "bundled" and not paths.is_inside(skill.directory, place.state):
         raise Refused(f"`{skill.name}` ships with metier", "run `metier init` for a copy that you can change")
+    # A root that is itself a skill can't be exchanged: its lock and staging folder lie beside or in it.
     if skill.directory == root or not paths.is_inside(skill.directory, root):
         raise Refused(f"`{skill.name}` is itself a root", "use its parent folder as the root")
     return ManagedSkill(install_root_for(place, root), skill.directory[len(root) + 1 :])
@@ -110,6 +111,7 @@ def _replace_skill(
         entry = relocked(old_entry)
         if trees.file_marks(new) == before and entry == old_entry:
             return None
+        # Once more, right before the exchange: an editor may have saved a file meanwhile.
         if lockfile.folder_manifest(target.folder) != before:
             raise Refused(f"`{target.key}` is being edited", "nothing was replaced; try again")
         change = FolderChange(
@@ -187,6 +189,7 @@ def find_managed(library: Library, name: str, note: Callable[[str], None] = _ign
             for label in {key, key.rpartition("/")[2], named}:
                 by_name.setdefault(label, []).append(ManagedSkill(install_root, key))
     candidates = by_name.get(name, [])
+    # A path in the root is exact; a name may mean several.
     exact = [candidate for candidate in candidates if candidate.key == name] or candidates
     if len(exact) > 1:
         where = ", ".join(candidate.folder for candidate in exact)

@@ -1,9 +1,10 @@
 """Three-way merge of a folder: upstream's changes with local edits kept.
 
 The base of a merge is the text that was fetched last.  A lock holds only digests, so texts are also kept in a store by
-digest; local edits that are small enough go into the lock itself, so that they reach whoever shares it.  Texts merge
-line by line, as in `git merge`; edits of the same lines are a conflict and never written as markers into a skill,
-because a model would read them.
+digest; local edits that are small enough go into the lock itself, so that everyone who shares it gets them.
+
+Texts merge line by line, as in `git merge`; edits of the same lines are a conflict and never written as markers into a
+skill, because a model would read them.
 """
 
 from __future__ import annotations

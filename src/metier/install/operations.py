@@ -107,6 +107,7 @@ async def serialize(key: str, operation: Callable[[], Awaitable[Result]]) -> Res
 def _wake_next(loop: Any, key: str, queue: _KeyQueue) -> None:
     while queue.waiting:
         waiter = queue.waiting.popleft()
+        # A cancelled waiter is skipped.
         if not waiter.done():
             waiter.set_result(None)
             return
@@ -174,6 +175,7 @@ def trust_placed_skills(place: Place, install_root: InstallRoot, keys: Sequence[
     """Trust the skills that a person approved in a project, and nothing else of it."""
     if not install_root.shared:
         return
+    # Reopened: what was just placed is not in the library that the command began with.
     library = open_at(place, OpenRequest(index=False))
     folders = {f"{install_root.root}/{key}" for key in keys}
     approved = [

@@ -278,6 +278,7 @@ def _plan_download(recipe: InstallRecipe, environment: InstallEnvironment, key: 
     if archive is None:
         return f"`{settings.text('archiveType') or settings.text('archive')}` is not a supported archive type"
     strip = settings.text("stripComponents").strip() or "0"
+    # `int()` would accept signs, blanks and underscores.
     if not strip.isdecimal() or int(strip) > 20:
         return f"`stripComponents: {strip[:20]}` is not a number up to 20"
     target = _download_target(settings, environment, key)
@@ -304,6 +305,7 @@ def _plan_download(recipe: InstallRecipe, environment: InstallEnvironment, key: 
 def _url_fault(url: str) -> str:
     try:
         parts = urlsplit(url)
+        # A user name in a URL can disguise its host: https://github.com@evil.example.
         invalid = re.search(r"[\s\x00-\x1f\x7f\\]", url) or not parts.hostname or parts.username is not None
     except ValueError:
         return f"`{url}` is not a URL"
@@ -381,6 +383,8 @@ def perform_plan(
     trees.make_folders(f"{tools}/bin")
     if plan.kind == "download":
         return _install_download(plan, tools, options)
+    # A command that installs into metier's folder runs in the sandbox with a home of its own;
+    # one for the whole machine (Homebrew, `global`) can't.
     private = tools in " ".join((*plan.argv, *plan.env.values()))
     env = {name: options.env[name] for name in _INHERITED_ENV if name in options.env} | dict(plan.env)
     env["HOME"] = f"{tools}/home" if private else options.home
@@ -446,6 +450,7 @@ def link_binary(tools: str, folder: str, binary: str) -> bool:
     matches = [path for path in file_paths if path.rpartition("/")[2] == binary] or only
     if not matches:
         return False
+    # The one nearest to the top: `bin/tool` rather than `share/completions/tool`.
     best = min(matches, key=lambda path: (path.count("/"), path))
     try:
         trees.make_executable(f"{folder}/{best}")

@@ -41,6 +41,7 @@ def parse_github(spec: str) -> SourceReference:
 
 
 def _parse_github_url(text: str) -> SourceReference:
+    # Before parsing: urlsplit drops tabs and line breaks silently.
     if _forbidden(text):
         raise _bad_source(text, "it contains spaces, control or shell characters")
     try:
@@ -68,6 +69,7 @@ def _github_reference(spec: str, owner: str, repo: str, path: list[str], ref: st
     if not _repo(repo) or repo in (".", ".."):
         raise _bad_source(spec, f"`{repo}` is not a valid repository name")
     for part in path:
+        # A part may not start with `-`: git would take it for an option.
         if not _part(part) or part in (".", ".."):
             raise _bad_source(spec, f"`{part}` is not valid in a path")
     url = f"https://github.com/{owner}/{repo}.git"
@@ -149,6 +151,7 @@ def _url_reference(text: str, insecure: bool) -> SourceReference:
     except ValueError:
         raise _bad_source(text, "it is not a URL") from None
     scheme = url.scheme.lower()
+    # `ext::` and other remote helpers of git run commands.
     if scheme not in ("https", "ssh", *_INSECURE_SCHEMES) or "::" in url.scheme:
         raise _bad_source(text, f"`{scheme}` is not supported; use https or ssh")
     if scheme in _INSECURE_SCHEMES and not insecure:
@@ -159,6 +162,7 @@ def _url_reference(text: str, insecure: bool) -> SourceReference:
         raise _bad_source(text, "a file URL takes no host")
     secret = ""
     if scheme in ("https", "http") and user is not None:
+        # The password is kept apart, so that no message and no lock shows it.
         secret = f"{unquote(user)}:{unquote(password or '')}"
         text = text.replace(url.netloc, url.netloc.rpartition("@")[2], 1)
     plain = text.partition("#")[0]

@@ -75,6 +75,7 @@ def _find_skill_places(root: str) -> list[str]:
         if inside and any(name.lower() == "skill.md" for name in (*listed.files, *listed.links)):
             places.append(inside)
             continue
+        # A link in a root is a skill, but links are not followed any deeper.
         if not inside:
             places += [name for name in listed.links if paths.exists(f"{root}/{name}/SKILL.md")]
         if inside.count("/") < _MAX_DEPTH - 1:

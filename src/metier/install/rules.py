@@ -261,6 +261,7 @@ def _find_invisible(line: ScannedLine) -> Iterator[tuple[str, Finding]]:
                 "terminal-escape", line.number, ("an escape sequence for the terminal's clipboard, title or links",)
             ),
         )
+    # The fast way out for nearly every line.
     if text.isascii() and text.isprintable():
         return
     if _ESCAPE.search(text):
@@ -334,6 +335,7 @@ def parse_report(result: ProcessResult) -> tuple[Problem, ...]:
     if result.status is None:
         return (_scan_failure(result.note or "it could not start"),)
     try:
+        # The scanner may print a banner before its report.
         tree = json.loads(result.stdout[result.stdout.index("{") :])
         findings = tree["findings"]
         return tuple(_parse_finding(finding) for finding in findings)

@@ -56,6 +56,7 @@ def sync_root(
             result = SyncResult(name, "failed", error)
         yield result
     for key, entry in sorted(lock.skills.items()):
+        # A skill of the user's own that is not frozen may be anything.
         if entry.frozen and entry.provenance.kind == "local" and not _matches_lock(request.install_root, {key: entry}):
             yield _sync_own(request, key, entry, waiting)
 
@@ -93,6 +94,7 @@ def _sync_folder(
     folders = {name: lock.folders[name]} if name in lock.folders else {}
     if _matches_lock(install_root, locked):
         return SyncResult(name, "unchanged")
+    # Before fetching: no download for what will be refused.
     if not request.force:
         _refuse_edits(install_root, locked)
     fetched = _fetch_exactly(source, staging, options)
@@ -140,6 +142,7 @@ def _placed_before(install_root: InstallRoot, key: str) -> LockEntry | None:
     """What metier itself last placed, from the history: a file of an older lock is not an edit."""
     try:
         for version in history.list_versions(install_root.history, key) if install_root.history else ():
+            # Edits and rollbacks are the user's, not what metier placed from upstream.
             if version.act in ("add", "update", "sync", "restore", "approve", "freeze", "thaw"):
                 locked = history.read_lock_entry(install_root.history, key, version.rev)
                 return read_entry(json.loads(locked)) if locked else None

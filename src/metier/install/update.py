@@ -112,6 +112,7 @@ def open_proposal(
             raise _no_skill(folder, source)
         theirs = trees.file_marks(fetched.path)
         base = fetched_before(lock, folder)
+        # Compared by files, not commits: a new commit may not touch this folder.
         if theirs == base:
             yield staging, None
             return
@@ -198,6 +199,7 @@ def _merge_folder(
 ) -> UpdateProposal:
     """Put local edits into upstream's folder: local files stay, texts that both changed are merged."""
     local_path = f"{request.install_root.root}/{folder}"
+    # The differences before merging: afterwards the fetched folder also holds local edits.
     text = tuple(_diff_lines(request.state, fetched.path, sides))
     keep_texts(request.state, fetched.path, sides.theirs)
     kept: list[str] = []
@@ -250,6 +252,7 @@ def _merge_file(state: str, local_path: str, upstream_path: str, path: str, side
     old, mine, theirs = sides.base[path], sides.mine[path], sides.theirs[path]
     if "link" in (mine.mode, theirs.mode) or "special" in (mine.mode, theirs.mode):
         return False
+    # One side changed only the mode, or both made the same change: no text has to be merged.
     if mine.digest == theirs.digest or mine.digest == old.digest:
         data = read_first_bytes(f"{upstream_path}/{path}", 1 << 40)
     elif theirs.digest == old.digest:
@@ -299,6 +302,7 @@ def accept_update(
     now = _current_files(
         request.install_root, proposal.folder, fetched_before(lockfile.read_lock(request.install_root), proposal.folder)
     )
+    # The folder may have been edited while the person was being asked.
     if now != proposal.before:
         raise Refused(f"`{proposal.folder}` changed while it was being updated", "nothing was replaced; try again")
     change = change_for_target(request, proposal.target, approve, proposal.old)

@@ -48,6 +48,7 @@ def verify_lock(install_root: InstallRoot, lock: Lockfile, names: Sequence[str] 
             lock.skills[key].files, folder_manifest(f"{install_root.root}/{key}"), install_root.shared
         )
     ]
+    # Files outside skills belong to no name.
     if not names:
         differing += _folder_differences(install_root, lock)
     return tuple(differing)
@@ -119,6 +120,7 @@ def freeze_skills(
             skills = dict(lock.skills)
             for key, files in now.items():
                 old = skills.get(key)
+                # Changed while frozen: thaw it, but leave what was approved as it was.
                 if not frozen and old is not None and list(compare_files(old.files, files, install_root.shared)):
                     skills[key] = replace(old, frozen=False)
                 elif not frozen and (old is None or old.provenance.kind == "local"):

@@ -57,6 +57,7 @@ def export_skills(library: Library, skills: Sequence[Skill], to: str, name: str 
     if duplicates:
         raise BadRequest(f"two skills are called `{min(duplicates)}`", "export them one by one, as `name@root`")
     for skill in skills:
+        # The name becomes a folder of the export: it must not lead anywhere else.
         if skill.name in ("", ".", "..") or "/" in skill.name or "\0" in skill.name:
             raise BadRequest(f"`{skill.name}` can't be the name of a folder", "rename the skill", skill.path)
     match to:
@@ -86,6 +87,7 @@ def export_files(library: Library, skill: Skill) -> dict[str, PackedFile]:
     verifier = SkillVerifier(library, skill)
     remaining = MAX_SKILL_BYTES
     for path in (skill_file, *access.resources(skill)):
+        # Evals are for the author, and stay out of what others install.
         if path.startswith("evals/"):
             continue
         data = access.read_whole(skill, path, MAX_SKILL_BYTES, verifier)
@@ -189,6 +191,7 @@ def _export_as_dialect(library: Library, skills: Sequence[Skill], dialect: Diale
 
 def _reading_losses(skill: Skill, data: bytes, dialect: Dialect) -> list[str]:
     """How another dialect reads the same frontmatter differently."""
+    # Without a namespace: a plugin's prefix is not part of what the file says.
     origin = replace(skill.origin, dialect=dialect, namespace="")
     parsed = parse(Found(origin, skill.name, skill.path, skill.key, data, True), {})
     if isinstance(parsed, BrokenSkill):

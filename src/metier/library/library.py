@@ -149,6 +149,7 @@ class Library:
 
     def commands(self, prefix: str = "", reserved: Sequence[str] = ()) -> tuple[SlashCommand, ...]:
         """What a person may type after `/`; with `prefix`, the commands that start with it."""
+        # Not kept like catalogs: scheduler skills are looked up on disk each time.
         rules = self.dialect.serving.commands
         table = command_table(self.verdicts, rules, reserved, _scheduled_commands(self))
         start = prefix.removeprefix("/")
@@ -265,6 +266,7 @@ def _find_verdict(library: Library, name: str) -> Verdict:
     matching = by_name or [verdict for verdict in library.verdicts if verdict.skill.id == name]
     if matching:
         return matching[0]
+    # A skill that exists but does not load: say why, instead of "unknown".
     for broken in library.broken:
         if name in (broken.id, broken.name):
             raise unloadable_error(broken)
@@ -350,6 +352,7 @@ def library_catalog(library: Library, options: CatalogOptions) -> Catalog:
     )
     style = ListingStyle(listing, library.place.home, options.format)
     policy = options.policy or library.settings.policy or listing.policy
+    # Cutting from the end needs no ranking, and so neither an index nor a search.
     if policy == "prefix" or (budget.skills is None and budget.characters is None):
         return build_catalog(library.in_order(), style, budget)
     from ..catalog.fit import RankingHints
@@ -360,6 +363,7 @@ def library_catalog(library: Library, options: CatalogOptions) -> Catalog:
         finder = library.finder
         if finder.fault is None:
             return finder.search(options.request, most, "model")
+        # Reported once: the library may have noticed the same fault of the index when it was opened.
         if finder.fault.code not in {problem.code for problem in library.problems}:
             problems.append(finder.fault)
         return ()

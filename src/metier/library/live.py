@@ -36,6 +36,7 @@ class LiveLibrary:
 
     def tools(self) -> tuple[Tool, ...]:
         """The tools, even without skills: some may be added while the conversation lasts."""
+        # A tool finds its implementation by name when it is called, in the library as it is then.
         return tuple(replace(tool, call=partial(self.call, tool.name)) for tool in self._tools(self.library))
 
     def offered(self) -> bool:

@@ -100,6 +100,7 @@ def pending_entries(install_root: InstallRoot) -> dict[str, LockEntry]:
         record = read_record(f"{install_root.work}/journal/{name}")
         if record is None or record["op"] != "place":
             continue
+        # The inode tells the new folder from an older one that is still in its place.
         if trees.inode_of(f"{install_root.root}/{record['target']}") == record["inode"]:
             entries |= {place: read_entry(tree) for place, tree in record["skills"].items()}
     return entries
@@ -129,6 +130,7 @@ def compare_files(locked: FileManifest, now: FileManifest, shared: bool) -> Iter
 def _same_mode(first: str, second: str, shared: bool) -> bool:
     if first == second or not shared:
         return first == second
+    # Git keeps only the executable bit; the others come from each person's umask.
     return any(first in modes and second in modes for modes in (_PLAIN_MODES, _EXECUTABLE_MODES))
 
 
@@ -340,6 +342,7 @@ def read_foreign(text: str) -> tuple[ForeignLockEntry, ...]:
 def _foreign_spec(entry: Mapping[str, Any]) -> str:
     source, ref = str(entry["source"]), str(entry.get("ref") or "")
     path = str(entry.get("skillPath") or "").removesuffix("SKILL.md").strip("/")
+    # Their lock writes local folders without `./`, which would mean a GitHub repository here.
     if entry.get("sourceType") == "local" and not source.startswith(("/", ".", "~")):
         source = "./" + source
     if entry.get("sourceType") != "github" or source.count("/") != 1:

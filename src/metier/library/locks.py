@@ -131,6 +131,7 @@ def _lock_finding(
         if is_settled((0, newest, newest, 0), began):
             fresh.append((key, stamp))
         return None
+    # A frozen skill may not differ at all; any other only in what can't run.
     if entry.frozen:
         return Finding("changed-since-approval", 0, (name, f"{differences[0][0]} was {differences[0][1]}"))
     if _within_approval(skill, install_root, entry):
@@ -227,6 +228,7 @@ def _within_approval(skill: Skill, install_root: InstallRoot, entry: LockEntry) 
 
 def was_installed(library: Library, skill: Skill) -> bool:
     """Whether a skill was installed, and so written by others, wherever it lies."""
+    # A local entry is a skill of the user's own that was frozen, not one that was installed.
     for install_root in locked_roots(roots_with_lock(skill, library.place), library.place):
         entry = read_locks([install_root]).entries.get(skill.directory)
         if entry is not None and entry[1].provenance.kind != "local":

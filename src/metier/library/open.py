@@ -96,6 +96,7 @@ def open_at(place: Place, request: OpenRequest) -> Library:
             plugins=find_plugins(place, settings, problems) if serving.serving.plugins else ()
         )
         library_roots = find_roots(place, root_options)
+    # Without a usable index everything works, only slower: a fault of it is a problem, not an error.
     database = _open_index(place, problems) if request.index else None
     reader = SkillReader(SimpleSkillReader().read, lambda item: parse_any(item, dialects))
     scan_result = scan.scan_roots(library_roots, limits, database, reader)
@@ -113,6 +114,7 @@ def open_at(place: Place, request: OpenRequest) -> Library:
 
         root_locks = locks_beside_roots(library_roots, place)
     if root_locks is not None:
+        # An untrusted project is the stronger reason: it stays where both apply.
         withheld = {**lock_findings(scan_result.skills, root_locks, database), **withheld}
     if database is not None and database.silent:
         problems.append(index.index_problem(database.silent, database.path))
@@ -198,6 +200,7 @@ def _allowed_skills(agent: str | Sequence[str] | None, place: Place, root_option
         names = agents[agent]
     else:
         names = _skills_of_agent(agent, place, agents_trusted(place, read_trust_record(place)))
+    # Some products give an agent without a list no skills, others all.
     if names is None and root_options.serving.serving.unlisted_agent == "none":
         return AllowedSkills(())
     return AllowedSkills(names)

@@ -51,6 +51,7 @@ def find_scheduler_skill(place: Place, name: str) -> str:
 
         raise UnknownSkill(name, tuple(get_close_matches(bare, by_name, 3, 0.6)))
     declared = _read_skill(folder)[0]
+    # Schedules refer to the folder's name; another name in the file would make two for one task.
     if declared != paths.real_name(folder):
         message = f"the folder of this scheduler skill is {paths.real_name(folder)}, its frontmatter says `{declared}`"
         raise Refused(message, "use one name for both", f"{folder}/SKILL.md")

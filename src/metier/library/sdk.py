@@ -43,6 +43,7 @@ def _tool_schema(tool: Tool, provider: Provider) -> dict[str, Any]:
         case "openai":
             return {"type": "function", "function": {**named, "parameters": tool.schema}}
         case "openai-responses":
+            # Not strict: strict schemas allow no optional parameters.
             return {"type": "function", **named, "parameters": tool.schema, "strict": False}
 
 
@@ -93,6 +94,7 @@ def _read_field(source: object, key: str) -> object:
 def _parse_arguments(raw: object) -> Mapping[str, object] | None:
     if isinstance(raw, str):
         try:
+            # OpenAI sends an empty string for a call without arguments.
             raw = loads(raw) if raw.strip() else {}
         except (ValueError, RecursionError):
             return None

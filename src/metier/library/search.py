@@ -65,6 +65,7 @@ class LexicalEngine:
         best = sorted(zip(scores, candidates, strict=True), key=lambda pair: (-pair[0], pair[1][0]))[:most]
         explained = [ranking.explain_match(weighed, skill_card) for _, (_, skill_card) in best[:_MAX_EXPLAINED]]
         first = sum(bool(term.fields) for term in explained[0]) if explained else 0
+        # "Clear" is for skills that really fit: half the best score, of a request that fits any skill at all.
         clear = ranking.request_applies([score for score, _ in best], first, self.total)
         return [
             RankedSkill(path, score, clear and score >= best[0][0] / 2, explained[at] if at < _MAX_EXPLAINED else ())
@@ -156,6 +157,7 @@ def update_index(library: Library, database: IndexDatabase, go_on: Callable[[], 
     stamps = {skill.path: index_stamp(skill) for skill in library.skills}
     new = [skill for skill in library.skills if indexed.get(skill.path, _NOT_INDEXED).mark != stamps[skill.path]]
     roots = tuple(root.origin.path + "/" for root in library.roots)
+    # Cards below other roots belong to other places, and stay.
     gone = [path for path in indexed if path.startswith(roots) and path not in stamps]
     for batch in _split_batches(new):
         rows = [
@@ -318,6 +320,7 @@ def open_finder(library: Library, patience: float | None = None) -> SkillFinder:
     """The engines of a library: lexical always, dense too if it is configured."""
     verdicts = {verdict.skill.path: verdict for verdict in library.verdicts}
     word_engine, fault = open_stored_engine(library) if patience is None else open_stored_engine(library, patience)
+    # The index is locked or damaged: search names and descriptions in memory instead.
     if word_engine is None:
         word_engine = open_memory_engine(library)
     engines: tuple[SearchEngine, ...] = (word_engine,)
@@ -383,6 +386,7 @@ class BackgroundIndexer:
         stored = self._library.database
         if stored is None:
             return
+        # SQLite connections do not cross threads.
         connection, _ = open_database(stored.path, index.SCHEMA, index.READER_VERSION)
         if connection is None:
             return

@@ -55,6 +55,7 @@ def save_cards(database: IndexDatabase, cards: Iterable[NewCard], gone: Iterable
     """Write cards and delete others in one transaction: a reader sees all of it or none."""
     with database.change() as change:
         for path in gone:
+            # The words first: afterwards the old text is gone.
             _remove_words(database, change, path)
             change("DELETE FROM cards WHERE path = ?", (path,))
         for path, mark, whole, card in cards:
@@ -112,6 +113,7 @@ def candidate_cards(database: IndexDatabase, terms: Sequence[str], limit: int) -
     """Path and card of the skills that have any of the terms, best BM25 first."""
     if not terms:
         return []
+    # Quoted, so that a term can't be FTS syntax.
     any_of = " OR ".join(f'"{term}"' for term in terms)
     rows = database.rows(
         "SELECT path, cards.name, cards.description, cards.more, stuffed FROM ("
@@ -142,4 +144,5 @@ def save_vectors(database: IndexDatabase, rows: Iterable[tuple[str, str, bytes]]
     """Write vectors by path and stamp; a card that changed meanwhile gets none."""
     with database.change() as change:
         for path, mark, vector in rows:
+            # The stamp guards against a card that was replaced while its vector was computed.
             change("UPDATE cards SET vector = ? WHERE path = ? AND mark = ?", (vector, path, mark))

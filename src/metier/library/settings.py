@@ -28,6 +28,7 @@ def load_settings(place: Place, problems: list[Problem]) -> tuple[Settings, Trus
     settings = _parse_settings(own_path, _read_config_text(own_path, problems), problems)
     record = read_trust_record(place)
     path = f"{place.project}/.metier/{CONFIG_FILE}"
+    # In the home folder the project's file is the user's own, which is loaded already.
     if record is None or not record.whole or path == own_path:
         return settings, record
     if not agents_trusted(place, record):
@@ -47,6 +48,7 @@ def load_settings(place: Place, problems: list[Problem]) -> tuple[Settings, Trus
     from ..parse.config import merge_settings
 
     project_settings = _parse_settings(path, text, problems)
+    # A project must not switch off the sandbox that protects from it.
     if "sandbox" in project_settings.tree:
         own_only = "the sandbox is configured only in your own configuration"
         problems.append(problem_from(Finding("config-unknown-key", 0, ("sandbox", own_only)), path))

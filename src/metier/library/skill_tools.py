@@ -327,6 +327,7 @@ def run_skill(access: SkillAccessPort) -> Tool:
         offered = access.offered()
         try:
             skill = access.skill(name)
+        # An unknown name is no error here: the format of this tool answers with the list.
         except MetierError:
             if not offered:
                 return Answer("skill not found\nno skills available")

@@ -88,6 +88,7 @@ def _skill_digests(library: Library) -> Iterable[tuple[str, str]]:
             continue
         digest = _digest_of_skill(library, skill)
         yield skill.path, f"{broken[skill.path]} {digest}" if skill.path in broken else digest
+        # Only a file whose time stamps have settled can be recognised by them later.
         if digest != _UNREADABLE and skill.path not in library.kept and is_settled(skill.key, began):
             fresh.append((key, stamp + digest))
     _write_notes(library.database, fresh)

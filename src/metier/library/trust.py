@@ -158,6 +158,7 @@ def _iter_runnables(skill: Skill, limit: int) -> Iterator[tuple[RunnableKind, st
     commands = find_commands(data, skill.origin.dialect)
     for command in commands:
         yield "runs", f"`{command}`", _digest_parts("command", command)
+    # A command that names SKILL.md may run any line of it, so its whole text counts.
     if any("skill.md" in command.lower() for command in commands):
         yield "beside", "the file SKILL.md", _digest_parts("body", _text_of(data))
     yield from _runnable_files(directory, bool(commands))
@@ -230,6 +231,7 @@ def _frontmatter_grants(skill: Skill) -> Iterator[tuple[RunnableKind, str, str]]
         if key not in _PROSE_KEYS and value:
             text = value if isinstance(value, str) else dumps(value, sort_keys=True)
             yield "quiet" if key in _QUIET_KEYS else "runs", _grant_text(key, value), _digest_parts("grant", key, text)
+    # Dropping a denial grants something: its absence has a digest of its own.
     if "disallowed-tools" not in skill.extra:
         yield "quiet", "no tool is disallowed", _digest_parts("undenied")
 

@@ -118,6 +118,7 @@ def _read_texts(library: Library, before: Mapping[str, bytes]) -> dict[str, byte
     texts: dict[str, bytes] = {}
     remaining = _MAX_KEPT_BYTES
     for skill in library.skills:
+        # A kept skill is broken on disk: its good text is only in memory.
         data = before.get(skill.path) if skill.path in library.kept else _read_unchanged_text(skill, library)
         if data is not None and len(data) <= remaining:
             texts[skill.path] = data
