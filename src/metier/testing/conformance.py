@@ -1,4 +1,8 @@
-"""The operations of conformance cases that run something, each in a fresh folder."""
+"""The operations of conformance cases: each takes a dialect and the case's input, and returns plain values.
+
+What an operation needs on disk it writes into a fresh folder.  The form of the values is a contract with the published
+cases, so operations translate from metier's types and contain no logic of their own.
+"""
 
 from __future__ import annotations
 
@@ -65,7 +69,7 @@ def _case_arguments(given: Case) -> str | tuple[str, ...]:
 
 
 def name_in(text: str, dialect: str) -> str:
-    """The name that a SKILL.md gives itself, for a case that does not name the folder."""
+    """The `name` of a SKILL.md, for a case that does not name the folder."""
     try:
         read = decode_text(text.encode("utf-8", "surrogatepass"), True, [])
         name = parse_head(read, DIALECTS[dialect].authoring, []).tree.get("name")
@@ -123,7 +127,7 @@ def _delivered_message(activation: Activation, library: Library) -> str:
 
 
 def _present_paths(cwd: str, directory: str) -> list[str]:
-    """Every file that is there afterwards, by the names a case may use."""
+    """Every file that exists afterwards, by the names that a case uses."""
     inside = [path for path, _ in paths.tree_of(cwd)]
     skill_files = [f"{directory}/{path}" for path, _ in paths.tree_of(directory)]
     return [*inside, *(f"{cwd}/{path}" for path in inside), *skill_files]
@@ -159,7 +163,7 @@ def _root_origin(dialect: str, path: str = "/skills") -> Origin:
 
 
 def _read_skill(dialect: str, data: bytes, directory: str) -> Skill | BrokenSkill:
-    """A file as discovery reads it: a bounded head, and none at all of one that is too large."""
+    """A file as discovery reads it: its head up to a limit, and nothing of a file that is too large."""
     origin = _root_origin(dialect)
     path = f"/skills/{directory}/SKILL.md"
     limit = LibraryLimits().file_bytes
@@ -328,4 +332,4 @@ OPS: dict[str, Callable[[str, Case], Case]] = {
     "schedule_time": schedule_time_op,
 }
 ABSENT = {"source": ("path", "ref")}
-"""What an operation must not give when a case does not name it."""
+"""Results that an operation must not return unless a case names them."""

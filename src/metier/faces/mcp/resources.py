@@ -21,7 +21,7 @@ SCHEME = "skill://"
 FOLDER_MIME_TYPE = "inode/directory"
 MOST_FILES = 512
 MOST_BYTES = 16_777_216
-"""Of one skill, as the extension has it; no file that is served is larger."""
+"""The extension's limit for one skill, and here for each file."""
 _MIME_TYPES = {
     "md": "text/markdown",
     "json": "application/json",
@@ -40,7 +40,7 @@ _MOST_DIGESTS = 50_000
 
 
 class ServedFile(NamedTuple):
-    """A file of a skill, as it is served."""
+    """A file of a skill as a resource."""
 
     uri: str
     path: str
@@ -50,7 +50,7 @@ class ServedFile(NamedTuple):
 
 @dataclass
 class SkillEntryBuilder:
-    """Digests of files that have not changed are remembered."""
+    """Builds the entries of the Skills extension; digests of unchanged files are cached."""
 
     digests: dict[tuple[str, StatKey], str] = field(default_factory=dict)
 
@@ -97,7 +97,7 @@ def _meets_extension_rules(frontmatter: Mapping[str, object], skill: Skill) -> b
 
 
 def roots_of(library: Library) -> dict[str, Skill]:
-    """Every skill that somebody may use, by the URI of its folder: the last part is its name."""
+    """Every usable skill by the URI of its folder, whose last part is the skill's name."""
     roots: dict[str, Skill] = {}
     for verdict in library.in_order():
         skill = verdict.skill
@@ -112,7 +112,7 @@ def roots_of(library: Library) -> dict[str, Skill]:
 
 
 def list_skill_files(library: Library, root: str, skill: Skill) -> Sequence[ServedFile]:
-    """The files of a skill with its SKILL.md first; what a link leads to outside its folder is none."""
+    """The files of a skill, SKILL.md first; links that leave its folder are not listed."""
     others = set(SkillAccess(library, library.place.cwd).resources(skill))
     served_files: list[ServedFile] = []
     for path, status in paths.tree_of(skill.directory):
@@ -124,7 +124,7 @@ def list_skill_files(library: Library, root: str, skill: Skill) -> Sequence[Serv
 
 
 def list_folder(library: Library, uri: str) -> dict[str, ServedFile]:
-    """What lies directly in a skill's folder, or in one beneath it, by URI."""
+    """The direct children of a skill's folder, or of a folder beneath it, by URI."""
     for root, skill in roots_of(library).items():
         if uri == root or uri.startswith(f"{root}/"):
             children: dict[str, ServedFile] = {}
@@ -135,7 +135,7 @@ def list_folder(library: Library, uri: str) -> dict[str, ServedFile]:
                     children[child] = ServedFile(child, unquote(name), 0, FOLDER_MIME_TYPE) if deeper else file
             if children:
                 return children
-    raise BadRequest(f"'{uri[:200]}' is no folder of this server", "list the resources to see what there is")
+    raise BadRequest(f"'{uri[:200]}' is not a folder of this server", "list the resources to find one")
 
 
 def _mime_type(path: str) -> str:
@@ -151,18 +151,18 @@ def read_skill_bytes(library: Library, skill: Skill, path: str) -> bytes:
 
 
 def read_resource(library: Library, uri: str) -> tuple[bytes, str]:
-    """The bytes behind a URI, and what kind they are.  Every other URI is a refusal in words."""
+    """The bytes and the MIME type of a URI; any other URI is a `BadRequest`."""
     if not uri.startswith(SCHEME):
-        raise BadRequest(f"'{uri[:200]}' is no resource of this server", "URIs here begin with skill://")
+        raise BadRequest(f"'{uri[:200]}' is not a resource of this server", "URIs of this server begin with skill://")
     roots = roots_of(library)
     lower = {root.lower(): root for root in roots}
     parts = uri[len(SCHEME) :].split("/")
     for cut in (2, 1):  # the longer root first
         root = SCHEME + "/".join(quote(unquote(part), safe="") for part in parts[:cut])
-        matched_root = root if root in roots else lower.get(root.lower(), "")  # some clients write the first part small
+        matched_root = root if root in roots else lower.get(root.lower(), "")  # some clients lowercase the host part
         if matched_root and len(parts) > cut:
             path = unquote("/".join(parts[cut:]))
             skill = roots[matched_root]
             name = _skill_file_name(skill) if path == "SKILL.md" else path
             return read_skill_bytes(library, skill, name), _mime_type(name)
-    raise BadRequest(f"No skill serves '{uri[:200]}'", "list the resources to see what there is")
+    raise BadRequest(f"No skill serves '{uri[:200]}'", "list the resources to find one")
