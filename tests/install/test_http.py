@@ -229,7 +229,7 @@ def test_the_skills_of_a_site_are_installed_from_its_index(desk: Desk, repo: Rep
         said = desk.say("add", server.url, "--yes", **server.env)
         assert said.code == 0, said.err
         assert sorted(path.name for path in desk.skills.iterdir() if path.name != ".metier") == ["alone", "pdf"]
-        assert "`odd` is not described" in said.out
+        assert "`odd` is not a valid entry" in said.out
         assert desk.say("verify").code == 0
         one = desk.say(
             "add",

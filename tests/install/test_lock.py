@@ -182,7 +182,7 @@ def test_sync_brings_a_frozen_skill_of_ones_own_back(desk: Desk):
 
     said = desk.say("sync")
     assert (said.code, "SKILL.md of `mine` was edited here" in said.err) == (4, True)
-    assert "`metier sync --force` brings it back" in desk.say("render", "mine").err
+    assert "`metier sync --force` restores it" in desk.say("render", "mine").err
     assert desk.say("sync", "--force").out == "mine: placed\n"
     assert (file.read_text(), script.stat().st_mode & 0o777) == (text, 0o755)
     assert desk.say("verify").code == 0

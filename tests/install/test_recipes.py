@@ -107,12 +107,12 @@ REFUSED = [
     ("kind: brew\npackage: -x", "not the name"),
     ("kind: brew\npackage: ../x", "not the name"),
     ("kind: brew", "no package"),
-    ("kind: apt\npackage: jq", "not a kind"),
+    ("kind: apt\npackage: jq", "not a recipe kind"),
     ("kind: download\nurl: http://x.example.com/a.zip", "not https"),
     ("kind: download\nurl: file:///etc/passwd", "not a URL"),
     ("kind: download\nurl: https://me:pw@x.example.com/a", "not a URL"),
     ("kind: download\nurl: https://x.example.com/a.zip\nsha256: abc", "its sha256 is not valid"),
-    ("kind: download\nurl: https://x.example.com/a\narchiveType: rar", "not an archive type"),
+    ("kind: download\nurl: https://x.example.com/a\narchiveType: rar", "not a supported archive type"),
     ("kind: download\nurl: https://x.example.com/a.zip\nstripComponents: -1", "not a number up to 20"),
     ("kind: download\nurl: https://x.example.com/a.zip\ntargetDir: /usr/local/bin", "outside"),
     ("kind: download\nurl: https://x.example.com/a.zip\ntargetDir: ../../x", "outside"),
@@ -121,7 +121,7 @@ REFUSED = [
     ("kind: brew\npackage: jq\nos: [macos]", "it is for macos"),
     ("kind: uv\npackage: x\nwhen: darwin", "it is for darwin"),
     ("kind: uv\npackage: x\nwhen: lacks:uv", "without uv"),
-    ("kind: uv\npackage: x\nwhen: tomorrow", "not understood"),
+    ("kind: uv\npackage: x\nwhen: tomorrow", "not a known condition"),
     ("kind: uv\npackage: x\nbins: [npm, uv]\nwhen: missing", "npm, uv is already installed"),
 ]
 

@@ -104,7 +104,7 @@ def test_sync_follows_a_lock_that_somebody_else_moved_on(desk: Desk, team: Path)
 def test_another_folder_name_is_not_another_skill_name(desk: Desk, team: Path):
     assert desk.say("add", str(team / "greet"), "--yes").code == 0
     said = desk.say("add", str(team / "greet"), "--yes")
-    assert "the skill keeps its own name" in said.err
+    assert "the skill keeps its name" in said.err
     said = desk.say("add", str(team / "greet"), "--name", "twin", "--yes")
     assert said.code == 0
     assert "the skill is still called `greet`" in said.err

@@ -40,7 +40,7 @@ def a_file(source: Path) -> str:
 
 def without_skill(source: Path) -> str:
     (source / "SKILL.md").rename(source / "README.md")
-    return "there is no SKILL.md in"
+    return "no longer has a SKILL.md"
 
 
 @pytest.mark.parametrize("loss", [gone, a_file, without_skill])

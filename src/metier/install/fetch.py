@@ -231,7 +231,7 @@ def fetch_index(
         name = entry.get("name") if isinstance(entry, dict) else None
         kind = "skill-md" if old else entry.get("type") if isinstance(entry, dict) else None
         if not isinstance(name, str) or name_fault(name) or kind not in ("skill-md", "archive"):
-            left_out.append((str(name)[:80], Finding("left-out", 0, (str(name)[:80], "its entry is not valid"))))
+            left_out.append((str(name)[:80], Finding("left-out", 0, (str(name)[:80], "not a valid entry"))))
             continue
         fetched.append((_fetch_by_files if old else _fetch_by_digest)(name, entry, where, new_folder, options))
     if not fetched:
