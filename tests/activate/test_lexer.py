@@ -67,6 +67,26 @@ def test_a_line_break_in_an_operator_hides_nothing_from_a_rule(typed):
     assert rules.says(ToolCall("c", "run_command", {"command": typed}))[0] in ("ask", "deny")
 
 
+@pytest.mark.parametrize(
+    "typed",
+    [
+        "[[ -n a && a =~ (#) ]]; rm -f x\n)",
+        "if [[ a =~ (#) ]]; then rm -f x; fi\n)",
+        "! [[ ']]' && a =~ (#) ]]; rm -f x\n)",
+        "time [[ a =~ (#) ]]; rm -f x\n)",
+        "if case x in (\\#) ;; esac; then rm -f x; fi",
+    ],
+)
+def test_a_test_or_a_case_hides_nothing_from_a_rule_wherever_it_begins(typed):
+    rules = Permission(parse_rules(("run_command",)), (), parse_rules(("run_command(rm *)",)))
+
+    assert rules.says(ToolCall("c", "run_command", {"command": typed}))[0] in ("ask", "deny")
+    assert (
+        rules.says(ToolCall("c", "run_command", {"command": "if [[ -f x && -n a ]]; then echo y; fi # z"}))[0]
+        == "allow"
+    )
+
+
 @pytest.mark.parametrize("command", ["(\\\n(x=$1))", "echo $(\\\n(x=$1))", "y=$1; echo $y\\\nz"])
 def test_an_argument_gets_into_no_operator_or_name_that_a_line_break_splits(command):
     assert "not run" in refusal(command, ("a[$(pwn)]",))

@@ -70,6 +70,7 @@ def skill_context(activation: Activation, resources: Sequence[str] = ()) -> str:
     """The instructions in a wrapper with the skill's name, its folder and its files."""
     skill = activation.skill
     parts = [f"# Skill: {clean_line(skill.name)}", _folder_note(activation), activation.text]
+    # Arguments that the body did not take are shown to the model, or they would be lost.
     if activation.call.typed and not any(insert.kind in ("argument", "appended") for insert in activation.inserts):
         parts.append(f"Arguments: {activation.call.typed}")
     if files := _resource_note(resources):

@@ -100,6 +100,7 @@ def render(skill: Skill, body: str, call: Call, options: RenderOptions) -> Activ
     values = TemplateValues(call.arguments, skill.arguments, options.variables, skill.directory)
     filled = prepare_values(values, authoring.arguments)
     writer = _BodyWriter(skill, call, options, filled)
+    # Hidden characters are never ASCII.
     plain = body.isascii()
     for part in body_parts:
         if isinstance(part, str):
@@ -202,6 +203,7 @@ class _BodyWriter:
 
     def check_scripts(self, parsed: ParsedCommand, shell: ShellRules) -> None:
         """Refuse a relative path to a script of the skill: in the project, another file may have that name."""
+        # There the relative path is the skill's own.
         if shell.cwd == "skill" or self.call.cwd == self.skill.directory:
             return
         for path in relative_scripts(parsed):
@@ -270,6 +272,7 @@ def _command_atoms(command: BodyCommand, filled: PreparedValues) -> list[Command
             case PositionalArgument() | NamedArgument():
                 atoms.append(PlaceholderValue(value, (value,)))
             case _:
+                # A path of plain characters reads the same in any quotes, so it is written as source.
                 atoms.extend(value if _safe_path.fullmatch(value) else (PlaceholderValue(value, (value,), ours=True),))
     return atoms
 
@@ -299,6 +302,7 @@ def _is_quiet_answer(commands: tuple[SimpleCommand, ...], quiet: frozenset[str])
     """Whether exit status 1 is an answer: the last command, or one joined to it by `&&` or `||`, reports 'no' by it."""
     if not quiet or not commands:
         return False
+    # `grep -q x || exit 1` hangs on grep: commands that are joined are looked at from the end.
     names = list(program_names(commands))
     place = len(commands) - 1
     while True:

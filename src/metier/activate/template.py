@@ -168,6 +168,7 @@ def split_pieces(text: str, forms: PlaceholderForms) -> tuple[Piece, ...]:
     for match in pattern.finditer(text):
         source = match[0]
         start, end = match.span()
+        # The source alone decides what a placeholder is; only the escape depends on its place.
         piece = cached.get(source)
         if piece is None:
             piece = cached[source] = _parse_placeholder(match, forms)
@@ -285,6 +286,7 @@ def prepare_values(values: TemplateValues, arguments: ArgumentRules | None) -> P
     if arguments is None:
         return PreparedValues((), "", False, values.variables, values.folder)
     words = argument_words(values.arguments, arguments.splitting)
+    # Some dialects give back the arguments as typed, others the words joined by a blank.
     joined = " ".join(words) if arguments.whole == "joined" else values.arguments
     if not isinstance(joined, str):
         joined = arguments.joint.join(joined)

@@ -25,6 +25,7 @@ from ..activate.shell.programs import (
     INTERPRETERS,
     NAME_BUILTINS,
     QUIET_PROGRAMS,
+    RESERVED_WORDS,
     SHELLS,
     STARTERS,
     base_program,
@@ -186,6 +187,7 @@ def _pattern_matches(
     for word in words:
         if maybe and not word.fixed and positions:
             return True
+        # A star stays where it is, and so does the position past a final one.
         reached = {
             position for position in positions if position > most or (position < most and pattern[position] == "*")
         }
@@ -249,6 +251,7 @@ def is_opaque(words: CommandWords, written: Collection[str] = ()) -> bool:
     reads = name in SHELLS or name in (".", "source") or base_program(name) in _LANGUAGES
     if reads and (any(map(_input, arguments)) or _reads_unseen_code(name, arguments)):
         return True
+    # Any program may be a shell under another name; a pipe as its file is asked about.
     if name not in QUIET_PROGRAMS and any(_input(argument) and argument != "-" for argument in arguments):
         return True
     programs = [word.text.rpartition("/")[2] for word in words[: None if reads else 1]]
@@ -290,6 +293,7 @@ def mentions_pattern(pattern: Sequence[str], words: CommandWords) -> bool:
     expected = [pattern_word for pattern_word in pattern if pattern_word.strip("*") and _word(pattern_word)]
     if not expected or _is_quiet(words):
         return False
+    # Pieces of words too: `-exec=rm` and `alias.x=!rm` hide a program inside a word.
     pieces = {piece for word in words for piece in _between(word.text)}
     pieces |= {option[2:] for option in pieces if option.startswith("-")}
     return all(any(fnmatchcase(piece, pattern_word) for piece in pieces) for pattern_word in expected)
@@ -306,6 +310,8 @@ def _is_quiet(words: CommandWords) -> bool:
 
 _UNREADABLE_WORDS = frozenset({"case", "select", "function", "coproc", "alias"})
 """Reserved words whose grammar is not read here: a line with one is not `known`."""
+_LEADING_WORDS = RESERVED_WORDS | {"time", "-p"}
+"""Words after which another command begins."""
 _assignment = re.compile(r"\w+(\[[^]]*\])?\+?=").match
 _plain_sum = re.compile(r"[\d\s+*/%<>=!-]*\)\)").match
 """The rest of an arithmetic without names: the shell evaluates the value of a name, and runs what that holds."""
@@ -323,6 +329,7 @@ class _OuterState(NamedTuple):
     part: list[CommandWord]
     word: str | None
     target: bool
+    in_test: bool = False
 
 
 class _CommandLineParser:
@@ -339,6 +346,8 @@ class _CommandLineParser:
         """Whether the next word is the file of a redirection."""
         self.out = False
         """Whether that file is written."""
+        self.in_test = False
+        """Whether a `[[` is open: `&&` and `||` split it into several commands, and it has quotes of its own."""
         self.outer: list[_OuterState] = []
 
     def line(self, complete: bool) -> CommandLine:
@@ -367,10 +376,7 @@ class _CommandLineParser:
 
     def _is_odd_place(self) -> bool:
         """Whether what looks like a comment may be none: a backtick ends it, and `[[ … ]]` may hold a `#`."""
-        return self._is_test() or any(state.kind == "`" for state in self.outer)
-
-    def _is_test(self) -> bool:
-        return bool(self.part) and self.part[0].text == "[["
+        return self.in_test or any(state.kind == "`" for state in self.outer)
 
     def _take(self, token: Token, inside: bool) -> None:
         kind, text = token.kind, token.value
@@ -428,6 +434,7 @@ class _CommandLineParser:
             self.end()
             was = self.outer.pop()
             self.part, self.word, self.target, self.fixed = was.part, was.word, was.target, was.word is None
+            self.in_test = was.in_test
         elif kind == "close":
             self.plain = False
             self.end()  # a pattern of `case`
@@ -440,11 +447,12 @@ class _CommandLineParser:
         if kind == "tick":
             self.known = self.known and not any(state.kind == "`" for state in self.outer)
         if kind == "open":
-            self.known = self.known and not self._is_test()
+            self.known = self.known and not self.in_test
             self.end()
         word = None if kind == "open" else self.word or ""
-        self.outer.append(_OuterState("`" if kind == "tick" else "(", self.part, word, self.target))
+        self.outer.append(_OuterState("`" if kind == "tick" else "(", self.part, word, self.target, self.in_test))
         self.part, self.word, self.target, self.fixed = [], None, False, True
+        self.in_test = False
 
     def end_word(self) -> None:
         text, fixed = self.word, self.fixed
@@ -458,7 +466,10 @@ class _CommandLineParser:
         elif not fixed and text in ("{", "}"):
             self.end()
         else:
-            self.known = self.known and not (not self.part and text in _UNREADABLE_WORDS)
+            leads = all(word.text in _LEADING_WORDS for word in self.part)
+            self.known = self.known and not (leads and text in _UNREADABLE_WORDS)
+            # Only an unquoted `]]` closes it; brackets are never `fixed` before this.
+            self.in_test = (self.in_test or (leads and text == "[[")) and (fixed or text != "]]")
             self.part.append(CommandWord(text, fixed or text in ("[", "]", "[[", "]]")))
 
     def end(self) -> None:
@@ -525,6 +536,7 @@ def _git_subcommand(part: CommandWords) -> str:
         at += 2 if words[at] == "-C" else 1
     if words[0] != "git" or at >= len(words) or not all(word.fixed for word in part[: at + 1]):
         return ""
+    # A pattern may expand to an option, except where git takes only paths.
     spread = any(not word.fixed and re.search(r"[*?\[]", word.text) for word in part)
     return (
         words[at]

@@ -115,6 +115,7 @@ def match_command(line: str, commands: Sequence[NamedCommand], matching: Command
     if matching == "exact":
         at = next((number for number, command in enumerate(commands) if command.command == word), None)
         return _match_at(commands, at, arguments, line)
+    # `/skill name …` is another way to call `/name …`.
     if word.lower() == "skill" and arguments:
         called = arguments.split(None, 1)[0]
         at = _find_loosely(called, commands)
@@ -189,6 +190,7 @@ def fuzzy_score(typed: str, name: str) -> int | None:
                     following[at] = worth
                 at = low.find(letter, at + 1)
         best = following
+    # Of two equal matches, the shorter name is meant more often.
     return max(best.values()) - len(low) // 8 if best else None
 
 

@@ -136,9 +136,11 @@ def stable_block(
             continue
         if len(chosen) >= most:
             break
+        # Not `break`: the same entry may come again by precedence.
         if used and by_use >= most * _USE_SHARE:
             continue
         size = len(layout.entry(entries[place]))
+        # The first entry that does not fit ends the block, as in `fit_entries`: no smaller one overtakes it.
         if room is not None and size > room:
             reason = "limit-characters"
             break

@@ -132,6 +132,7 @@ def parse_query(request: str) -> SearchQuery:
 
 
 def _term_weight(term: str) -> float:
+    # Single letters and small numbers name nothing.
     if (len(term) == 1 and term.isascii()) or (term.isdigit() and len(term) < 3):
         return 0.0
     return _PLAIN_WEIGHT if term in COMMON_TERMS else 1.0
@@ -268,6 +269,7 @@ def request_applies(best: Sequence[float], matched: int, total: int) -> bool:
     """
     if not best or total < 1:
         return False
+    # Among few skills only the best one is near; in a large library a task has several neighbours.
     near = min(5, 1 + total // 100)
     scale = _REFERENCE / max(rarity(1, total), 0.5)
     return scale * sum(best[:near]) / near + _TERM_BONUS * matched >= _CLEAR_SCORE

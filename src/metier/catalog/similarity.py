@@ -99,6 +99,7 @@ _COMMON_WORDS = frozenset(
 
 def skeleton(name: str) -> str:
     """What a name looks like at a glance."""
+    # Compatibility forms first (full width, ligatures), then marks and invisible characters come off.
     plain = unicodedata.normalize("NFKC", name).casefold()
     plain = "".join(
         letter for letter in unicodedata.normalize("NFD", plain) if unicodedata.category(letter) not in ("Mn", "Cf")
@@ -108,6 +109,7 @@ def skeleton(name: str) -> str:
 
 def find_lookalikes(name: str, description: str, nearby: Sequence[tuple[str, str]]) -> Iterator[Finding]:
     """The installed skills that this one could be mistaken for."""
+    # Mixed scripts are fatal by themselves: no honest name has them.
     if _mixes_scripts(name):
         yield Finding("looks-like", 2, (skeleton(name),), fatal=True)
     my_skeleton = skeleton(name)

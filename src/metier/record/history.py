@@ -81,6 +81,7 @@ def record_change(repository: str, change: HistoryChange) -> SkillVersion | None
         before = git.list_tree(repo, head, place) if head else {}
         entries = git.scan_worktree(change.folder)
         leaves = {} if entries is None else _build_leaves(repo, change, entries, before)
+        # The same bytes and modes are no change, whatever the act was.
         if leaves == before:
             return None
         at = now_ns() // 1_000_000_000
@@ -219,6 +220,7 @@ def diff_versions(repository: str, name: str, rev: str, to: str = "") -> str:
     """The diff of a skill from one version to another, or to the newest."""
     repo = BareRepository(repository)
     old, new = _require_commit(repository, rev), _require_commit(repository, to) if to else git.head_commit(repo)
+    # A skill that was added or removed is compared with the empty tree.
     place = f"{_skill_prefix(name)}/files"
     trees = [f"{commit}:{place}" if git.list_tree(repo, commit, place) else git.EMPTY_TREE for commit in (old, new)]
     return git.diff_trees(repo, *trees) + "".join(_mode_changes(repository, name, old, new))

@@ -163,6 +163,7 @@ def find_journal(state: str, run: str, hide: Callable[[str], str] = str) -> Jour
     if run == "last" and names:
         journals = [Journal(f"{runs_folder(state)}/{name}.jsonl", hide) for name in reversed(names)]
         return next(filter(_is_person_run, journals), journals[0])
+    # A full name wins over longer names that start with it.
     matches = [name for name in names if name.startswith(run)] if run else []
     if run in matches:
         matches = [run]

@@ -330,6 +330,7 @@ def _find_oddity(stats: SkillStats) -> Oddity:
         return "dead" if stats.offered >= _DEAD_AFTER else ""
     if stats.failed >= _STUCK_AFTER and stats.failed >= stats.succeeded:
         return "stuck"
+    # Over-firing: abandoned more often than not, or activated in more than half of the turns it was offered in.
     if by_model >= _FIRING_AFTER and (
         stats.abandoned * 2 > by_model or (stats.offered >= _DEAD_AFTER and by_model * 2 > stats.offered)
     ):

@@ -56,8 +56,10 @@ _input_path = re.compile(r"-|(?:.*/)?/*(?:dev|proc)/.*")
 
 def check_hazards(parsed: ParsedCommand, by_user: bool) -> None:
     """Raise `UnreadableCommand` if an argument could become code, a program or, unless a person typed it, an option."""
+    # Without an argument, everything in the command is the author's.
     if not parsed.taken:
         return
+    # Arithmetic evaluates names inside values: bash runs the command in `a[$(…)]`.  Plain values can't hold one.
     if not all(map(_plain.fullmatch, parsed.env.values())) and (parsed.reckons or _does_arithmetic(parsed.commands)):
         raise UnreadableCommand("it evaluates arithmetic, and an argument is not a plain number or word")
     moved = tests = False  # `tests`: inside a `[[ … ]]` that operators split into several commands
@@ -69,6 +71,7 @@ def check_hazards(parsed: ParsedCommand, by_user: bool) -> None:
         _check_program(words, parsed, moved)
         check_options(words, parsed, by_user)
         moved = moved or (program_name(words[0]) in ("cd", "pushd") and any(word.tainted for word in words))
+        # An unknown program may run any of its words, so a shell or an interpreter among them is checked as one.
         for place in program_places(words):
             _check_words(words[place:], command, parsed)
         check_program_name(words[0])
@@ -112,12 +115,14 @@ def program_names(commands: Sequence[SimpleCommand]) -> Iterator[tuple[str, ...]
 def _does_arithmetic(commands: Sequence[SimpleCommand]) -> bool:
     """Whether a shell may evaluate a value as a number or a name, and so run what is in its brackets."""
     texts = {word.text for command in commands for word in command.words}
+    # `[[ $x -eq 1 ]]` evaluates `$x`; which words belong to the test is not told apart here.
     if "[[" in texts and texts & _NUMERIC_TESTS:
         return True
     for command in commands:
         words = effective_words(command.words)
         name = program_name(words[0]) if words else ""
         options = "".join(word.text for word in words[1:] if word.text[:1] in ("-", "+"))
+        # `declare -i`, `-a`, `-A` and `-n` make later assignments evaluate their values.
         if name == "let" or (name in DECLARATIONS and set(options) & set("aAin")):
             return True
         if name in _TESTS and any(word.tainted for word in words) and not _is_plain_test(words):
@@ -171,10 +176,12 @@ def _check_words(words: Sequence[ShellWord], command: SimpleCommand, parsed: Par
         _check_set_names(
             words[1:] if name != "printf" else words[1:3] if words[1:2] and words[1].text[:2] == "-v" else ()
         )
+    # make expands `$(shell …)` in variables and targets.
     if name in ("make", "gmake") and not all(map(_plain.fullmatch, parsed.env.values())):
         raise UnreadableCommand(f"`{name}` may run an argument")
     if not any(word.tainted for word in words):
         return
+    # tar's first word may be options without a dash.
     if name == "tar" and (len(words) < 2 or words[1].tainted):
         raise UnreadableCommand("an argument would choose what `tar` does")
     if name == "git":
@@ -183,6 +190,7 @@ def _check_words(words: Sequence[ShellWord], command: SimpleCommand, parsed: Par
 
 def _check_git(words: Sequence[ShellWord]) -> None:
     command = git_command(words)
+    # `git config --get` only reads.
     asks = command == "config" and any(word.text.startswith("--get") for word in words)
     if command in ("", *GIT_RUNS) and not asks:
         raise UnreadableCommand(f"`git {command}` may run an argument")
@@ -200,6 +208,7 @@ def _check_shell(words: Sequence[ShellWord], command: SimpleCommand, parsed: Par
             short = word.text[1:2] != "-"
             if short and "c" in word.text:
                 raise UnreadableCommand(f"`{name} -c` reads its arguments as commands")
+            # `-s` reads commands from the input, and `-c` from a word.
             if short and "s" in word.text:
                 break
             skip = word.text[-1] in "oO" and short
@@ -224,6 +233,7 @@ def _check_names(name: str, words: Sequence[ShellWord]) -> None:
         else:
             start = word.text.partition("=")[0]
             named = HOLE in start or UNKNOWN in start or word.loose
+        # The value of an option of `read` is no name.
         prompted = name == "read" and before in ("-p", "-t", "-n", "-d", "-u") and not word.loose
         if named and not prompted:
             raise UnreadableCommand(f"`{name}` would read an argument as the name of a variable")

@@ -34,6 +34,7 @@ _AWK_QUIET = re.compile(
     r'"(?:\\.|[^"\\\n])*+"|#[^\n]*|(?:\A|(?<=[(,{};!~&|\n]))(?P<blank>[ \t]*)/(?:\\.|\[[^\]/\n]*+\]|[^/\\\[\n])*+/'
 )
 """Strings, comments and patterns in a program for awk: a `|` in them is no pipe."""
+# The names of all languages together: the check does not tell languages apart.
 _RUNS_CODE = re.compile(
     r"\b(?:exec\w*|eval|compile|system|popen\w*|subprocess|pty|spawn\w*|fork|__import__|importlib|runpy|child_process"
     r"|Function|qx|shell_exec|passthru|proc_open|pickle|marshal|builtins|globals|getattr|modules|runIn\w+"
@@ -68,6 +69,7 @@ def check_code(base: str, words: Sequence[ShellWord]) -> None:
             )
         return
     for before, word in pairwise(words):
+        # A plain path or option holds no code; awk's `-F` takes a separator, often a `|`.
         code = "" if _PATH.fullmatch(word.text) or before.text == "-F" else word.text
         bad = (_AWK if base.endswith("awk") else _RUNS_CODE).search(code)
         if base.endswith("awk") and not code.startswith("-"):
@@ -92,6 +94,7 @@ def _sed_scripts(words: Sequence[ShellWord]) -> Iterator[str]:
             has_script = has_script or text.startswith(("--e", "--f"))
             awaits = "e" if text == "--expression" else "f" if text in ("--file", "--line-length") else ""
         elif text.startswith("-") and len(text) > 1 and not word.tainted:
+            # `-i` takes the rest of the word as a suffix.
             letters = text[1:].partition("i")[0]
             place = min((letters.find(letter) for letter in "efl" if letter in letters), default=-1)
             if place >= 0:

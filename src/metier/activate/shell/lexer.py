@@ -3,15 +3,15 @@
 Two readers judge commands, and each would be a hole if it saw other words than the shell does: `rewrite` puts arguments
 into the commands of a skill, and `agent.shell_rules` holds a command against permission rules.  They differ in what
 they do with a token, so each keeps its own grammar; what is a quote, an escape, an expansion, an operator or a
-redirection stands only here.
+redirection is defined only here.
 
-A token is the longest one that the shell would take at that place.  Two contexts are told apart, because the shell
-tells them apart: plain text, and the inside of double quotes.  Comments are not tokens: whether a `#` starts one
-depends on whether a word has begun, which only the reader knows.  Nothing is refused here, and nothing is skipped:
-text that is hard to read has a kind of its own, and the reader decides.
+A token is the longest one that the shell would take at that place.  There are two contexts, as for the shell: plain
+text, and the inside of double quotes.  Comments are not tokens: whether a `#` starts one depends on whether a word has
+begun, which only the reader knows.  Nothing is refused here, and nothing is skipped: text that is hard to read has a
+kind of its own, and the reader decides.
 
 Refused: `shlex`, which knows neither operators nor expansions as the shell does; and one parser for both readers, since
-one of them must stop at what it can't read (it is about to run it) and the other must read on behind it (a forbidden
+one of them must stop at what it can't read (it is about to run it) and the other must read on after it (a forbidden
 command may follow).
 """
 

@@ -35,9 +35,11 @@ _STEERING_OPTION = re.compile(
     r"-C|-[KH]|--?[\w-]*(?:config|prefix|dir|root|path|exec|wrapper|shell|plugin|script|options|cwd|file|host|template)"
 )
 """Options whose value leads a program to settings or code elsewhere."""
+# A path below these is a program of the system, not a script of the author's.
 _SYSTEM = re.compile(r"/+(?:usr/+(?:local/+)?|opt/+homebrew/+|snap/+)?(?:s?bin|lib(?:32|64|exec)?)/")
 _SCRIPT = re.compile(r".+\.(?:py|sh|bash|js|mjs|cjs|ts|rb|pl|php)")
 _PATTERN = re.compile(r"[*?{}]|\[.")
+# Installed tools: a submodule of one is no module of the author's.
 _MODULES = frozenset(
     {"pip", "pytest", "coverage", "nox", "tox", "poetry", "uv", "pipx", "invoke", "IPython", "ipykernel"}
 )
@@ -58,6 +60,7 @@ def is_script(word: ShellWord) -> bool:
     text = word.text
     if "/" not in text:
         return bool(_SCRIPT.fullmatch(text))
+    # `a/../../bin/sh` would be a script by its start and a shell by its end.
     return not _SYSTEM.match(text) and ".." not in text.split("/")[1:]
 
 
@@ -68,6 +71,7 @@ def check_known(words: Sequence[ShellWord], functions: Sequence[str], by_user: b
     if base in SHELLS or name in ("source", ".") or (by_user and _is_typed_command(name, words)):
         return
     if base in INTERPRETERS:
+        # The operands of an interpreter are its script's; only code in words can turn them into something else.
         check_code(base, words)
         _check_module(base, words, by_user)
         subcommand = next((word for word in words[1:] if not word.text.startswith("-")), None)
@@ -146,6 +150,7 @@ def _check_module(base: str, words: Sequence[ShellWord], by_user: bool) -> None:
             if not is_own and any(argument.tainted for argument in module_words):
                 check_known(module_words, (), by_user)
             return
+        # After `-c` there is code, which `check_code` has seen.
         if word.text in ("-W", "-X") or "c" in word.text:
             return
 
@@ -158,6 +163,7 @@ def _check_build(name: str, words: Sequence[ShellWord]) -> None:
             break
         if not word.text.startswith("-") and before.text not in _VALUE_OPTIONS:
             subcommands.append(word.text)
+    # `npm run NAME`: the script must be named by the author, not by the argument.
     scripted = name in ("npm", "pnpm", "yarn") and subcommands[:1] in (["run"], ["run-script"])
     is_known = (
         bool(subcommands) and subcommands[0] in BUILD_COMMANDS.get(name, ()) and not (scripted and len(subcommands) < 2)

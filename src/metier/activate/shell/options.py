@@ -1,7 +1,8 @@
 """Options: a value that begins with `-` chooses what a program does, and some options run another program.
 
-Two dangers are told apart.  An argument may follow an option that names a program (`tar -I $1`), which is refused
-whoever typed it; or it may be an option itself, which only a person may type, unless the author wrote `--` before it.
+There are two dangers.  An argument may follow an option that names a program (`tar -I $1`), which is refused
+even if a person typed it; or it may be an option itself, which only a person may type, unless the author wrote `--`
+before it.
 """
 
 from __future__ import annotations
@@ -72,6 +73,7 @@ def check_options(words: Sequence[ShellWord], parsed: ParsedCommand, by_user: bo
             break
         if not word.tainted:
             continue
+        # The value of an option that runs something, in the next word or in the same.
         if option_runs_program(words[place - 1].text, program) or (
             not word.leads and option_runs_program(word.text, program)
         ):
@@ -86,6 +88,7 @@ def check_options(words: Sequence[ShellWord], parsed: ParsedCommand, by_user: bo
             raise UnreadableCommand(f"an argument is an option that makes `{program}` run something")
         if options and not by_user:
             raise UnreadableCommand("an argument begins with `-` and would be an option; write `--` before it")
+    # `find` passes paths that begin with its first operand or `./`, so they are no options themselves.
     for inner in executed_commands(words, "./"):
         check_options(inner, parsed, by_user)
 
@@ -94,6 +97,7 @@ def _is_unsure(word: ShellWord) -> bool:
     """Whether the beginning of a word is not known."""
     if UNKNOWN not in word.text:
         return False
+    # An empty argument lets what follows it come first.
     first = word.text.lstrip(ENVIRON)[:1]
     return word.loose or first != HOLE or not all(hole.whole for hole in word.holes)
 
@@ -125,4 +129,5 @@ def option_runs_program(text: str, program: str) -> bool:
             and len(option_name) > 2
             and any(option.startswith(option_name) for option in known_options)
         )
+    # Short options may be bundled, and any letter may be one of them.
     return any(letter in text[1:] for letter in _SHORT_OPTIONS.get(program, _SHORT_OPTIONS.get(name, "")))

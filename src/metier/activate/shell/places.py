@@ -36,6 +36,7 @@ _output_option = re.compile(r"-[a-zA-Z0-9]*[oi]|--(?:o|in)")
 """Options that name a file to write, or edit files in place."""
 _relative = re.compile(r"[\w.+@-]+(?:/[\w.+@-]+)*")
 _NOWHERE = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr", "/dev/tty", "-"})
+# Endings that no known tool takes code or settings from, and the names among them that some tool does.
 _PLAIN_ENDS = (".txt", ".md", ".log", ".csv", ".tsv", ".diff", ".patch", ".out", ".html", ".xml", ".svg")
 _RULE_FILES = frozenset({"CMakeLists.txt", "requirements.txt", "package.json", "deno.json", "tsconfig.json"})
 _SCRIPT_ADVICE = f"; let a script of the skill do both, {SCRIPT_HINT}"
@@ -45,6 +46,7 @@ def check_places(parsed: ParsedCommand) -> None:
     """Refuse a command that runs files in a folder that an argument chose, or files that may hold an argument."""
     commands = [(command, words) for command in parsed.commands if (words := effective_words(command.words))]
     running = [(*words, *map(ShellWord, command.files)) for command, words in commands if _runs_files(words, parsed)]
+    # The order of commands is not looked at: a loop or a function may run the earlier one last.
     if any(_changes_folder(words) for _, words in commands):
         for words in running:
             if not _is_absolute(words):
@@ -56,6 +58,7 @@ def check_places(parsed: ParsedCommand) -> None:
         words for command, words in commands if _writes_elsewhere(words, targets or _is_touched(command, words, parsed))
     ]
     for words in running:
+        # git runs hooks and settings from `.git`, which git itself does not check out: git after git is fine.
         git = program_name(words[0]) == "git"
         moved = any(not (git and program_name(mover[0]) == "git") for mover in moves)
         if moved or any(not _is_apart(target, words) for target in targets):
@@ -92,6 +95,7 @@ def _is_touched(command: SimpleCommand, words: Sequence[ShellWord], parsed: Pars
 def _runs_files(words: Sequence[ShellWord], parsed: ParsedCommand) -> bool:
     """Whether a program runs files, or may do so by settings in its folder."""
     name = program_name(words[0])
+    # They only read their operands, but take settings from the folder.
     if name in ("ruff", "black"):
         return True
     if name in DATA_PROGRAMS or words[0].text in parsed.functions:
@@ -119,7 +123,7 @@ def _written_files(
     parsed: ParsedCommand, commands: Sequence[tuple[SimpleCommand, Sequence[ShellWord]]]
 ) -> Iterator[str]:
     """The files that redirections and `tee` write."""
-    for text in parsed.written[::3]:  # each file stands there in three spellings
+    for text in parsed.written[::3]:  # each file is listed in three spellings
         if text not in _NOWHERE and not text.rstrip("-").isdigit():
             yield text
     for _, words in commands:
@@ -145,10 +149,12 @@ def _writes_elsewhere(words: Sequence[ShellWord], touched: object) -> bool:
     if base_program(name) in STREAM_EDITORS:
         edits = any(text.startswith(("-i", "--in-place")) for text in texts)
         return edits or (base_program(name).endswith("awk") and any("print" in text and ">" in text for text in texts))
+    # Only listing (`t`) writes nothing.
     if name == "tar":
         return not any("t" in text and "x" not in text for text in texts[:1])
     if name in FIND_PROGRAMS:
         return any(text.startswith(("-fprint", "-fls")) for text in texts)
+    # They replace the file, unless they write to standard output, list or test.
     if name in _UNPACKERS:
         return not any(text[:1] == "-" and set(text[1:]) & set("clt") for text in texts)
     if name in ("uniq", "xxd", "pdftotext") and sum(text == "-" or text[:1] != "-" for text in texts) > 1:
@@ -158,6 +164,7 @@ def _writes_elsewhere(words: Sequence[ShellWord], touched: object) -> bool:
 
 def _may_be(text: str, name: str) -> bool:
     """Whether a word may be a file of that name: it is one, or is a pattern for it."""
+    # `{a,b}` may be anything between the brackets: read as `*`.
     last = re.sub(r"\{[^}]*\}", "*", text).rpartition("/")[2]
     return last == name or fnmatchcase(name, last)
 
@@ -170,6 +177,7 @@ def _is_apart(target: str, words: Sequence[ShellWord]) -> bool:
     name = program_name(words[0])
     if name == "git":
         return ".git" not in target
+    # Files with a leading dot are settings of somebody.
     if last in _RULE_FILES or last.startswith(".") or any(_may_be(word.text, last) for word in words):
         return False
     if ENVIRON in last:

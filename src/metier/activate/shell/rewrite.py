@@ -36,6 +36,7 @@ def read_command(atoms: Sequence[CommandAtom]) -> ParsedCommand:
     """Parse a command with its placeholders, and rewrite it."""
     reader = _ScriptReader(atoms)
     reader.script("")
+    # Only now is it known which here-documents hold an argument: their text comes after the command.
     commands = tuple(
         command._replace(fed=command.fed and not set(command.documents) & reader.tainted_documents)
         for command in reader.commands
@@ -59,6 +60,7 @@ class _CommandDraft:
     def add(self, word: ShellWord, written: Sequence[CommandAtom]) -> None:
         self.words.append(word)
         if len(self.head) < 3 and (self.head or not (word.text in _LEADING_WORDS or is_assignment(word.text))):
+            # A quoted word is never a reserved one: `'case'` is a program.
             self.head.append(word.text if list(written) == list(word.text) else f"'{word.text}'")
 
 
@@ -129,6 +131,7 @@ class _ScriptReader(WordReader):
             self.take()
             self.finish(line)
             self.heredocs()
+            # `a |` goes on in the next line.
             return _CommandDraft(piped=not line.words and line.piped)
         if token.kind == "double_open":
             self.finish(line)
@@ -136,6 +139,7 @@ class _ScriptReader(WordReader):
             self.opaque("((", "))", "an argument is used in arithmetic", True)
             return _CommandDraft()
         self.take(len(token.text))
+        # `name()` defines a function; what it does is read as commands of this script.
         if token.kind == "open" and len(line.words) == 1 and self.looking_at(")"):
             self.functions.append(line.words[0].text)
         self.finish(line, joined=token.text in ("&&", "||"))
@@ -153,6 +157,7 @@ class _ScriptReader(WordReader):
             if self.peek() in _BETWEEN:
                 self.take()
             elif (word := self.word(False)) is not None:
+                # `[index]=value` evaluates the index.
                 self.reckons = self.reckons or word.text.startswith("[")
                 inside.append(word)
             elif self.peek() not in (*_BETWEEN, ")"):
@@ -175,6 +180,7 @@ class _ScriptReader(WordReader):
     def redirect(self, line: _CommandDraft, token: Token) -> None:
         """`<`, `>` and what follows."""
         number = ""
+        # `2>` right after a digit: the number of a file descriptor, not a word.
         if line.words and (last := line.words[-1].text).isdigit() and self.out[-1] == last[-1]:
             number = last
             line.words.pop()
@@ -185,6 +191,7 @@ class _ScriptReader(WordReader):
         before = self.at
         target = self.word(True)
         written = self.atoms[before : self.at]
+        # A line break inside the target may join it with the operator.
         if target is None or ("\\" in written and "\n" in written):
             raise UnreadableCommand("a redirection has no target")
         if text in ("<<", "<<-"):
@@ -198,6 +205,7 @@ class _ScriptReader(WordReader):
             line.fed = text in ("<", "<<<") and not target.tainted and number in ("", "0")
             line.files += [target.text] if text in ("<", "<>") else []
         else:
+            # A later command may name the file in any of these ways.
             self.written += (target.text, target.text.removeprefix("./"), f"./{target.text}")
 
     def heredocs(self) -> None:

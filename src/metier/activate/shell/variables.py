@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from .words import HOLE, CommandAtom, PlaceholderValue
 
 _name = re.compile(r"\$(?P<plain>[A-Za-z_]\w*)|\$\{(?P<braced>[A-Za-z_]\w*)\}|(?P<other>[A-Za-z_]\w*)")
+# Variables that metier or the shell itself sets are never from the environment.
 _outer = re.compile(r"(?!METIER_|BASH|REPLY$|OPTARG$|COPROC|MAPFILE$|READLINE|PS[0-9]$)[A-Z][A-Z0-9_]+")
 
 
@@ -47,8 +48,10 @@ def argument_copies(atoms: Sequence[CommandAtom]) -> dict[str, tuple[Placeholder
         set_at.add(match.start("name"))
         values = [atom for atom in atoms[match.start() : match.end()] if isinstance(atom, PlaceholderValue)]
         copied_values.setdefault(match["name"], []).extend(values)
+    # A sourced script may set any variable.
     if not copied_values or _sources.search(text):
         return {}
+    # Any other mention of a name might set it: `read x`, `printf -v x`, `x[0]=`…
     for match in _name.finditer(text):
         if (
             match["other"] in copied_values
@@ -77,6 +80,7 @@ _trims = re.compile(r"(?P<how>:?-|##?|%%?)(?P<any>\*?)(?P<text>[\w./:@+]+)(?P<en
 def trim_value(value: PlaceholderValue, operation: str) -> tuple[PlaceholderValue, ...]:
     """What `${name…}` makes of a value, in the simple cases: a default, or a prefix or suffix removed."""
     match = _trims.fullmatch(operation)
+    # With a leading `-` the result may be an option that the value itself is not.
     if not match or value.whole.startswith("-"):
         return ()
     text, result = match["text"], value.whole

@@ -1,4 +1,4 @@
-"""Which program a command really runs, behind everything that runs another.
+"""Finds the program that a command really runs, after everything that runs another.
 
 `sudo -u x nice -n 5 env A=1 python3 run.py` runs python.  Every check asks for the effective words, so that no prefix
 hides a program.  A prefix whose options are not all known is refused: one that takes a value would shift the place of
@@ -41,6 +41,7 @@ _EXEC_OPTIONS = ("-exec", "-execdir", "-ok", "-okdir", "-x", "-X", "--exec", "--
 
 def effective_words(words: Sequence[ShellWord]) -> Sequence[ShellWord]:
     """The words from the real program on, without assignments, reserved words and programs that run another."""
+    # `command -v name` only looks a name up and runs nothing, so it is a program of its own.
     place = 0
     while place < len(words):
         name = program_name(words[place])
@@ -72,6 +73,7 @@ def _after_options(words: Sequence[ShellWord], place: int, wrapper: str) -> int:
             continue
         if not option and not operands:
             break
+        # `env -S` splits a word into a command line of its own.
         if word.tainted or (text.startswith(("-S", "--split-string")) and wrapper == "env"):
             raise UnreadableCommand(f"an argument is among the options of `{wrapper}`")
         if text.startswith("--") and "=" not in text and text not in _WRAPPER_FLAGS:
@@ -104,6 +106,7 @@ def _fill_xargs(before: Sequence[ShellWord], words: Sequence[ShellWord]) -> Sequ
         marks.append("{}")
     for mark in filter(None, marks):
         words = [word._replace(text=word.text.replace(mark, UNKNOWN)) for word in words]
+    # Without a mark, the input becomes any number of words at the end; without a command, `echo` runs.
     return words if marks else [*(words or [ShellWord("echo")]), ShellWord(UNKNOWN, (), True)]
 
 
@@ -111,6 +114,7 @@ def program_places(words: Sequence[ShellWord]) -> Iterator[int]:
     """The places where a command may name a program: the first, and any after a program that may run another."""
     yield 0
     name = program_name(words[0])
+    # These run none of their words, or are checked as a whole.
     if name in PLAIN_PROGRAMS or base_program(name) in CODE_RUNNERS or "/" in words[0].text:
         return
     for place, word in enumerate(words[1:], 1):
