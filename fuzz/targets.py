@@ -17,7 +17,7 @@ with atheris.instrument_imports(include=["metier"]):
     from metier.dialects import DIALECTS
     from metier.parse import frontmatter, plain_yaml
     from metier.parse.check import check_skill_file
-    from metier.parse.fix import mend_text
+    from metier.parse.fix import fix_text
     from metier.parse.jsonc import read_json5
     from metier.parse.lint import lint
     from metier.parse.markers import commands_to_trust, find_markers
@@ -63,9 +63,9 @@ def _fix(data: bytes) -> None:
         return
     if "\0" in text:
         return
-    mended, what = mend_text(text, "s")
+    mended, what = fix_text(text, "s")
     assert what or mended == text
-    assert mend_text(mended, "s") == (mended, ()), what
+    assert fix_text(mended, "s") == (mended, ()), what
     for origin in _ORIGINS:
         if isinstance(_made(data, origin), Skill):
             after = _made(mended.encode(), origin)

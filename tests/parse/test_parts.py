@@ -5,7 +5,7 @@ import pytest
 from metier.dialects import DIALECTS
 from metier.parse import frontmatter, plain_yaml
 from metier.parse.fields import may_require, parse_requirements
-from metier.parse.fix import mend_text, quote_scalar
+from metier.parse.fix import fix_text, quote_scalar
 from metier.parse.jsonc import lift_metadata, read_json5
 from metier.parse.lint import lint
 from metier.parse.reader import parse
@@ -192,7 +192,7 @@ def test_the_yaml_reader_knows_the_line_and_the_source_of_each_key():
 
 
 def mended(text, directory="my-skill"):
-    return mend_text(text, directory)
+    return fix_text(text, directory)
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from metier.parse import frontmatter, plain_yaml
 from metier.parse.document import ParseRefusal, decode_text, split_frontmatter
 from metier.parse.fastpath import SimpleSkillReader, parse_simple
 from metier.parse.fields import build_skill
-from metier.parse.fix import mend_text, quote_scalar
+from metier.parse.fix import fix_text, quote_scalar
 from metier.parse.reader import parse, parse_head
 from metier.sources.index import pack_findings, unpack_findings
 from metier.types.problem import CODE_MEANINGS
@@ -335,11 +335,11 @@ def test_mending_twice_is_mending_once_and_spoils_nothing(data, directory):
         text = data.decode()
     except UnicodeDecodeError:
         return
-    mended, what = mend_text(text, directory)
+    mended, what = fix_text(text, directory)
     if not what:
         assert mended == text
         return
-    assert mend_text(mended, directory) == (mended, ())
+    assert fix_text(mended, directory) == (mended, ())
     for dialect in DIALECTS:
         before = parse(found(data, dialect, directory), DIALECTS)
         after = parse(found(mended.encode(), dialect, directory), DIALECTS)
@@ -364,7 +364,7 @@ def test_mending_the_head_leaves_every_byte_of_the_body(block, rows, end):
     body = "".join(row.replace("\n", " ").replace("\r", " ") + end for row in rows)
     text = "---\n".replace("\n", end) + block.replace("\n", end) + end + "---" + end
     assume(split_frontmatter((text + body).replace("\r\n", "\n").replace("\r", "\n")).block is not None)
-    mended, what = mend_text(text + body, "s")
+    mended, what = fix_text(text + body, "s")
     if not any("hidden" in one for one in what):
         assert mended.endswith(body)
     if end == "\n":

@@ -605,7 +605,7 @@ def test_a_key_of_any_size_is_kept_or_left_out():
     assert load_indexed(database, SkillRoot(origin)).items == [made["old"], made["plain"]]
 
 
-TAGS = """
+ROOT_TAGS = """
 from metier.dialects import DIALECTS
 from metier.sources.index import root_tag
 from metier.types.place import SkillRoot
@@ -616,6 +616,6 @@ for dialect in DIALECTS.values():
 
 
 def test_another_process_finds_the_rows_again_whatever_the_dialect():
-    first, second = (python(TAGS, env={"PYTHONHASHSEED": seed}).stdout for seed in ("1", "2"))
+    first, second = (python(ROOT_TAGS, env={"PYTHONHASHSEED": seed}).stdout for seed in ("1", "2"))
     assert first == second
     assert len(set(first.splitlines())) == len(DIALECTS)

@@ -45,6 +45,7 @@ def custom_dialect(
         reason = f"one of {', '.join(dialects)}" if name not in dialects else "a new name"
         findings.append(Finding("config-type", 0, (f"{where}.like" if name not in dialects else where, reason)))
         return None
+    # Only answers that hold one value can be set; how bodies are read stays that of the base.
     base = dialects[like]
     changes: dict[str, Any] = {}
     for key, value in table.items():

@@ -73,6 +73,7 @@ def parse_settings(text: str, findings: list[Finding]) -> Settings:
         findings.append(Finding("config-syntax", line, (str(error) or "it is nested too deeply",), fatal=True))
         return Settings()
     _mark_unknown_keys("", tree, TOP_LEVEL_KEYS, findings)
+    # Removed, not only reported: no later stage has to ask again whether a table is one.
     for key in [key for key, kind in _KINDS.items() if key in tree and not isinstance(tree[key], kind)]:
         findings.append(Finding("config-type", 0, (key, "a table" if _KINDS[key] is dict else "a string")))
         del tree[key]

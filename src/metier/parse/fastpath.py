@@ -94,12 +94,14 @@ class SimpleSkillReader:
             return None
         if not id.isascii() or " " in id or len(id) > LONGEST_NAME:
             return _parse_by_lines(Found(origin, id, path, key, head, False))
+        # The folder's name is known before the file is read, so the first lines are compared, not parsed.
         opening = f"---\nname: {id}\ndescription: ".encode()
         at = len(opening)
         first = stop = head.find(b"\n", at)
         end = head.find(b"\n---\n", stop)
         if end < 0 or not head.startswith(opening) or head[10] not in _FIRST:
             return _parse_by_lines(Found(origin, id, path, key, head, False))
+        # The plainest of all: one line of ordinary characters, in which the only colon is that of `description:`.
         if (
             head[at] in _FIRST
             and head[stop - 1] != _BLANK
@@ -114,6 +116,7 @@ class SimpleSkillReader:
                 return _parse_by_lines(Found(origin, id, path, key, head, False))
             description, stop, repaired = parsed
             tidy = description.isascii() and "\n" not in description and "  " not in description
+        # The long way reports what is too long; `end` rules that out for most without counting characters.
         if end > LONGEST_DESCRIPTION and (len(description) > LONGEST_DESCRIPTION or end > LONGEST_BLOCK):
             return None
         remaining = _NO_REMAINING
@@ -157,6 +160,7 @@ class SimpleSkillReader:
                 decides = True
             elif not is_known:
                 unknown.append(key)
+        # A field that decides something, or a key twice: then the fields are read together, by the common rules.
         if decides or len(tree) < len(rows):
             if "" in tree or len(tree) < len(rows):
                 tree = plain_yaml.read_plain(text[1:-1]) or {}

@@ -175,6 +175,7 @@ def complete_skill(
         _check_tools(tree["allowed-tools"], head, findings)
     if "compatibility" in tree:
         _check_compatibility(tree["compatibility"], head, authoring, findings)
+    # A skill that neither a person nor a model may call is off.
     needs, enabled = NOTHING_REQUIRED, user or model
     if authoring.json_metadata and "metadata" in tree:
         _read_json_metadata(tree, head.sources.get("metadata", ""))
@@ -216,6 +217,7 @@ def normalize_keys(head: ParsedHead, authoring: AuthoringRules, findings: list[F
 
 def line_of_key(key: str, block: str, absent: int = 2) -> int:
     """The line in the file that a key of the block stands on, however it is spelled or quoted."""
+    # The plain spelling first: a search by pattern is rarely needed.
     at = block.find(f"\n{key}:")
     if at >= 0:
         return block.count("\n", 0, at) + 3
@@ -228,6 +230,7 @@ def line_of_key(key: str, block: str, absent: int = 2) -> int:
 
 def _read_name(head: ParsedHead, id: str, authoring: AuthoringRules, findings: list[Finding]) -> str:
     value = head.tree.pop("name", "")
+    # A list or a map is no name; dialects that load anything fall back to the folder's.
     if not isinstance(value, str):
         _refuse_type("name", head, authoring, findings, id)
         value = ""

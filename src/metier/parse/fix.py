@@ -54,7 +54,7 @@ KEY_TYPOS = {
 """Keys that people write, and the ones they mean."""
 
 
-class MendedText(NamedTuple):
+class FixedText(NamedTuple):
     text: str
     what: tuple[str, ...]
 
@@ -64,18 +64,18 @@ class _TextLine(NamedTuple):
     end: str
 
 
-def mend_text(text: str, directory: str) -> MendedText:
+def fix_text(text: str, directory: str) -> FixedText:
     """The text with every mistake fixed that has one obvious fix, and what was done."""
     changes: list[str] = []
     for _ in range(_ROUNDS):
-        text, new_changes = _mend_once(text, directory)
+        text, new_changes = _fix_once(text, directory)
         changes += [change for change in new_changes if change not in changes]
         if not new_changes:
             break
-    return MendedText(text, tuple(changes))
+    return FixedText(text, tuple(changes))
 
 
-def _mend_once(text: str, directory: str) -> MendedText:
+def _fix_once(text: str, directory: str) -> FixedText:
     changes: list[str] = []
     if text.startswith("\ufeff") and not text.startswith("\ufeff\ufeff"):
         text = text[1:]
@@ -87,9 +87,9 @@ def _mend_once(text: str, directory: str) -> MendedText:
         if bare != lines and not _runs_more(bare, lines):
             lines = bare
             changes.append(f"removed hidden characters ({', '.join(hidden)})")
-    lines = _mend_frontmatter(lines, directory, changes)
+    lines = _fix_frontmatter(lines, directory, changes)
     return (
-        MendedText("".join(line.text + line.end for line in lines), tuple(changes)) if changes else MendedText(text, ())
+        FixedText("".join(line.text + line.end for line in lines), tuple(changes)) if changes else FixedText(text, ())
     )
 
 
@@ -209,19 +209,20 @@ def _is_fence(line: _TextLine) -> bool:
     return line.text.rstrip(" \t") == "---"
 
 
-def _mend_frontmatter(lines: list[_TextLine], directory: str, changes: list[str]) -> list[_TextLine]:
+def _fix_frontmatter(lines: list[_TextLine], directory: str, changes: list[str]) -> list[_TextLine]:
     if not _is_fence(lines[0]):
         lines = _open_frontmatter(lines, directory, changes)
         if not _is_fence(lines[0]):
             return lines
     end = next((number for number in range(1, len(lines)) if _is_fence(lines[number])), None)
+    # Frontmatter that is never closed: it ends where its keys do.
     if end is None:
         end = _end_of_keys(lines)
         if end == 1:
             return lines
         lines = _insert_lines(lines, end, ["---"])
         changes.append(f"closed the frontmatter on line {end + 1}")
-    block = _mend_block(lines[1:end], changes)
+    block = _fix_block(lines[1:end], changes)
     block = _add_missing_fields(block, lines[0].end, lines[end + 1 :], directory, changes)
     return [lines[0], *block, *lines[end:]]
 
@@ -285,7 +286,7 @@ def _reads_as(block: Sequence[_TextLine], tree: Mapping[str, RawValue]) -> bool:
     return reading is not None and reading.tree == tree
 
 
-def _mend_block(block: list[_TextLine], changes: list[str]) -> list[_TextLine]:
+def _fix_block(block: list[_TextLine], changes: list[str]) -> list[_TextLine]:
     """Fix what YAML can't read, then typos in keys."""
     try:
         reading = frontmatter.read_yaml(_join_texts(block))
@@ -310,6 +311,7 @@ def _rename_keys(block: list[_TextLine], reading: FrontmatterReading, changes: l
         intended = KEY_TYPOS.get(key)
         if intended is None or not block[number].text.startswith(key):
             continue
+        # Both are there: which one is meant is the author's to say.
         if intended in {SPELLINGS.get(name, name) for name in tree}:
             continue
         renamed = [*block]

@@ -125,6 +125,7 @@ class _TreeBuilder:
             raise BadYaml("aliases (`*name`) are refused", self._line(event), forbidden=True)
         elif name == "ScalarEvent":
             self._guard(event)
+            # The line feed at the end of a block scalar comes from its notation, not from what the author means.
             text = event.value
             self._put(text.rstrip("\n") if event.style in ("|", ">") else text, event)
         elif name in ("MappingStartEvent", "SequenceStartEvent"):
@@ -145,6 +146,7 @@ class _TreeBuilder:
     def _open(self, container: Any, event: Any) -> None:
         if self._waiting_for_key():
             raise BadYaml("a key must be text", self._line(event))
+        # The source of a top-level value is kept: `argument-hint: [file]` is a text that looks like a list.
         if len(self.stack) == 1 and isinstance(self.stack[0], dict):
             self.started = event.start_mark.index
         if self.flow is None and event.flow_style:

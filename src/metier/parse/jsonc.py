@@ -62,6 +62,7 @@ def lift_metadata(block: str) -> LiftedMetadata | None:
     line_end = _line_rest(block, at)
     if line_end is None:
         return None
+    # As many lines as before, so that findings further down keep their lines.
     empty = " ''" + "\n" * block.count("\n", key.end(), line_end.end())
     return LiftedMetadata(block[: key.end()] + empty + block[line_end.end() :], metadata)
 
@@ -197,6 +198,7 @@ def without_member(text: str, keys: Sequence[str]) -> str:
         if key != keys[-1]:
             continue
         members = node.members or ()
+        # The comma goes too: the one before it, or the one after it where it is the first.
         if at:
             return text[: members[at - 1][2].end] + text[value.end :]
         if len(members) > 1:

@@ -48,6 +48,7 @@ def find_markers(body: str, shell: ShellRules) -> Iterator[CommandMarker]:
     """The commands of a body, in order.  Linear in its length, whatever it holds."""
     if "!" not in body or "`" not in body or not (_inline(body) or _block(body)):
         return
+    # The closing `-->` is looked up once: a search from each `<!--` would be quadratic.
     at, end = 0, len(body)
     scan = _MarkerScan(body, shell, body.rfind("-->"))
     comment = False
@@ -60,6 +61,7 @@ def find_markers(body: str, shell: ShellRules) -> Iterator[CommandMarker]:
                 comment = yield from _inline_markers(scan, closed + 3, stop)
             at = stop + 1
             continue
+        # An info string with a backtick makes code spans of the line, as in CommonMark; tildes have no such rule.
         opened = _fence.match(body, at, stop)
         if opened is None or ("`" in opened["info"] and opened["mark"][0] == "`"):
             comment = yield from _inline_markers(scan, at, stop)
@@ -68,6 +70,7 @@ def find_markers(body: str, shell: ShellRules) -> Iterator[CommandMarker]:
         inner, closing = _find_closing_fence(body, stop + 1, opened["mark"])
         if closing < 0:
             return  # never closed: it is code to the end, and nothing in it runs
+        # In a quotation or a list it is somebody's example, so only a fence of its own runs.
         runs = opened["mark"][0] == "`" and opened["info"].rstrip(" \t\r") == "!" and not opened["within"]
         if shell.fenced and runs:
             indent = opened.start("mark") - at
@@ -104,6 +107,7 @@ def _inline_markers(scan: _MarkerScan, at: int, stop: int) -> Generator[CommandM
     """The inline commands of one line; returns whether an HTML comment is left open at its end."""
     body = scan.body
     runs = list(_ticks.finditer(body, at, stop))
+    # The last run of each length tells at once whether a span can close: without it, a line of ticks is quadratic.
     last = {len(run[0]): number for number, run in enumerate(runs) if run[0] != "<!--"}
     number = 0
     text = at + len(body[at:stop]) - len(body[at:stop].lstrip(" \t"))
@@ -119,6 +123,7 @@ def _inline_markers(scan: _MarkerScan, at: int, stop: int) -> Generator[CommandM
             number = _skip_runs(runs, number, closed)
             continue
         length, start = len(run[0]), run.start()
+        # A backslash takes one tick away; the rest of the run may still open a span.
         if _is_escaped(body, start, at):
             length, start = length - 1, start + 1
         if not length or last.get(length, -1) <= number:
@@ -152,6 +157,7 @@ def _starts_command(body: str, tick: int, first: int, shell: ShellRules) -> bool
     if bang < first or body[bang] != "!":
         return False
     before = body[bang - 1] if bang else "\n"
+    # Anchored dialects want white space before it, so `wow!`code`` is prose to them.
     if shell.anchored:
         return before.isspace()
     return not _is_escaped(body, bang, first)

@@ -51,6 +51,7 @@ def read_plain(block: str) -> dict[str, RawValue] | None:
         return None
     lines = block.split("\n")
     tree: dict[str, RawValue] = {}
+    # A comment may begin anywhere after a space; the first loop below does not look for one.
     if "#" in block and " #" in block:
         return _read_mapping(lines, 0, 0, tree)
     for number, line in enumerate(lines):
@@ -88,6 +89,7 @@ def _read_mapping(lines: list[str], depth: int, at: int, tree: dict[str, RawValu
             if matched is None:
                 return None
             key, value = matched[1], line[matched.end() :]
+        # A duplicate is YAML's to report, and a character that does not print may be one that YAML refuses.
         if key in tree or not value.isprintable():
             return None
         value = value.strip(" ")
@@ -138,6 +140,7 @@ def _read_value(key: str, value: str, below: list[str], depth: int) -> RawValue 
         if below and not depth and key in HINT_KEYS:
             return None
         return _read_nested(below, depth) if below else ""
+    # Only scalars whose end does not matter: all trailing line feeds are removed from a block anyway.
     if value in ("|", ">", "|-", ">-", "|+", ">+"):
         return _block_scalar(value[0], below)
     if below:
@@ -209,6 +212,7 @@ def _read_json_object(value: str) -> RawValue | None:
 
 
 def _reject_duplicates(items: list[tuple[str, object]]) -> dict[str, object]:
+    # JSON lets the last of two keys win; YAML reports the duplicate, so this is left to it.
     members = dict(items)
     if len(members) != len(items) or "<<" in members:
         raise ValueError("a key twice")
@@ -330,7 +334,7 @@ class RepairedBlock(NamedTuple):
 def repair_colons(block: str) -> RepairedBlock | None:
     """Repair only the most common mistake, `: ` in a plain value: no YAML reader accepts it, so YAML is not loaded."""
     lines = block.split("\n")
-    mended = []
+    repaired = []
     for number, line in enumerate(lines):
         key, _, value = line.partition(": ")
         if ": " not in value or key not in PLAIN_TEXT_KEYS or not value[0].isalnum():
@@ -341,9 +345,9 @@ def repair_colons(block: str) -> RepairedBlock | None:
         if " #" in text:
             return None
         lines[number] = key + ": '" + text.replace("'", "''") + "'"
-        mended.append((f"`{key}`, taken as plain text", number))
-    tree = read_plain("\n".join(lines)) if mended else None
-    return RepairedBlock(FrontmatterReading(tree), tuple(mended)) if tree else None
+        repaired.append((f"`{key}`, taken as plain text", number))
+    tree = read_plain("\n".join(lines)) if repaired else None
+    return RepairedBlock(FrontmatterReading(tree), tuple(repaired)) if tree else None
 
 
 def repair_block(block: str, fault: BadYaml) -> RepairedBlock:
@@ -353,11 +357,11 @@ def repair_block(block: str, fault: BadYaml) -> RepairedBlock:
     lines = block.split("\n")
     if sum(line[:1] not in ("", " ", "\t", "#") for line in lines) > MOST_KEYS:
         raise fault
-    mended: list[tuple[str, int]] = []
+    repaired: list[tuple[str, int]] = []
     untabbed = [_expand_tabs(line) for line in lines]
     if untabbed != lines:
         first = next(number for number, line in enumerate(lines) if line != untabbed[number])
-        mended.append(("tabs in the indentation, read as spaces", first))
+        repaired.append(("tabs in the indentation, read as spaces", first))
         lines = untabbed
     at = 0
     while at < len(lines):
@@ -368,16 +372,16 @@ def repair_block(block: str, fault: BadYaml) -> RepairedBlock:
         if quoted is not None:
             key, text = quoted
             lines[at:stop] = [text] + [""] * (stop - at - 1)
-            mended.append((f"`{key}`, taken as plain text", at))
+            repaired.append((f"`{key}`, taken as plain text", at))
         at = stop
-    if not mended:
+    if not repaired:
         raise fault
     block = "\n".join(lines)
     tree = read_plain(block)
     if tree:
-        return RepairedBlock(FrontmatterReading(tree), tuple(mended))
+        return RepairedBlock(FrontmatterReading(tree), tuple(repaired))
     try:
-        return RepairedBlock(frontmatter.read_yaml(block), tuple(mended))
+        return RepairedBlock(frontmatter.read_yaml(block), tuple(repaired))
     except BadYaml:
         raise fault from None
 

@@ -94,13 +94,13 @@ def _parse_yaml_head(block: str, body: str, authoring: AuthoringRules, findings:
                 head.tree["metadata"] = lifted.metadata
                 return head._replace(block=block)
         try:
-            reading, mended = repair_block(block, fault)
+            reading, repaired = repair_block(block, fault)
         except BadYaml:
             findings.append(Finding("invalid-yaml", fault.line + 2, (fault.reason, fault.cure), fatal=not loads))
             if not loads:
                 raise ParseRefusal(findings) from None
             return ParsedHead({}, {}, body, block)
-        findings.extend(Finding("yaml-repaired", line + 2, (repair_note,)) for repair_note, line in mended)
+        findings.extend(Finding("yaml-repaired", line + 2, (repair_note,)) for repair_note, line in repaired)
     if reading.kind:
         findings.append(Finding("not-a-mapping", 2, (reading.kind,), fatal=not loads))
         if not loads:

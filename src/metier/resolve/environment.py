@@ -34,6 +34,7 @@ _FORBIDDEN_NAMES = frozenset(
 )
 """They choose what code a program loads or runs, or make it write its secrets down."""
 _FORBIDDEN_PREFIXES = ("DYLD_", "LD_", "BASH_FUNC_")
+# A skill may declare a key that it needs; one it does not declare is somebody else's.
 _SECRET_ENDINGS = ("API_KEY", "TOKEN", "PASSWORD", "PRIVATE_KEY", "SECRET")
 _SECRETS = frozenset({"AWS_SECRET_ACCESS_KEY"})
 

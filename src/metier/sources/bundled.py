@@ -81,6 +81,7 @@ def _copy_skill(source: str, target: str, name: str, manifest: dict[str, str]) -
     new = folder_digest(source)
     present = paths.exists(target)
     if name not in manifest:
+        # A folder of that name that we did not copy is the user's, unless it is the same to the byte.
         if present and _current_digest(target) != new:
             return "kept"
         if not present:
@@ -89,6 +90,7 @@ def _copy_skill(source: str, target: str, name: str, manifest: dict[str, str]) -
         return "added"
     if not present:
         return "deleted"
+    # Edited since it was copied (its digest is not the recorded one), or current already.
     now = _current_digest(target)
     if now == new or now != manifest[name]:
         return "kept"

@@ -32,11 +32,12 @@ from ..types.tree import EMPTY_TREE, RawValue, TextTree
 
 new = tuple.__new__
 _Decoded = TypeVar("_Decoded")
-_NO_MARKS: tuple[Finding, ...] = ()
+_NO_FINDINGS: tuple[Finding, ...] = ()
 
 _USER, _MODEL, _ENABLED, _BROKEN, _TIDY = 1, 2, 4, 8, 16
 """The flags of an entry."""
 _ORDINARY = _USER | _MODEL | _ENABLED
+# Tables for `bytes.translate`, which tests the flags of all entries in one call.
 _LOADS = bytes(not flags & _BROKEN for flags in range(256))
 _FAILS = bytes(bool(flags & _BROKEN) for flags in range(256))
 _IS_UNUSUAL = bytes(flags & ~_TIDY != _ORDINARY for flags in range(256))
@@ -82,6 +83,7 @@ def make_entry(folder: str, item: Skill | BrokenSkill) -> IndexEntry | None:
         extra = encode_extra(item.extra) if item.extra else ""
         texts = (folder, item.name, item.description, item.argument_hint, requires, extra, noted)
         entry = new(IndexEntry, (*texts, *item.key, flags | item.tidy * _TIDY))
+    # What does not fit costs a file read on every start, and nothing else.
     return entry if _fits_index(entry) else None
 
 
@@ -217,6 +219,8 @@ class IndexedSkills:
     @cached_property
     def items(self) -> list[Skill | BrokenSkill]:
         """Every entry as the value it was made from, in order."""
+        # Every skill is made as if it were ordinary, by `map` and without a line of Python for each;
+        # the few that are not are replaced below.
         descriptions, hints, requires, extras, findings = map(self._column, (2, 3, 4, 5, 6))
         folders, before = self.folders, self.origin.path + "/"
         columns = zip(
@@ -232,7 +236,7 @@ class IndexedSkills:
             repeat(True),
             repeat(NOTHING_REQUIRED),
             map(_decode_each(extras, StoredTree, EMPTY_TREE), extras),
-            map(_decode_each(findings, unpack_findings, _NO_MARKS), findings),
+            map(_decode_each(findings, unpack_findings, _NO_FINDINGS), findings),
             map(_IS_TIDY.__getitem__, self._flags),
         )
         items: list[Skill | BrokenSkill] = list(map(new, repeat(Skill), columns))

@@ -168,11 +168,13 @@ def _skill_folders(
                 Finding("plugin-invalid", 0, ("`skills` must be a path or a list of paths",)), f"{path}/{manifest.file}"
             )
         )
+    # Most products add the listed folders to `skills`; a list that replaces it may leave `skills` out on purpose.
     default_folders = [] if manifest.replaces_default and extra else ["skills"]
     real = paths.real_path(path)
     plugin_roots = []
     for relative in dict.fromkeys([*default_folders, *(item.removeprefix("./").rstrip("/") for item in extra)]):
         folder = f"{path}/{relative}" if relative else path
+        # Resolved on both sides: a manifest must not turn a folder of the user's into skills.
         if not paths.is_inside(paths.real_path(folder), real):
             problems.append(problem_from(Finding("link-outside", 0, (relative, path)), folder))
             continue

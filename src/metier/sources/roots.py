@@ -50,15 +50,18 @@ def find_roots(place: Place, options: RootOptions) -> tuple[SkillRoot, ...]:
             continue
         by_path.setdefault(draft.path, draft)
     rank = len(by_path)
+    # `name@label` must find one skill, so a label that is taken gets a number.
     labels: dict[str, int] = {}
     resolved = []
     for number, draft in enumerate(by_path.values()):
         spec = draft.spec
+        # A project's root must lie in the project, links on the way included; the user's may lie anywhere.
         base = place.project if spec.source == "project" else ""
         count = labels[draft.label] = labels.get(draft.label, 0) + 1
         if count > 1:
             draft = draft._replace(label=f"{draft.label}-{count}")
         origin = Origin(
+            # What the user named, in METIER_PATH or the configuration, is neither the project's nor a default root.
             "path" if draft.named and spec.label == "path" else "configured" if draft.named else spec.source,
             rank - number,
             draft.label,
@@ -145,6 +148,7 @@ def guess_dialect(path: str, options: RootOptions) -> str:
         for spec in dialect.serving.roots:
             before, profile, tail = spec.path.partition("{profile}")
             location = (before if profile else before.rpartition("}")[2]).removeprefix("~").strip("/")
+            # A single segment such as `skills` says nothing: any project may have a folder of that name.
             if "/" in location and _lies_in(path, location, tail if profile else ""):
                 return spec.dialect
     return "standard"

@@ -152,6 +152,8 @@ class _RootWalk:
         eligible = names
         if names and (names[0] < "/" or not skip.isdisjoint(names)):  # sorted, names with a dot come before "/"
             eligible = [name for name in names if name[0] != "." and name not in skip]
+        # Folders that the index does not know are collected into runs, and a run is read before the next known name:
+        # the result stays in order of names, whatever came from where.
         items, most = self.found, self.visit.limits.candidates
         run: list[str] = []
         if not self.known.batches and not links:
@@ -163,6 +165,7 @@ class _RootWalk:
                 run.append(name)
                 continue
             stopped = self._run(prefix, run, level) if run else ""
+            # The limit is checked before each item: a full root stops, it does not sample.
             if stopped or len(items) >= most:
                 _report_full(self, prefix, names[names.index(stopped or name) :])
                 return
@@ -180,7 +183,7 @@ class _RootWalk:
         items, seen_inodes, fresh, short, origin = self.found, self.seen, self.fresh, self.read.short, self.root.origin
         most, before = self.visit.limits.candidates, f"{self.path}/{prefix}"
         contained = self.root.links == "contain"
-        # Opening many and then reading many is quicker than in turns: each has the processor's caches to itself.
+        # Opening many files and then reading many is faster than taking turns: each step keeps the CPU caches.
         for start in range(0, len(names), _READ_BATCH):
             batch = names[start : start + _READ_BATCH]
             for name, head, key, complete, device in files.read_heads(
@@ -188,6 +191,7 @@ class _RootWalk:
             ):
                 if len(items) >= most:
                     return name
+                # Not bytes but an OSError: mostly a folder without SKILL.md, which is no failure and not raised.
                 if type(head) is not bytes:
                     self._odd(prefix + name, name, level, head)  # type: ignore[arg-type]
                     continue
@@ -232,6 +236,7 @@ class _RootWalk:
             files.close(folder)
         if listed is None:
             return
+        # `skills/SKILL.md` of a nested root is not a skill called "skills": the folder holds the others.
         spelled = _skill_file_name(listed)
         if spelled is not None and not (prefix == "skills/" and level == 1):
             self._take(relative, relative.rpartition("/")[2], spelled)
@@ -288,6 +293,7 @@ class _RootWalk:
         file = f"{relative}/{spelled}" if relative else spelled
         path = f"{self.path}/{file}"
         origin = self.root.origin
+        # SKILL.md is opened without following links; this one is a link, so it is opened again, contained.
         if error.errno == errno.ELOOP and not isinstance(error, files.NotRegular):
             try:
                 place = (self.folder, relative) if inside is None else (inside, "")
@@ -386,6 +392,7 @@ def _take_unchanged(walk: _RootWalk, prefix: str, names: list[str]) -> bool:
     indexed = walk.known
     if prefix or names != indexed.folders or len(names) > walk.visit.limits.candidates:
         return False
+    # One device and as many inodes as names: then no file is there twice, and no set has to be kept for each.
     devices = files.all_unchanged(walk.folder, names, indexed.keys, walk.limit)
     inodes = set(indexed.keys[0])
     if devices is None or len(devices) > 1 or len(inodes) < len(names):
@@ -478,11 +485,12 @@ def scan_roots(
     loaded: dict[str, int] = {}
     left_out: dict[str, list[str]] = {}
     for root in roots:
-        began = now_ns()
+        began = now_ns()  # before reading: a file that changes meanwhile is younger than this, and not remembered
         indexed = load_indexed(database, root)
         scanned = scan_root(root, visit, indexed, read)
         tier = root.origin.tier
         mine = _take_loadable(scanned.items, broken)
+        # Roots of one tier share a limit; the earlier root, which takes precedence, fills it first.
         room = limits.skills - loaded.get(tier, 0)
         if len(mine) > room:
             every = mine.skills if isinstance(mine, IndexedSkills) else mine
@@ -523,6 +531,7 @@ def _index_changes(
     before = set(indexed.folders)
     changes: dict[str, IndexEntry | None] = dict.fromkeys(before - present)
     for item in scanned.fresh:
+        # A skill that names its own dialect has another origin, and its reading does not belong under this root's tag.
         if item.origin is root.origin and is_settled(item.key, began):
             folder = item.path[cut:].rpartition("/")[0]
             entry = make_entry(folder, item)

@@ -95,6 +95,7 @@ class Settings:
 
     def entry_for(self, key: str, in_project: bool) -> SkillSettings:
         """The same for a skill that lies in the project, or elsewhere: there a project opens and hands it nothing."""
+        # A project may switch a skill off; giving a user's skill variables or folders is the user's to do.
         entry = self.entry(key)
         if in_project or not self.project_tree:
             return entry

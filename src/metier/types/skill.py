@@ -28,6 +28,7 @@ def allowed_tools(value: str | Sequence[str]) -> tuple[str, ...] | None:
 
 
 def _split_tools(text: str) -> list[str] | None:
+    # Commas and blanks separate tools, but not inside `Bash(git log, git diff)`.
     if "(" not in text and ")" not in text:
         return text.replace(",", " ").split()
     names: list[str] = []
@@ -130,6 +131,7 @@ class InstallRecipe:
 
 
 _PACKAGE_KEYS = ("package", "formula", "cask", "module", "url")
+# Skills of several products are read, and each has its own key for the same thing.
 REQUIREMENT_KEYS = frozenset(
     {"requires", "platforms", "os", "always", "primaryEnv", "skillKey", "requiresBinaries", "requiresEnv", "install"}
 )

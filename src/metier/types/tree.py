@@ -48,6 +48,7 @@ class TextTree(Mapping[str, TreeValue]):
 
     def at(self, *keys: str) -> TreeValue | None:
         """The value at a path of keys, or None where a step is missing."""
+        # Walks the raw values: wrapping each branch on the way would make a tree for every step.
         node: RawValue | Mapping[str, RawValue] = self.raw
         for key in keys:
             if not isinstance(node, dict) or key not in node:

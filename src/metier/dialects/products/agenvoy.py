@@ -41,6 +41,7 @@ DIALECT = Dialect(
     serving=ServingRules(
         roots=(
             RootSpec("project-claude", "{ancestor}/.claude/skills", "project", "claude", depth=1),
+            # Not shared: only Agenvoy itself looks here.
             RootSpec("project-skills", "{ancestor}/.skills", "project", "agenvoy", depth=1, shared=False),
             EXTENSIONS,
             SYSTEM,

@@ -34,6 +34,7 @@ _CLAUDE_FIELDS = frozenset(
     }
 )
 
+# They exit with 1 to say "no match" or "different".
 _QUIET_PROGRAMS = frozenset({"grep", "rg", "egrep", "fgrep", "find", "diff", "test", "[", "git diff", "git grep"})
 
 DIALECT = Dialect(

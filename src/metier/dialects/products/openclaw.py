@@ -61,6 +61,7 @@ DIALECT = Dialect(
     serving=ServingRules(
         roots=(
             WORKSPACE,
+            # The standard's folders, read by OpenClaw's own rules.
             RootSpec(
                 "project-agents",
                 "{ancestor}/.agents/skills",
