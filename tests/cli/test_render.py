@@ -84,9 +84,7 @@ def test_what_the_dialect_lacks_is_told_when_a_skill_is_rendered(deploy: Desk):
     said = deploy.say("--root", str(deploy.project / "skills"), "--dialect", "agentmd", "lint")
 
     assert said.code == 1
-    assert (
-        "`` ```! `` means nothing" in said.out or "`````! means" in said.out or "means nothing in Agent.md" in said.out
-    )
+    assert "has no meaning in Agent.md" in said.out
 
 
 def test_a_script_says_what_it_says_to_a_model_and_ends_as_it_ended(deploy: Desk):

@@ -128,7 +128,7 @@ def test_what_an_agents_file_says_in_vain_is_mentioned_by_run_and_doctor(desk):
         said = desk.say("--agent", "odd", "run", "hello")
     doctor = desk.say("doctor").out
 
-    for told in ("`limits` is not a table", "`tools` names `Foo`", "`skills` names `nosuch`"):
+    for told in ("`limits` must be a table", "`tools` names `Foo`", "`skills` names `nosuch`"):
         assert told in said.err
         assert told in doctor
 

@@ -92,9 +92,8 @@ def open_at(place: Place, request: OpenRequest) -> Library:
     if request.root is not None:
         library_roots: tuple[SkillRoot, ...] = (named_root(request.root, request.dialect or "", place, root_options),)
     else:
-        root_options = root_options._replace(
-            plugins=find_plugins(place, settings, problems) if serving.serving.plugins else ()
-        )
+        plugins = find_plugins(place, settings, problems) if serving.serving.plugins else ()
+        root_options = root_options._replace(plugins=plugins)
         library_roots = find_roots(place, root_options)
     # Without a usable index everything works, only slower: a fault of it is a problem, not an error.
     database = _open_index(place, problems) if request.index else None
