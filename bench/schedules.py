@@ -28,7 +28,7 @@ from metier.schedule import pins, store  # noqa: E402
 from metier.schedule.database import fetch_rows, open_engine, run_many  # noqa: E402
 from metier.schedule.worker import home_id  # noqa: E402
 from metier.types.place import Place  # noqa: E402
-from metier.types.schedule import Schedule  # noqa: E402
+from metier.types.schedule import OnceTrigger, Schedule  # noqa: E402
 
 WORKER = """
 import sys
@@ -71,8 +71,7 @@ class House:
             made = Schedule(
                 f"s{number}",
                 "nothing-00000000",
-                at.isoformat(),
-                True,
+                OnceTrigger(at),
                 "UTC",
                 one.digest,
                 str(folder),

@@ -11,18 +11,17 @@ from collections.abc import Callable
 from report import Row, at_most, number
 
 from metier.host import sandbox
-from metier.host.sandbox import probe
 from metier.types.sandbox import ProgramSpec, SandboxSpec
 
 LIMIT = 2.0
 BARE = ("/usr/bin/bwrap", "--ro-bind", "/", "/", "true")
 PROGRAM = ProgramSpec(("true",), "/tmp", {"PATH": "/usr/bin:/bin"})
-TIERS = {"bubblewrap": probe.MachineOptions(), "landlock": probe.MachineOptions(bwrap="/missing")}
+TIERS = {"bubblewrap": sandbox.MachineOptions(), "landlock": sandbox.MachineOptions(bwrap="/missing")}
 
 
 def spawn(runs: int) -> list[Row]:
     """The least CPU of a start, ours and the children's, in turns; for the second tier nothing is asked."""
-    found = {name: probe.probe_sandbox(machine) for name, machine in TIERS.items()}
+    found = {name: sandbox.probe_sandbox(machine) for name, machine in TIERS.items()}
     jobs: dict[str, Callable[[], object]] = {
         name: lambda machine=TIERS[name]: sandbox.run_sandboxed(PROGRAM, SandboxSpec("require"), machine)  # type: ignore[misc]
         for name, footing in found.items()

@@ -9,21 +9,20 @@ import atheris
 with atheris.instrument_imports(include=["metier"]):
     from metier.activate.render import split_body
     from metier.activate.shell.hazards import check_hazards as check_command
-    from metier.activate.shell.lexer import HOLE, PlaceholderValue, UnreadableCommand
     from metier.activate.shell.rewrite import read_command
+    from metier.activate.shell.words import HOLE, PlaceholderValue, UnreadableCommand
     from metier.activate.template import PlaceholderForms
     from metier.catalog import commands
     from metier.catalog.commands import command_names, name_commands
     from metier.dialects import DIALECTS
-    from metier.library.trust import find_commands
     from metier.parse import frontmatter, plain_yaml
     from metier.parse.check import check_skill_file
-    from metier.parse.fix import mend_text
+    from metier.parse.fix import fix_text
     from metier.parse.jsonc import read_json5
     from metier.parse.lint import lint
-    from metier.parse.markers import find_markers
+    from metier.parse.markers import commands_to_trust, find_markers
     from metier.parse.reader import parse, parse_body
-    from metier.types.problem import pack_findings, unpack_findings
+    from metier.sources.index import pack_findings, unpack_findings
     from metier.types.skill import BrokenSkill, Found, Origin, Skill, allowed_tools
     from metier.types.text import clean_line
 
@@ -39,13 +38,13 @@ def _made(data: bytes, origin: Origin, whole: bool = True) -> Skill | BrokenSkil
 def _parse(data: bytes) -> None:
     for origin in _ORIGINS:
         made = _made(data, origin, len(data) % 2 == 0)
-        codes = [mark.code for mark in made.marks]
-        assert [mark.code for mark in unpack_findings(pack_findings(made.marks))] == codes
+        codes = [mark.code for mark in made.findings]
+        assert [mark.code for mark in unpack_findings(pack_findings(made.findings))] == codes
         if isinstance(made, BrokenSkill):
-            assert made.marks[-1].fatal, codes
+            assert made.findings[-1].fatal, codes
         else:
             assert made.name, codes
-            assert not any(mark.fatal for mark in made.marks), codes
+            assert not any(mark.fatal for mark in made.findings), codes
             assert clean_line(made.description).isprintable() or not made.description.isascii()
             str(made.extra.plain()), made.allowed_tools, made.arguments, made.install, made.dispatch
         assert all(one.message for one in made.problems)
@@ -64,13 +63,13 @@ def _fix(data: bytes) -> None:
         return
     if "\0" in text:
         return
-    mended, what = mend_text(text, "s")
+    mended, what = fix_text(text, "s")
     assert what or mended == text
-    assert mend_text(mended, "s") == (mended, ()), what
+    assert fix_text(mended, "s") == (mended, ()), what
     for origin in _ORIGINS:
         if isinstance(_made(data, origin), Skill):
             after = _made(mended.encode(), origin)
-            assert isinstance(after, Skill), (origin.dialect.name, what, after.marks)
+            assert isinstance(after, Skill), (origin.dialect.name, what, after.findings)
     lint(text.replace("\r\n", "\n").replace("\r", "\n"), DIALECTS["standard"])
 
 
@@ -120,7 +119,7 @@ def _commands(data: bytes) -> None:
 def _bodies(data: bytes) -> None:
     """A body in parts is the body; a command with arguments is its own text around references, or is refused."""
     body = data.decode(errors="ignore")
-    known = set(find_commands(body))
+    known = set(commands_to_trust(body))
     for dialect in DIALECTS.values():
         authoring = dialect.authoring
         found = split_body(body, PlaceholderForms(authoring.arguments, ("name",), authoring.variables), authoring.shell)

@@ -45,8 +45,8 @@ _MATCHING = {
 
 ROOTS = """\
 The roots of each dialect, highest precedence first. `{ancestor}` is the working folder and each folder above it up to
-the project's root; a root below the project's root is labelled `label:folder`. `{profile}` needs `--profile`,
-`{bundled}` needs `OPENCLAW_BUNDLED_SKILLS_DIR`.
+the project's root; a root below the project's root is labelled `label:folder`. `{profile}` needs `--profile`; a path
+that starts with `$` is the folder that the variable names.
 
 Folders in `METIER_PATH` come before all of them, configured folders after the project's and before your own, and
 plugins last. `metier roots --all` prints the list for the current folder.

@@ -5,6 +5,7 @@ from dataclasses import fields
 from scripts.docs_text import code, table
 
 from metier.agent.shell_rules import WRITING_COMMANDS
+from metier.dialects import PROTECTED_FOLDERS
 from metier.host.sandbox import selftest
 from metier.host.sandbox.profile import ETC, NETWORK, PRIVATE, PROTECTED, SYSTEM
 from metier.types.sandbox import SandboxLimits
@@ -57,7 +58,7 @@ def _private() -> str:
 
 
 def _protected() -> str:
-    return f"{_codes(PROTECTED)}.\n"
+    return f"{_codes(tuple(dict.fromkeys((*PROTECTED, *PROTECTED_FOLDERS))))}.\n"
 
 
 def _commits() -> str:

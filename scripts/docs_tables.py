@@ -173,7 +173,12 @@ _VARIABLES = {
     "METIER_DATABASE_URL": "`postgresql://…`: the schedule database of a fleet; default SQLite in metier's folder",
     "TZ": "the default time zone of a schedule; default the machine's",
     "NOTIFY_SOCKET": "set by systemd: the daemon reports readiness and heartbeats",
-    "OPENCLAW_BUNDLED_SKILLS_DIR": "the folder of OpenClaw's bundled skills",
+    **{
+        root.path[1:].partition("/")[0]: f"the folder of {dialect.title}'s bundled skills"
+        for dialect in DIALECTS.values()
+        for root in dialect.serving.roots
+        if root.path.startswith("$") and root.dialect == dialect.name
+    },
     "METIER_MODEL": "the default model",
     "NO_COLOR": "if set, no colours",
     "TERM": "if `dumb`, no colours",
@@ -268,7 +273,7 @@ def _number(value: int | None) -> str:
 
 def _variables() -> tuple[str, ...]:
     """Every variable that the source reads by name, described ones first and in their order."""
-    asked = re.compile(r"env(?:iron)?(?:\.get\(|\[)\"([A-Z_]+)\"")
+    asked = re.compile(r"(?:env(?:iron)?(?:\.get\(|\[)\"|RootSpec\([^()]*\"\$)([A-Z_]+)[\"/]")
     found = {name for file in SOURCE.rglob("*.py") if "bundled/" not in file.as_posix() or file.name == "bundled.py"
              for name in asked.findall(file.read_text(encoding="utf-8"))}  # fmt: skip
     return (*(name for name in _VARIABLES if name in found), *sorted(found - set(_VARIABLES)))

@@ -21,7 +21,7 @@ def skill(name: str, description: str = "", at: Origin | None = None, **more: An
     path = more.pop("path", f"{place.path}/{id}/SKILL.md")
     extra = more.pop("extra", None)
     if extra is not None:
-        more["rest"] = TextTree(extra)
+        more["extra"] = TextTree(extra)
     return Skill(id, name, description, path, KEY, place, **more)
 
 

@@ -10,8 +10,8 @@ import metier
 def discover(root: str) -> tuple[int, str, object]:
     """One library, its verdicts with every finding, its catalog."""
     library = metier.open(root=root, index=False)
-    findings = [(verdict.marks, verdict.skill.marks) for verdict in library.verdicts]
-    findings += [((), broken.marks) for broken in library.broken]
+    findings = [(verdict.findings, verdict.skill.findings) for verdict in library.verdicts]
+    findings += [((), broken.findings) for broken in library.broken]
     catalog = library.catalog()
     return len(findings), catalog.text, (library, findings, catalog)
 

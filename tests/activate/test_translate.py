@@ -54,10 +54,10 @@ def test_the_skills_folder_is_left_out_where_it_has_no_name():
 @pytest.mark.parametrize(
     ("body", "old", "new", "loss"),
     [
-        ("From $1.", "umbra", "openclaw", "`$1` stays as it is written: there is nothing like it there"),
-        ("Rest: ${@:2}.", "umbra", "claude", "`${@:2}` stays as it is written: there is nothing like it there"),
-        ("It costs $1.", "openclaw", "umbra", "`$1` was plain text, and is a placeholder there"),
-        ("Now: !`date`", "claude", "openclaw", "commands in the body are not run there: the model sees them as text"),
+        ("From $1.", "umbra", "openclaw", "`$1` has no equivalent there and stays as written"),
+        ("Rest: ${@:2}.", "umbra", "claude", "`${@:2}` has no equivalent there and stays as written"),
+        ("It costs $1.", "openclaw", "umbra", "`$1` was plain text and is a placeholder there"),
+        ("Now: !`date`", "claude", "openclaw", "commands in the body are not run there; the model sees them as text"),
         ("Now: !`date`", "agentmd", "claude", "commands run in the agent's working folder there"),
     ],
 )

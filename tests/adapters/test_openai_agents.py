@@ -87,4 +87,4 @@ def test_a_run_that_is_over_is_forgotten(shop):
     run(skills)
     gc.collect()
 
-    assert skills._told == {}
+    assert skills._announced == {}

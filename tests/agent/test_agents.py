@@ -67,7 +67,7 @@ def test_a_projects_agents_are_unseen_once_they_are_not_what_was_trusted(world, 
 
     assert agent_files(library) == {}
     assert [one.code for one in library.problems] == ["changed-since-trust"]
-    with pytest.raises(BadRequest, match="not with its agents as they are now"):
+    with pytest.raises(BadRequest, match="whose agents changed since"):
         world.open(agent=name)
     world.trust()
     assert name in agent_files(world.open())

@@ -142,7 +142,7 @@ def test_a_long_file_is_read_in_parts_that_together_are_the_file(tools: Tools):
     size = len(text.encode())
     assert "".join(parts) == text
     assert len(parts) == 3
-    ending = f"\n[{size - PAGE_BYTES + 1} of {size} bytes left: go on with offset {PAGE_BYTES - 1}]"
+    ending = f"\n[{size - PAGE_BYTES + 1} of {size} bytes left: continue with offset {PAGE_BYTES - 1}]"
     assert tools.file("long.txt").text.endswith(ending)
     assert tools.file("long.txt", size).text == ""
     assert tools.file("long.txt", 10**11).text == ""

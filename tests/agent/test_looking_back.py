@@ -6,6 +6,7 @@ from tests.home import World, write_skill
 from metier.agent.permissions import Permission, parse_rule
 from metier.install import managed, remove, transaction
 from metier.record.history import HistoryChange, record_change
+from metier.sources.skill_files import SkillFiles
 from metier.types.activation import ToolCall
 from metier.types.agent import AgentFile
 from metier.types.event import Offered, Used
@@ -20,7 +21,7 @@ def changed(world: World, text: str = "Better.\n") -> str:
     record = managed.managed_skill(world.open("agenvoy"), one)
     first = record_change(record.repository, HistoryChange("add", "pdf", record.folder))
     assert first is not None
-    contents = {"SKILL.md": (0o644, file.read_bytes().replace(b"Good.\n", text.encode()))}
+    contents = SkillFiles.from_pairs({"SKILL.md": (0o644, file.read_bytes().replace(b"Good.\n", text.encode()))})
     assert managed.apply_edit(record, managed.SkillEdit(contents, "improve", "it failed", "run-1")) is not None
     return first.rev
 

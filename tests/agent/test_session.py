@@ -121,7 +121,7 @@ def test_two_cannot_go_on_with_one_run_at_the_same_time(world):
     next(turn)
     other = Agent(world.open(), ScriptedModel(["no"])).resume("last")
 
-    with pytest.raises(BadRequest, match="going on somewhere else"):
+    with pytest.raises(BadRequest, match="active in another process"):
         next(other.say("me too"))
     turn.close()
 

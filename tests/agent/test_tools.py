@@ -54,8 +54,8 @@ ANSWERS = [
     ("run_skill", {"skill": ""}, "skill is required"),
     ("run_skill", {}, "skill is required"),
     ("run_skill", {"skill": "other"}, "skill not found\navailable skills:\n- lint: Lints files."),
-    ("skill_search", {"query": "lint files"}, "Skills that may fit, best first:\n- lint: Lints files."),
-    ("skill_search", {"query": "weather"}, "No skill fits that. Try other words, or go on without one."),
+    ("skill_search", {"query": "lint files"}, "Matching skills, best first:\n- lint: Lints files."),
+    ("skill_search", {"query": "weather"}, "No skill matches. Try other words, or continue without one."),
 ]  # fmt: skip
 
 
@@ -173,7 +173,7 @@ def test_too_many_arguments_and_ones_with_a_nul_are_refused_in_words(tools: Tool
     many = tools("skill_run_script", skill_name="lint", script_name="say.sh", script_args=["a" * 20] * 10_000)
     assert (many.error, many.text.partition(" bytes")[0]) == (True, "script_args has more than 100,000")
     nul = tools("skill_run_script", skill_name="lint", script_name="say.sh", script_args=["a\0b"])
-    assert (nul.error, nul.text) == (True, "script_args holds a NUL character. Leave it out.")
+    assert (nul.error, nul.text) == (True, "script_args contains a NUL character. Remove it.")
     with pytest.raises(BadRequest, match="NUL"):
         split_arguments(("a\0b",))
 

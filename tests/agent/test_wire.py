@@ -169,8 +169,14 @@ def _said(wire: Wire) -> list[str]:
 @pytest.mark.parametrize("spoken_as", WIRES)
 @pytest.mark.parametrize(
     "fault",
-    [Fails(status=429, headers={"retry-after": "0"}), Fails(status=503), Fails("drop"), Fails("malformed")],
-    ids=["too-often", "down", "dropped", "malformed"],
+    [
+        Fails(status=429, headers={"retry-after": "0"}),
+        Fails(status=503),
+        Fails("drop"),
+        Fails("malformed"),
+        Fails("wrong-shape"),
+    ],
+    ids=["too-often", "down", "dropped", "malformed", "wrong-shape"],
 )
 def test_a_fault_that_may_pass_is_tried_again_and_seen(world, fault, spoken_as):
     with talking(world, spoken_as, [fault, Says("Here I am.")]) as (talk, wire):
@@ -191,10 +197,11 @@ def test_a_fault_that_may_pass_is_tried_again_and_seen(world, fault, spoken_as):
         ([Fails(status=400)], "rejected"),
         ([Fails(status=500)] * 4, "provider-down"),
         ([Fails("drop")] * 4, ("connection", "bad-reply")),
+        ([Fails("wrong-shape")] * 4, "bad-reply"),
         ([Says("I was about to", finish="length")], "reply-cut-off"),
         ([Says("")], "empty-reply"),
     ],
-    ids=["key", "model", "request", "down", "dropped", "cut-off", "empty"],
+    ids=["key", "model", "request", "down", "dropped", "wrong-shape", "cut-off", "empty"],
 )
 def test_a_fault_that_lasts_ends_the_turn_with_a_reason(world, lines, reason, spoken_as):
     cut_off = {"openai": "length", "anthropic": "max_tokens"}[spoken_as]

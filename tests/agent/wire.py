@@ -28,7 +28,7 @@ class Says:
 class Fails:
     """Something goes wrong instead: a status, a stream that breaks off, one that makes no sense."""
 
-    how: Literal["status", "drop", "malformed", "silence"] = "status"
+    how: Literal["status", "drop", "malformed", "wrong-shape", "silence"] = "status"
     status: int = 500
     headers: dict[str, str] = field(default_factory=dict)
 
@@ -96,6 +96,8 @@ def speaking(lines: Sequence[Says | Fails]) -> Iterator[Wire]:
                 pieces = pieces[: len(pieces) // 2]
                 if line.how == "malformed":
                     pieces.append("data: {this is no JSON\n\n")
+                if line.how == "wrong-shape":
+                    pieces = [WRONG_SHAPES[spoken]]
             for piece in pieces:
                 self.wfile.write(piece.encode())
                 self.wfile.flush()
@@ -114,6 +116,13 @@ def speaking(lines: Sequence[Says | Fails]) -> Iterator[Wire]:
         server.shutdown()
         server.server_close()
         thread.join()
+
+
+WRONG_SHAPES: dict[Spoken, str] = {
+    "openai": 'data: {"id": "c", "model": [], "choices": 3}\n\n',
+    "anthropic": 'event: ping\ndata: {"type": "ping"}\n\n',
+}
+"""JSON that the services' own SDKs take for an event, and then stumble over."""
 
 
 def _pieces(text: str) -> list[str]:

@@ -52,7 +52,7 @@ def test_the_door_imports_next_to_nothing(desk):
     )
     usual = {line.rpartition("|")[2].strip() for line in bare.stderr.splitlines()}
     ours = imported(desk, "list") - usual
-    assert ours <= {"metier", "metier.faces", "metier.faces.cli", "metier.host", "metier.host.lookup"}
+    assert ours <= {"metier", "metier.faces", "metier.faces.cli", "metier.host", "metier.host.facts"}
     heavy = {"click", "yaml", "json", "ctypes", "asyncio", "dataclasses", "typing", "inspect", "difflib", "subprocess"}
     assert not heavy & (imported(desk, "list") - usual)
     assert "metier.types" not in imported(desk, "list")

@@ -38,9 +38,9 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> Desk:
         ("--dialect umbar list", "did you mean `umbra`?"),
         ("--dialect xyzzy list", "one of: standard"),
         ("catalog --dialect umbar", "did you mean `umbra`?"),
-        ("--agent nobody list", "no agent is called `nobody`"),
+        ("--agent nobody list", "no agent named `nobody`"),
         ("--agent ./file list", "has no frontmatter"),
-        ("--agent ./missing.md list", "no agent is called"),
+        ("--agent ./missing.md list", "no agent named"),
         ("--profile taem list", "did you mean `team`?"),
         ("--profile ../x list", "not the name of a profile"),
         ("--profile none --dialect multica status", "no profile is called `none`"),
@@ -188,7 +188,7 @@ def test_a_working_folder_that_is_gone_is_told(desk):
     for command in ("list", "status", "new x", "trust", "init", "doctor"):
         said = desk.shell(f"mkdir -p '{gone}'; cd '{gone}'; rmdir '{gone}'; metier {command}")
         complained(said, 2)
-        assert "the working folder is gone" in said.err
+        assert "the working folder no longer exists" in said.err
 
 
 def test_without_a_home_the_users_own_is_taken(desk):

@@ -99,7 +99,7 @@ def test_another_dialect_gets_its_own_placeholders_and_the_losses_are_said(out):
     told = json.loads(said.out)
 
     assert (out.project / "there" / "old" / "SKILL.md").read_text().endswith("Greet $0, then ${@:2}.\n")
-    assert {"skill": "old", "loss": "`${@:2}` stays as it is written: there is nothing like it there"} in told["losses"]
+    assert {"skill": "old", "loss": "`${@:2}` has no equivalent there and stays as written"} in told["losses"]
 
 
 def test_a_field_that_means_nothing_elsewhere_is_said(out):
@@ -107,7 +107,7 @@ def test_a_field_that_means_nothing_elsewhere_is_said(out):
     said = out.say("export", "signed", "--as", "umbra", "--out", "there").out
 
     assert "lost  signed: the field `license` means nothing there" in said
-    assert "lost  signed: what it needs of the machine is read otherwise there" in said
+    assert "lost  signed: what it needs of the machine is read differently there" in said
 
 
 def test_what_the_open_standard_does_not_know_is_said(out):
@@ -124,7 +124,7 @@ def test_nothing_is_overwritten_unless_it_is_forced(out):
     refused = out.say("export", "alone", "--out", "there")
 
     assert refused.code == 4
-    assert "is there already" in refused.err
+    assert "already exists" in refused.err
     assert (out.project / "there" / "alone.skill").read_bytes() == before
     assert out.say("export", "alone", "--out", "there", "--force").code == 0
     assert (out.project / "there" / "alone.skill").read_bytes() != before
@@ -137,7 +137,7 @@ def test_nothing_is_overwritten_unless_it_is_forced(out):
         (["greet", "--as", "clade"], "did you mean `claude`?"),
         ([], "name skills, or give --all"),
         (["greet", "--as", "plugin"], "a plugin needs a name"),
-        (["greet", "--as", "plugin", "--name", "../x"], "is no name for a plugin"),
+        (["greet", "--as", "plugin", "--name", "../x"], "is not a valid plugin name"),
     ],
 )
 def test_what_makes_no_sense_is_said(out, words, said):

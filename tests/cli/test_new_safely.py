@@ -41,7 +41,7 @@ def test_a_folder_that_was_there_before_is_not_adopted(desk, planted):
         (folder / planted).write_text("#!/bin/sh\n")
     said = desk.say("new", "mine", "Does it.")
     assert said.code == 2
-    assert "is there already" in said.err
+    assert "already exists" in said.err
     assert not (folder / "SKILL.md").exists()
     assert "mine" not in desk.say("list").out
 

@@ -203,7 +203,7 @@ def test_nothing_is_overwritten(desk):
     desk.say("new", "mine", "First words.")
     said = desk.say("new", "mine", "Other words.")
     assert said.code == 2
-    assert "is there already" in said.err
+    assert "already exists" in said.err
     assert "First words." in (desk.project / ".metier/skills/mine/SKILL.md").read_text()
 
 

@@ -48,8 +48,8 @@ def test_a_command_that_was_not_run_is_told_beside_the_text_not_in_the_pipe_alon
     deploy.skill("odd", '---\nname: odd\ndescription: d\n---\n!`eval "$0"`\n')
     said = deploy.say("render", "odd", "--delivery", "body", "--", "x")
 
-    assert said.out == "[shell error: not run: `eval` reads what it is given as commands]\n"
-    assert said.err == 'command !`eval "$0"`: not run: `eval` reads what it is given as commands\n'
+    assert said.out == "[shell error: not run: `eval` reads its arguments as commands]\n"
+    assert said.err == 'command !`eval "$0"`: not run: `eval` reads its arguments as commands\n'
 
 
 def test_a_word_that_was_not_given_is_no_name_of_a_shell(deploy: Desk):
@@ -84,9 +84,7 @@ def test_what_the_dialect_lacks_is_told_when_a_skill_is_rendered(deploy: Desk):
     said = deploy.say("--root", str(deploy.project / "skills"), "--dialect", "agentmd", "lint")
 
     assert said.code == 1
-    assert (
-        "`` ```! `` means nothing" in said.out or "`````! means" in said.out or "means nothing in Agent.md" in said.out
-    )
+    assert "has no meaning in Agent.md" in said.out
 
 
 def test_a_script_says_what_it_says_to_a_model_and_ends_as_it_ended(deploy: Desk):

@@ -67,7 +67,7 @@ def test_a_dry_run_calls_no_tool_straight_away(desk):
     desk.skill("make", more, desk.home / ".openclaw/skills", description="Makes.")
     for words in (["--yes"], []):
         said = desk.say("--dialect", "openclaw", "run", *words, "--dry-run", "/make touch made.txt")
-        assert (said.code, "this goes straight to a tool" in said.err) == (2, True)
+        assert (said.code, "this skill calls a tool directly" in said.err) == (2, True)
     assert not (desk.project / "made.txt").exists()
 
 

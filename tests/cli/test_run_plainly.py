@@ -66,7 +66,7 @@ def test_going_on_elsewhere_names_the_run_and_tells_the_model_where_it_works_now
 
     assert f"going on with run {run}" in said.err
     assert f"works in {other}" in said.err
-    assert f"The working folder is {other} now" in json.dumps(wire.requests[1]["messages"])
+    assert f"The working folder is now {other}" in json.dumps(wire.requests[1]["messages"])
     assert "until now" not in again.err
 
 
@@ -88,7 +88,7 @@ def test_a_person_sees_what_a_file_becomes_and_a_slip_is_no_answer(desk):
     with model(desk, [WRITE, Says("Done.")]):
         said = desk.answering("run", "write", answer="maybe\n\ny\n")
 
-    assert "in place of what is there" in said.out
+    assert "changes the file" in said.out
     assert "-old" in said.out
     assert "+new" in said.out
     assert "\n   same\n" in said.out
@@ -128,7 +128,7 @@ def test_what_an_agents_file_says_in_vain_is_mentioned_by_run_and_doctor(desk):
         said = desk.say("--agent", "odd", "run", "hello")
     doctor = desk.say("doctor").out
 
-    for told in ("`limits` is not a table", "`tools` names `Foo`", "`skills` names `nosuch`"):
+    for told in ("`limits` must be a table", "`tools` names `Foo`", "`skills` names `nosuch`"):
         assert told in said.err
         assert told in doctor
 
@@ -197,4 +197,4 @@ def test_a_wrong_key_is_named_by_its_variable_and_the_model_by_its_name(desk):
 
 def test_a_number_that_is_none_is_called_that_and_a_model_that_is_not_there_too(desk):
     assert "'abc' is not a valid number" in desk.say("run", "--max-cost", "abc", "x").err
-    assert "is not there" in desk.say("models", "add", "nofile.gguf").err
+    assert "does not exist" in desk.say("models", "add", "nofile.gguf").err

@@ -84,7 +84,7 @@ def test_lint_names_keyword_lists_and_stolen_prompts(stocked):
     assert (said.code, "[stuffed-description]" in said.out) == (1, True)
     thief = stocked.skill("review-my-code", description="Review my code, look for bugs, review my code.")
     said = stocked.say("lint", str(thief.parent))
-    assert "it would be chosen before `code-review` for “review my code”" in said.out
+    assert "it outranks `code-review` for “review my code”" in said.out
     assert "[trigger-interference]" in said.out
     assert "[trigger-interference]" in stocked.say("lint").out
 
@@ -96,8 +96,12 @@ def test_lint_names_installed_skills_that_say_the_same(stocked):
 
     said = stocked.say("lint")
     assert said.code == 1
-    assert "water/SKILL.md: warning: its description is nearly that of `garden` [trigger-overlap]" in said.out
-    assert "garden/SKILL.md: warning: its description is nearly that of `water` [trigger-overlap]" in said.out
+    assert (
+        "water/SKILL.md: warning: its description is nearly the same as that of `garden` [trigger-overlap]" in said.out
+    )
+    assert (
+        "garden/SKILL.md: warning: its description is nearly the same as that of `water` [trigger-overlap]" in said.out
+    )
     assert said.out.count("[trigger-overlap]") == 2
 
 
@@ -107,4 +111,4 @@ def test_lint_holds_many_skills_against_each_other_when_it_is_asked_to(stocked):
         stocked.skill(f"other-{number}", description=f"Tunes the piano of house number {number}.")
 
     assert "[trigger-interference]" not in stocked.say("lint").out
-    assert "it would be chosen before `code-review`" in stocked.say("lint", "--overlap").out
+    assert "it outranks `code-review`" in stocked.say("lint", "--overlap").out

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import pytest
 
 ROOT = Path(__file__).parents[2]
-COUNTS = {"command": 2, "adapter": 4, "policy": 2, "tool": 3, "trigger": 3, "dialect": 2}
+COUNTS = {"command": 2, "adapter": 4, "policy": 2, "tool": 3, "trigger": 3, "dialect": 1}
 _section = re.compile(r"^### Add an? (\w+)\n(.*?)(?=^##)", re.MULTILINE | re.DOTALL)
 _item = re.compile(r"^\d+\. `([^`]+)`(?: \(`([^`]+)`\))?: ", re.MULTILINE)
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from metier.dialects import PROTECTED_FOLDERS
 from metier.host import sandbox
-from metier.host.sandbox import probe
 from metier.types.sandbox import ProcessResult, ProgramSpec, SandboxPermissions, SandboxSpec
 
 ENV = {"PATH": "/usr/local/bin:/usr/bin:/bin", "LANG": "C.UTF-8"}
@@ -34,7 +34,7 @@ def py(script: str, *arguments: str, **more: Any) -> ProgramSpec:
 class Desk:
     """Where one test works, and the machine as it is allowed to use it."""
 
-    machine: probe.MachineOptions
+    machine: sandbox.MachineOptions
     skill: Path
     work: Path
     private: Path
@@ -42,10 +42,11 @@ class Desk:
 
     @property
     def tier(self) -> str:
-        return probe.probe_sandbox(self.machine).tier
+        return sandbox.probe_sandbox(self.machine).tier
 
     def box(self, read: tuple[Path, ...] = (), write: tuple[Path, ...] = (), **more: Any) -> SandboxSpec:
         allowed = SandboxPermissions(more.pop("network", False), (), tuple(map(str, read)), tuple(map(str, write)))
+        more.setdefault("protected", PROTECTED_FOLDERS)  # as a library hands them in
         return SandboxSpec(more.pop("need", "require"), str(self.skill), str(self.work), allowed, **more)
 
     def run(self, wanted: ProgramSpec, box: SandboxSpec | None = None) -> ProcessResult:

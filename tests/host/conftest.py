@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 from tests.host.boxes import Desk, soon
 
-from metier.host.sandbox import probe
+from metier.host import sandbox
 
-TIERS = {"bubblewrap": probe.MachineOptions(landlock=False), "landlock": probe.MachineOptions(bwrap="/missing")}
+TIERS = {"bubblewrap": sandbox.MachineOptions(landlock=False), "landlock": sandbox.MachineOptions(bwrap="/missing")}
 
 LACKING = {
-    "bubblewrap": ("is not installed", "needs Linux", "no filter of system calls", "create new namespace"),
-    "landlock": ("has no Landlock", "no filter of system calls"),
+    "bubblewrap": ("is not installed", "needs Linux", "no system call filter", "create new namespace"),
+    "landlock": ("has no Landlock", "no system call filter"),
 }
 
 
@@ -27,7 +27,7 @@ def nothing_stays() -> Iterator[None]:
         }
 
     for machine in TIERS.values():
-        probe.probe_sandbox(machine)
+        sandbox.probe_sandbox(machine)
     files, threads, folders = len(os.listdir("/proc/self/fd")), threading.active_count(), temporary()
     yield
     assert soon(lambda: len(os.listdir("/proc/self/fd")) <= files), "a file stayed open"
@@ -48,7 +48,7 @@ def world(tmp_path: Path) -> dict[str, Path]:
 
 
 def desk_for(tier: str, world: dict[str, Path]) -> Desk:
-    footing = probe.probe_sandbox(TIERS[tier])
+    footing = sandbox.probe_sandbox(TIERS[tier])
     assert all(check.held for check in footing.checks), f"{tier} is here and does not hold: {footing.reason}"
     if footing.tier != tier:  # only for want of what it is made of: one that is here and fails is no reason to skip
         assert any(word in footing.reason for word in LACKING[tier]), footing.reason

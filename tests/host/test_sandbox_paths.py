@@ -11,11 +11,13 @@ import pytest
 from tests.home import python
 from tests.host.boxes import Desk, program, py, sh, soon
 
+from metier.dialects import PROTECTED_FOLDERS
 from metier.host import sandbox
-from metier.host.sandbox import probe
 from metier.host.sandbox.profile import PRIVATE, PROTECTED, build_view
 from metier.types.errors import BadRequest, Refused
 from metier.types.sandbox import SandboxPermissions, SandboxSpec
+
+EVERY_PROTECTED = (*PROTECTED, *(name for name in PROTECTED_FOLDERS if name not in PROTECTED))
 
 TRY = """
 import os, sys
@@ -103,7 +105,7 @@ def test_a_program_may_run_in_a_folder_inside_a_grant(desk: Desk):
 
 
 def test_a_program_is_not_run_in_a_folder_that_it_may_not_see(desk: Desk):
-    with pytest.raises(Refused, match="which it may not see"):
+    with pytest.raises(Refused, match="is not visible in the sandbox"):
         desk.run(sh("pwd", cwd=desk.private))
 
 
@@ -120,7 +122,7 @@ def test_a_link_out_of_a_grant_leads_nowhere(desk: Desk):
     assert may(desk, "r", desk.work / "out/key") == [False]
 
 
-@pytest.mark.parametrize("name", [name for name in PROTECTED if "/" not in name])
+@pytest.mark.parametrize("name", [name for name in EVERY_PROTECTED if "/" not in name])
 @pytest.mark.parametrize("there", ["a folder", "a file", "missing"])
 def test_what_other_programs_take_orders_from_stays_as_it_is_in_a_writable_grant(bubble: Desk, name: str, there: str):
     if there == "missing" and not name.startswith("."):
@@ -187,7 +189,7 @@ def test_every_folder_of_a_project_that_skills_and_agents_are_read_from_is_guard
         f"{{ancestor}}/{folder}" for folder in AGENT_FOLDERS
     ]
     inside = [place.removeprefix("{ancestor}/") for place in places if place.startswith("{ancestor}/")]
-    assert [one for one in inside if not any(f"{one}/".startswith(f"{name}/") for name in PROTECTED)] == []
+    assert [one for one in inside if not any(f"{one}/".startswith(f"{name}/") for name in EVERY_PROTECTED)] == []
     assert len(inside) > 6
 
 
@@ -272,7 +274,7 @@ def test_a_tool_is_not_shown_with_all_that_lies_around_it(desk: Desk):
     (desk.private / "bin").mkdir()
     shutil.copy("/usr/bin/env", desk.private / "bin/tool")
     ran = desk.run(program(str(desk.private / "bin/tool")))
-    assert (ran.status, ran.note) == (None, f"{desk.private}/bin/tool: not found, or it can't be shown inside")
+    assert (ran.status, ran.note) == (None, f"{desk.private}/bin/tool: not found, or not visible in the sandbox")
 
 
 def test_placeholders_stay_while_another_program_runs_in_the_same_grant(bubble: Desk):
@@ -317,13 +319,13 @@ def test_a_skill_inside_a_writable_grant_stays_as_it_is(bubble: Desk):
 
 
 def test_landlock_refuses_to_guard_what_it_can_not_and_says_so_where_that_will_do(landlocked: Desk):
-    with pytest.raises(Refused, match="Landlock can't keep"):
+    with pytest.raises(Refused, match="Landlock can't protect"):
         landlocked.run(sh("true"), landlocked.box(write=(landlocked.project,)))
     ran = landlocked.run(
         sh("touch $1/new", str(landlocked.project)), landlocked.box(need="prefer", write=(landlocked.project,))
     )
     assert ran.status == 0
-    assert "Landlock can't keep .git and settings" in ran.note
+    assert "Landlock can't protect .git and settings" in ran.note
 
 
 def test_what_is_hidden_stays_out_of_sight_in_a_folder_that_may_be_read(desk: Desk):
@@ -417,7 +419,7 @@ def test_of_a_private_home_only_the_granted_path_appears(bubble: Desk, tmp_path:
 @pytest.mark.parametrize("how", ["read", "write"])
 def test_what_would_open_the_whole_machine_is_no_grant(desk: Desk, path: str, how: str):
     allowed = SandboxPermissions(read=(path,)) if how == "read" else SandboxPermissions(write=(path,))
-    with pytest.raises(Refused, match=r"never opened|Landlock can't keep"):
+    with pytest.raises(Refused, match=r"never opened|Landlock can't protect"):
         desk.run(sh("true"), replace(desk.box(), permissions=allowed))
 
 
@@ -438,12 +440,12 @@ def test_an_interpreter_that_can_not_be_shown_gives_way_to_the_systems_and_that_
     ran = desk.run(program(str(fake), "-c", "print(1)"))
     assert ran.stdout == "1\n"
     assert ran.note.startswith("/usr/")
-    assert f"was run: {fake} can't be shown inside" in ran.note
+    assert f"was run: {fake} is not visible in the sandbox" in ran.note
 
 
 def test_a_program_that_is_nowhere_is_not_found(desk: Desk):
     ran = desk.run(program("no-such-program"))
-    assert (ran.status, ran.note) == (None, "no-such-program: not found, or it can't be shown inside")
+    assert (ran.status, ran.note) == (None, "no-such-program: not found, or not visible in the sandbox")
 
 
 @pytest.mark.parametrize(
@@ -465,4 +467,4 @@ def test_git_status_runs_in_a_project_that_may_be_read(desk: Desk, need: str):
 
 
 def test_what_is_shown_is_the_same_value_for_every_tier(desk: Desk):
-    assert probe.probe_sandbox(desk.machine).tier == desk.run(sh("true")).tier
+    assert sandbox.probe_sandbox(desk.machine).tier == desk.run(sh("true")).tier

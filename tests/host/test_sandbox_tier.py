@@ -14,11 +14,10 @@ from tests.host.boxes import Desk, program, sh
 
 from metier.host import sandbox
 from metier.host.process import AdmissionGate
-from metier.host.sandbox import probe
 from metier.types.errors import BadRequest, Refused
 from metier.types.sandbox import SandboxPermissions, SandboxSpec
 
-NOWHERE = probe.MachineOptions(bwrap="/missing", landlock=False)
+NOWHERE = sandbox.MachineOptions(bwrap="/missing", landlock=False)
 
 FILTERED = f"""#!{sys.executable}
 import os, sys
@@ -87,21 +86,23 @@ def test_a_plain_run_has_a_folder_to_work_in_that_goes_afterwards():
 
 
 def test_without_bubblewrap_it_is_landlock_and_the_reason_is_told(landlocked: Desk):
-    footing = probe.probe_sandbox(landlocked.machine)
+    footing = sandbox.probe_sandbox(landlocked.machine)
     assert (footing.tier, footing.reason) == ("landlock", "bubblewrap is not installed")
     assert landlocked.run(sh("true")).tier == "landlock"
 
 
 def test_a_bubblewrap_that_may_make_no_namespaces_gives_way_with_its_own_words(tmp_path: Path):
     words = "bwrap: No permissions to create new namespace"
-    machine = probe.MachineOptions(bwrap=bwrap_in(tmp_path, f"#!/bin/sh\necho '{words}' >&2\nexit 1\n"), landlock=False)
-    footing = probe.probe_sandbox(machine)
+    machine = sandbox.MachineOptions(
+        bwrap=bwrap_in(tmp_path, f"#!/bin/sh\necho '{words}' >&2\nexit 1\n"), landlock=False
+    )
+    footing = sandbox.probe_sandbox(machine)
     assert footing.tier == "none"
     assert words in footing.reason
 
 
 def test_every_check_that_was_made_is_told(desk: Desk):
-    footing = probe.probe_sandbox(desk.machine)
+    footing = sandbox.probe_sandbox(desk.machine)
     assert all(check.held for check in footing.checks)
     assert {"read outside", "TCP", "ptrace", "signal another", "write the skill"} <= {
         one.name for one in footing.checks
@@ -111,8 +112,8 @@ def test_every_check_that_was_made_is_told(desk: Desk):
 
 def test_a_boundary_that_refuses_nothing_is_none(tmp_path: Path):
     """As an ordinary program would: a `bwrap` that runs what it is given and nothing else."""
-    machine = probe.MachineOptions(bwrap=bwrap_in(tmp_path, NO_BOUNDARY), landlock=False)
-    footing = probe.probe_sandbox(machine)
+    machine = sandbox.MachineOptions(bwrap=bwrap_in(tmp_path, NO_BOUNDARY), landlock=False)
+    footing = sandbox.probe_sandbox(machine)
     assert footing.tier == "none"
     failed = {one.name for one in footing.checks if not one.held}
     assert {"read outside", "write outside", "TCP", "UDP", "signal another", "user namespace", "keyctl"} <= failed
@@ -129,16 +130,16 @@ def test_a_boundary_that_allows_nothing_is_none_either(bubble: Desk, tmp_path: P
         "    for drop in DROPPED:",
         "    words = ['--ro-bind' if one == '--bind-try' else one for one in words]\n    for drop in []:",
     )
-    footing = probe.probe_sandbox(probe.MachineOptions(bwrap=bwrap_in(tmp_path, text), landlock=False))
+    footing = sandbox.probe_sandbox(sandbox.MachineOptions(bwrap=bwrap_in(tmp_path, text), landlock=False))
     assert footing.tier == "none"
     assert "write the work folder was refused" in footing.reason
 
 
 def test_a_trial_that_does_not_come_to_its_end_proves_nothing(tmp_path: Path):
     silent = NO_BOUNDARY.replace("os.execve(words[9], words[9:], env)", "os._exit(0)")
-    footing = probe.probe_sandbox(probe.MachineOptions(bwrap=bwrap_in(tmp_path, silent), landlock=False))
+    footing = sandbox.probe_sandbox(sandbox.MachineOptions(bwrap=bwrap_in(tmp_path, silent), landlock=False))
     assert footing.tier == "none"
-    assert "the trial did not come to its end" in footing.reason
+    assert "the self-test did not finish" in footing.reason
 
 
 ROOT = pytest.mark.skipif(os.getuid() != 0, reason="it is root's rights that this takes away")
@@ -164,12 +165,12 @@ def test_a_profile_that_lacks_one_thing_is_found_out(
     bubble: Desk, tmp_path: Path, dropped: list[list[str]], caught: str
 ):
     text = FILTERED.replace("DROPPED", repr(dropped))
-    footing = probe.probe_sandbox(probe.MachineOptions(bwrap=bwrap_in(tmp_path, text), landlock=False))
+    footing = sandbox.probe_sandbox(sandbox.MachineOptions(bwrap=bwrap_in(tmp_path, text), landlock=False))
     assert footing.tier == "none"
     assert caught in {one.name for one in footing.checks if not one.held}, footing.reason
 
 
-KEY = "from metier.host.sandbox import probe; print(probe._cache_key(probe.MachineOptions()))"
+KEY = "from metier.host import sandbox; print(sandbox._cache_key(sandbox.MachineOptions()))"
 
 
 def test_what_was_found_on_the_machine_is_not_believed_in_a_container():
@@ -184,7 +185,7 @@ def test_what_was_found_is_remembered_until_something_changes(bubble: Desk, tmp_
     state = tmp_path / "state"
     calls = tmp_path / "calls"
     wrapper = Path(bwrap_in(tmp_path, f'#!/bin/sh\necho >> {calls}\nexec /usr/bin/bwrap "$@"\n'))
-    machine = probe.MachineOptions(bwrap=str(wrapper), state=str(state))
+    machine = sandbox.MachineOptions(bwrap=str(wrapper), state=str(state))
     code = "import sys\nfrom metier.host import sandbox\nprint(sandbox.sandbox_tier(sandbox.MachineOptions(bwrap=sys.argv[1], state=sys.argv[2])))"
 
     def times() -> int:
@@ -212,18 +213,18 @@ def test_what_was_found_is_remembered_until_something_changes(bubble: Desk, tmp_
 
 
 def test_that_there_is_none_is_not_remembered_beyond_this_process(tmp_path: Path):
-    probe.probe_sandbox(NOWHERE._replace(state=str(tmp_path)))
+    sandbox.probe_sandbox(NOWHERE._replace(state=str(tmp_path)))
     assert list(tmp_path.iterdir()) == []
 
 
 def test_the_environment_may_choose_a_tier_and_it_is_told(landlocked: Desk):
-    machine = probe.read_machine_options({"METIER_SANDBOX": "landlock"})
+    machine = sandbox.read_machine_options({"METIER_SANDBOX": "landlock"})
     ran = sandbox.run_sandboxed(sh("echo hi", cwd=landlocked.work), landlocked.box(), machine)
     assert (ran.tier, ran.note) == ("landlock", "METIER_SANDBOX is landlock")
 
 
 def test_no_boundary_by_the_environment_satisfies_nothing_that_needs_one(world: dict[str, Path]):
-    machine = probe.read_machine_options({"METIER_SANDBOX": "none"})
+    machine = sandbox.read_machine_options({"METIER_SANDBOX": "none"})
     with pytest.raises(Refused, match="METIER_SANDBOX is none"):
         sandbox.run_sandboxed(sh("true"), SandboxSpec("require"), machine)
     ran = sandbox.run_sandboxed(sh("true", cwd=world["work"]), SandboxSpec("prefer"), machine)
@@ -232,7 +233,7 @@ def test_no_boundary_by_the_environment_satisfies_nothing_that_needs_one(world: 
 
 def test_a_tier_that_nobody_knows_is_a_mistake():
     with pytest.raises(BadRequest, match="METIER_SANDBOX is `docker`"):
-        probe.read_machine_options({"METIER_SANDBOX": "docker"})
+        sandbox.read_machine_options({"METIER_SANDBOX": "docker"})
 
 
 @pytest.mark.parametrize("need", ["require", "prefer", "off"])

@@ -56,7 +56,7 @@ def test_checks_that_need_no_model_say_what_they_check(tmp_path):
 
     assert [one.kind for one in suite.cases[0].checks] == ["file", "json", "matches", "contains", "command", "model"]
     assert [one.text for one in suite.cases[0].checks][:5] == [
-        "`out.md` is there",
+        "`out.md` exists",
         "`*.json` holds `total` = 3",
         "the answer matches `^ok$`",
         "not: the answer contains `no`",
@@ -69,8 +69,12 @@ def test_cases_get_folder_names_of_their_own_whatever_their_ids(tmp_path):
     rows = [{"id": id, "prompt": "x", "assertions": ["y"]} for id in ids]
 
     assert [one.slug for one in read_suite(written(tmp_path, rows)).cases] == [
-        "etc", "top-months", "top-months-2", "case", "7",
-    ]  # fmt: skip
+        "etc",
+        "top-months",
+        "top-months-2",
+        "case",
+        "7",
+    ]
 
 
 def test_a_skill_without_evals_has_none(tmp_path):
@@ -90,7 +94,7 @@ BAD = [
     (case(id=[]), "evals[0].id must be a number or a short text"),
     (case(assertions="yes"), "evals[0].assertions must be a list"),
     (case(assertions=[3]), "evals[0].assertions[0] must be a sentence or an object"),
-    (case(assertions=[{}]), "says nothing to check"),
+    (case(assertions=[{}]), "has nothing to check"),
     (case(assertions=[]), "checks nothing"),
     (case(expected_output=3), "evals[0].expected_output must be a text"),
     (case(files="a"), "evals[0].files must be a list"),
@@ -99,7 +103,7 @@ BAD = [
     (case(files=[None]), "evals[0].files[0] must be the path of a file inside"),
     (case(checks=[{"file": "../../etc/passwd"}]), "`file` must be a path inside the folder of the outputs"),
     (case(checks=[{"file": "/etc/passwd", "contains": "root"}]), "`file` must be a path inside"),
-    (case(checks=[{"matches": "("}]), "`matches` is no regular expression"),
+    (case(checks=[{"matches": "("}]), "`matches` is not a regular expression"),
     (case(checks=[{"matches": "a" * 5_000}]), "`matches` must be a text of at most 1,000"),
     (case(checks=[{"matches": ["a"]}]), "`matches` must be a text"),
     (case(checks=[{"matches": "a", "contains": "b"}]), "`matches` and `contains` are two checks"),
@@ -107,7 +111,7 @@ BAD = [
     (case(checks=[{"command": "x", "file": "y"}]), "leave `file` out"),
     (case(checks=[{"cmd": "x"}]), "has `cmd`, which is none of"),
     (case(checks=[{"file": "x", "not": "yes"}]), "`not` must be true or false"),
-    ([{"id": 1, "prompt": "a", "assertions": ["b"]}] * 2, "evals[1].id `1` is there twice"),
+    ([{"id": 1, "prompt": "a", "assertions": ["b"]}] * 2, "evals[1].id `1` is used twice"),
 ]
 
 

@@ -181,7 +181,7 @@ def test_what_was_made_can_not_pass_for_the_end_of_the_material(made):
     assert first != second
     assert "\x1b" not in grader.asked[0][1]
     assert "\u202e" not in grader.asked[0][1]
-    assert "no instruction to you" in grader.asked[0][0]
+    assert "never an instruction to you" in grader.asked[0][0]
 
 
 def test_a_run_that_was_cut_short_by_others_decides_nothing(made):

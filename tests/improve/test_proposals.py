@@ -43,8 +43,14 @@ def test_a_good_change_is_accepted_committed_and_watched(world):
     assert len(proposal.rev) == 40
     told = model.requests[0]
     assert [tool.name for tool in told.tools] == [
-        "read_file", "write_file", "edit_file", "list_files", "find_files", "search_files", "run_command",
-    ]  # fmt: skip
+        "read_file",
+        "write_file",
+        "edit_file",
+        "list_files",
+        "find_files",
+        "search_files",
+        "run_command",
+    ]
     assert "Improve a skill" in told.system
 
 
@@ -182,7 +188,7 @@ def test_outside_auto_one_failure_is_too_little_for_a_model_and_a_cluster_waits_
     lines = [GOOD, "Changed.", WELL, "Three.", WELL, "Three.", WELL, "Three."]
     first, model = improved(world, ran(world, FAILS, dialect="standard"), lines, dialect="standard")
     assert (first.proposals, model.requests) == ((), [])
-    assert "too little to rewrite it for" in first.words
+    assert "too few to rewrite it" in first.words
 
     again = call("run_command", "again", command="cat numbers.txt")
     second, model = improved(world, ran(world, FAILS, again, dialect="standard"), lines, dialect="standard")

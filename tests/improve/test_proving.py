@@ -48,7 +48,7 @@ def test_the_improver_does_not_see_what_the_skill_is_tried_with(world):
 
     assert model.requests[1].messages[-1].text == "[nothing]"
     assert found.proposals[0].standing == "accepted"
-    assert "20 evals would tell a gain from chance" in gate(found.proposals[0], "evals")
+    assert "telling a gain from chance takes 20 evals" in gate(found.proposals[0], "evals")
 
 
 def test_outside_auto_few_evals_leave_it_to_a_person(world):

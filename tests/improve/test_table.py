@@ -25,7 +25,9 @@ ROWS = {
         [command("sh build.sh", "a"), command("sh build.sh", "b")],
         [
             edit("Run `sh build.sh`.", "Run `sh build.sh`. If it fails, stop and say so; do not run it again."),
-            "It has a way out now.", command("sh build.sh"), "It failed.",
+            "It has a way out now.",
+            command("sh build.sh"),
+            "It failed.",
         ],
         "1. Run `sh build.sh`. If it fails, stop and say so; do not run it again.\n2. Say that it is built.\n",
     ),
@@ -34,7 +36,9 @@ ROWS = {
         [call("read_file", file="")],
         [
             edit("with read_file", "with `read_file`, its `path` being `notes.md`"),
-            "It says which path.", call("read_file", path="notes.md"), "Read.",
+            "It says which path.",
+            call("read_file", path="notes.md"),
+            "Read.",
         ],
         "Read the notes with `read_file`, its `path` being `notes.md`.\n",
     ),
@@ -42,8 +46,13 @@ ROWS = {
         "1. Run `cat made.txt`.\n2. Run `touch made.txt`.\n3. Say it is done.\n",
         [command("cat made.txt", "a"), command("touch made.txt"), command("cat made.txt", "b")],
         [
-            edit("1. Run `cat made.txt`.\n2. Run `touch made.txt`.", "1. Run `touch made.txt`.\n2. Run `cat made.txt`."),
-            "It is made first.", command("touch made.txt"), command("cat made.txt"), "Done.",
+            edit(
+                "1. Run `cat made.txt`.\n2. Run `touch made.txt`.", "1. Run `touch made.txt`.\n2. Run `cat made.txt`."
+            ),
+            "It is made first.",
+            command("touch made.txt"),
+            command("cat made.txt"),
+            "Done.",
         ],
         "1. Run `touch made.txt`.\n2. Run `cat made.txt`.\n3. Say it is done.\n",
     ),
@@ -52,11 +61,13 @@ ROWS = {
         [command("cat 報告.txt")],
         [
             edit("請執行 `cat 報告.txt`", "請先確認檔案存在,再執行 `cat 報告.txt`"),
-            "改好了。", command("ls"), "沒有這個檔案。",
+            "改好了。",
+            command("ls"),
+            "沒有這個檔案。",
         ],
         "1. 請先確認檔案存在,再執行 `cat 報告.txt`,並且把結果逐行整理給使用者看。\n2. 完成後請回報總共有多少行內容。\n",
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("row", ROWS)

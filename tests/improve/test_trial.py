@@ -8,6 +8,7 @@ from tests.agent.talking import call
 from tests.improve.trying import SECRET, Actor, compared, obedient, shown, skill, trial
 
 from metier.improve.trials import SerialQueue
+from metier.sources.skill_files import SkillFiles
 from metier.types.errors import BadRequest, MetierError, ModelError, Refused
 
 BOTH = ("with_skill", "without_skill")
@@ -225,7 +226,9 @@ def test_a_service_that_is_down_counts_for_nothing(world):
 def test_a_skill_is_compared_with_what_it_was(world):
     folder = skill(world, f"Say {SECRET}.\n", [{"contains": SECRET}])
     was = (folder / "SKILL.md").read_bytes().replace(SECRET.encode(), b"WRONG")
-    found = trial(world, Actor(obedient), arms=("with_skill", "old_skill"), old={"SKILL.md": (0o644, was)})
+    found = trial(
+        world, Actor(obedient), arms=("with_skill", "old_skill"), old=SkillFiles.from_pairs({"SKILL.md": (0o644, was)})
+    )
 
     assert compared(found).verdict == "better"
 
@@ -234,7 +237,10 @@ def test_a_change_that_is_not_made_yet_can_be_tried(world):
     folder = skill(world, "Say WRONG.\n", [{"contains": SECRET}])
     new = (folder / "SKILL.md").read_bytes().replace(b"WRONG", SECRET.encode())
 
-    assert trial(world, Actor(obedient), new={"SKILL.md": (0o644, new)}).rate("with_skill").mean == 1.0
+    assert (
+        trial(world, Actor(obedient), new=SkillFiles.from_pairs({"SKILL.md": (0o644, new)})).rate("with_skill").mean
+        == 1.0
+    )
     assert b"WRONG" in (folder / "SKILL.md").read_bytes()
 
 

@@ -102,9 +102,14 @@ def test_the_results_are_written_as_other_tools_write_them():
 
     assert rows["summary"] == {"total": 2, "passed": 1, "failed": 1}
     assert rows["results"][1] == {
-        "query": "y", "should_trigger": True, "trigger_rate": 0.0, "triggers": 0, "runs": 1, "pass": False,
+        "query": "y",
+        "should_trigger": True,
+        "trigger_rate": 0.0,
+        "triggers": 0,
+        "runs": 1,
+        "pass": False,
         "instead": ["z"],
-    }  # fmt: skip
+    }
 
 
 def test_a_skill_without_prompts_says_where_to_write_them(world):

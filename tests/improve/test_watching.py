@@ -59,7 +59,7 @@ def test_what_a_person_wrote_after_the_change_is_theirs(world):
     later(world, worse)
 
     assert standing(world).standing == "accepted"
-    assert "stays as it is" in standing(world).note
+    assert "was edited since" in standing(world).note
     assert "3. Mine." in file.read_text()
 
 
@@ -68,9 +68,16 @@ def waiting(world, file):
 
     before = file.read_text()
     return Proposal(
-        "20260101-000000-abcdef", "report", str(file.parent), str(file.parents[1]), read_contents(str(file.parent)).digest,
-        {"SKILL.md": before}, {"SKILL.md": before.replace("Bash", "run_command")}, (), "fix",
-    )  # fmt: skip
+        "20260101-000000-abcdef",
+        "report",
+        str(file.parent),
+        str(file.parents[1]),
+        read_contents(str(file.parent)).digest,
+        {"SKILL.md": before},
+        {"SKILL.md": before.replace("Bash", "run_command")},
+        (),
+        "fix",
+    )
 
 
 def test_a_skill_that_was_edited_meanwhile_is_left_alone(world):
@@ -91,5 +98,5 @@ def test_what_can_t_be_kept_in_the_history_waits_and_changes_nothing(world):
     done = land_proposal(world.open("agenvoy"), proposal)
 
     assert done.standing == "waiting"
-    assert "could not be put in place" in done.note
+    assert "could not be applied" in done.note
     assert file.read_text().endswith(WRONG)

@@ -152,5 +152,5 @@ def test_an_improver_has_two_minutes_and_what_it_had_not_finished_is_not_taken(w
     over.set()
 
     assert proposal.standing == "refused"
-    assert "1 seconds are over" in str(proposal.gates)
+    assert "limit of 1 seconds is reached" in str(proposal.gates)
     assert file.read_text().endswith(BODY)

@@ -132,7 +132,7 @@ def test_a_private_repository_is_reached_with_the_users_own_credentials(desk: De
         url = f"{server.url}/skills.git"
         denied = desk.say("add", url, "--yes", **server.env)
         assert denied.code == 5
-        assert "let git log in" in denied.err
+        assert "git credential helper" in denied.err
         (desk.home / ".gitconfig").write_text(f"[credential]\n\thelper = store --file={desk.home}/creds\n")
         (desk.home / "creds").write_text(url.replace("https://", f"https://me:{secret}@") + "\n")
         said = desk.say("add", url, "--yes", **server.env)
@@ -399,7 +399,7 @@ def test_a_folder_with_too_many_files_is_refused_clearly(desk: Desk, tmp_path: P
 
 @pytest.mark.parametrize(
     ("name", "why"),
-    [("a/b", "it is a path"), ("a\\b", "it is a path"), ("..", "it names no folder of its own"), ("", "it names no folder of its own"), ("aux.md", "some systems keep it for a device"), ("x" * 101, "it has more than 100 characters")],
+    [("a/b", "it is a path"), ("a\\b", "it is a path"), ("..", "it is empty or a relative path"), ("", "it is empty or a relative path"), ("aux.md", "it is a reserved device name on some systems"), ("x" * 101, "it has more than 100 characters")],
 )  # fmt: skip
 def test_what_a_name_may_not_be_is_said(name: str, why: str):
     assert name_fault(name) == why

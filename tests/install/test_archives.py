@@ -336,7 +336,7 @@ def test_unpack_writes_over_nothing(desk: Desk):
     assert desk.say("unpack", str(good), "out").code == 0
     again = desk.say("unpack", str(good), "out")
     assert again.code == 2
-    assert "is there already" in again.err
+    assert "already exists" in again.err
     (desk.project / "link").symlink_to("/tmp")
     assert desk.say("unpack", str(good), "link").code == 2
     assert desk.say("unpack", "nowhere.zip", "x").code == 2

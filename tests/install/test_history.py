@@ -190,7 +190,7 @@ def test_diff_and_blame_show_where_lines_came_from_and_no_control_characters(des
 def test_without_git_a_skill_is_added_and_its_history_begins_later(desk: Desk, tmp_path: Path):
     said = desk.say("add", str(thing(tmp_path)), "--yes", PATH="/nonexistent")
     assert said.code == 0, said.err
-    assert "note: the history does not have it yet: git is not installed" in said.err
+    assert "note: not recorded in the history yet: git is not installed" in said.err
     (desk.skills / "thing/SKILL.md").write_text((desk.skills / "thing/SKILL.md").read_text() + "Mine.\n")
     assert desk.say("remove", "thing").code == 0
     assert acts(desk) == ["trash", "add"]
@@ -204,7 +204,7 @@ def test_where_the_history_has_no_room_changes_are_made_and_said(desk: Desk, tmp
     (desk.state / "history").write_text("in the way")
     said = desk.say("add", str(thing(tmp_path)), "--yes")
     assert said.code == 0
-    assert "the history does not have it yet" in said.err
+    assert "not recorded in the history yet" in said.err
     (desk.state / "history").unlink()
     assert desk.say("approve", "thing", "--yes").code == 0
     assert acts(desk) == ["approve", "add"]
@@ -235,20 +235,25 @@ def test_a_full_disk_is_said_and_the_history_stays_whole(desk: Desk, tmp_path: P
 PUT = """
 import sys
 from metier.host.facts import find_place
-from metier.install.managed import SkillEdit, ManagedSkill, digest_of_folder, install_root_for, apply_edit
+from metier.install.managed import SkillEdit, ManagedSkill, install_root_for, apply_edit
+from metier.library.lockfile import folder_manifest
+from metier.sources.skill_files import SkillFile, SkillFiles, manifest_digest
 place = find_place(".")
 one = ManagedSkill(install_root_for(place, f"{place.state}/skills"), sys.argv[1])
-base = digest_of_folder(one.folder)
+base = manifest_digest(folder_manifest(one.folder))
+files = SkillFiles({"SKILL.md": SkillFile(0o644, sys.argv[2].encode())})
 print("ready", flush=True)
 sys.stdin.readline()
-print(apply_edit(one, SkillEdit({"SKILL.md": (0o644, sys.argv[2].encode())}, "improve", "because", "run", base)))
+print(apply_edit(one, SkillEdit(files, "improve", "because", "run", base)))
 """
 
 
 TWENTY = """
 import os, sys
 from metier.host.facts import find_place
-from metier.install.managed import SkillEdit, ManagedSkill, digest_of_folder, install_root_for, apply_edit
+from metier.install.managed import SkillEdit, ManagedSkill, install_root_for, apply_edit
+from metier.library.lockfile import folder_manifest
+from metier.sources.skill_files import SkillFile, SkillFiles, manifest_digest
 place = find_place(".")
 ground = install_root_for(place, f"{place.state}/skills")
 children = []
@@ -256,8 +261,9 @@ for name in sys.argv[1:]:
     child = os.fork()
     if not child:
         one = ManagedSkill(ground, name)
-        text = f"better {name}\\n".encode()
-        made = apply_edit(one, SkillEdit({"SKILL.md": (0o644, text)}, "improve", base=digest_of_folder(one.folder)))
+        files = SkillFiles({"SKILL.md": SkillFile(0o644, f"better {name}\\n".encode())})
+        base = manifest_digest(folder_manifest(one.folder))
+        made = apply_edit(one, SkillEdit(files, "improve", base=base))
         os._exit(0 if made is not None and made.name == name else 1)
     children.append(child)
 print([os.waitpid(child, 0)[1] for child in children])
@@ -298,7 +304,7 @@ def test_an_edit_while_the_improver_works_is_left_alone(desk: Desk):
     assert running.stdout.readline() == b"ready\n"
     file.write_text("the user's own\n")
     _, error = running.communicate(b"\n", 60)
-    assert b"changed meanwhile" in error
+    assert b"has changed since" in error
     assert file.read_text() == "the user's own\n"
 
 

@@ -38,14 +38,14 @@ def test_http_is_refused_and_so_is_a_redirect_down_to_it(tmp_path: Path, trustin
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "10.0.0.1", "169.254.169.254", "192.168.1.1", "[::1]", "0.0.0.0", "[::ffff:127.0.0.1]", "100.64.0.1"])  # fmt: skip
 def test_addresses_of_private_networks_are_refused_before_they_are_called(tmp_path: Path, host: str):
-    with pytest.raises((Refused, HostError), match=r"private network|can't be found"):
+    with pytest.raises((Refused, HostError), match=r"private address|can't be resolved"):
         download_file(f"https://{host}:9/x", str(tmp_path / "a"), FetchLimits())
 
 
 def test_a_redirect_to_another_private_host_is_refused_even_if_the_first_was_named(tmp_path: Path, trusting: Path):
     with (
         serving(files({}, {"/x": "https://169.254.169.254/latest"}), trusting) as server,
-        pytest.raises(Refused, match="private network"),
+        pytest.raises(Refused, match="private address"),
     ):
         download_file(f"{server.url}/x", str(tmp_path / "a"), FetchLimits(private=True))
 
@@ -80,7 +80,7 @@ def test_redirects_end_somewhere(tmp_path: Path, trusting: Path):
     with serving(files({"/end": b"yes"}, {"/x": "/y", "/y": "/end", "/round": "/round"}), trusting) as server:
         assert download_file(f"{server.url}/x", str(tmp_path / "a"), FetchLimits(private=True)).url.endswith("/end")
         assert (tmp_path / "a").read_bytes() == b"yes"
-        with pytest.raises(Refused, match="on and on"):
+        with pytest.raises(Refused, match="too many redirects"):
             download_file(f"{server.url}/round", str(tmp_path / "b"), FetchLimits(private=True))
 
 
@@ -104,7 +104,7 @@ def test_too_much_and_too_slow_are_ended_and_leave_nothing(tmp_path: Path, trust
 def test_what_says_that_it_is_too_large_is_not_begun(tmp_path: Path, trusting: Path):
     with (
         serving(files({"/x": b"x" * 1_000}), trusting) as server,
-        pytest.raises(Refused, match="has 1000 bytes; at most"),
+        pytest.raises(Refused, match="has 1000 bytes, more than"),
     ):
         download_file(f"{server.url}/x", str(tmp_path / "a"), FetchLimits(private=True, most=100))
     assert not (tmp_path / "a").exists()
@@ -134,7 +134,7 @@ def test_a_download_that_breaks_off_is_no_download(tmp_path: Path):
 
 def test_a_server_that_can_not_prove_who_it_is_is_not_listened_to(tmp_path: Path, certificate: Path):
     with serving(files({"/x": b"x"}), certificate) as server:
-        with pytest.raises(HostError, match="prove"):
+        with pytest.raises(HostError, match="certificate"):
             fetch_document(f"{server.url}/x", FetchLimits(private=True))
         assert server.seen == []
 
@@ -149,7 +149,7 @@ def test_a_proxy_is_asked_for_a_tunnel_and_the_host_proves_who_it_is(tmp_path: P
         assert [line for line, _ in seen] == [f"CONNECT {server.url.removeprefix('https://')}"]
         assert seen[0][1]["Proxy-Authorization"] == "Basic bWU6cEBzcw=="
         assert "Proxy-Authorization" not in server.seen[0][1]
-        with pytest.raises(HostError, match="prove"):
+        with pytest.raises(HostError, match="certificate"):
             fetch_document(server.url.replace("127.0.0.1", "unproven.invalid") + "/x", through(proxy))
 
 
@@ -163,7 +163,7 @@ def test_plain_http_is_asked_of_the_proxy_itself(tmp_path: Path):
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "169.254.169.254"])
 def test_a_proxy_opens_no_private_network(host: str):
     with proxying() as (proxy, seen):
-        with pytest.raises(Refused, match="private network"):
+        with pytest.raises(Refused, match="private address"):
             fetch_document(f"https://{host}/x", FetchLimits(env={"https_proxy": proxy}))
         assert seen == []
 
@@ -229,7 +229,7 @@ def test_the_skills_of_a_site_are_installed_from_its_index(desk: Desk, repo: Rep
         said = desk.say("add", server.url, "--yes", **server.env)
         assert said.code == 0, said.err
         assert sorted(path.name for path in desk.skills.iterdir() if path.name != ".metier") == ["alone", "pdf"]
-        assert "`odd` is not described" in said.out
+        assert "`odd` is not a valid entry" in said.out
         assert desk.say("verify").code == 0
         one = desk.say(
             "add",
@@ -251,7 +251,7 @@ def test_a_file_that_is_not_what_the_index_says_places_nothing(desk: Desk, certi
     with serving(files(contents), certificate) as server:
         said = desk.say("add", server.url, "--yes", **server.env)
     assert said.code == 4
-    assert "is not what the index says" in said.err
+    assert "digest mismatch for" in said.err
     assert not (desk.skills / "a").exists()
 
 

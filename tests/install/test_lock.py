@@ -11,8 +11,9 @@ from tests.install.servers import Repo, git, skill_text
 
 from metier.library.access import SkillAccess
 from metier.library.library import Library
-from metier.library.lockfile import BadLock, parse_lockfile, read_foreign, render_lockfile, tree_digest
+from metier.library.lockfile import BadLock, parse_lockfile, read_foreign, render_lockfile
 from metier.library.open import OpenRequest, open_at
+from metier.sources.skill_files import manifest_digest
 from metier.types.errors import Changed
 from metier.types.lockfile import FileRecord, Lockfile
 from metier.types.place import Place
@@ -38,7 +39,7 @@ def test_the_lock_holds_source_commit_every_file_capabilities_findings_and_appro
     assert entry["source"]["commit"] == git("rev-parse", "HEAD", cwd=repo.path)
     assert sorted(entry["files"]) == ["SKILL.md", "reference.md", "scripts/fill.py"]
     assert entry["files"]["scripts/fill.py"][1] == "755"
-    assert entry["digest"] == tree_digest({path: FileRecord(*mark) for path, mark in entry["files"].items()})
+    assert entry["digest"] == manifest_digest({path: FileRecord(*mark) for path, mark in entry["files"].items()})
     assert entry["capabilities"]["scripts"] == ["scripts/fill.py"]
     assert entry["findings"] == []
     assert entry["approved"]["digest"] == entry["digest"]
@@ -181,7 +182,7 @@ def test_sync_brings_a_frozen_skill_of_ones_own_back(desk: Desk):
 
     said = desk.say("sync")
     assert (said.code, "SKILL.md of `mine` was edited here" in said.err) == (4, True)
-    assert "`metier sync --force` brings it back" in desk.say("render", "mine").err
+    assert "`metier sync --force` restores it" in desk.say("render", "mine").err
     assert desk.say("sync", "--force").out == "mine: placed\n"
     assert (file.read_text(), script.stat().st_mode & 0o777) == (text, 0o755)
     assert desk.say("verify").code == 0
@@ -199,7 +200,7 @@ def test_sync_says_so_where_the_text_of_a_frozen_skill_is_nowhere(desk: Desk):
 
     said = desk.say("sync", "--force")
     assert said.code != 0
-    assert "SKILL.md of `mine` is not what the lock says, and the text that it names is not here" in said.err
+    assert "SKILL.md of `mine` differs from the lock, and the locked text is not stored here" in said.err
     assert file.read_text().endswith("more\n")
 
 
@@ -237,7 +238,7 @@ def test_a_lock_that_can_not_be_read_stops_everything_and_is_never_reset(desk: D
 def test_a_lock_that_is_a_link_or_that_everybody_may_write_is_refused(desk: Desk, pdf: Path):
     lock = lock_path(desk)
     lock.chmod(0o666)
-    assert "everybody may write it" in desk.say("verify").err
+    assert "anyone may write to it" in desk.say("verify").err
     lock.chmod(0o644)
     assert desk.say("verify").code == 0
     shutil.move(lock, desk.home / "elsewhere.json")
@@ -311,7 +312,7 @@ def test_sync_places_nothing_that_is_not_what_the_lock_says(desk: Desk, tmp_path
     (folder / "SKILL.md").write_text(skill_text("thing", body="Other.\n"))
     said = desk.say("sync")
     assert said.code == 4
-    assert "is not what the lock says: SKILL.md" in said.err
+    assert "differs from the lock: SKILL.md" in said.err
     assert not (desk.skills / "thing").exists()
 
 

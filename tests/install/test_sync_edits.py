@@ -8,7 +8,7 @@ import pytest
 from tests.cli.console import Desk
 from tests.install.servers import Repo
 
-from metier.library import lockfile
+from metier.sources.skill_files import manifest_digest
 from metier.types.lockfile import FileRecord
 
 LINES = "".join(f"line {number}\n" for number in range(1, 11))
@@ -93,7 +93,7 @@ def test_a_text_that_is_nowhere_fails_alone_and_force_takes_upstreams(
     without_edits(other.project / ".metier/skills-lock.json")
     said = other.say("sync", "--project")
     assert (said.code, said.out) == (1, "zzz: placed\n")
-    assert "SKILL.md, own.md of `skills/skills/pdf` was edited by whoever made the lock" in said.err
+    assert "SKILL.md, own.md of `skills/skills/pdf` was edited by the author of the lock" in said.err
     assert "--force takes upstream's" in said.err
     [failed, placed] = json.loads(other.say("sync", "--project", "--json").out)
     assert (failed["state"], placed["state"]) == ("failed", "unchanged")
@@ -134,7 +134,7 @@ def test_a_lock_that_names_a_path_outside_is_refused(desk: Desk, edited: Path, t
     else:
         entry[where][out] = None if where == "base" else ["x"] if where == "edits" else ["sha256:0", "644"]
     if where == "files":
-        entry["digest"] = lockfile.tree_digest({path: FileRecord(*one) for path, one in entry["files"].items()})
+        entry["digest"] = manifest_digest({path: FileRecord(*one) for path, one in entry["files"].items()})
     file.write_text(json.dumps(tree))
     (edited / "skills/pdf/SKILL.md").write_text("Broken.\n")
     said = desk.say("sync", "--project", "--force")

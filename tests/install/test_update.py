@@ -173,7 +173,7 @@ def test_upstream_that_was_rewound_is_refused_unless_forced(desk: Desk, tmp_path
     git("reset", "-q", "--hard", old, cwd=repo.path)
     said = desk.say("update", "--yes")
     assert said.code == 4
-    assert "went back" in said.err
+    assert "was rewound" in said.err
     assert "new" in (desk.skills / "moving/a/SKILL.md").read_text()
     assert desk.say("update", "--yes", "--force").code == 0
     assert "old" in (desk.skills / "moving/a/SKILL.md").read_text()

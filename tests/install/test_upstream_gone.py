@@ -35,12 +35,12 @@ def gone(source: Path) -> str:
 def a_file(source: Path) -> str:
     shutil.rmtree(source)
     source.write_text("no folder any more")
-    return "is no folder"
+    return "is not a folder"
 
 
 def without_skill(source: Path) -> str:
     (source / "SKILL.md").rename(source / "README.md")
-    return "there is no SKILL.md in"
+    return "no longer has a SKILL.md"
 
 
 @pytest.mark.parametrize("loss", [gone, a_file, without_skill])

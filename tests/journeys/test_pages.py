@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from tests.home import World
 
-from metier.host.sandbox import probe
+from metier.host import sandbox
 from metier.library.library import Library
 from metier.parse.lint import lint
 from metier.types.model import Answer
@@ -23,7 +23,7 @@ def tiers() -> list[str]:
     given = [
         name
         for name in ("bubblewrap", "landlock")
-        if probe.sandbox_tier(probe.read_machine_options({"METIER_SANDBOX": name})) == name
+        if sandbox.sandbox_tier(sandbox.read_machine_options({"METIER_SANDBOX": name})) == name
     ]
     return [*given, "none"]
 

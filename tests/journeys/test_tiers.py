@@ -13,7 +13,7 @@ import pytest
 from tests.home import SOURCE, World, world_for_everybody
 from tests.journeys.test_pages import CLAUDE, REVIEW, write
 
-from metier.host.sandbox import probe
+from metier.host import sandbox
 
 LACKING = str(Path(__file__).parent / "lacking.py")
 SITE = next((path for path in sys.path if path.startswith(sys.prefix) and path.endswith("site-packages")), "")
@@ -81,8 +81,8 @@ def skills_of(world: World) -> None:
 def wanted(lacks: str) -> str:
     """The tier that is left when the machine lacks something."""
     if lacks == "":
-        return probe.sandbox_tier(probe.MachineOptions())
-    return probe.sandbox_tier(probe.MachineOptions(bwrap="/missing")) if lacks == "namespaces" else "none"
+        return sandbox.sandbox_tier(sandbox.MachineOptions())
+    return sandbox.sandbox_tier(sandbox.MachineOptions(bwrap="/missing")) if lacks == "namespaces" else "none"
 
 
 @pytest.mark.skipif(os.uname().machine not in ("x86_64", "aarch64"), reason="the numbers of calls are theirs")

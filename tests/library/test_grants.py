@@ -39,7 +39,7 @@ def test_a_skills_own_request_opens_nothing_private_and_that_is_said(world: Worl
     found = given(library_with(world, f"{{{how}: [{path}, ~/notes]}}"))
 
     assert (*found.permissions.read, *found.permissions.write) == (f"{world.home}/notes",)
-    assert found.notes[0].startswith(f"{path} is not opened to it: it is private; your own configuration may")
+    assert found.notes[0].startswith(f"no access to {path}: it is private; to allow it, set")
 
 
 def test_the_users_own_configuration_opens_what_is_private(world: World):
@@ -62,7 +62,7 @@ def test_nobody_opens_metiers_own_folder(world: World, path: str, who: str):
     found = given(library_with(world, asked, config and "[skills.entries.s.permissions]\n" + config))
 
     assert found.permissions.write == ()
-    assert found.notes == (f"{path} is not opened to it: it is metier's own",)
+    assert found.notes == (f"no access to {path}: it belongs to metier",)
 
 
 def test_a_link_to_something_private_is_as_private(world: World):
@@ -75,7 +75,7 @@ def test_a_link_to_something_private_is_as_private(world: World):
 def test_a_folder_to_write_that_is_not_there_is_mentioned(world: World):
     found = given(library_with(world, "{write: [~/reports]}"))
 
-    assert found.notes == (f"{world.home}/reports may be written and is not there: make it first",)
+    assert found.notes == (f"{world.home}/reports may be written but does not exist: create it first",)
     Path(world.home / "reports").mkdir()
     assert given(world.open()).notes == ()
 
@@ -94,9 +94,9 @@ def test_the_words_reach_whoever_runs_a_script(world: World):
     folder.mkdir(parents=True)
     (folder / "go.sh").write_text("echo done\n")
     library = library_with(world, "{read: [~/.ssh]}")
-    desk = library.desk(by="user")
+    access = library.skill_access(by="user")
 
-    assert "~/.ssh is not opened to it" in desk.run(desk.skill("s"), "go.sh", ()).note
+    assert "no access to ~/.ssh" in access.run(access.skill("s"), "go.sh", ()).note
 
 
 TREE = ".config/agenvoy/skills/scheduler"
@@ -109,7 +109,7 @@ def test_nobody_opens_what_schedules_run_although_it_lies_elsewhere(world: World
     found = given(library_with(world, asked, config and "[skills.entries.s.permissions]\n" + config))
 
     assert found.permissions.write == ()
-    assert found.notes == (f"{path} is not opened to it: it is metier's own",)
+    assert found.notes == (f"no access to {path}: it belongs to metier",)
 
 
 def test_a_grant_of_a_folder_around_them_leaves_scheduler_skills_as_they_are(world: World):
@@ -119,8 +119,8 @@ def test_a_grant_of_a_folder_around_them_leaves_scheduler_skills_as_they_are(wor
     folder.mkdir(parents=True)
     (folder / "go.sh").write_text(f"echo ok > {world.home}/.config/mine; echo evil > {daily}; echo done\n")
     library = library_with(world, "{write: [~/.config]}")
-    desk = library.desk(by="user")
-    desk.run(desk.skill("s"), "go.sh", ())
+    access = library.skill_access(by="user")
+    access.run(access.skill("s"), "go.sh", ())
 
     assert (world.home / ".config/mine").read_text() == "ok\n"
     assert daily.read_text() == before

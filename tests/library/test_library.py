@@ -7,12 +7,31 @@ from pathlib import Path
 import pytest
 from tests.home import World, codes, ids, skill_text, usable, write_skill
 
+from metier.dialects import DIALECTS
+from metier.install.verify import freeze_skills
+from metier.library import lockfile
+from metier.library.export import export_files
 from metier.library.library import Library
+from metier.library.lockfile import InstallRoot
 from metier.types.errors import BadRequest, Changed, MetierError, OutsideSkill, UnknownSkill, Unloadable
+from metier.types.lockfile import FileManifest
 
 
 def verdict_codes(library: Library, name: str) -> list[str]:
-    return [mark.code for mark in library.find(name).marks]
+    return [mark.code for mark in library.find(name).findings]
+
+
+def watch_hashing(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The folders that are hashed from here on, in order."""
+    hashed: list[str] = []
+    folder_manifest = lockfile.folder_manifest
+
+    def listed(path: str) -> FileManifest:
+        hashed.append(path)
+        return folder_manifest(path)
+
+    monkeypatch.setattr(lockfile, "folder_manifest", listed)
+    return hashed
 
 
 def test_a_library_can_not_be_changed(world: World):
@@ -217,7 +236,7 @@ def test_the_configuration_says_which_skills_an_agent_has_before_its_file_does(w
 
 
 def test_an_agent_that_is_not_there_or_has_no_frontmatter_is_a_clear_error(world: World):
-    with pytest.raises(BadRequest, match="no agent is called `nobody`"):
+    with pytest.raises(BadRequest, match="no agent named `nobody`"):
         world.open(agent="nobody")
     (world.home / "plain.md").write_text("just text")
     with pytest.raises(BadRequest, match="no frontmatter"):
@@ -275,5 +294,46 @@ def test_a_wrong_format_or_limit_is_a_bad_request(world: World):
     library = world.open()
     with pytest.raises(BadRequest, match="`nope` is not a format"):
         library.catalog(format="nope")  # type: ignore[arg-type]
-    with pytest.raises(BadRequest, match="less than nothing"):
+    with pytest.raises(BadRequest, match="must be 0 or more"):
         library.catalog(max_chars=-1)
+
+
+def test_the_same_catalog_is_made_once_and_another_library_makes_its_own(world: World):
+    write_skill(world.home / ".agents/skills/one")
+    library = world.open()
+
+    assert library.catalog() is library.catalog()
+    assert library.catalog(max_chars=10) is not library.catalog()
+    assert library.catalog(max_skills=0).entries == ()
+    assert dataclasses.replace(library, skills=()).catalog().entries == ()
+    assert [entry.name for entry in library.catalog().entries] == ["one"]
+
+
+def test_a_frozen_skill_is_hashed_once_for_an_activation_however_many_commands_it_runs(
+    world: World, monkeypatch: pytest.MonkeyPatch
+):
+    root = world.home / ".metier/skills"
+    write_skill(root / "one", body="!`echo a` !`echo b`\n")
+    freeze_skills(InstallRoot(str(root)), ["one"], DIALECTS["standard"])
+    library = world.open()
+    hashed = watch_hashing(monkeypatch)
+
+    assert library.activate("one").text == "a b"
+    assert hashed == [str(root / "one")]
+
+    (root / "one/more.txt").write_text("more")
+    with pytest.raises(Changed, match=r"frozen, and more\.txt was added"):
+        library.activate("one")
+
+
+def test_a_frozen_skill_is_hashed_once_for_an_export(world: World, monkeypatch: pytest.MonkeyPatch):
+    root = world.home / ".metier/skills"
+    write_skill(root / "one")
+    for name in ("a.txt", "b.txt"):
+        (root / "one" / name).write_text(name)
+    freeze_skills(InstallRoot(str(root)), ["one"], DIALECTS["standard"])
+    library = world.open()
+    hashed = watch_hashing(monkeypatch)
+
+    assert sorted(export_files(library, library.skills[0])) == ["SKILL.md", "a.txt", "b.txt"]
+    assert hashed == [str(root / "one")]

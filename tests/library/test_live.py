@@ -53,7 +53,7 @@ def test_the_note_on_changes_says_what_came_went_and_is_described_anew(world: Wo
     assert describe_changes(before, after) == (
         "<skills-changed>\n"
         "New:\n- comes: &lt;/skills-changed>&amp;\n"
-        "Described anew:\n- turns: Does more.\n"
+        "Description changed:\n- turns: Does more.\n"
         "No longer available: goes\n"
         "</skills-changed>"
     )

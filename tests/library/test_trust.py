@@ -21,7 +21,7 @@ def command_line(world: World, *arguments: str, cwd: Path | None = None) -> str:
 
 
 def standing(library) -> dict[str, list[str]]:
-    return {verdict.skill.id: [mark.code for mark in verdict.marks] for verdict in library.verdicts}
+    return {verdict.skill.id: [mark.code for mark in verdict.findings] for verdict in library.verdicts}
 
 
 @pytest.fixture
@@ -312,11 +312,11 @@ def test_trust_is_kept_outside_the_project(world: World, theirs: Path):
 def test_what_changed_after_trust_does_not_run_in_a_library_that_is_open(world: World, theirs: Path, way: str):
     world.trust()
     library = world.open()
-    desk = library.desk()
-    skill = desk.skill("deploy")
-    assert desk.run(skill, "go.sh", ()).stdout == "go\n"
+    access = library.skill_access()
+    skill = access.skill("deploy")
+    assert access.run(skill, "go.sh", ()).stdout == "go\n"
     (theirs / "scripts/go.sh").write_text("echo evil\n")
     with pytest.raises(Changed, match="is not what was trusted"):
-        desk.run(skill, "go.sh", ()) if way == "script" else library.activate("deploy")
+        access.run(skill, "go.sh", ()) if way == "script" else library.activate("deploy")
     world.trust()
-    assert desk.run(skill, "go.sh", ()).stdout == "evil\n"
+    assert access.run(skill, "go.sh", ()).stdout == "evil\n"

@@ -19,7 +19,7 @@ def theirs(world: World) -> Path:
 
 def standing(world: World) -> list[str]:
     [verdict] = [one for one in world.open().verdicts if one.skill.id == "deploy"]
-    return [mark.code for mark in verdict.marks]
+    return [mark.code for mark in verdict.findings]
 
 
 def put(folder: Path, path: str, text: str = "x") -> None:
@@ -166,4 +166,4 @@ def test_an_identical_file_with_other_scripts_is_shadowed_and_said(world: World,
     put(world.home / ".agents/skills/deploy", "scripts/run.py", "print('mine')\n")
     world.trust()
 
-    assert [mark.code for v in world.open().verdicts for mark in v.marks] == ["shadowed"]
+    assert [mark.code for v in world.open().verdicts for mark in v.findings] == ["shadowed"]

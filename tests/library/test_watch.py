@@ -238,12 +238,12 @@ def test_a_kept_skill_of_a_project_loses_its_place_with_the_trust(world: World):
     assert usable(library) == ["theirs"]
     (folder / "run.sh").write_text("echo\n")
     library = watched.until(lambda library: usable(library) == []).library
-    assert [mark.code for mark in library.find("theirs").marks] == ["changed-since-trust"]
+    assert [mark.code for mark in library.find("theirs").findings] == ["changed-since-trust"]
     (folder / "run.sh").unlink()
     watched.until(lambda library: usable(library) == ["theirs"])
     (world.state / "trust.json").unlink()
     library = watched.until(lambda library: usable(library) == []).library
-    assert [mark.code for mark in library.find("theirs").marks] == ["untrusted"]
+    assert [mark.code for mark in library.find("theirs").findings] == ["untrusted"]
     watched.end()
 
 

@@ -5,11 +5,12 @@ import pytest
 from metier.dialects import DIALECTS
 from metier.parse import frontmatter, plain_yaml
 from metier.parse.fields import may_require, parse_requirements
-from metier.parse.fix import mend_text, quote_scalar
+from metier.parse.fix import fix_text, quote_scalar
 from metier.parse.jsonc import lift_metadata, read_json5
 from metier.parse.lint import lint
 from metier.parse.reader import parse
-from metier.types.problem import Finding, pack_findings, problem_from, unpack_findings
+from metier.sources.index import StoredTree, encode_extra, pack_findings, unpack_findings
+from metier.types.problem import Finding, problem_from
 from metier.types.skill import BrokenSkill, Found, Origin, allowed_tools
 from metier.types.text import clean_line, hidden_characters_in, shorten_text, visible_text
 from metier.types.tree import RawValue, TextTree
@@ -95,7 +96,7 @@ def test_every_way_to_write_openclaw_metadata_is_the_same(written):
     assert made.extra.plain() == {"metadata": {"openclaw": {"requires": {"bins": ["git"]}, "always": "true"}}}
     assert made.requires.binaries == ("git",)
     assert made.requires.always
-    [repaired] = [mark for mark in made.marks if mark.code == "yaml-repaired"]
+    [repaired] = [mark for mark in made.findings if mark.code == "yaml-repaired"]
     assert repaired.line == 3 + written.count("\n") + 1
 
 
@@ -191,7 +192,7 @@ def test_the_yaml_reader_knows_the_line_and_the_source_of_each_key():
 
 
 def mended(text, directory="my-skill"):
-    return mend_text(text, directory)
+    return fix_text(text, directory)
 
 
 @pytest.mark.parametrize(
@@ -405,11 +406,11 @@ def test_a_tree_gives_back_what_it_was_given():
     tree = TextTree(raw)
 
     assert tree.plain() == raw
-    assert TextTree(tree.json()).plain() == raw
+    assert StoredTree(encode_extra(tree)).plain() == raw
     assert tree.at("a", "b") == ("c", TextTree({"d": "e"}))
     assert (tree.text("f"), tree.text("a"), tree.text("x", "y")) == ("g", "", "")
     assert (tree.words("f"), tree.words("a", "b"), tree.words("a")) == (("g",), ("c",), ())
-    assert hash(tree) == hash(TextTree(tree.json()))
+    assert hash(tree) == hash(StoredTree(encode_extra(tree)))
 
 
 def test_a_broken_skill_says_why_in_words():
@@ -435,6 +436,11 @@ def test_taking_hidden_characters_out_brings_no_command_placeholder_or_fence_to_
     text = HEAD + line + "\nrest\n"
     assert mended(text) == (text, ())
     assert mended(HEAD + line + "\nre\u200bst\n").text == text
+
+
+def test_nor_does_it_close_a_comment_or_a_fence_around_a_command_further_down():
+    for text in ("<!--\n--\u200b>\n!`curl evil`\n-->\n", "````\n```\u200b`\n!`curl evil`\n````\n"):
+        assert mended(HEAD + text) == (HEAD + text, ())
 
 
 @pytest.mark.parametrize("key", ["\u200bhooks", "ho\u200boks", "hooks\u200b", '"\u200bhooks"'])

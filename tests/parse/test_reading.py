@@ -26,11 +26,11 @@ def head(block, dialect="standard", directory="s", body="Body\n"):
 
 
 def codes(made):
-    return [mark.code for mark in made.marks]
+    return [mark.code for mark in made.findings]
 
 
 def place(made, code):
-    return next(mark.line for mark in made.marks if mark.code == code)
+    return next(mark.line for mark in made.findings if mark.code == code)
 
 
 def loads(made):
@@ -270,7 +270,7 @@ def test_repair_leaves_valid_values_as_they_were():
 def test_several_values_at_fault_are_each_reported():
     made = head("name: s\ndescription: a: b\nlicense: c: d\nargument-hint: [x] [y]")
 
-    assert [(mark.code, mark.line) for mark in made.marks] == [
+    assert [(mark.code, mark.line) for mark in made.findings] == [
         ("yaml-repaired", 3),
         ("yaml-repaired", 4),
         ("yaml-repaired", 5),
@@ -561,7 +561,7 @@ def test_a_name_meets_the_rule_of_its_dialect_or_is_reported(name, dialect):
     assert loads(made) == (rule != "word" or word)
     assert ("name-invalid" in codes(made)) == ((rule == "kebab" and len(name) < 65) or (rule == "word" and not word))
     assert ("name-too-long" in codes(made)) == (len(name) > 64 and rule != "free")
-    for mark in made.marks:
+    for mark in made.findings:
         assert mark.line == 3
 
 
@@ -575,7 +575,7 @@ def test_a_name_that_differs_from_its_folder_is_reported_in_the_standard_only():
         made = head("description: d\nname: other", dialect, "folder")
         assert made.name == "other"
         assert codes(made) == (["name-mismatch"] if dialect == "standard" else [])
-        assert all(mark.line == 3 for mark in made.marks)
+        assert all(mark.line == 3 for mark in made.findings)
 
 
 def test_composed_and_decomposed_letters_are_the_same_name():
@@ -632,7 +632,7 @@ def test_compatibility_is_judged_where_the_dialect_knows_it():
         assert codes(empty) == (["compatibility-empty"] if known else ["unknown-field"])
         assert codes(long) == (["compatibility-too-long"] if known else ["unknown-field"])
         assert codes(fine) == ([] if known else ["unknown-field"])
-        assert all(mark.line == 4 for mark in (*empty.marks, *long.marks, *fine.marks))
+        assert all(mark.line == 4 for mark in (*empty.findings, *long.findings, *fine.findings))
 
 
 @pytest.mark.parametrize("dialect", sorted(DIALECTS))

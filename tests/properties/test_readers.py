@@ -15,11 +15,13 @@ from metier.parse import frontmatter, plain_yaml
 from metier.parse.document import ParseRefusal, decode_text, split_frontmatter
 from metier.parse.fastpath import SimpleSkillReader, parse_simple
 from metier.parse.fields import build_skill
-from metier.parse.fix import mend_text, quote_scalar
+from metier.parse.fix import fix_text, quote_scalar
 from metier.parse.reader import parse, parse_head
-from metier.types.problem import CODE_MEANINGS, pack_findings, unpack_findings
+from metier.sources.index import pack_findings, unpack_findings
+from metier.types.problem import CODE_MEANINGS
 from metier.types.skill import BrokenSkill, Found, Origin, Skill
 from metier.types.text import clean_line, visible_text
+from metier.types.tree import EMPTY_TREE
 
 SOAK = bool(os.environ.get("METIER_SOAK"))
 REAL = [
@@ -157,18 +159,18 @@ def found(data, dialect="standard", directory="s", whole=True):
 
 
 def the_long_way(one):
-    marks = list(one.marks)
+    marks = list(one.findings)
     try:
         head = parse_head(decode_text(one.head, one.whole, marks), one.origin.dialect.authoring, marks, one.whole)
         return build_skill(one, one.origin, head, marks)
     except ParseRefusal as refusal:
-        return tuple(refusal.marks)
+        return tuple(refusal.findings)
 
 
 def same(short, long):
     """Equal in all they say; the short way may keep the rest unread, and know that nothing needs tidying."""
     assert isinstance(long, Skill), long
-    assert short._replace(rest={}, tidy=False) == long._replace(rest={}, tidy=False)
+    assert short._replace(extra=EMPTY_TREE, tidy=False) == long._replace(extra=EMPTY_TREE, tidy=False)
     assert short.extra.plain() == long.extra.plain()
     assert list(short.extra) == list(long.extra)
     if short.tidy:
@@ -282,17 +284,19 @@ def test_every_file_is_a_skill_or_broken_with_a_reason_in_every_dialect(data, wh
     for dialect in DIALECTS:
         made = parse(found(data, dialect, whole=whole), DIALECTS)
         assert isinstance(made, Skill | BrokenSkill)
-        assert all(mark.code in CODE_MEANINGS for mark in made.marks)
+        assert all(mark.code in CODE_MEANINGS for mark in made.findings)
         assert all(one.message and "{0}" not in one.message + one.hint for one in made.problems)
-        assert [mark[:2] for mark in unpack_findings(pack_findings(made.marks))] == [mark[:2] for mark in made.marks]
+        assert [mark[:2] for mark in unpack_findings(pack_findings(made.findings))] == [
+            mark[:2] for mark in made.findings
+        ]
         count = data.count(b"\n") + data.count(b"\r") + 1
-        assert all(0 <= mark.line <= count for mark in made.marks)
+        assert all(0 <= mark.line <= count for mark in made.findings)
         if isinstance(made, BrokenSkill):
-            assert made.marks[-1].fatal
+            assert made.findings[-1].fatal
             assert all(one.severity == "error" for one in made.problems[-1:])
         else:
             assert made.name
-            assert not any(mark.fatal for mark in made.marks)
+            assert not any(mark.fatal for mark in made.findings)
 
 
 def seconds(data, dialect):
@@ -331,16 +335,16 @@ def test_mending_twice_is_mending_once_and_spoils_nothing(data, directory):
         text = data.decode()
     except UnicodeDecodeError:
         return
-    mended, what = mend_text(text, directory)
+    mended, what = fix_text(text, directory)
     if not what:
         assert mended == text
         return
-    assert mend_text(mended, directory) == (mended, ())
+    assert fix_text(mended, directory) == (mended, ())
     for dialect in DIALECTS:
         before = parse(found(data, dialect, directory), DIALECTS)
         after = parse(found(mended.encode(), dialect, directory), DIALECTS)
         if isinstance(before, Skill):
-            assert isinstance(after, Skill), (dialect, what, after.marks)
+            assert isinstance(after, Skill), (dialect, what, after.findings)
     if any(one.startswith(("removed hidden", "removed the byte", "removed the blank")) for one in what):
         return
     spoken = " ".join(what)
@@ -360,7 +364,7 @@ def test_mending_the_head_leaves_every_byte_of_the_body(block, rows, end):
     body = "".join(row.replace("\n", " ").replace("\r", " ") + end for row in rows)
     text = "---\n".replace("\n", end) + block.replace("\n", end) + end + "---" + end
     assume(split_frontmatter((text + body).replace("\r\n", "\n").replace("\r", "\n")).block is not None)
-    mended, what = mend_text(text + body, "s")
+    mended, what = fix_text(text + body, "s")
     if not any("hidden" in one for one in what):
         assert mended.endswith(body)
     if end == "\n":
@@ -441,8 +445,8 @@ def test_real_skills_are_read_back_however_they_are_written(way):
             continue
         expected, block = written[way]
         made = parse(found(f"---\n{block}\n---\nBody\n".encode(), directory=real["name"]), DIALECTS)
-        assert isinstance(made, Skill), (real["name"], made.marks)
-        repaired = any(mark.code == "yaml-repaired" for mark in made.marks)
+        assert isinstance(made, Skill), (real["name"], made.findings)
+        repaired = any(mark.code == "yaml-repaired" for mark in made.findings)
         assert made.name == real["name"]
         if way or repaired or " #" not in expected:
             assert made.description == expected

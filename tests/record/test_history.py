@@ -76,7 +76,7 @@ def test_a_mode_alone_is_a_change_and_shows_in_the_difference(repository: str, s
     assert before is not None
     (skill / "SKILL.md").chmod(0o600)
     assert keep(repository, skill) is not None
-    assert history.diff_versions(repository, "pdf", before.rev) == "SKILL.md: mode as usual is now 600\n"
+    assert history.diff_versions(repository, "pdf", before.rev) == "SKILL.md: mode default is now 600\n"
 
 
 def test_what_git_gives_a_meaning_to_is_kept_and_means_nothing(repository: str, skill: Path, tmp_path: Path):

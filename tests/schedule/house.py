@@ -16,7 +16,7 @@ from metier.schedule import pins, store
 from metier.schedule.database import open_engine
 from metier.schedule.worker import home_id
 from metier.types.place import Place
-from metier.types.schedule import Firing, RunTerms, Schedule, ScheduleRules
+from metier.types.schedule import CronTrigger, Firing, OnceTrigger, RunTerms, Schedule, ScheduleRules
 
 NAME = "ping-12345678"
 
@@ -66,8 +66,7 @@ class House:
         made = Schedule(
             id,
             name,
-            when,
-            "T" in when,
+            OnceTrigger(datetime.fromisoformat(when)) if "T" in when else CronTrigger(when),
             "UTC",
             one.digest,
             str(folder),

@@ -45,9 +45,12 @@ def test_every_call_is_done_and_a_failure_is_told_by_the_exit_code(tmp_path):
         assert said.code == 1, said.err
         found = results(said.out)
         assert {number: found[number]["state"] for number in sorted(found)} == {
-            2: "finished", 3: "failed", 4: "failed", 6: "finished",
-        }  # fmt: skip
-        assert "nobody is there to give it" in found[3]["text"]
+            2: "finished",
+            3: "failed",
+            4: "failed",
+            6: "finished",
+        }
+        assert "this session is not interactive" in found[3]["text"]
         assert "no skill is called `nobody`" in found[4]["text"]
         assert all(worker.state == "left" for worker in queue.list_workers(one.engine))
 
@@ -92,7 +95,7 @@ def test_a_batch_that_was_killed_goes_on_where_it_was(tmp_path):
 def test_where_a_daemon_runs_it_does_the_work(tmp_path):
     with shop(tmp_path, [Says("One."), Says("Two.")]) as one:
         one.start()
-        one.until(lambda: "works as" in one.said())
+        one.until(lambda: "started as" in one.said())
         said = one.desk.say("batch", str(calls(one.desk, "first", "second")), "--model", "mine")
         assert (said.code, len(said.out.splitlines())) == (0, 2), said.err
         assert [worker.name for worker in queue.list_workers(one.engine)] == ["daemon"]
@@ -100,9 +103,13 @@ def test_where_a_daemon_runs_it_does_the_work(tmp_path):
 
 @pytest.mark.parametrize(
     ("lines", "part"),
-    [([], "holds no call"), (["{x"], "line 1 is no JSON"), (['{"task": 1}'], "`task` must be text"),
-     (['{"tusk": "x"}'], "`tusk` is not known")],
-)  # fmt: skip
+    [
+        ([], "holds no call"),
+        (["{x"], "line 1 is no JSON"),
+        (['{"task": 1}'], "`task` must be text"),
+        (['{"tusk": "x"}'], "`tusk` is not known"),
+    ],
+)
 def test_a_file_that_makes_no_sense_is_refused(tmp_path, lines, part):
     desk = Desk(tmp_path)
     said = desk.say("batch", str(calls(desk, *lines)))
@@ -117,7 +124,7 @@ def test_where_a_daemon_runs_it_makes_the_runs_of_a_trial(tmp_path):
         (folder / "evals").mkdir()
         (folder / "evals" / "evals.json").write_text(json.dumps({"evals": rows}))
         one.start()
-        one.until(lambda: "works as" in one.said())
+        one.until(lambda: "started as" in one.said())
         said = one.desk.say("eval", "fruit", "--model", "mine", "--runs", "1", "--jobs", "1", "--json")
         assert said.code == 0, said.err
         assert json.loads(said.out)["intervals"]["with_skill"]["pass_rate"] == 0.5

@@ -59,7 +59,7 @@ def test_at_most_once_is_reported_as_lost_and_not_begun_again(any_house):
     time.sleep(1)
     assert len(house.lines()) == before
     [one] = house.firings()
-    assert "worker ended in the middle" in one.note
+    assert "worker died during the run" in one.note
     assert one.attempt == 1
 
 
@@ -72,7 +72,7 @@ def test_the_work_of_one_machine_goes_to_the_other_within_seconds(tmp_path, post
         triggered(one, 1)
         one.until(lambda: len(one.lines()) > 2)
         second = other.start("second", steps=30, seconds=0.2)
-        other.until(lambda: "works as" in other.said("second"))
+        other.until(lambda: "started as" in other.said("second"))
         one.kill(first)
         killed = time.monotonic()
         other.until(lambda: any(line.endswith(f" {second.pid}") for line in one.lines()))
@@ -165,7 +165,7 @@ def fire(schedule, at, run):
 
 def test_signals_other_than_those_that_end_it_do_no_harm(house):
     worker = house.start()
-    house.until(lambda: "works as" in house.said())
+    house.until(lambda: "started as" in house.said())
     for number in (signal.SIGHUP, signal.SIGPIPE, signal.SIGHUP):
         worker.send_signal(number)
     time.sleep(0.5)

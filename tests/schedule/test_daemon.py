@@ -69,16 +69,16 @@ def test_a_worker_that_left_is_no_crash_to_the_next_one_and_one_that_was_killed_
 
 def working(house: House, name: str, lease: float = 5.0) -> subprocess.Popen[bytes]:
     begun = house.start(name, lease=lease)
-    house.until(lambda: "works as" in house.said(name))
+    house.until(lambda: "started as" in house.said(name))
     return begun
 
 
 def test_a_second_daemon_of_a_home_is_refused_and_told_who_is_there(house):
     first = house.start()
-    house.until(lambda: "works as" in house.said())
+    house.until(lambda: "started as" in house.said())
     second = house.start()
     assert second.wait(60) != 0
-    assert f"a daemon runs already: process {first.pid}" in house.said()
+    assert f"a daemon is already running: process {first.pid}" in house.said()
 
 
 def test_a_changed_skill_of_others_pauses_and_does_not_run(house):
@@ -190,7 +190,7 @@ def test_a_sink_that_is_not_there_fails_no_run(house):
     house.start(steps=0)
     triggered(house)
     house.until(lambda: house.states() == ["finished"])
-    house.until(lambda: "did not take the result" in house.said())
+    house.until(lambda: "could not be delivered" in house.said())
 
 
 def test_stored_values_are_json(house):
@@ -290,7 +290,7 @@ def test_a_database_that_is_locked_is_waited_for_and_then_reported(house):
     with sqlite3.connect(house.state / "schedule.db", isolation_level=None) as other:
         other.execute("BEGIN IMMEDIATE")
         engine = open_engine(house.place, wait_ms=200)
-        with pytest.raises(HostError, match="is locked by another program"), named_errors(house.place):
+        with pytest.raises(HostError, match="is locked by another process"), named_errors(house.place):
             store.pause_schedule(engine, "ping", "x", now())
         other.execute("ROLLBACK")
         engine.dispose()
@@ -299,7 +299,7 @@ def test_a_database_that_is_locked_is_waited_for_and_then_reported(house):
 def test_a_database_of_a_newer_metier_is_refused(any_house):
     with any_house.engine.begin() as connection:
         run_statement(connection, "UPDATE metier_schema SET version = 99")
-    with pytest.raises(HostError, match="made by a newer metier"):
+    with pytest.raises(HostError, match="is from a newer metier"):
         open_engine(any_house.place)
 
 
@@ -329,12 +329,12 @@ def test_bringing_up_to_date_is_done_whole_or_not_at_all_and_can_be_tried_again(
 
 
 def test_an_address_that_is_no_postgresql_is_refused(house):
-    with pytest.raises(BadRequest, match="not a PostgreSQL address"):
+    with pytest.raises(BadRequest, match="not a PostgreSQL URL"):
         open_engine(replace(house.place, env={"METIER_DATABASE_URL": "mysql://x"}))
 
 
 def test_a_database_that_is_away_is_reported_in_a_sentence(house):
-    with pytest.raises(HostError, match="does not answer"):
+    with pytest.raises(HostError, match="can't reach the database"):
         open_engine(replace(house.place, env={"METIER_DATABASE_URL": f"postgresql://x@/y?host={house.folder}"}))
 
 

@@ -24,9 +24,9 @@ from metier.testing.models import ScriptedModel
 from metier.types.activation import ToolCall
 from metier.types.errors import NoModel
 from metier.types.sandbox import SandboxSpec
-from metier.types.schedule import RunTerms, Schedule
+from metier.types.schedule import CronTrigger, RunTerms, Schedule
 
-SCHEDULE = Schedule("s1", "tidy-0a1b2c3d", "0 9 * * *", False, "UTC", "sha256:x", "/nowhere", "/nowhere")
+SCHEDULE = Schedule("s1", "tidy-0a1b2c3d", CronTrigger("0 9 * * *"), "UTC", "sha256:x", "/nowhere", "/nowhere")
 
 
 @dataclass
@@ -109,7 +109,7 @@ def test_what_was_not_granted_is_refused_at_once_and_nobody_is_waited_for(
     outcome = fire_with(ScriptedModel([[ToolCall("1", tool, arguments)], "I could not."]), SCHEDULE, run)
 
     assert not outcome.ok
-    assert "needs a yes, and nobody is there to give it" in outcome.text
+    assert "needs approval, but this session is not interactive" in outcome.text
 
 
 def test_what_is_forbidden_in_the_configuration_stays_so_whatever_is_granted(run: Now):
@@ -258,7 +258,7 @@ def test_a_project_whose_trust_was_taken_back_pauses_its_schedules(run: Now, tmp
     write_trust_record(place.state, str(project), trusted)
     engine = open_engine(place)
     try:
-        name, source, own = resolve_scheduled_folder(place, "tidy")
+        name, source, own = resolve_scheduled_folder(open_at(place, OpenRequest()), "tidy")
         made = create_schedule(place, engine, ScheduleRequest(name, source, "0 9 * * *", "UTC", own), datetime.now(UTC))
         [kept] = store.all_schedules(engine)
     finally:

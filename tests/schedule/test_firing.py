@@ -44,8 +44,12 @@ class Shop:
         with (self.desk.home / "out").open("ab") as out:
             made = subprocess.Popen(
                 [*METIER, "daemon"],
-                cwd=self.desk.project, env=env, stdin=subprocess.DEVNULL, stdout=out, stderr=out,
-            )  # fmt: skip
+                cwd=self.desk.project,
+                env=env,
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=out,
+            )
         self.running.append(made)
         return made
 
@@ -138,7 +142,7 @@ def test_one_shots_fire_once_and_what_went_well_is_in_the_bin_and_what_did_not_i
         one.add(nosy.name, "+1s", *MODEL)
         firing = one.ended(nosy.name)
         assert firing.state == "failed"
-        assert "nobody is there to give it" in firing.note
+        assert "this session is not interactive" in firing.note
 
         one.add(lost.name, "+1s")
         firing = one.ended(lost.name)

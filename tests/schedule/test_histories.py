@@ -12,9 +12,9 @@ from sqlalchemy.pool import StaticPool
 from metier.schedule import claims, queue, store
 from metier.schedule.database import make_tables
 from metier.schedule.pins import PinnedCopy
-from metier.schedule.plan import CATCH_UP_WINDOW, MOST_CAUGHT_UP, when_of
+from metier.schedule.plan import CATCH_UP_WINDOW, MOST_CAUGHT_UP
 from metier.schedule.times import next_instant
-from metier.types.schedule import END_STATES, RunOutcome, Schedule, ScheduleRules
+from metier.types.schedule import END_STATES, CronTrigger, RunOutcome, Schedule, ScheduleRules
 
 HISTORIES = 10_000 if os.environ.get("METIER_SOAK") else 250
 CRONS = [
@@ -61,14 +61,16 @@ class History:
             pause_after=self.chance.choice([0, 3]),
         )
         zone = self.chance.choice(ZONES)
-        made = Schedule(self.id, self.id, self.chance.choice(CRONS), False, zone, PIN.digest, "/s", "h", rules=rules)
+        made = Schedule(
+            self.id, self.id, CronTrigger(self.chance.choice(CRONS)), zone, PIN.digest, "/s", "h", rules=rules
+        )
         store.add_schedule(engine, made, PIN, self.now)
         self.mark = self.now
         """Everything after this and up to the last look at the clock is in the book."""
         self.expected: set[datetime] = set()
-        self.queue: list[queue.WorkItem] = []
-        self.fired: list[queue.WorkItem] = []
-        self.at_work: queue.WorkItem | None = None
+        self.queue: list[queue.QueuedFiring] = []
+        self.fired: list[queue.QueuedFiring] = []
+        self.at_work: queue.QueuedFiring | None = None
 
     @property
     def schedule(self) -> Schedule:
@@ -76,7 +78,7 @@ class History:
         assert found is not None
         return found
 
-    def enqueue(self, connection, turn: queue.WorkItem) -> None:
+    def enqueue(self, connection, turn: queue.QueuedFiring) -> None:
         if self.chance.random() < 0.05:
             raise Crash
         if turn.schedule == self.id:
@@ -98,7 +100,7 @@ class History:
         if not before.paused:
             self.owe(before)
             self.mark = max(self.mark, self.now)
-            soon = next_instant(when_of(before), before.zone, self.now + timedelta(seconds=60))
+            soon = next_instant(before.trigger, before.zone, self.now + timedelta(seconds=60))
             assert self.schedule.next is not None
             assert soon is not None
             assert self.schedule.next <= soon, "a clock that was turned back must not silence it"
@@ -113,10 +115,10 @@ class History:
             assert len(waiting) + len(was_open) <= 2 or not waiting
 
     def owe(self, before: Schedule) -> None:
-        at = next_instant(when_of(before), before.zone, self.mark)
+        at = next_instant(before.trigger, before.zone, self.mark)
         while at is not None and at <= self.now and len(self.expected) < 5_000:
             self.expected.add(at)
-            at = next_instant(when_of(before), before.zone, at)
+            at = next_instant(before.trigger, before.zone, at)
 
     def check_catch_up(self, before: Schedule, new: list) -> None:
         if before.rules.catch_up == "all":
@@ -154,7 +156,7 @@ class History:
             self.at_work = None
 
     def edit(self) -> None:
-        changed = replace(self.schedule, when=self.chance.choice(CRONS), zone=self.chance.choice(ZONES))
+        changed = replace(self.schedule, trigger=CronTrigger(self.chance.choice(CRONS)), zone=self.chance.choice(ZONES))
         store.change_schedule(self.engine, changed, self.now)
         self.mark = self.now
 
@@ -187,7 +189,28 @@ class History:
         assert not lost, f"nobody knows of {sorted(lost)[:3]}"
 
 
-ACTS = ["wait", "wait", "wait", "look", "look", "look", "promote", "promote", "begin", "begin", "end", "end", "crash", "jump", "edit", "pause", "resume", "resume", "recount", "trigger"]  # fmt: skip
+ACTS = [
+    "wait",
+    "wait",
+    "wait",
+    "look",
+    "look",
+    "look",
+    "promote",
+    "promote",
+    "begin",
+    "begin",
+    "end",
+    "end",
+    "crash",
+    "jump",
+    "edit",
+    "pause",
+    "resume",
+    "resume",
+    "recount",
+    "trigger",
+]
 
 
 @pytest.mark.parametrize("block", range(10))

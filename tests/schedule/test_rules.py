@@ -13,14 +13,14 @@ from metier.schedule.database import run_statement
 from metier.schedule.plan import apply_overlap, compute_due, start_of
 from metier.schedule.runner import preserve_agreements
 from metier.types.errors import BadRequest
-from metier.types.schedule import RunOutcome, Schedule, ScheduleRules
+from metier.types.schedule import CronTrigger, OnceTrigger, RunOutcome, Schedule, ScheduleRules
 
 NOON = datetime(2026, 6, 8, 12, tzinfo=UTC)
 
 
 def every_five(catch_up: str = "one", next: datetime = NOON, **more: object) -> Schedule:
     rules = ScheduleRules(catch_up=catch_up)  # type: ignore[arg-type]
-    made = Schedule("s", "s", "*/5 * * * *", False, "UTC", "d", "/s", "h", rules=rules, next=next)
+    made = Schedule("s", "s", CronTrigger("*/5 * * * *"), "UTC", "d", "/s", "h", rules=rules, next=next)
     return replace(made, **more)  # type: ignore[arg-type]
 
 
@@ -40,14 +40,14 @@ def test_none_catches_up_with_nothing_and_all_with_ten():
 
 
 def test_a_one_shot_is_caught_up_within_a_day_and_missed_after_it():
-    once = every_five(once=True, when=NOON.isoformat())
+    once = every_five(trigger=OnceTrigger(NOON))
     assert compute_due(once, NOON + timedelta(hours=23)).fire == (NOON,)
     assert compute_due(once, NOON + timedelta(hours=25)) == ((), (NOON,), None, None)
 
 
 def test_ten_years_away_are_counted_in_bounded_time():
     began = time.process_time()
-    found = compute_due(every_five(when="* * * * *"), NOON + timedelta(days=3_653))
+    found = compute_due(every_five(trigger=CronTrigger("* * * * *")), NOON + timedelta(days=3_653))
     assert time.process_time() - began < 2
     assert found.uncounted is not None
     assert found.fire == (NOON + timedelta(days=3_653),)
@@ -83,8 +83,8 @@ def test_the_overlap_rule_says_what_becomes_of_a_firing(overlap, at_work, waitin
 # --- In the book ---
 
 
-def take(house: House) -> list[queue.WorkItem]:
-    found: list[queue.WorkItem] = []
+def take(house: House) -> list[queue.QueuedFiring]:
+    found: list[queue.QueuedFiring] = []
     queue.promote_waiting(house.engine, lambda connection, turn: found.append(turn))
     return found
 
@@ -111,7 +111,7 @@ def test_failures_in_a_row_pause_and_say_why(any_house):
         fire(any_house, NOON + timedelta(minutes=minute), ok=False)
     found = store.get_schedule(any_house.engine, "ping")
     assert found is not None
-    assert found.paused == "3 failures in a row, the last one: said so"
+    assert found.paused == "3 failures in a row, the last: said so"
     assert any_house.states() == ["failed"] * 3
 
 
@@ -168,7 +168,7 @@ def test_a_one_shot_whose_day_passed_is_kept_and_says_so(house):
     assert house.states() == ["missed"]
     found = store.get_schedule(house.engine, "once")
     assert found is not None
-    assert "its time passed while nobody was there" in found.paused
+    assert "its time passed while no worker was running" in found.paused
 
 
 def test_what_was_missed_is_in_the_book_and_much_of_it_is_summed_up(house):
@@ -196,12 +196,12 @@ def test_replace_stops_the_one_at_work_and_begins_when_it_has_stopped(any_house)
 def test_an_edit_while_due_fires_nothing_extra(house):
     made = house.add("ping", "* * * * *", at=NOON)
     later = NOON + timedelta(minutes=1, seconds=1)
-    store.change_schedule(house.engine, replace(made, when="0 0 * * *"), later)
+    store.change_schedule(house.engine, replace(made, trigger=CronTrigger("0 0 * * *")), later)
     assert claims.claim_due(house.engine, later).firings == 0
     changed = store.get_schedule(house.engine, "ping")
     assert changed is not None
     assert changed.next == datetime(2026, 6, 9, tzinfo=UTC)
-    with pytest.raises(BadRequest, match="changed by somebody else"):
+    with pytest.raises(BadRequest, match="changed by another process"):
         store.change_schedule(house.engine, made, later)
 
 
@@ -242,7 +242,7 @@ def test_triggers_by_hand_are_bounded(house):
     house.add("ping")
     for _ in range(100):
         store.trigger_schedule(house.engine, "ping", now())
-    with pytest.raises(BadRequest, match="100 runs of `ping` wait already"):
+    with pytest.raises(BadRequest, match="100 runs of `ping` are waiting already"):
         store.trigger_schedule(house.engine, "ping", now())
 
 

@@ -184,7 +184,7 @@ def test_a_pinned_copy_is_the_skill_to_the_byte_and_the_mode(house):
     assert os.access(copy / "scripts/go.sh", os.X_OK)
     (copy / "scripts/go.sh").write_text("rm -rf /")
     assert (Path(pins.unpack_pin(house.place, one)) / "scripts/go.sh").read_bytes() == b"#!/bin/sh\n\xff\n"
-    from metier.sources.bundled import folder_digest
+    from metier.sources.skill_files import folder_digest
 
     assert one.digest == folder_digest(str(folder))
 

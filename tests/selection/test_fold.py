@@ -64,7 +64,7 @@ def test_the_ranked_block_has_25_lines_at_most_and_says_how_many_more_there_are(
     assert len(found.suggested) == 20
     found = listed(RankingHints("do it", rank=lambda most: hits(SKILLS[::-1])), characters=6_000)
     lines = found.ranked.split("\n")
-    assert lines[0] == "Skills for this request, the likeliest first:"
+    assert lines[0] == "Skills for this request, most likely first:"
     assert 10 <= len(lines) - 2 <= 25
     assert lines[-1] == f"{len(found.left_out)} more skills are installed; `skill_search` finds them."
 

@@ -129,7 +129,7 @@ def test_what_a_script_prints_never_reaches_the_wire(raw):
 def test_an_id_that_is_still_under_way_is_refused(raw):
     raw.say(id=30, method="tools/call", params=script("slow.sh"))
     raw.say(id=30, method="ping")
-    assert raw.answer(30)["error"]["message"] == "a request with this id is still under way"
+    assert raw.answer(30)["error"]["message"] == "a request with this id is in flight"
     raw.say(method="notifications/cancelled", params={"requestId": 30})
 
 

@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 from tests.home import SOURCE, World, codes, usable, write_skill
 
-from metier.sources.bundled import MANIFEST, bundled_folder, bundled_paths, copy_bundled, folder_digest
+from metier.sources.bundled import MANIFEST, bundled_folder, bundled_paths, copy_bundled
+from metier.sources.skill_files import folder_digest
 from metier.types.errors import HostError
 
 NAMES = tuple(sorted(path.name for path in (SOURCE / "metier/bundled").iterdir() if (path / "SKILL.md").exists()))
@@ -155,7 +156,7 @@ def test_they_stay_bundled_for_the_allow_list_edited_or_not(world: World, state:
     everything = set(usable(world.open())) | {v.skill.name for v in world.open().verdicts}
     (world.state / "config.toml").write_text(f'[skills]\nallowBundled = ["{NAMES[1]}"]\n')
     library = world.open()
-    marked = {v.skill.id for v in library.verdicts if "not_in_allowlist" in [mark.code for mark in v.marks]}
+    marked = {v.skill.id for v in library.verdicts if "not_in_allowlist" in [mark.code for mark in v.findings]}
     assert marked == set(NAMES) - {NAMES[1]}
     assert "other" in usable(library)
     assert everything >= set(NAMES)

@@ -13,8 +13,20 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.home import SOURCE, World, as_somebody_else, codes, ids, settle, skill_text, world_for_everybody, write_skill
+from tests.home import (
+    SOURCE,
+    World,
+    as_somebody_else,
+    codes,
+    ids,
+    python,
+    settle,
+    skill_text,
+    world_for_everybody,
+    write_skill,
+)
 
+from metier.dialects import DIALECTS
 from metier.dialects.standard import STANDARD
 from metier.host.sqlite import memory_database, open_database
 from metier.library.library import Library
@@ -28,11 +40,11 @@ SOAK = bool(os.environ.get("METIER_SOAK"))
 def shown(library: Library) -> object:
     """All that a library says, but for how its index fared."""
     skills = [
-        (s.path, s.name, s.description, s.key, s.origin, s.argument_hint, s.requires, s.extra, s.marks, s.enabled,
+        (s.path, s.name, s.description, s.key, s.origin, s.argument_hint, s.requires, s.extra, s.findings, s.enabled,
          s.user_may_invoke, s.model_may_invoke)
         for s in library.skills
     ]  # fmt: skip
-    verdicts = [(v.skill.path, v.marks, v.shadowed_by and v.shadowed_by.path) for v in library.verdicts]
+    verdicts = [(v.skill.path, v.findings, v.shadowed_by and v.shadowed_by.path) for v in library.verdicts]
     problems = [problem for problem in library.problems if not problem.code.startswith("index-")]
     return skills, library.broken, problems, verdicts, library.catalog().text
 
@@ -591,3 +603,19 @@ def test_a_key_of_any_size_is_kept_or_left_out():
     save_changes(database, SkillRoot(origin), {name: make_entry(name, skill) for name, skill in made.items()})
 
     assert load_indexed(database, SkillRoot(origin)).items == [made["old"], made["plain"]]
+
+
+ROOT_TAGS = """
+from metier.dialects import DIALECTS
+from metier.sources.index import root_tag
+from metier.types.place import SkillRoot
+from metier.types.skill import Origin
+for dialect in DIALECTS.values():
+    print(repr(root_tag(SkillRoot(Origin("user", 1, "user", "/skills", dialect)))))
+"""
+
+
+def test_another_process_finds_the_rows_again_whatever_the_dialect():
+    first, second = (python(ROOT_TAGS, env={"PYTHONHASHSEED": seed}).stdout for seed in ("1", "2"))
+    assert first == second
+    assert len(set(first.splitlines())) == len(DIALECTS)

@@ -42,7 +42,7 @@ def own(world: World) -> Path:
 
 
 def broken_codes(library):
-    return {item.id: [mark.code for mark in item.marks] for item in library.broken}
+    return {item.id: [mark.code for mark in item.findings] for item in library.broken}
 
 
 def test_a_linked_folder_is_followed_in_a_user_root(world: World, opener, own: Path, outside: Path):
@@ -205,7 +205,7 @@ from metier.host import files
 home, project, opener = sys.argv[1:]
 files.use_plain_walk(opener == 'walk')
 library = open_at(Place(project, project, home, home + '/.metier', {}, 'linux'), OpenRequest(index=False))
-broken = [[item.id, item.marks[0].code] for item in library.broken]
+broken = [[item.id, item.findings[0].code] for item in library.broken]
 print(json.dumps([[skill.id for skill in library.skills], broken, [problem.code for problem in library.problems]]))
 """
 

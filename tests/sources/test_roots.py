@@ -283,7 +283,7 @@ def test_a_working_folder_that_is_gone_is_a_clear_error(tmp_path: Path):
         "import os, metier; os.rmdir(os.getcwd())\ntry: metier.open()\nexcept metier.MetierError as e: print(e, e.hint)"
     )
     done = python(code, env={"HOME": str(tmp_path)}, cwd=gone)
-    assert "the working folder is gone" in done.stdout, done.stderr
+    assert "the working folder no longer exists" in done.stdout, done.stderr
 
 
 def test_the_place_asks_the_system_when_home_is_not_set():

@@ -176,7 +176,7 @@ except metier.MetierError as error:
 def test_a_user_without_any_home_is_told_what_to_set(tmp_path: Path):
     code = "import metier.library.open, encodings.utf_8_sig, difflib, pwd, ctypes\n" + NOBODY
     done = python(code, cwd=Path("/"))
-    assert done.stdout.strip() == "there is no home folder to keep anything in | set HOME, or METIER_HOME", done.stderr
+    assert done.stdout.strip() == "there is no home folder to keep state in | set HOME or METIER_HOME", done.stderr
 
 
 READ_ONLY = """

@@ -110,7 +110,7 @@ def test_a_file_in_other_letters_loads_and_is_marked_and_the_right_spelling_wins
     (root / "two/skill.md").write_text("---\nname: two\ndescription: The wrong one.\n---\n")
     library = world.open()
     assert ids(library) == ["one", "two"]
-    assert [mark.code for mark in library.skills[0].marks] == ["file-case"]
+    assert [mark.code for mark in library.skills[0].findings] == ["file-case"]
     assert library.skills[1].description == "The right one."
 
 
@@ -284,4 +284,8 @@ def test_a_file_that_the_reader_itself_fails_at_takes_no_other_skill_with_it(wor
 
     assert [skill.id for skill in seen.skills] == ["well"]
     [broken] = seen.broken
-    assert (broken.id, broken.marks[0].code, broken.marks[0].details) == ("cursed", "reader-fault", ("RecursionError",))
+    assert (broken.id, broken.findings[0].code, broken.findings[0].details) == (
+        "cursed",
+        "reader-fault",
+        ("RecursionError",),
+    )

@@ -102,7 +102,7 @@ def test_a_person_picks_completes_allows_stops_and_comes_back(desk: Desk):
         at.until("/deploy <environment>", without="/describe")
 
         at.type("staging", "Enter")
-        at.until("y: this once")
+        at.until("y: once")
         assert not (desk.project / "made").exists()
         at.type("y", "Enter")
         at.until("It is deployed.")
@@ -119,7 +119,7 @@ def test_a_person_picks_completes_allows_stops_and_comes_back(desk: Desk):
         at.gone()
 
         at.start("--resume", "last")
-        at.until("↻ going on with")
+        at.until("↻ resumed")
         at.type("are you there", "Enter")
         at.until("Here again.")
         assert "go on" in str(wire.requests[-1]["messages"])

@@ -61,7 +61,7 @@ def test_what_is_entered_while_a_turn_runs_is_said_after_it(world: World):
         await entered(app, pilot, "one")
         await until(pilot, lambda: app.busy, "it runs")
         await entered(app, pilot, "two")
-        await until(pilot, lambda: "1 more of yours" in sign(app), "it waits")
+        await until(pilot, lambda: "1 queued" in sign(app), "it waits")
         free.set()
         await until(pilot, lambda: "Second." in shown(app), "both are answered")
         assert shown(app).index("First.") < shown(app).index("two")
@@ -136,8 +136,8 @@ def test_a_name_that_no_conversation_has_leaves_this_one_as_it_is(world: World):
         await entered(app, pilot, "/resume typo")
         assert app.talk is before
         assert "I will." in shown(app)
-        assert "no run is called `typo`" in shown(app)
-        assert "run `/resume` to see" in shown(app)
+        assert "no run named `typo`" in shown(app)
+        assert "run `/resume` to list them" in shown(app)
 
     drive(world, act, ["I will."])
 
@@ -147,12 +147,12 @@ def test_a_switch_ends_with_its_conversation_and_why_names_it(world: World):
         for standing in ("off", "user-only"):
             await entered(app, pilot, f"/skills deploy {standing}")
             await entered(app, pilot, "/why deploy")
-            assert f"you made it {standing} in this conversation" in shown(app)
-            assert "/skills deploy on takes that back" in shown(app)
+            assert f"set to {standing} in this conversation" in shown(app)
+            assert "/skills deploy on undoes that" in shown(app)
             assert "frontmatter" not in shown(app)
         await entered(app, pilot, "/clear")
         await entered(app, pilot, "/why deploy")
-        assert "usable, and listed" in shown(app)
+        assert "usable and listed" in shown(app)
         assert app.talk is not None
         assert "deploy" in [entry.name for entry in app.talk.library.catalog().entries]
 
@@ -167,11 +167,11 @@ def test_a_skill_that_breaks_is_named_with_the_reason_and_offered_once(world: Wo
         (world.state / "skills/deploy/SKILL.md").write_text("---\nname: deploy\n---\n\nx\n")
         await until(pilot, lambda: "deploy is broken: " in shown(app), "the fault is shown")
         assert "`description` is missing" in shown(app)
-        assert "the old one is used" in shown(app)
+        assert "the last good version stays in use" in shown(app)
         assert "2 broken" in str(app.query_one("#top").content)  # type: ignore[attr-defined]
         await type_(pilot, "/deploy")
         assert offered(app) == ["deploy"]
-        assert "broken, the old one runs" in app.prompt.offered[0].description
+        assert "broken, last good version in use" in app.prompt.offered[0].description
 
     drive(world, act, watch=True)
 
@@ -232,7 +232,7 @@ def test_the_picker_says_what_it_has_no_room_for_and_when_there_is_nothing(world
         await type_(pilot, "-19")
         assert more(app) == ""
         await type_(pilot, "x")
-        assert more(app) == "nothing here is called so"
+        assert more(app) == "no match"
         await pilot.resize_terminal(40, 12)
         app.prompt.fill("/")
         await pilot.pause()

@@ -1,4 +1,8 @@
-"""How an activation reaches a model: four ways, and in all that carry the body the same bytes."""
+"""Puts an activation into messages, in the four ways that dialects have.
+
+The texts are part of each dialect and fixed by its documentation.  The same activation gives the same bytes however it
+was started, by a person or by the model, so that a repeated one can be recognised and prompt caches hold.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +17,7 @@ from ..types.skill import Skill
 from ..types.text import clean_line
 
 MAX_RESOURCES = 50
-"""Files named in a wrapper; the rest are counted."""
+"""Files that are named in a wrapper; the rest are counted."""
 _PATH_RULE = "Relative paths in these instructions are relative to the skill directory."
 
 
@@ -22,7 +26,7 @@ def deliver(
 ) -> tuple[Message, ...]:
     """The messages that tell a model to follow a skill.
 
-    `resources` are the skill's files, by their paths in its folder; `user_text` is what the person said beside it.
+    `resources` are the skill's files, by their paths in its folder; `user_text` is what the person wrote with it.
     """
     match serving.delivery:
         case "user-message":
@@ -37,7 +41,7 @@ def deliver(
 
 
 def user_message(activation: Activation, serving: ServingRules, resources: Sequence[str] = ()) -> str:
-    """What stands in the conversation as the user's own words."""
+    """The message that appears as the user's own."""
     name, typed = activation.call.name.lstrip("/") or activation.skill.name, activation.call.typed
     match serving.preface:
         case "ran":
@@ -51,21 +55,22 @@ def user_message(activation: Activation, serving: ServingRules, resources: Seque
 
 
 def request_message(activation: Activation) -> str:
-    """The words that send a model to read the file itself."""
+    """The request by which a model reads the file itself."""
     typed = activation.call.typed
     instruction = f'Use the "{clean_line(activation.skill.name)}" skill for this request.'
     return f"{instruction}\n\nUser input:\n{typed}" if typed else instruction
 
 
 def confirmation_text(activation: Activation) -> str:
-    """What a tool answers when the instructions follow as a message."""
+    """The result of a tool whose instructions follow as a message."""
     return f"Skill '{activation.skill.name}' activated successfully. Instructions will follow."
 
 
 def skill_context(activation: Activation, resources: Sequence[str] = ()) -> str:
-    """The instructions in a wrapper that says whose they are, where its files lie and how to reach them."""
+    """The instructions in a wrapper with the skill's name, its folder and its files."""
     skill = activation.skill
     parts = [f"# Skill: {clean_line(skill.name)}", _folder_note(activation), activation.text]
+    # Arguments that the body did not take are shown to the model, or they would be lost.
     if activation.call.typed and not any(insert.kind in ("argument", "appended") for insert in activation.inserts):
         parts.append(f"Arguments: {activation.call.typed}")
     if files := _resource_note(resources):
@@ -99,7 +104,7 @@ def _join_paths(paths: list[str]) -> str:
 
 
 def tool_result(activation: Activation) -> str:
-    """What the tool that runs a skill answers, whoever called it."""
+    """The result of the tool that runs a skill."""
     skill = activation.skill
     return (
         f"skill: {clean_line(skill.name)}\nskill directory: {skill.directory}\n{_PATH_RULE}\n\n---\n\n{activation.text}"
@@ -109,6 +114,7 @@ def tool_result(activation: Activation) -> str:
 def tool_pair(activation: Activation) -> tuple[Message, Message]:
     """A call of `run_skill` and its result: the same bytes whether a person or the model asked."""
     name = activation.skill.name
+    # Derived from the content: the same activation has the same call id in every run.
     number = "skill-" + sha256(f"{activation.skill.path}\0{activation.digest}".encode()).hexdigest()[:16]
     return (
         Message("assistant", call=ToolCall(number, "run_skill", {"skill": name})),
@@ -117,14 +123,14 @@ def tool_pair(activation: Activation) -> tuple[Message, Message]:
 
 
 def already_active_note(skill: str, text: str, visible: Sequence[Message]) -> str:
-    """The short note in place of instructions that the model can still see in full; empty when it can't."""
+    """A short note in place of instructions that the model still sees in full; empty if it does not."""
     if not text or not any(text in message.text for message in visible if message.skill):
         return ""
     return f"Skill '{skill}' is already active: follow its instructions above, which have not changed."
 
 
 def dispatch_call(skill: Skill, call: Call) -> ToolCall | None:
-    """The call that a skill's author asks for in place of its instructions; None where there is no such wish."""
+    """The tool call that a skill asks for in place of its instructions; None if it asks for none."""
     target = skill.dispatch
     if target is None:
         return None

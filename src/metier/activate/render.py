@@ -1,4 +1,9 @@
-"""A body, split once into what stays, what is filled in and what is run; then filled, and never read again."""
+"""Renders a body: arguments and variables are filled in, commands are run and replaced by their output.
+
+The author's text is split once, into text, placeholders and commands, before any value is known; the parts are then
+written out in order.  What was filled in is never read again, so neither an argument nor the output of a command can
+bring a placeholder or a command of its own.  Arguments reach commands through the environment (see `shell.rewrite`).
+"""
 
 from __future__ import annotations
 
@@ -16,9 +21,9 @@ from ..types.sandbox import ProcessResult
 from ..types.skill import Skill
 from ..types.text import code_points_of, split_hidden_orders, visible_text
 from .shell.hazards import check_hazards, program_names
-from .shell.lexer import CommandAtom, ParsedCommand, PlaceholderValue, SimpleCommand, UnreadableCommand
 from .shell.places import relative_scripts
 from .shell.rewrite import read_command
+from .shell.words import CommandAtom, ParsedCommand, PlaceholderValue, SimpleCommand, UnreadableCommand
 from .template import (
     AllArguments,
     ArgumentSlice,
@@ -41,10 +46,10 @@ from .template import (
 
 
 class BodyCommand(NamedTuple):
-    """A command of the author's, with its placeholders."""
+    """A command in a body, with its placeholders."""
 
     source: str
-    """All of the marker, as it stands in the body."""
+    """The whole marker, as written in the body."""
     text: str
     pieces: tuple[Piece, ...]
 
@@ -52,7 +57,7 @@ class BodyCommand(NamedTuple):
 BodyPart: TypeAlias = Piece | BodyCommand
 
 CommandRunner: TypeAlias = Callable[[str, dict[str, str], ShellRules, float], ProcessResult]
-"""Runs a script with an environment for its arguments, for at most so many seconds."""
+"""Runs a script, with an environment for its arguments, for at most so many seconds."""
 
 CommandsOff: TypeAlias = Literal["", "untrusted", "off", "preview"]
 _OFF_NOTES = {
@@ -60,9 +65,9 @@ _OFF_NOTES = {
     "off": "[command not run: commands in skills are switched off]",
 }
 _safe_path = re.compile(r"[A-Za-z0-9_./@%+:,-]+")
-"""A path that says the same to a shell in any quotes, and in none."""
+"""A path that a shell reads the same in any quotes, and in none."""
 MAX_VALUE_BYTES = 100_000
-"""Bytes of an argument that may reach a command; a system passes no more than some of them."""
+"""Bytes of an argument that may reach a command; Linux allows 131,072 for one variable."""
 
 
 class CommandFailed(SkillError):
@@ -71,30 +76,31 @@ class CommandFailed(SkillError):
 
 @dataclass(frozen=True)
 class RenderOptions:
-    """How a body is rendered here."""
+    """How a body is rendered."""
 
     run: CommandRunner | None = None
-    """None: nothing in this place runs commands."""
+    """None if commands are never run."""
     off: CommandsOff = ""
     variables: dict[str, str] = field(default_factory=dict)
     folders: frozenset[str] = frozenset()
-    """The folders that the skill's own folder holds."""
+    """The folders in the skill's folder."""
     has: Callable[[str], bool] = lambda path: False
-    """Whether the skill's own folder has a file of that path."""
+    """Whether the skill's folder has a file of that path."""
     clock: Callable[[], float] = lambda: 0.0
-    """Seconds, from anywhere: all commands of a body share a budget of twice what one may take."""
+    """Seconds since any time: all commands of a body share a budget of twice what one may take."""
 
 
-def render(skill: Skill, body: str, call: Call, terms: RenderOptions) -> Activation:
-    """What the model will be told: the body with its arguments, variables and commands replaced."""
+def render(skill: Skill, body: str, call: Call, options: RenderOptions) -> Activation:
+    """The body with its arguments, variables and commands replaced."""
     authoring = skill.origin.dialect.authoring
-    rooted = tuple(name for name in authoring.rooted if name in terms.folders)
+    rooted = tuple(name for name in authoring.rooted if name in options.folders)
     body_parts = split_body(
         body, PlaceholderForms(authoring.arguments, skill.arguments, authoring.variables, rooted), authoring.shell
     )
-    values = TemplateValues(call.arguments, skill.arguments, terms.variables, skill.directory)
+    values = TemplateValues(call.arguments, skill.arguments, options.variables, skill.directory)
     filled = prepare_values(values, authoring.arguments)
-    writer = _BodyWriter(skill, call, terms, filled)
+    writer = _BodyWriter(skill, call, options, filled)
+    # Hidden characters are never ASCII.
     plain = body.isascii()
     for part in body_parts:
         if isinstance(part, str):
@@ -109,7 +115,7 @@ def render(skill: Skill, body: str, call: Call, terms: RenderOptions) -> Activat
 
 @lru_cache(maxsize=64)
 def split_body(body: str, forms: PlaceholderForms, shell: ShellRules | None) -> tuple[BodyPart, ...]:
-    """The author's text, split once."""
+    """Split the author's text; the same body is often rendered again."""
     body_parts: list[BodyPart] = []
     last = 0
     for marker in find_markers(body, shell) if shell is not None else ():
@@ -130,22 +136,22 @@ _KINDS: dict[type, SubstitutionKind] = {
 
 
 class _BodyWriter:
-    """What has been written so far, and what it was made of."""
+    """The text so far, and the substitutions in it."""
 
-    def __init__(self, skill: Skill, call: Call, terms: RenderOptions, filled: PreparedValues) -> None:
-        self.skill, self.call, self.terms, self.filled = skill, call, terms, filled
+    def __init__(self, skill: Skill, call: Call, options: RenderOptions, filled: PreparedValues) -> None:
+        self.skill, self.call, self.options, self.filled = skill, call, options, filled
         self.out: list[str] = []
         self.inserts: list[Substitution] = []
         self.values: dict[Placeholder, str] = {}
         self.length = 0
-        self.begun = terms.clock()
+        self.started_at = options.clock()
 
     def write(self, text: str) -> None:
         self.out.append(text)
         self.length += len(text)
 
     def keep(self, text: str) -> None:
-        """The author's own text, without what nobody can see."""
+        """Write the author's text, without characters that a person can't see but a model reads."""
         for stays, goes in split_hidden_orders(text):
             self.write(stays)
             if goes:
@@ -154,7 +160,7 @@ class _BodyWriter:
                 )
 
     def value(self, part: Placeholder) -> str:
-        """What a placeholder becomes; most stand in a body more than once."""
+        """The value of a placeholder; most are used more than once."""
         cached = self.values.get(part)
         if cached is None:
             cached = self.values[part] = placeholder_value(part, self.filled)
@@ -165,7 +171,7 @@ class _BodyWriter:
         self.write(value)
 
     def append_unused(self, body_parts: tuple[BodyPart, ...], authoring: AuthoringRules) -> None:
-        """Arguments that the body has no place for, where the dialect puts them after it."""
+        """Append arguments that the body has no placeholder for, if the dialect does so."""
         typed = self.call.typed
         if not authoring.unused or not typed:
             return
@@ -176,13 +182,13 @@ class _BodyWriter:
         self.insert("appended", "", f"\n\n{authoring.unused}{typed}" if self.length else f"{authoring.unused}{typed}")
 
     def command(self, command: BodyCommand) -> tuple[str, str]:
-        """What stands in a command's place, and a note when it is not its output."""
+        """The text in place of a command, and a note if it is not its output."""
         shell = self.skill.origin.dialect.authoring.shell
         assert shell is not None
-        off = self.terms.off or ("off" if self.terms.run is None else "")
-        if off or self.terms.run is None:
+        off = self.options.off or ("off" if self.options.run is None else "")
+        if off or self.options.run is None:
             return (_OFF_NOTES[off], off) if off in _OFF_NOTES else (f"[the output of: {command.text}]", "")
-        seconds_left = 2 * shell.seconds - (self.terms.clock() - self.begun)
+        seconds_left = 2 * shell.seconds - (self.options.clock() - self.started_at)
         if seconds_left <= 0:
             return self.failed(command, shell, "the time for all commands of this skill is used up")
         try:
@@ -192,15 +198,16 @@ class _BodyWriter:
             self.check_scripts(parsed, shell)
         except UnreadableCommand as reason:
             return self.failed(command, shell, f"not run: {reason}")
-        result = self.terms.run(parsed.source, parsed.env, shell, min(shell.seconds, seconds_left))
+        result = self.options.run(parsed.source, parsed.env, shell, min(shell.seconds, seconds_left))
         return self.ended(command, shell, result, parsed)
 
     def check_scripts(self, parsed: ParsedCommand, shell: ShellRules) -> None:
-        """A script that the skill has is not looked for in the project, where another may have its name."""
+        """Refuse a relative path to a script of the skill: in the project, another file may have that name."""
+        # There the relative path is the skill's own.
         if shell.cwd == "skill" or self.call.cwd == self.skill.directory:
             return
         for path in relative_scripts(parsed):
-            if self.terms.has(path):
+            if self.options.has(path):
                 raise UnreadableCommand(
                     f"`{path}` would be a file of the project; write `${{SKILL_DIR}}/{path}` for the skill's own"
                 )
@@ -224,11 +231,11 @@ class _BodyWriter:
         return self.failed(command, shell, f"{ending}: {command.text}" + (f"\n{why}" if why else ""))
 
     def failed(self, command: BodyCommand, shell: ShellRules, why: str) -> tuple[str, str]:
-        """The dialect's own form of an error."""
+        """An error in the dialect's form."""
         if shell.on_failure == "abort":
             raise CommandFailed(
                 f"a command of the skill `{self.skill.name}` failed: {why}",
-                f"mend the command `{command.text}` in its SKILL.md",
+                f"fix the command `{command.text}` in its SKILL.md",
                 self.skill.path,
             )
         label = "command" if shell.on_failure == "stderr" else "shell"
@@ -236,7 +243,7 @@ class _BodyWriter:
 
 
 def _takes_arguments(part: BodyPart, when: str) -> bool:
-    """Whether a part is a place for arguments: for all of them, or for any."""
+    """Whether a part takes arguments: all of them, or any."""
     if isinstance(part, BodyCommand):
         return any(_takes_arguments(piece, when) for piece in part.pieces)
     if when == "no-argument":
@@ -247,7 +254,7 @@ def _takes_arguments(part: BodyPart, when: str) -> bool:
 
 
 def _command_atoms(command: BodyCommand, filled: PreparedValues) -> list[CommandAtom]:
-    """A command's characters, with a value wherever there is one to be put; what has none is text."""
+    """A command's characters and values; a placeholder without a value stays text."""
     atoms: list[CommandAtom] = []
     for piece in command.pieces:
         if isinstance(piece, str):
@@ -265,12 +272,13 @@ def _command_atoms(command: BodyCommand, filled: PreparedValues) -> list[Command
             case PositionalArgument() | NamedArgument():
                 atoms.append(PlaceholderValue(value, (value,)))
             case _:
+                # A path of plain characters reads the same in any quotes, so it is written as source.
                 atoms.extend(value if _safe_path.fullmatch(value) else (PlaceholderValue(value, (value,), ours=True),))
     return atoms
 
 
 def _parse_command(atoms: list[CommandAtom]) -> ParsedCommand:
-    """A command with its values; one that takes none is run as its author wrote it, whatever it is."""
+    """Read a command with its values; one that takes none is run as written, even if it can't be read."""
     if any(isinstance(atom, PlaceholderValue) for atom in atoms):
         return read_command(atoms)
     source = "".join(atom for atom in atoms if isinstance(atom, str))
@@ -291,9 +299,10 @@ def _check_values(env: dict[str, str]) -> None:
 
 
 def _is_quiet_answer(commands: tuple[SimpleCommand, ...], quiet: frozenset[str]) -> bool:
-    """Whether exit status 1 is an answer: the last command, or one it hangs on, says no that way."""
+    """Whether exit status 1 is an answer: the last command, or one joined to it by `&&` or `||`, reports 'no' by it."""
     if not quiet or not commands:
         return False
+    # `grep -q x || exit 1` hangs on grep: commands that are joined are looked at from the end.
     names = list(program_names(commands))
     place = len(commands) - 1
     while True:

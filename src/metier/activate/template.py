@@ -1,4 +1,9 @@
-"""The author's text, split once into pieces; each piece is filled, and nothing that was filled in is read again."""
+"""Placeholders: splits a text at them, and fills them in.
+
+A text becomes pieces, plain text and placeholders, in one pass from left to right.  Filling joins the pieces; nothing
+that was filled in is searched again.  Refused: replacing one form of placeholder after the other in the whole text; an
+argument that holds `$2` would then be replaced by the second argument.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +16,11 @@ from typing import NamedTuple, TypeAlias
 
 from ..types.dialect import ArgumentRules, ArgumentSplitting
 
+# --- Arguments ---
+
 
 def split_arguments(text: str, splitting: ArgumentSplitting) -> tuple[str, ...]:
-    """The words of an argument string; a dialect that does not split has one word, the string itself."""
+    """The words of an argument string; in a dialect that does not split, the string is the only word."""
     if splitting == "quotes":
         return tuple(_split_quoted(text))
     if splitting == "blanks":
@@ -24,12 +31,12 @@ def split_arguments(text: str, splitting: ArgumentSplitting) -> tuple[str, ...]:
 
 
 def argument_words(arguments: str | Sequence[str], splitting: ArgumentSplitting) -> tuple[str, ...]:
-    """The same for what a program hands over: a list is words already."""
+    """The words of arguments from a program: a list is words already."""
     return split_arguments(arguments, splitting) if isinstance(arguments, str) else tuple(arguments)
 
 
 def _split_quoted(text: str) -> list[str]:
-    """Quotes group, also in mid-word; a backslash is a letter like any other; an open quote runs to the end."""
+    """Quotes group, also inside a word; a backslash is an ordinary character; an open quote runs to the end."""
     words: list[str] = []
     word: list[str] = []
     quote = ""
@@ -53,15 +60,18 @@ def _split_quoted(text: str) -> list[str]:
 
 
 def _split_shell(text: str) -> tuple[str, ...]:
-    """As a shell would; where the quotes do not balance, at white space, with the quotes kept."""
+    """As a shell would; if the quotes don't balance, at white space, with the quotes kept."""
     try:
         return tuple(shlex.split(text, comments=False, posix=True))
     except ValueError:
         return tuple(text.split())
 
 
+# --- Pieces ---
+
+
 class EscapedPlaceholder(NamedTuple):
-    """A placeholder behind a backslash: it stands for itself."""
+    """A placeholder after a backslash: it is plain text."""
 
     source: str
 
@@ -73,14 +83,14 @@ class AllArguments(NamedTuple):
 
 
 class PositionalArgument(NamedTuple):
-    """One argument, by its place; 0 is the first."""
+    """One argument by position; 0 is the first."""
 
     at: int
     source: str
 
 
 class ArgumentSlice(NamedTuple):
-    """The arguments from one on; all of them, or so many."""
+    """The arguments from a position on; all of them, or so many."""
 
     start: int
     length: int | None
@@ -88,19 +98,21 @@ class ArgumentSlice(NamedTuple):
 
 
 class NamedArgument(NamedTuple):
-    """One argument, by the name the frontmatter gives it."""
+    """One argument by the name from the frontmatter."""
 
     at: int
     source: str
 
 
 class VariablePlaceholder(NamedTuple):
+    """A variable of the dialect, such as the skill's folder."""
+
     name: str
     source: str
 
 
 class RootedPath(NamedTuple):
-    """A folder of the skill at the start of a path, which gets the skill's own folder in front."""
+    """A folder of the skill at the start of a path; the skill's folder is put before it."""
 
     folder: str
     source: str
@@ -116,11 +128,11 @@ Placeholder: TypeAlias = (
     | RootedPath
 )
 Piece: TypeAlias = str | Placeholder
-"""What the author wrote, to be kept as it is, or something to put in its place."""
+"""Text to keep, or a placeholder."""
 
 
 class PlaceholderForms(NamedTuple):
-    """What counts as a placeholder in a body."""
+    """The forms of placeholders in a body."""
 
     arguments: ArgumentRules | None = None
     names: tuple[str, ...] = ()
@@ -130,13 +142,16 @@ class PlaceholderForms(NamedTuple):
 
 @dataclass(frozen=True)
 class TemplateValues:
-    """What fills the placeholders: the arguments as they came, the names declared for them, the variables."""
+    """The values of placeholders: the arguments as given, their declared names, the variables."""
 
     arguments: str | tuple[str, ...] = ""
     names: tuple[str, ...] = ()
     variables: Mapping[str, str] = field(default_factory=dict)
     folder: str = ""
-    """The skill's own."""
+    """The skill's folder."""
+
+
+# --- Splitting ---
 
 
 def split_pieces(text: str, forms: PlaceholderForms) -> tuple[Piece, ...]:
@@ -153,6 +168,7 @@ def split_pieces(text: str, forms: PlaceholderForms) -> tuple[Piece, ...]:
     for match in pattern.finditer(text):
         source = match[0]
         start, end = match.span()
+        # The source alone decides what a placeholder is; only the escape depends on its place.
         piece = cached.get(source)
         if piece is None:
             piece = cached[source] = _parse_placeholder(match, forms)
@@ -177,10 +193,11 @@ def split_pieces(text: str, forms: PlaceholderForms) -> tuple[Piece, ...]:
 
 
 _MAX_CACHED = 1_000
+"""Placeholders that are remembered for each set of forms; a body may hold any number."""
 
 
 def _is_escaped(text: str, start: int) -> bool:
-    """One backslash directly before makes a form literal; two do not."""
+    """Whether exactly one backslash is before it; two are an escaped backslash."""
     return start < 2 or text[start - 2] != "\\"
 
 
@@ -197,14 +214,15 @@ def _split_rooted(text: str, folders: Sequence[str]) -> Iterator[Piece]:
 
 @lru_cache(maxsize=16)
 def _at_start_of_path(folders: tuple[str, ...]) -> re.Pattern[str]:
+    """The folders where a path begins: not inside a word, a longer path, a variable or a URL."""
     return re.compile(r"(?<![A-Za-z0-9_./\\~$}@%+:-])(?:" + "|".join(map(re.escape, folders)) + ")(?=/)")
 
 
 @lru_cache(maxsize=256)
 def _placeholder_pattern(placeholder_forms: PlaceholderForms) -> tuple[re.Pattern[str], dict[str, Placeholder]] | None:
-    """One pattern for every form a dialect has, and what was read with it before.
+    """One pattern for all forms of a dialect, and a cache of what was read with it.
 
-    Every form begins with `$`, which makes the search quick; the longer form comes first where two begin alike.
+    Every form begins with `$`, which makes the search fast; of two forms with the same start, the longer comes first.
     """
     forms = []
     arguments = placeholder_forms.arguments
@@ -225,7 +243,7 @@ def _placeholder_pattern(placeholder_forms: PlaceholderForms) -> tuple[re.Patter
 
 
 def _parse_placeholder(match: re.Match[str], forms: PlaceholderForms) -> Placeholder:
-    """The placeholder a match stands for."""
+    """The placeholder of a match."""
     source = match[0]
     kind = match.lastgroup
     if kind == "variable":
@@ -246,17 +264,20 @@ def _parse_placeholder(match: re.Match[str], forms: PlaceholderForms) -> Placeho
 
 
 def _bounded_number(digits: str) -> int:
-    """A number that is at most absurd: more digits than any list has words."""
+    """A number of at most nine digits: `int` refuses thousands of them, and no list has as many words."""
     return int(digits[-9:]) if len(digits.lstrip("0")) <= 9 else 999_999_999
 
 
+# --- Filling ---
+
+
 class PreparedValues(NamedTuple):
-    """What there is to fill a body with, worked out once."""
+    """The values for a body, prepared once."""
 
     words: tuple[str, ...]
     whole: str
     stays: bool
-    """A word that is missing leaves its placeholder as it stands."""
+    """The placeholder of a missing word stays as written."""
     variables: Mapping[str, str]
     folder: str
 
@@ -265,6 +286,7 @@ def prepare_values(values: TemplateValues, arguments: ArgumentRules | None) -> P
     if arguments is None:
         return PreparedValues((), "", False, values.variables, values.folder)
     words = argument_words(values.arguments, arguments.splitting)
+    # Some dialects give back the arguments as typed, others the words joined by a blank.
     joined = " ".join(words) if arguments.whole == "joined" else values.arguments
     if not isinstance(joined, str):
         joined = arguments.joint.join(joined)
@@ -272,13 +294,13 @@ def prepare_values(values: TemplateValues, arguments: ArgumentRules | None) -> P
 
 
 def fill_pieces(parts: Sequence[Piece], arguments: ArgumentRules | None, values: TemplateValues) -> str:
-    """The text with every placeholder replaced.  What is put in is never looked at again."""
+    """The text with every placeholder replaced."""
     filled = prepare_values(values, arguments)
     return "".join([piece if isinstance(piece, str) else placeholder_value(piece, filled) for piece in parts])
 
 
 def placeholder_value(piece: Placeholder, filled: PreparedValues) -> str:
-    """What a placeholder becomes in the text."""
+    """The text that replaces a placeholder."""
     match piece:
         case EscapedPlaceholder(source):
             return source[1:]
@@ -304,7 +326,7 @@ def slice_words(piece: ArgumentSlice, filled: PreparedValues) -> tuple[str, ...]
 
 
 def has_value(piece: Placeholder, filled: PreparedValues) -> bool:
-    """Whether there is a value for it at all: a word that was not given has none."""
+    """Whether there is a value: an argument that was not given has none."""
     match piece:
         case PositionalArgument(at, _) | NamedArgument(at, _):
             return 0 <= at < len(filled.words)

@@ -1,4 +1,9 @@
-"""A body in another dialect: the same placeholders in its writing, and what it has no writing for."""
+"""Translates a body to another dialect: placeholders are rewritten, and losses reported.
+
+The body is split by the old dialect's rules and written by the new one's.  Text that was plain must stay plain, so it
+is split by the new rules too, and what would now be a placeholder is escaped.  Nothing is dropped: what has no
+equivalent stays as written and is reported.
+"""
 
 from __future__ import annotations
 
@@ -24,26 +29,28 @@ _FOLDERS = ("SKILL_DIR", "CLAUDE_SKILL_DIR")
 
 
 class TranslatedBody(NamedTuple):
+    """A body, and what was lost in it."""
+
     text: str
     losses: tuple[str, ...]
-    """Sentences: what the other dialect can't say, or says otherwise."""
+    """Sentences on what the new dialect lacks or does differently."""
 
 
 def translate_body(body: str, names: Sequence[str], old: AuthoringRules, new: AuthoringRules) -> TranslatedBody:
-    """A body for readers of another dialect.  What can't be said stays as it was written, and is named."""
+    """Write a body for another dialect; what has no equivalent stays as written and is reported."""
     losses: dict[str, None] = {}
-    theirs = PlaceholderForms(new.arguments, tuple(names), new.variables, new.rooted)
+    new_forms = PlaceholderForms(new.arguments, tuple(names), new.variables, new.rooted)
     parts = list(split_pieces(body, PlaceholderForms(old.arguments, tuple(names), old.variables, old.rooted)))
     written = []
     for at, piece in enumerate(parts):
         if isinstance(piece, str | EscapedPlaceholder):
             plain = piece if isinstance(piece, str) else piece.source.removeprefix("\\")
-            written.append(_literal_text(plain, theirs, losses))
+            written.append(_literal_text(plain, new_forms, losses))
             continue
         following = parts[at + 1] if at + 1 < len(parts) else ""
         after = following if isinstance(following, str) else following.source
         if isinstance(piece, VariablePlaceholder) and piece.name in _FOLDERS and not set(_FOLDERS) & set(new.variables):
-            # Where the skill's folder has no name, paths are relative to it.
+            # Without a variable for the skill's folder, paths are relative to it.
             written.append("." if not after.startswith("/") else "")
             if after.startswith("/") and isinstance(following, str):
                 parts[at + 1] = following[1:]
@@ -54,7 +61,7 @@ def translate_body(body: str, names: Sequence[str], old: AuthoringRules, new: Au
 
 
 def _literal_text(text: str, forms: PlaceholderForms, losses: dict[str, None]) -> str:
-    """What was plain text must not become a placeholder."""
+    """Plain text that must not become a placeholder."""
     escape = forms.arguments is not None and forms.arguments.escape
     written = []
     for piece in split_pieces(text, forms):
@@ -63,13 +70,13 @@ def _literal_text(text: str, forms: PlaceholderForms, losses: dict[str, None]) -
         elif escape and not isinstance(piece, VariablePlaceholder):
             written.append("\\" + piece.source)
         else:
-            losses[f"`{piece.source}` was plain text, and is a placeholder there"] = None
+            losses[f"`{piece.source}` was plain text and is a placeholder there"] = None
             written.append(piece.source)
     return "".join(written)
 
 
 def _translate_placeholder(piece: Placeholder, after: str, new: AuthoringRules, losses: dict[str, None]) -> str:
-    """A placeholder in the other dialect's writing, or as it was where there is none; `after` is what follows it."""
+    """A placeholder in the new dialect, or as written if it has none; `after` is the character after it."""
     arguments = new.arguments
     replacement = None
     match piece:
@@ -91,7 +98,7 @@ def _translate_placeholder(piece: Placeholder, after: str, new: AuthoringRules, 
             elif arguments is not None and not start and length is None:
                 replacement = "$ARGUMENTS"
     if replacement is None:
-        losses[f"`{piece.source}` stays as it is written: there is nothing like it there"] = None
+        losses[f"`{piece.source}` has no equivalent there and stays as written"] = None
         return piece.source
     return replacement
 
@@ -100,6 +107,7 @@ def _translate_position(at: int, after: str, arguments: ArgumentRules | None) ->
     if arguments is None or at < 0:
         return None
     number = at + arguments.first
+    # A digit right after `$1` would become part of the number.
     joined = after.isdigit() or (arguments.single_digit and (number > 9 or after.isalnum() or after == "_"))
     if joined:
         return f"$ARGUMENTS[{at}]" if arguments.bracketed else None
@@ -111,12 +119,12 @@ def _note_command_losses(body: str, old: AuthoringRules, new: AuthoringRules, lo
     if not markers or old.shell is None:
         return
     if new.shell is None:
-        losses["commands in the body are not run there: the model sees them as text"] = None
+        losses["commands in the body are not run there; the model sees them as text"] = None
         return
     if any(marker.block for marker in markers) and not new.shell.fenced:
-        losses["blocks of commands are not run there: the model sees them as text"] = None
+        losses["command blocks are not run there; the model sees them as text"] = None
     if old.shell.cwd != new.shell.cwd:
         where = "the skill's folder" if new.shell.cwd == "skill" else "the agent's working folder"
         losses[f"commands run in {where} there"] = None
     if old.shell.on_failure != new.shell.on_failure:
-        losses["a command that fails is reported otherwise there"] = None
+        losses["a failing command is reported differently there"] = None

@@ -1,6 +1,6 @@
 """Skills for LangChain and LangGraph: a middleware for `create_agent`, or the tools alone for a graph of your own.
 
-agent = create_agent("anthropic:claude-sonnet-4-5", middleware=[Skills(metier.open("."))])
+agent = create_agent("anthropic:claude-sonnet-4-5", middleware=[SkillsMiddleware(metier.open("."))])
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ _ARTIFACT_KEY = "metier"
 
 
 class SkillsState(AgentState[Any]):
-    """What a conversation was told: the catalog at its beginning, and every entry since."""
+    """What the model was told: the catalog at the start of the conversation, and the entries announced since."""
 
     skills_prompt: NotRequired[Annotated[str, PrivateStateAttr]]
     skills_told: NotRequired[Annotated[list[list[str]], PrivateStateAttr]]
 
 
 def skill_tools(library: Library, *, cwd: str = "", write: Sequence[str] = ()) -> list[BaseTool]:
-    """The tools for a graph of your own.  Instructions are part of the answer; the catalog is yours to place."""
+    """The tools for your own graph.  Instructions are part of a tool's answer; put the catalog where you want it."""
     live = LiveLibrary(library, cwd, tuple(write))
     return [_structured_tool(tool, inline=True) for tool in live.tools()]
 
@@ -73,8 +73,9 @@ def _build_artifact(answer: Answer, following: Sequence[str]) -> Mapping[str, ob
 class SkillsMiddleware(AgentMiddleware[SkillsState, Any, Any]):
     """A library's skills for one agent.
 
-    The catalog joins the system prompt when a conversation begins and stays as it was; what changes later is said at
-    the end.  Instructions of an activated skill follow the tool's answer as a message, behind all answers of a turn.
+    The catalog is added to the system prompt when a conversation begins and stays the same, so that the provider's
+    cache holds; later changes are appended as messages.  The instructions of an activated skill follow all tool answers
+    of a turn as a message.
     """
 
     state_schema = SkillsState
@@ -115,7 +116,7 @@ def _encode_entries(entries: Sequence[CatalogEntry]) -> list[list[str]]:
 
 
 def _pending_instructions(messages: Sequence[AnyMessage]) -> list[str]:
-    """The instructions that the answers at the end of a conversation promise, in their order."""
+    """The instructions that belong to the tool answers at the end of a conversation, in order."""
     instructions: list[str] = []
     for message in reversed(messages):
         if not isinstance(message, ToolMessage):

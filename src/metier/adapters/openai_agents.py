@@ -1,6 +1,6 @@
-"""Skills for the OpenAI Agents SDK: tools, and instructions that stay as they are while a run lasts.
+"""Skills for the OpenAI Agents SDK: tools, and instructions that stay the same during a run.
 
-skills = Skills(metier.open("."))
+skills = AgentSkills(metier.open("."))
 agent = Agent(name="Clerk", instructions=skills.instructions("You are careful."), tools=skills.tools)
 """
 
@@ -29,28 +29,28 @@ except ImportError as error:
 
 
 class AgentSkills:
-    """A library's skills.  A run keeps the catalog it began with; what changes later is said after a tool's answer."""
+    """A library's skills.  A run keeps the catalog it began with; later changes are appended to a tool's answer."""
 
     def __init__(self, library: Library, *, cwd: str = "", write: Sequence[str] = ()) -> None:
         self.live = LiveLibrary(library, cwd, tuple(write))
         self.tools: list[Any] = [self._tool(tool) for tool in self.live.tools()]
-        self._told: dict[int, Catalog] = {}
+        self._announced: dict[int, Catalog] = {}
 
     def instructions(self, base: str = "") -> Callable[[RunContextWrapper[Any], Agent[Any]], str]:
-        """Your own instructions with the catalog behind them, for `Agent(instructions=…)`."""
+        """Your own instructions followed by the catalog, for `Agent(instructions=…)`."""
 
         def instructions(context: RunContextWrapper[Any], agent: Agent[Any]) -> str:
-            return "\n\n".join(text for text in (base, self._begun(context).text) if text)
+            return "\n\n".join(text for text in (base, self._run_catalog(context).text) if text)
 
         return instructions
 
-    def _begun(self, context: RunContextWrapper[Any]) -> Catalog:
-        """The catalog of a run.  Every context of a run shares its account of usage, and nothing else does."""
+    def _run_catalog(self, context: RunContextWrapper[Any]) -> Catalog:
+        """The catalog of a run.  The usage object identifies it: it is the one thing all contexts of a run share."""
         run = id(context.usage)
-        if run not in self._told:
-            self._told[run] = self.live.catalog()
-            weakref.finalize(context.usage, self._told.pop, run, None)
-        return self._told[run]
+        if run not in self._announced:
+            self._announced[run] = self.live.catalog()
+            weakref.finalize(context.usage, self._announced.pop, run, None)
+        return self._announced[run]
 
     def _tool(self, tool: Tool) -> FunctionTool:
         return FunctionTool(
@@ -63,15 +63,15 @@ class AgentSkills:
 
     async def _invoke(self, tool: Tool, context: ToolContext[Any], arguments_json: str) -> str:
         answer = await asyncio.to_thread(_call_tool, tool, arguments_json)
-        return "\n\n".join(text for text in (*answer_texts(answer), self._news(context)) if text)
+        return "\n\n".join(text for text in (*answer_texts(answer), self._changes(context)) if text)
 
-    def _news(self, context: ToolContext[Any]) -> str:
-        """What changed since the run was last told, once."""
-        before = self._begun(context)
+    def _changes(self, context: ToolContext[Any]) -> str:
+        """What changed since the run was last told; empty for nothing."""
+        before = self._run_catalog(context)
         after = self.live.library.catalog()
         changed = describe_changes(before.entries, after.entries)
         if changed:
-            self._told[id(context.usage)] = Catalog(after.entries, after.left_out, before.text)
+            self._announced[id(context.usage)] = Catalog(after.entries, after.left_out, before.text)
         return changed
 
 

@@ -1,6 +1,6 @@
-"""Skills for a Pydantic AI agent: a toolset that brings its own instructions.
+"""Skills for a Pydantic AI agent: a toolset with its own instructions.
 
-agent = Agent("anthropic:claude-sonnet-4-5", toolsets=[Skills(metier.open("."))])
+agent = Agent("anthropic:claude-sonnet-4-5", toolsets=[SkillsToolset(metier.open("."))])
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ except ImportError as error:
     raise MissingExtra("the adapter for Pydantic AI", "pydantic-ai") from error
 
 _ANY_ARGUMENTS = SchemaValidator(core_schema.dict_schema(core_schema.str_schema(), core_schema.any_schema()))
-"""The tools check their own arguments, and say what is wrong with them."""
+"""Accepts any arguments: the tools validate them, with better messages for the model."""
 
 
 class SkillsToolset(AbstractToolset[AgentDepsT]):
@@ -62,7 +62,7 @@ class SkillsToolset(AbstractToolset[AgentDepsT]):
 
 
 def _tool_return(answer: Answer) -> ToolReturn:
-    """A refusal fails the call, in words; instructions follow the answer as a message of their own."""
+    """An error fails the call with its text; instructions follow the answer as a message of their own."""
     if answer.error:
         raise ToolFailed(answer.text)
     following = "\n\n".join(message.text for message in answer.messages)

@@ -1,6 +1,6 @@
-"""The functions of `skills-ref`, for people who come from it: the same names, verdicts and words.
+"""A drop-in replacement for the functions of `skills-ref`: the same names, verdicts and messages.
 
-Where the original loses text, fails in an unforeseen way or gives another type than it declares, these do not.
+It differs only where the original loses text, raises an undeclared exception or returns another type than it declares.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""Agents as their files and the configuration describe them."""
+"""An agent: a library, a model, and the rules and limits of its file and the configuration.
+
+`Agent` is a frozen description; `start`, `resume` and `run` open sessions from it.  Everything that differs between
+faces (a scheduled run, a batch, an editor) is a field, so that all of them run the same agent.
+"""
 
 from __future__ import annotations
 
@@ -12,67 +16,56 @@ from ..record.journal import Journal, find_journal, new_run_id, prune_journals, 
 from ..record.stats import count_uses
 from ..types.activation import InvokedBy
 from ..types.agent import AgentFile, TurnBounds, UnattendedRun
-from ..types.catalog import UsageHabits
+from ..types.catalog import Catalog, UsageHabits
 from ..types.errors import BadRequest
 from ..types.event import Ended, Event, Resumed, Started
 from ..types.model import ReplyRequest, Tool
 from ..types.settings import Settings
 from .agent_files import agent_files, configured_permission, resolve_bounds
 from .conversation import conversation_of, repair_events
-from .mcp import server_tools
+from .mcp import server_tools, tools_of_servers
 from .models.registry import is_known_model, open_model
 from .permissions import Permission
 from .policies import StepRunner, secret_hider
-from .session import Session, catalog_offer
+from .session import Session, start_event
+from .turns import begin_turn, find_delegated_call, fork_session
 
 if TYPE_CHECKING:
     from ..library.library import Library
     from ..types.model import Model
 
 
-def with_habits(library: Library, run: str, used: Mapping[str, int] | None = None) -> Library:
-    """The library for one conversation: what was used most comes first where the catalog can't hold all.
-
-    What was used is asked once and then stays, so that a conversation which goes on later lists the same skills.
-    """
-    if used is None:
-        if not any(entry.reason.startswith("limit-") for entry in library.catalog().left_out):
-            return library
-        used = count_uses(library.place.state, {skill.path for skill in library.skills})
-    return replace(library, request=replace(library.request, habits=UsageHabits(used=used, seed=run)))
-
-
 @dataclass(frozen=True)
 class Agent:
-    """Who works: constructing one does nothing; `start`, `resume` and `run` do."""
+    """An agent.  Constructing one has no effect; `start`, `resume` and `run` open sessions."""
 
     library: Library
     model: Model | str = ""
-    """A model, or its name; empty is the one that is configured."""
+    """A model, or its name; empty selects the configured one."""
     file: AgentFile = field(default_factory=lambda: AgentFile(""))
-    """What its own file says of it."""
+    """Its own file."""
     rules: Permission | None = None
-    """Who may call what; None is what is configured."""
+    """Permission rules; None selects the configured ones."""
     limits: TurnBounds | None = None
-    """How far a turn may go; None is what its file or the configuration says."""
+    """Limits of a turn; None selects those of its file or the configuration."""
     deepest: int = 2
-    """How many runs may be delegated inside one another."""
+    """How deep delegated runs may nest."""
     keep: bool = True
     """Whether its runs are kept in journals."""
     tools_beside: Callable[[], tuple[Tool, ...]] | None = None
-    """More tools, such as those of MCP servers."""
+    """Further tools, such as those of MCP servers."""
     extensions: tuple[Callable[[Session], tuple[Tool, ...]], ...] = ()
-    """Tools of packages above this one that need the session, such as those that schedule."""
+    """Tools of higher packages that need the session, such as those for schedules."""
     private: bool = False
-    """Its working folder was made for it alone: programs may do in it what they like."""
+    """Whether its working folder was made for this run alone, so that programs may do anything in it."""
     hidden: tuple[str, ...] = ()
     """Paths that neither its tools nor its programs may see."""
     after: Callable[[str], None] | None = None
-    """Told the name of a run when a turn of it is over and its last event has been read."""
+    """Called with the id of a run when a turn is over and its last event was read."""
     step: StepRunner | None = None
-    """Makes a run durable: each reply and each call of a tool is one step, done once."""
+    """Makes a run durable: each reply and each tool call is a step that is done once."""
     alone: UnattendedRun | None = None
-    """Set where nobody is there."""
+    """Set for an unattended run, such as a scheduled one."""
 
     @property
     def name(self) -> str:
@@ -88,34 +81,35 @@ class Agent:
 
     @property
     def base(self) -> str:
-        """The folder that its tools may touch: the project, or the working folder where that is no project's."""
+        """The folder that its tools may touch: the project, or the working folder where there is no project."""
         place = self.library.place
-        wide = place.project in ("/", place.home) or not paths.is_inside(place.cwd, place.project)
-        return place.cwd if wide else place.project
+        # A "project" that is the whole machine or the whole home would open everything to the tools.
+        too_wide = place.project in ("/", place.home) or not paths.is_inside(place.cwd, place.project)
+        return place.cwd if too_wide else place.project
 
     @property
     def writable(self) -> tuple[str, ...]:
-        """Folders that skills' scripts may write in, beside their own."""
+        """Folders besides a skill's own that its scripts may write in."""
         return ()
 
     @property
     def network(self) -> bool:
-        """Whether commands may reach the network."""
+        """Whether commands have network access."""
         return self.alone.network if self.alone else self.library.settings.at("agent.network") is True
 
     @cached_property
     def permission(self) -> Permission:
-        """Who may call what."""
+        """The permission rules in force."""
         return self.rules if self.rules is not None else configured_permission(self.library.settings)
 
     @cached_property
     def bounds(self) -> TurnBounds:
-        """How far a turn may go."""
+        """The limits of a turn in force."""
         return self.limits or resolve_bounds(self.library.settings, self.file.bounds)
 
     @cached_property
     def hide(self) -> Callable[[str], str]:
-        """Takes secrets out of a text."""
+        """Replaces secrets in a text."""
         return secret_hider(self.library)
 
     @cached_property
@@ -129,15 +123,15 @@ class Agent:
         return self.tools_beside() if self.tools_beside is not None else ()
 
     def more_tools(self) -> tuple[Tool, ...]:
-        """The tools of `tools_beside`, asked for once."""
+        """The tools of `tools_beside`, built once."""
         return self._beside
 
     def other(self, name: str) -> Agent:
-        """One of the others."""
+        """The agent of that name, as this one delegates to it."""
         return replace(self, file=self.others[name], limits=None)
 
     def library_for(self, library: Library) -> Library:
-        """The same skills, as far as this agent may use them, and whoever had the library before it."""
+        """The skills that both this agent and the delegating one may use: delegation never widens a list."""
         from ..resolve.resolver import AllowedSkills
 
         names, before = self.file.skills, library.allowed.names
@@ -148,27 +142,35 @@ class Agent:
         return replace(library, allowed=AllowedSkills(names), request=replace(library.request, agent=names))
 
     def opened_model(self) -> Model:
-        """The model that it asks."""
+        """The model, opened."""
         if not isinstance(self.model, str):
             return self.model
         file_model = self.file.model if is_known_model(self.file.model, self.library) else ""
         return open_model(self.model or file_model, self.library)
 
     def start(self) -> Session:
-        """A new conversation.  Nothing is sent before something is said."""
+        """A new conversation.  Nothing is sent before the first `say`."""
         run = new_run_id()
         if self.keep:
             prune_journals(self.library.place.state, *_journal_retention(self.library.settings))
-        return Session(self, self.opened_model(), with_habits(self.library, run), run, self._journal(run))
+        model = self.opened_model()
+        library, catalog = self.library, self.library.catalog()
+        listed: tuple[Library, Catalog] | None = (library, catalog)
+        if any(entry.reason.startswith("limit-") for entry in catalog.left_out):
+            # Not all skills fit: those used most come first, which makes it another catalog.
+            used = count_uses(library.place.state, {skill.path for skill in library.skills})
+            library, listed = _with_habits(library, run, used), None
+        return Session(self, model, library, run, self._journal(run), listed=listed)
 
     def resume(self, run: str) -> Session:
-        """Go on with a conversation that was kept: by its id, the beginning of it, or `last`."""
+        """Continue a kept conversation: its id, the beginning of it, or `last`."""
         journal = find_journal(self.library.place.state, run, self.hide)
         events = [record.event for record in journal.read()]
         started = next((event for event in events if isinstance(event, Started)), None)
         if started is None:
-            raise BadRequest(f"the run `{run}` never began", "start another", journal.path)
-        library = with_habits(self.library, started.run, started.used)
+            raise BadRequest(f"the run `{run}` has no start event", "start a new run", journal.path)
+        # The habits it started with, not today's: the same skills are listed as at its beginning.
+        library = _with_habits(self.library, started.run, started.used)
         return Session(
             self,
             self.opened_model(),
@@ -178,11 +180,11 @@ class Agent:
             started.parent,
             conversation=conversation_of(events),
             resumed=True,
-            before=_last_folder(events),
+            previous_cwd=_last_folder(events),
         )
 
     def run(self, text: str, by: InvokedBy = "user") -> Ended:
-        """One task from beginning to end, with nobody to ask; a schedule's skills run as `/name words`."""
+        """Run one task to its end without asking anybody; `/name arguments` calls a skill."""
         ended = None
         for event in self.start().say(text, by):
             ended = event if isinstance(event, Ended) else ended
@@ -195,26 +197,38 @@ class Agent:
         return Journal(f"{runs_folder(self.library.place.state)}/{run}.jsonl", self.hide)
 
 
+def _with_habits(library: Library, run: str, used: Mapping[str, int]) -> Library:
+    """The library for one conversation: the skills used most come first where the catalog can't hold them all."""
+    return replace(library, request=replace(library.request, habits=UsageHabits(used=used, seed=run)))
+
+
 def _last_folder(events: Iterable[Event]) -> str:
-    """Where a conversation worked when it was left."""
+    """The working folder that a conversation had last."""
     folders = [event.cwd for event in events if isinstance(event, Started | Resumed) and event.cwd]
     return folders[-1] if folders else ""
 
 
 def _journal_retention(settings: Settings) -> tuple[int, int]:
-    """For how many days journals are kept, and how many of them."""
+    """How many days journals are kept, and how many journals at most."""
     days, runs = settings.at("record.days"), settings.at("record.runs")
     return days if isinstance(days, int) else 180, runs if isinstance(runs, int) else 5_000
 
 
 def agent_for(library: Library, model: str = "", name: str | None = None) -> Agent:
-    """An agent by its name or its file, or the plain one; the library is already the one that it may use."""
+    """The agent of that name or file, or the default one; the library already has only the skills it may use."""
     return Agent(
         library,
         model,
         _agent_file_named(library, name),
         tools_beside=lambda: server_tools(library),
     )
+
+
+def with_servers(agent: Agent, tables: Mapping[str, object]) -> Agent:
+    """The same agent with more MCP servers than are configured."""
+    if not tables:
+        return agent
+    return replace(agent, tools_beside=lambda: (*agent.more_tools(), *tools_of_servers(agent.library, tables)))
 
 
 def _agent_file_named(library: Library, name: str | None) -> AgentFile:
@@ -226,29 +240,24 @@ def _agent_file_named(library: Library, name: str | None) -> AgentFile:
         path = paths.absolute_path(name, library.place.cwd, library.place.home)
         agent_file = parse_agent_file(paths.read_text_file(path) or "", path)
         if agent_file is None:
-            raise BadRequest(f"{path} has no frontmatter", "begin it with `---`, a name and `skills:`", path)
+            raise BadRequest(f"{path} has no frontmatter", "start it with `---`, `name:` and `skills:`", path)
         return agent_file
     return agent_files(library).get(name, AgentFile(name))
 
 
 def preview_request(agent: Agent, text: str) -> str:
-    """The exact request that a task would begin with.  Nothing is sent; commands in a skill's body do run."""
-    from dataclasses import replace
-
-    from .session import start_event
-    from .turns import begin_turn, find_delegated_call, fork_session
-
+    """The exact first request of a task.  Nothing is sent, but commands in a skill's body do run."""
     session = replace(agent, keep=False).start()
     begin = begin_turn(session, text, "user")
     if (delegated := find_delegated_call(session, text)) is not None:
         skill, arguments, straight = delegated
         if straight:
-            raise BadRequest("nothing would be sent: this goes straight to a tool", "run it without --dry-run")
+            raise BadRequest("no request to show: this skill calls a tool directly", "run it without --dry-run")
         session, begin = fork_session(session, skill, arguments, "user")
     session.conversation = session.conversation.after(start_event(session))
     for event in begin:
         session.conversation = session.conversation.after(event)
-    for event in repair_events(session.conversation, catalog_offer(session.library)):
+    for event in repair_events(session.conversation, session.offer()):
         session.conversation = session.conversation.after(event)
     conversation = session.conversation
     return session.model.wire(

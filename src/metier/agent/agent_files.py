@@ -1,4 +1,4 @@
-"""Agents as their files and the configuration describe them."""
+"""What agent files and the configuration say about agents: which there are, their rules, limits and faults."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def agent_file_faults(library: Library, file: AgentFile) -> tuple[str, ...]:
-    """What an agent's file says that means nothing here: limits, tools and skills that there are not."""
+    """The faults of an agent's file: bad limits, and tools and skills that don't exist here."""
     faults = list(file.faults)
     for rule in parse_rules(file.tools or ()):
         faults += (
@@ -31,21 +31,21 @@ def agent_file_faults(library: Library, file: AgentFile) -> tuple[str, ...]:
         if name not in known_names:
             near = get_close_matches(name, known_names, 1)
             offer = f"; did you mean `{near[0]}`?" if near else ""
-            faults.append(f"`skills` names `{name}`, which is not here{offer}")
+            faults.append(f"`skills` names `{name}`, which does not exist here{offer}")
     return tuple(f"{file.path}: {fault}" for fault in faults)
 
 
 def unknown_tool_message(name: str, extra_tools: Iterable[str] = ()) -> str:
-    """What to say of a rule's tool that there is not; nothing where there is one, or where a server may bring it."""
+    """A message for a tool that does not exist; empty where it does, or an MCP server may provide it."""
     known_tools = {*KNOWN_TOOLS, *extra_tools}
     if name in known_tools or "mcp" in name or any(fnmatchcase(tool, name) for tool in known_tools):
         return ""
     near = get_close_matches(name, [*known_tools, *TOOL_ALIASES], 1)
-    return f"there is no such tool; did you mean `{near[0]}`?" if near else "there is no such tool"
+    return f"no such tool; did you mean `{near[0]}`?" if near else "no such tool"
 
 
 def configured_permission(settings: Settings) -> Permission:
-    """What the user's configuration says of tools."""
+    """The permission rules of the user's configuration."""
 
     def rules(key: str) -> tuple[PermissionRule, ...]:
         value = settings.at(f"agent.{key}")
@@ -59,12 +59,12 @@ def parse_rules(texts: tuple[str, ...]) -> tuple[PermissionRule, ...]:
 
 
 def resolve_bounds(settings: Settings, file_bounds: TurnBounds) -> TurnBounds:
-    """How far a turn may go: as its file says, else as the configuration does."""
+    """The limits of a turn: those of the agent's file, else those of the configuration, else the defaults."""
 
-    def number(key: str, mine: float | None, usual: float | None) -> float | None:
+    def number(key: str, own: float | None, default: float | None) -> float | None:
         value = settings.at(f"agent.{key}")
-        configured = value if isinstance(value, int | float) and not isinstance(value, bool) else usual
-        return mine if mine != usual else configured
+        configured = value if isinstance(value, int | float) and not isinstance(value, bool) else default
+        return own if own != default else configured
 
     usual = TurnBounds()
     turns, tokens = number("turns", file_bounds.turns, usual.turns), number("tokens", file_bounds.tokens, usual.tokens)
@@ -77,11 +77,11 @@ def resolve_bounds(settings: Settings, file_bounds: TurnBounds) -> TurnBounds:
 
 
 _HOME_FOLDERS = (".claude/agents",)
-"""Where a person keeps them, in the home; beside metier's own folder."""
+"""Folders for agent files in the home directory, besides metier's own."""
 
 
 def agent_files(library: Library) -> Mapping[str, AgentFile]:
-    """Every agent that is described somewhere, by its name; a project's only as they were trusted."""
+    """Every agent that has a file, by name; a project's agents only as they were trusted."""
     from ..library.settings import agents_trusted, read_trust_record
 
     place = library.place
@@ -94,7 +94,7 @@ def agent_files(library: Library) -> Mapping[str, AgentFile]:
             continue
         for name in paths.list_names(folder).files:
             if name.endswith(".md") and name not in ("README.md", "AGENTS.md"):
-                from ..parse.agent import parse_agent_file  # most people describe none
+                from ..parse.agent import parse_agent_file  # a yaml import that most runs don't need
 
                 text = paths.read_text_file(f"{folder}/{name}")
                 agent = parse_agent_file(text or "", f"{folder}/{name}")

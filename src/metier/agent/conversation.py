@@ -1,4 +1,13 @@
-"""A conversation: what its events have made of it."""
+"""A conversation as a fold over events, and what keeps it valid: repairs, notes about changed skills, compaction.
+
+Three things must hold before every request.  Each call has its answer right behind it, or providers reject the
+request.  The model knows how today's skills differ from the list in the system prompt, which can't change any more.
+And the instructions of each active skill are in view, also after compaction or an interruption removed them.
+`repair_events` yields exactly the events that restore this, and none where it already holds.
+
+Rewriting the history in place was refused: it would lose the provider's cached prefix, and the journal would no longer
+say what the model was told.
+"""
 
 from __future__ import annotations
 
@@ -28,23 +37,23 @@ from ..types.text import clean_line, estimate_tokens, shorten_text
 
 @dataclass(frozen=True)
 class Conversation:
-    """What the model has been told and has said, and the skills it is working under."""
+    """What the model was told and said, and the active skills."""
 
     run: str = ""
     system: str = ""
     """The same bytes from the first request to the last."""
     listing: Mapping[str, str] = field(default_factory=dict)
-    """What the system prompt's catalog says of each skill, as a digest."""
+    """A digest of each skill's entry in the system prompt's catalog."""
     messages: tuple[Message, ...] = ()
     active: tuple[Activated, ...] = ()
-    """Skills in force, in the order they came; a later one augments the earlier."""
+    """Active skills in the order of their activation; a later one wins over an earlier one."""
     usage: Usage = NOTHING_USED
 
     def after(self, event: Event) -> Conversation:
-        """The conversation once this has happened."""
+        """The conversation after this event."""
         match event:
             case Nested():
-                return self  # what a delegated run does stays in it
+                return self  # a subagent's events stay out of its parent's conversation
             case Started(run=run, system=system, listing=listing):
                 return replace(self, run=run, system=system, listing=listing)
             case Compacted(messages=messages) | Restored(messages=messages, whole=True):
@@ -59,12 +68,12 @@ class Conversation:
 
     @property
     def tokens(self) -> int:
-        """An estimate of what a request with all of it costs."""
+        """An estimate of the tokens of the system prompt and all messages."""
         return estimate_tokens(self.system) + tokens_in(self.messages)
 
 
 def conversation_of(events: Iterable[Event]) -> Conversation:
-    """What a journal comes to."""
+    """The conversation that a journal's events add up to."""
     conversation = Conversation()
     for event in events:
         conversation = conversation.after(event)
@@ -72,11 +81,12 @@ def conversation_of(events: Iterable[Event]) -> Conversation:
 
 
 def tokens_in(messages: Iterable[Message]) -> int:
+    # A few tokens for each message's frame, and more for the name and arguments of a call.
     return sum(estimate_tokens(message.text) + 4 + (32 if message.call else 0) for message in messages)
 
 
 def renumber_calls(messages: tuple[Message, ...], before: tuple[Message, ...]) -> tuple[Message, ...]:
-    """No two calls of a conversation have one id."""
+    """New messages with ids that no earlier call has: some providers number calls from 1 in every reply."""
     taken_ids = {message.call.id for message in before if message.call}
     pairs: dict[str, str] = {}
     for message in messages:
@@ -98,19 +108,21 @@ def renumber_calls(messages: tuple[Message, ...], before: tuple[Message, ...]) -
     )
 
 
+# --- Repairs before a request ---
+
 MOST_PER_SKILL = 5_000
-"""Tokens of one skill's instructions that are put back."""
+"""Tokens of one skill's instructions that are restored."""
 MOST_RESTORED = 25_000
-"""Tokens of all instructions that are put back, the newest first."""
+"""Tokens of all restored instructions together, the newest first."""
 _MOST_CHANGED = 12_000
-"""Characters of new and changed lines in a note; the rest is named."""
+"""Characters of new and changed entries in a note; further skills are only named."""
 _NOT_REPEATED = "Its instructions are not repeated here: load it again when you need them."
 _NO_ANSWER = "[no answer: this was interrupted before it was done]"
 
 
 @dataclass(frozen=True)
 class CatalogOffer:
-    """The catalog as it stands now: each skill's own lines, by its name."""
+    """The current catalog: the text of each skill's entry, by name."""
 
     lines: Mapping[str, str] = field(default_factory=dict)
 
@@ -124,7 +136,7 @@ def _line_digest(line: str) -> str:
 
 
 def repair_events(conversation: Conversation, offer: CatalogOffer) -> Iterator[Event]:
-    """What has to happen before the model is asked again; nothing where all is as it should be."""
+    """The events that make a conversation ready for the next request; none where it is."""
     messages = pair_answers(conversation.messages)
     if messages != conversation.messages:
         yield Restored(messages=messages, whole=True)
@@ -136,7 +148,7 @@ def repair_events(conversation: Conversation, offer: CatalogOffer) -> Iterator[E
 
 
 def pair_answers(messages: tuple[Message, ...]) -> tuple[Message, ...]:
-    """Every call has its answer right behind it, once, and no answer is without its call."""
+    """Messages in which each call is followed by exactly one answer, and each answer follows its call."""
     paired: list[Message] = []
     at = 0
     while at < len(messages):
@@ -164,7 +176,7 @@ def pair_answers(messages: tuple[Message, ...]) -> tuple[Message, ...]:
 
 
 def _drop_repeated_calls(messages: Sequence[Message], call_ids: set[str]) -> list[Message]:
-    """A call that was made before is not made again."""
+    """Messages without calls whose id occurred before."""
     fresh = []
     for message in messages:
         if message.call is None or message.call.id not in call_ids:
@@ -174,7 +186,7 @@ def _drop_repeated_calls(messages: Sequence[Message], call_ids: set[str]) -> lis
 
 
 def catalog_change(conversation: Conversation, offer: CatalogOffer) -> Offered | None:
-    """The note that says how the skills differ from the system prompt's list; None where the last one still holds."""
+    """A note on how the skills differ from the system prompt's list; None where the last note still holds."""
     now, then = offer.digests, conversation.listing
     added = tuple(name for name in now if name not in then)
     altered = tuple(name for name in now if name in then and now[name] != then[name])
@@ -214,7 +226,7 @@ def _change_note(added: Sequence[str], altered: Sequence[str], removed: Sequence
 
 
 def lost_skills(active: Sequence[Activated], messages: Sequence[Message]) -> tuple[Activated, ...]:
-    """The skills in force whose instructions, or what was put back of them, are nowhere in the conversation."""
+    """The active skills whose instructions, whole or restored, are nowhere in the conversation."""
     return tuple(activated for activated in active if not _is_in_view(activated, messages))
 
 
@@ -229,7 +241,7 @@ def _is_in_view(activated: Activated, messages: Sequence[Message]) -> bool:
 
 
 def restored_messages(missing: Sequence[Activated]) -> Iterator[Message]:
-    """Messages for skills that were lost, in their order; room is given to the newest first."""
+    """Messages that restore skills, in order of activation; the newest get their share of the budget first."""
     room, texts = MOST_RESTORED, {}
     for activated in reversed(missing):
         text = _cut_text(activated.text, MOST_PER_SKILL)
@@ -255,7 +267,7 @@ def _restored_text(activated: Activated, text: str) -> str:
 
 
 def _cut_text(text: str, most: int) -> str:
-    """The beginning of a text, of at most so many tokens, up to the end of a line where that is near."""
+    """The beginning of a text of at most so many tokens, cut at the end of a line where one is near."""
     if estimate_tokens(text) <= most:
         return text
     low, high = 0, len(text)
@@ -266,12 +278,14 @@ def _cut_text(text: str, most: int) -> str:
     return text[: at if at > low * 3 // 4 else low]
 
 
+# --- Compaction ---
+
 FULL_SHARE = 0.8
-"""The share of the window that may be full before the conversation is cut."""
+"""The share of the context window above which a conversation is compacted."""
 _TAIL_SHARE = 0.2
-"""The share that the newest messages may keep."""
+"""The share of the window that the newest messages keep."""
 _MOST_SUMMARY = 8_000
-"""Characters."""
+"""Characters of a summary."""
 _SUMMARY_PROMPT = (
     "Stop here and write a summary of this conversation for yourself, because all of it but the last few messages will"
     " be gone. Say what the user wants, in their own words where they matter; what was decided; what was done, with the"
@@ -281,12 +295,12 @@ _SUMMARY_HEADING = "[The conversation up to here was cut short. This stands for 
 
 
 def tool_tokens(tools: Sequence[Tool]) -> int:
-    """An estimate of what the tools cost in every request."""
+    """An estimate of the tokens that the tools take in every request."""
     return sum(estimate_tokens(tool.name + tool.description + str(tool.schema)) for tool in tools)
 
 
 def needs_compacting(conversation: Conversation, window: int, tools: int) -> bool:
-    """Whether there is too little room left, and something that cutting would free."""
+    """Whether the window is nearly full, and compaction would free anything."""
     if conversation.tokens + tools <= window * FULL_SHARE:
         return False
     tail = _newest_messages(conversation.messages, int(window * _TAIL_SHARE))
@@ -296,7 +310,10 @@ def needs_compacting(conversation: Conversation, window: int, tools: int) -> boo
 def compact_conversation(
     conversation: Conversation, offer: CatalogOffer, model: Model, tools: tuple[Tool, ...], stop: StopFlag
 ) -> EventSteps[None]:
-    """A summary by the model itself, the skills in force, and the newest messages.  Nothing of a skill's runs again."""
+    """Replace old messages by the model's own summary, the active skills and the newest messages.
+
+    Skills are restored from what was delivered: rendering them again would run the commands in their bodies again.
+    """
     before = conversation.tokens
     history = pair_answers(conversation.messages)
     tail = _newest_messages(history, int(model.window * _TAIL_SHARE))
@@ -320,7 +337,7 @@ def compact_conversation(
 def _request_summary(
     conversation: Conversation, model: Model, tools: tuple[Tool, ...], stop: StopFlag
 ) -> EventSteps[str]:
-    """What the model makes of it; where it can't be asked, the user's own words."""
+    """The model's summary; where it fails, the user's own messages."""
     messages = (*pair_answers(conversation.messages), Message("user", _SUMMARY_PROMPT))
     try:
         steps = model.reply(ReplyRequest(conversation.system, tools, messages, conversation.run), stop)
@@ -345,7 +362,7 @@ def _request_summary(
 
 
 def _newest_messages(messages: tuple[Message, ...], room: int) -> tuple[Message, ...]:
-    """The newest messages that fit, from something the user said on; at least the last thing they said."""
+    """The newest messages that fit, beginning with a user's message; at least the last user's message."""
     starts = [at for at, message in enumerate(messages) if message.role == "user" and not message.tag]
     for at in starts:
         if tokens_in(messages[at:]) <= room:

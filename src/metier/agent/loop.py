@@ -1,4 +1,9 @@
-"""A set of tools, and the one way to call them; policies wrap it."""
+"""The agent loop: ask the model, run the tools it calls, repeat until a reply has no calls.
+
+`run_turn` is the whole loop.  It knows nothing of skills, permissions or journals: the model and the toolset it is
+given are wrapped by the policies (`policies`), and every event it yields is applied to the conversation by its caller
+before the next step, so `ports.now()` always includes what was just yielded.  The last event is always `Ended`.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +34,7 @@ ToolCaller: TypeAlias = Callable[[ToolCall], EventSteps[Answer]]
 
 
 class TurnEnding(Exception):
-    """Something ends the turn: a budget, a stop, a refusal.  The loop turns it into its last event."""
+    """Ends the turn from anywhere below the loop: a budget, a stop, a refusal.  The loop yields it as `Ended`."""
 
     def __init__(self, outcome: TurnOutcome, text: str = "", reason: str = "", hint: str = "", code: int = 0) -> None:
         super().__init__(outcome)
@@ -42,19 +47,24 @@ class TurnEnding(Exception):
 
 
 def failure_ending(error: MetierError) -> TurnEnding:
-    """A failure as the ending that it is for a turn."""
+    """An error as the ending of a turn."""
     return TurnEnding("failed", error.message, error.reason, error.hint, error.exit_code)
+
+
+# --- Tools ---
 
 
 @dataclass(frozen=True)
 class Toolset:
+    """The tools that the model is shown, and the function that calls one of them."""
+
     tools: tuple[Tool, ...]
-    """What the model is shown: the same bytes for the whole conversation."""
+    """The same bytes for the whole conversation, for the sake of the provider's cache."""
     call: ToolCaller
 
 
 def build_toolset(tools: Sequence[Tool], stopped: Callable[[], bool] = lambda: False) -> Toolset:
-    """Tools by name, with nothing in between; what they run ends when it is not wanted any more."""
+    """A toolset without policies; programs that a tool runs are stopped once `stopped()` is true."""
     table = {tool.name: tool for tool in tools}
 
     def call(tool_call: ToolCall) -> EventSteps[Answer]:
@@ -74,22 +84,25 @@ def build_toolset(tools: Sequence[Tool], stopped: Callable[[], bool] = lambda: F
     return Toolset(tuple(tools), call)
 
 
+# --- The loop ---
+
+
 @dataclass(frozen=True)
 class TurnPorts:
-    """All that a turn reaches."""
+    """Everything that the loop needs from outside."""
 
     model: Model
     toolset: Toolset
     stop: StopFlag
     now: Callable[[], Conversation]
-    """The conversation with all that was yielded so far."""
+    """The conversation, including every event yielded so far."""
     repairs: Callable[[Conversation], EventSteps[None]]
-    """What has to happen before the model is asked."""
+    """Yields what must happen before the model is asked again."""
     clock: Callable[[], float]
 
 
 def run_turn(ports: TurnPorts) -> EventSteps[None]:
-    """Carry on until the model has nothing more to call, or something ends it.  The last event is `Ended`."""
+    """Run the loop until a reply has no calls, or something ends the turn.  The last event is `Ended`."""
     began, used = ports.clock(), NOTHING_USED
     try:
         while True:
@@ -104,6 +117,7 @@ def run_turn(ports: TurnPorts) -> EventSteps[None]:
             yield from _run_calls(ports, reply.calls)
     except (TurnEnding, MetierError) as error:
         ending = error if isinstance(error, TurnEnding) else failure_ending(error)
+        # Calls without an answer would make the next request invalid for every provider.
         yield ending.event(used, ports.clock() - began, tuple(missing_answers(ports.now().messages)))
 
 
@@ -115,17 +129,18 @@ def _ask_model(ports: TurnPorts) -> EventSteps[Reply]:
 
 
 def _check_reply(reply: Reply) -> None:
-    """A reply that stops short is not an answer."""
+    """Refuse a final reply that was cut off, filtered or empty: it is not an answer."""
     if reply.finish == "length":
-        raise TurnEnding("out-of-tokens", reply.text, "reply-cut-off", "ask for less, or allow longer replies")
+        raise TurnEnding("out-of-tokens", reply.text, "reply-cut-off", "ask for less, or raise the reply limit")
     if reply.finish == "filter":
-        raise TurnEnding("refused", reply.text or "the model would not answer", "content-filter")
+        raise TurnEnding("refused", reply.text or "the model refused to answer", "content-filter")
     if not reply.text.strip():
-        raise TurnEnding("failed", "the model said nothing", "empty-reply", "try again, or another model")
+        raise TurnEnding("failed", "the model sent an empty reply", "empty-reply", "try again, or use another model")
 
 
 def _run_calls(ports: TurnPorts, calls: Iterable[ToolCall]) -> EventSteps[None]:
-    """Do what was called for; what follows an answer comes behind all of them, as every service wants it."""
+    """Run the calls in order."""
+    # Messages that accompany an answer follow all answers: providers want calls and answers adjacent.
     following: list[Event] = []
     for call in calls:
         if ports.stop.is_set():
@@ -157,12 +172,12 @@ def _used_event(call: ToolCall, answer: Answer, seconds: float) -> Used:
 
 
 def answer_reason(answer: Answer) -> FailureReason:
-    """Why it went wrong: as the tool says, or just that it did."""
+    """Why a call failed, as the tool says; empty where it did not."""
     return answer.reason or ("failed" if answer.error else "")
 
 
 def missing_answers(messages: tuple[Message, ...]) -> Iterable[Message]:
-    """Answers for the calls at the end that have none."""
+    """Answers for the calls that have none."""
     answered_ids = {message.answers for message in messages if message.role == "tool"}
     for message in messages:
         if message.call is not None and message.call.id not in answered_ids:

@@ -1,4 +1,8 @@
-"""MCP servers as tools: each is started when an agent is, asked what it can do, and let go of at the end."""
+"""MCP servers as tools: each server is connected to when the tools are built, and disconnected at exit.
+
+The client library is asynchronous and wants one task to own a connection, so each connection has a daemon thread with
+its own event loop; a call is handed to that loop and waited for with a timeout.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +11,7 @@ import atexit
 import re
 from collections.abc import Mapping
 from concurrent.futures import TimeoutError as TookTooLong
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from threading import Event, Thread
 from typing import TYPE_CHECKING, Any
 
@@ -22,18 +26,19 @@ from ..types.text import clean_line, visible_text
 
 if TYPE_CHECKING:
     from ..library.library import Library
-    from .agent import Agent
 
 
 _START_TIMEOUT = 30.0
 _CALL_TIMEOUT = 300.0
 _odd = re.compile(r"[^A-Za-z0-9_-]")
+"""Characters that providers refuse in the name of a tool."""
 _MOST_CHARACTERS = 60_000
+"""Characters of a result that the model sees."""
 
 
 @dataclass(frozen=True)
 class McpServerSpec:
-    """A server: a program and its arguments, or an address."""
+    """A server: a program with its arguments, or a URL."""
 
     name: str
     command: str = ""
@@ -45,10 +50,10 @@ class McpServerSpec:
 
 
 class McpConnection:
-    """A connection that is kept open by a thread of its own."""
+    """A connection to a server, held open by a thread of its own."""
 
-    def __init__(self, where: McpServerSpec) -> None:
-        self.where = where
+    def __init__(self, spec: McpServerSpec) -> None:
+        self.spec = spec
         self.loop: asyncio.AbstractEventLoop | None = None
         self.client: Any = None
         self.listed: list[Any] = []
@@ -57,17 +62,20 @@ class McpConnection:
         self.done: asyncio.Event | None = None
 
     def open(self) -> tuple[Tool, ...]:
-        """Connect, and give its tools."""
+        """Connect, and return the server's tools."""
         try:
-            import mcp  # noqa: F401  # says early that it is missing
+            import mcp  # noqa: F401  # here, so that a missing extra is reported in the caller's thread
         except ImportError as error:
             raise MissingExtra("an MCP server", "mcp") from error
-        Thread(target=lambda: asyncio.run(self._serve()), name=f"mcp {self.where.name}", daemon=True).start()
+        Thread(target=lambda: asyncio.run(self._serve()), name=f"mcp {self.spec.name}", daemon=True).start()
         atexit.register(self.close)
         if not self.ready.wait(_START_TIMEOUT) or self.failed:
             self.close()
-            why = self.failed or f"it did not answer within {_START_TIMEOUT:g} seconds"
-            raise HostError(f"the MCP server {self.where.name} can't be used: {why}", f"check [mcp.{self.where.name}]")
+            why = self.failed or f"no answer within {_START_TIMEOUT:g} seconds"
+            raise HostError(
+                f"can't connect to the MCP server {self.spec.name}: {why}",
+                f"check [mcp.{self.spec.name}] in the configuration",
+            )
         return tuple(self._tool(remote_tool) for remote_tool in self.listed)
 
     async def _serve(self) -> None:
@@ -92,21 +100,21 @@ class McpConnection:
     def _address(self) -> Any:
         from mcp import StdioServerParameters, stdio_client
 
-        where = self.where
-        if where.command:
+        spec = self.spec
+        if spec.command:
             started = StdioServerParameters(
-                command=where.command, args=list(where.arguments), env=dict(where.env), cwd=where.cwd or None
+                command=spec.command, args=list(spec.arguments), env=dict(spec.env), cwd=spec.cwd or None
             )
-            return stdio_client(started, errlog=open_devnull())  # what it complains of is not for the screen
-        if not where.headers:
-            return where.url
+            return stdio_client(started, errlog=open_devnull())  # its log would garble the screen
+        if not spec.headers:
+            return spec.url
         from httpx2 import AsyncClient
         from mcp.client.streamable_http import streamable_http_client
 
-        return streamable_http_client(where.url, http_client=AsyncClient(headers=dict(where.headers)))
+        return streamable_http_client(spec.url, http_client=AsyncClient(headers=dict(spec.headers)))
 
     def _tool(self, remote_tool: Any) -> Tool:
-        name = _odd.sub("_", f"mcp__{self.where.name}__{remote_tool.name}")[:64]
+        name = _odd.sub("_", f"mcp__{self.spec.name}__{remote_tool.name}")[:64]
         return Tool(
             name,
             clean_line(remote_tool.description or remote_tool.title or remote_tool.name)[:1_000],
@@ -119,21 +127,21 @@ class McpConnection:
         from mcp import MCPError
 
         if self.client is None or self.loop is None:
-            return Answer(f"The server {self.where.name} is gone.", error=True, reason="machine")
+            return Answer(f"The server {self.spec.name} has disconnected.", error=True, reason="machine")
         future = asyncio.run_coroutine_threadsafe(self.client.call_tool(name, dict(arguments)), self.loop)
         try:
             result = future.result(_CALL_TIMEOUT)
         except TookTooLong:
             future.cancel()
-            text = f"The server {self.where.name} did not answer within {_CALL_TIMEOUT:g} seconds."
+            text = f"The server {self.spec.name} did not answer within {_CALL_TIMEOUT:g} seconds."
             return Answer(text, error=True, reason="timeout")
         except (MCPError, OSError, ValueError, RuntimeError) as error:
-            text = f"The server {self.where.name} failed: {' '.join(str(error).split())}"
+            text = f"The server {self.spec.name} failed: {' '.join(str(error).split())}"
             return Answer(text, error=True, reason="machine")
         return Answer(_result_text(result), error=bool(result.is_error))
 
     def close(self) -> None:
-        """Let go of it."""
+        """Disconnect."""
         loop, closing = self.loop, self.done
         if loop is not None and closing is not None and not loop.is_closed():
             loop.call_soon_threadsafe(closing.set)
@@ -152,13 +160,6 @@ def _result_text(result: Any) -> str:
         if len(joined) <= _MOST_CHARACTERS
         else f"{joined[:_MOST_CHARACTERS]}\n[{len(joined) - _MOST_CHARACTERS} more characters left out]"
     )
-
-
-def with_servers(agent: Agent, tables: Mapping[str, object]) -> Agent:
-    """The same agent with more servers than are configured."""
-    if not tables:
-        return agent
-    return replace(agent, tools_beside=lambda: (*agent.more_tools(), *tools_of_servers(agent.library, tables)))
 
 
 def server_tools(library: Library) -> tuple[Tool, ...]:
@@ -180,7 +181,7 @@ def parse_server(name: str, table: Mapping[str, object], library: Library) -> Mc
     """A server as the configuration describes it."""
     command, url = table.get("command", ""), table.get("url", "")
     if not isinstance(command, str) or not isinstance(url, str) or bool(command) == bool(url):
-        raise BadRequest(f"mcp.{name} needs a command or a url", f'say one of them: [mcp.{name}] command = "…"')
+        raise BadRequest(f"mcp.{name} needs either a command or a url", f'set one of them: [mcp.{name}] command = "…"')
     arguments = table.get("args", ())
     argument_list = tuple(map(str, arguments)) if isinstance(arguments, list) else ()
     env, headers = table.get("env"), table.get("headers")
@@ -200,7 +201,7 @@ def parse_server(name: str, table: Mapping[str, object], library: Library) -> Mc
 
 
 def _server_folder(library: Library) -> str:
-    """Where servers start: in a folder that is not trusted, `python -m` and `npx` would find programs of its own."""
+    """Where servers start: in an untrusted project, `python -m` and `npx` would run the project's own code."""
     record = read_trust_record(library.place)
     if record is not None and record.whole:
         return library.place.cwd
@@ -209,7 +210,7 @@ def _server_folder(library: Library) -> str:
 
 
 def _server_variables(declared: object, library: Library) -> dict[str, str]:
-    """A table of variables; or a list of names that are taken from the environment."""
+    """The environment of a server: a table of variables, or a list of names to pass on."""
     if isinstance(declared, Mapping):
         return {str(key): _expand_variable(str(value), library) for key, value in declared.items()}
     names = declared if isinstance(declared, list) else ()
@@ -217,5 +218,5 @@ def _server_variables(declared: object, library: Library) -> dict[str, str]:
 
 
 def _expand_variable(text: str, library: Library) -> str:
-    """`$NAME` stands for a variable."""
+    """The value of a variable for `$NAME`; any other text as it is."""
     return library.place.env.get(text[1:], "") if text.startswith("$") else text

@@ -1,4 +1,16 @@
-"""The rules that every activated skill runs under, and the names that other agents' tools have."""
+"""Permission rules: what a call is about, which rules match it, and what they decide.
+
+A rule is a tool and an optional pattern, `run_command(git *)`.  Denying and allowing are deliberately not symmetric.  A
+rule that denies or asks matches any spelling of a call: a path as written and where its links lead, a command however
+it is quoted or wrapped.  A rule that allows must cover all of it: the real path, and each command of a line.  Where it
+can't be decided whether a denying rule matches, the user is asked.
+
+The order: deny, ask, possible matches of either, the user's allow, what active skills are granted, the default.  A
+skill's grant stands behind every rule of the user's, and some tools are never granted.
+
+Also here: the names that other agents have for tools, the rules that the system prompt gives for working under a skill,
+and the store of "always" decisions.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +27,8 @@ from ..host import fs, paths
 from ..types.activation import ToolCall
 from ..types.text import code_points_of
 from .shell_rules import CommandLine, command_text, covers_command, may_name_command, names_command, parse_command_line
+
+# --- Names of other agents, and the rules in the system prompt ---
 
 TOOL_ALIASES: Mapping[str, str] = {
     "Bash": "run_command",
@@ -50,7 +64,7 @@ TOOL_ALIASES: Mapping[str, str] = {
     "Agent": "delegate",
     "invoke_subagent": "delegate",
 }
-"""What a tool is called elsewhere, and here."""
+"""Tool names of other agents, and the names here."""
 
 PARAMETER_ALIASES: Mapping[str, Mapping[str, str]] = {
     "run_command": {"cmd": "command", "script": "command", "argv": "command"},
@@ -68,7 +82,7 @@ PARAMETER_ALIASES: Mapping[str, Mapping[str, str]] = {
     "run_skill": {"skill_name": "skill", "name": "skill"},
     "delegate": {"subagent_type": "agent", "prompt": "task"},
 }  # fmt: skip
-"""What a tool's parameters are called elsewhere, and here."""
+"""Parameter names of other agents, and the names here, by tool."""
 
 _SHOWN_ALIASES = ("Bash", "Read", "Write", "Edit", "LS", "Glob", "Grep", "AskUserQuestion", "Task")
 
@@ -93,13 +107,15 @@ A skill is a set of instructions for one kind of work. Once one is active, these
 
 
 def rules_section(names: frozenset[str]) -> str:
-    """The section for a system prompt, with the tools that are there."""
+    """The rules for skills as a section of the system prompt, with the aliases of the tools that are there."""
     pairs = [(alias, TOOL_ALIASES[alias]) for alias in _SHOWN_ALIASES if TOOL_ALIASES[alias] in names]
     if not pairs:
         return SKILL_RULES.rstrip()
     table = "\n".join(f"- {alias} is `{ours}` here" for alias, ours in pairs)
     return f"{SKILL_RULES}\nSkills written for other agents may name tools by other names:\n\n{table}"
 
+
+# --- Tools and files by how dangerous they are ---
 
 RuleDecision: TypeAlias = Literal["allow", "ask", "deny"]
 
@@ -121,7 +137,7 @@ HARMLESS_TOOLS = frozenset(
         "list_schedule",
     }
 )
-"""What is allowed where nobody said otherwise: it reads, it asks, or it runs inside the skill's own boundary."""
+"""Allowed where no rule says otherwise: these read, ask, or run in the skill's own sandbox."""
 KNOWN_TOOLS = HARMLESS_TOOLS | {
     "write_file",
     "edit_file",
@@ -130,15 +146,15 @@ KNOWN_TOOLS = HARMLESS_TOOLS | {
     "add_schedule",
     "remove_schedule",
 }
-"""The tools that there are, where an agent has them; servers bring more."""
+"""All tools that metier has; MCP servers add more."""
 UNGRANTABLE_TOOLS = frozenset({"add_schedule", "patch_schedule", "remove_schedule", "git_rollback"})
-"""What no skill is granted, whatever it says: it lasts beyond the conversation, and runs when nobody watches."""
+"""Never granted to a skill: their effect outlasts the conversation, or runs unattended."""
 _private = re.compile(
     r"(?:^|/)(?:\.env(?:\..*)?|id_(?:rsa|dsa|ecdsa|ed25519)|[^/]*\.(?:pem|key|p12)|\.netrc|\.npmrc|\.pypirc)$"
     r"|(?:^|/)\.(?:ssh|aws|gnupg|kube|docker)/",
     re.IGNORECASE,
 ).search
-"""Files that hold secrets more often than not."""
+"""Files that usually hold secrets."""
 PRIVATE_FILES = (
     ".env",
     ".env.*",
@@ -159,69 +175,72 @@ _FILE_TOOLS = frozenset({"read_file", "write_file", "edit_file"}) | _FOLDER_TOOL
 _PATH_TOOLS = _FILE_TOOLS | {"read"}
 _WRITE_TOOLS = frozenset({"write_file", "edit_file"})
 _grantable = re.compile(r"[^*?\[]+(?:__\*)?").fullmatch
-"""A tool by its name, or all of one server: `*` and the like would be everything there ever is."""
+"""A grant names a tool, or all tools of one server: `*` would grant every tool there will ever be."""
 _control = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]").search
 _rule_pattern = re.compile(r"([^\s()]+)(?:\((.*)\))?", re.DOTALL).fullmatch
 
 
+# --- Rules ---
+
+
 class PermissionRule(NamedTuple):
-    """`run_command(git *)`: a tool and what it is called with."""
+    """`run_command(git *)`: a tool, and a pattern for what a call is about."""
 
     tool: str
     about: str = ""
-    """A pattern for the subject of the call; empty is any."""
+    """A pattern for the subject of the call; empty matches any."""
 
 
 class PathTarget(NamedTuple):
-    """What a call is about, by each of its names."""
+    """What a call is about, in every spelling that a rule may use."""
 
     real: tuple[str, ...]
-    """Where a path leads, links followed: inside the working folder, and from the root."""
+    """Where a path leads with links followed: relative to the working folder, and absolute."""
     spelled: tuple[str, ...]
-    """The same, as it was asked for."""
+    """The same with links not followed."""
     orders: str = ""
-    """The name in it that other programs take orders from."""
+    """The part of the path that other programs execute or obey, such as `.git` or `.github`; empty for none."""
 
 
 class CheckedCall(NamedTuple):
-    """A call as rules look at it."""
+    """A call as rules see it."""
 
     name: str
     text: str
     spot: PathTarget
     line: CommandLine | None = None
-    """The commands of a call that runs some."""
+    """The parsed command line of `run_command`."""
 
 
 def parse_rule(text: str) -> PermissionRule | None:
-    """A rule as it is written, with a tool's name from anywhere; None for what is none."""
+    """Parse a rule; the tool may have another agent's name for it.  None for text that is no rule."""
     match = _rule_pattern(text.strip())
     if match is None:
         return None
     tool, about = match[1], (match[2] or "").strip()
-    about = re.sub(r":\*$", " *", about)  # the other way to write "and whatever follows"
+    about = re.sub(r":\*$", " *", about)  # `Bash(git:*)` is another agent's spelling of `Bash(git *)`
     return PermissionRule(TOOL_ALIASES.get(tool, tool), "" if about in ("*", "**") else about)
 
 
 @dataclass(frozen=True)
 class Permission:
-    """The user's own rules.  A no counts before all, and a wish to be asked before a yes."""
+    """The user's rules.  Deny wins over ask, and ask over allow."""
 
     allow: tuple[PermissionRule, ...] = ()
     ask: tuple[PermissionRule, ...] = ()
     deny: tuple[PermissionRule, ...] = ()
     otherwise: RuleDecision = "ask"
-    """What holds for a tool that nobody spoke of and that is not harmless."""
+    """The decision for a tool that no rule matches and that is not harmless."""
 
     def says(
         self, call: ToolCall, granted: Sequence[str] = (), spot: PathTarget | None = None
     ) -> tuple[RuleDecision, str]:
-        """What holds for a call, and why."""
+        """The decision for a call, and the reason for it."""
         checked = checked_call(call, spot)
         if checked.line is not None and (unseen := _control(checked.text)):
             return (
                 "deny",
-                f"metier: nobody could see {code_points_of(unseen[0])} in it; write such a character as an escape",
+                f"metier: it contains the invisible character {code_points_of(unseen[0])}; write it as an escape",
             )
         for say, rules in (("deny", self.deny), ("ask", self.ask)):
             for rule in rules:
@@ -229,14 +248,14 @@ class Permission:
                     return _DECISIONS[say], f"your rule `{format_rule(rule)}`"
         for rule in (*self.deny, *self.ask):
             if _may_name_call(rule, checked):
-                return "ask", f"it can't be told beforehand whether your rule `{format_rule(rule)}` speaks of it"
+                return "ask", f"it may match your rule `{format_rule(rule)}`"
         own_rule = find_allowing_rule(self.allow, checked)
         if (
             call.name in _WRITE_TOOLS
             and checked.spot.orders
             and not (own_rule and _rule_names_orders(own_rule, checked.spot))
         ):
-            return "ask", "other programs take orders from what is in that file"
+            return "ask", "other programs execute or obey this file"
         if own_rule is not None:
             return "allow", f"your rule `{format_rule(own_rule)}`"
         if call.name in ("read_file", "search_files") and is_private(checked.spot, call):
@@ -244,7 +263,7 @@ class Permission:
         grant = find_allowing_rule(_granted_rules(granted), checked) if call.name not in UNGRANTABLE_TOOLS else None
         if grant is not None:
             return "allow", f"granted to an active skill: `{format_rule(grant)}`"
-        return ("allow", "harmless") if call.name in HARMLESS_TOOLS else (self.otherwise, "nobody has allowed it")
+        return ("allow", "harmless") if call.name in HARMLESS_TOOLS else (self.otherwise, "no rule allows it")
 
 
 _DECISIONS: Mapping[str, RuleDecision] = {"deny": "deny", "ask": "ask", "allow": "allow"}
@@ -255,7 +274,7 @@ def format_rule(rule: PermissionRule) -> str:
 
 
 def narrowest_rule(call: ToolCall) -> str:
-    """The rule that allows this call and as little else as can be."""
+    """The rule that allows this call and as little else as possible."""
     about = call_subject(call)
     fits = call.name == "run_command" or takes_path(call)
     return f"{call.name}({about})" if fits and about.isprintable() and len(about) <= 200 else call.name
@@ -268,7 +287,7 @@ def checked_call(call: ToolCall, target: PathTarget | None = None) -> CheckedCal
 
 
 def path_target_of(call: ToolCall) -> PathTarget:
-    """Where a path leads by its letters alone."""
+    """The target of a call by its text alone, without looking at the file system."""
     if call.name in _FILE_TOOLS:
         path = posixpath.normpath(path_argument(call))
         return PathTarget((path,), (path,))
@@ -279,7 +298,7 @@ def path_target_of(call: ToolCall) -> PathTarget:
 
 
 def path_argument(call: ToolCall) -> str:
-    """The path that a tool for files is given; where it is left out, the working folder."""
+    """The path argument of a file tool; the working folder where it is left out."""
     path = call.arguments.get("path")
     return path if isinstance(path, str) and path else "."
 
@@ -289,7 +308,7 @@ def takes_path(call: ToolCall) -> bool:
 
 
 def rule_names_call(rule: PermissionRule, checked: CheckedCall) -> bool:
-    """Whether a rule that holds back speaks of a call, however what it is about is spelled."""
+    """Whether a rule that denies or asks matches a call, in any spelling of its subject."""
     if not fnmatchcase(checked.name, rule.tool):
         return False
     if not rule.about or rule.about == checked.text:
@@ -304,7 +323,7 @@ def rule_names_call(rule: PermissionRule, checked: CheckedCall) -> bool:
 
 
 def find_allowing_rule(rules: Sequence[PermissionRule], checked: CheckedCall) -> PermissionRule | None:
-    """The rule that covers a call.  Of several commands in a row each must be covered, and a path where it leads."""
+    """The rule that allows a call: of several commands each must be covered, and a path where its links lead."""
     matching = [rule for rule in rules if fnmatchcase(checked.name, rule.tool)]
     for rule in matching:
         if not rule.about or (checked.line is not None and rule.about == checked.text):
@@ -333,12 +352,12 @@ def _may_name_call(rule: PermissionRule, checked: CheckedCall) -> bool:
 
 
 def _rule_names_orders(rule: PermissionRule, target: PathTarget) -> bool:
-    """Whether a rule names what others take orders from, rather than anything at all."""
+    """Whether a rule names the file that other programs obey, so that `write_file(*)` does not cover it."""
     return f"/{target.orders}/" in f"/{rule.about}/"
 
 
 def is_private(target: PathTarget, call: ToolCall) -> bool:
-    """Whether a call names what holds secrets, by any of its names."""
+    """Whether a call is about a file with secrets, in any spelling."""
     glob = call.arguments.get("glob") if call.name == "search_files" else None
     after = "/" if call.name in _FOLDER_TOOLS else ""
     spellings = [f"{name}{end}" for name in (*target.real, *target.spelled) for end in {"", after}]
@@ -359,10 +378,12 @@ def call_subject(call: ToolCall) -> str:
             return str(arguments.get("agent", ""))
         case "search_files" if isinstance(arguments.get("glob"), str) and arguments["glob"]:
             return f"{arguments['glob']} in {path_argument(call)}"
-    if call.name in _PATH_TOOLS and isinstance(arguments.get("path"), str):  # elsewhere it is one argument of many
+    if call.name in _PATH_TOOLS and isinstance(arguments.get("path"), str):  # elsewhere it is one of many
         return str(arguments["path"])
     return dumps(dict(arguments), ensure_ascii=False, sort_keys=True, default=str)
 
+
+# --- "Always" decisions ---
 
 _FILE = "approvals.json"
 
@@ -372,7 +393,7 @@ def _read_approvals(folder: str) -> list[str]:
     try:
         stored = loads(text) if text else []
     except ValueError:
-        return []  # a damaged book allows nothing
+        return []  # a damaged file approves nothing
     return [digest for digest in stored if isinstance(digest, str)] if isinstance(stored, list) else []
 
 

@@ -1,4 +1,9 @@
-"""A call as a person sees it who has to decide about it."""
+"""Policies around tools and models, each a wrapper with the same interface as what it wraps.
+
+`with_…` functions take a `Toolset` and return one; `…Model` classes wrap a model.  `session_tools` and `session` decide
+which of them apply and in which order.  A policy that wants to end the turn raises `TurnEnding`; one that only refuses
+a call answers with an error, so that the model can try another way.
+"""
 
 from __future__ import annotations
 
@@ -38,6 +43,8 @@ if TYPE_CHECKING:
     from ..library.library import Library
 
 
+# --- How a call is shown to the person who approves it ---
+
 _SUBJECT_ARGUMENTS: Mapping[str, tuple[str, ...]] = {
     "run_command": ("command",),
     "skill_run_script": ("skill_name", "script_name"),
@@ -46,19 +53,20 @@ _SUBJECT_ARGUMENTS: Mapping[str, tuple[str, ...]] = {
     "delegate": ("agent",),
     "read": ("path",),
     "read_file": ("path",),
-    "write_file": ("path", "content"),  # what becomes of a file is shown by itself
+    "write_file": ("path", "content"),  # the change is shown as a diff of its own
     "edit_file": ("path", "old", "new"),
     "list_files": ("path",),
     "find_files": ("path",),
     "search_files": ("path", "glob"),
 }
-"""The arguments that a call's subject names; of another tool it names all."""
+"""The arguments that a call's subject already shows; the subject of any other tool shows all of them."""
 
 
 def render_call(call: ToolCall, parameters: frozenset[str]) -> str:
-    """What decides first, then its other arguments, all of it whole and every character of it to be seen.
+    """The subject first, then the other arguments, nothing shortened and every character visible.
 
-    An argument that the tool does not know does nothing, and would only be in the way.
+    What is not shown would be approved unseen.  An argument that the tool does not know has no effect and is left out:
+    a model could use it to push the part that matters off the screen.
     """
     lines = [f"{call.name}: {_render_value(call_subject(call))}"]
     subject_arguments = _SUBJECT_ARGUMENTS.get(call.name)
@@ -72,22 +80,24 @@ def render_call(call: ToolCall, parameters: frozenset[str]) -> str:
 
 
 def _render_value(value: object) -> str:
-    """Every line but the first is marked, so that none looks like something that metier says."""
+    # Lines after the first are marked, so that no argument can imitate a line of metier's own.
     text = value if isinstance(value, str) else dumps(value, ensure_ascii=False, default=str)
     return text.replace("\n", "\n  \u2502 ")
 
+
+# --- Asking the user, and approval ---
 
 _RAISE_HINT = "raise --max-{0}, or `{0}` under [agent] or in the agent's own `limits`"
 
 
 @dataclass
 class AnswerMailbox:
-    """Where a person's answers are put while a turn waits for them."""
+    """Where the answers of a user are put while a turn waits for them."""
 
     answers: dict[str, str] = field(default_factory=dict)
 
     def ask(self, question: Asked) -> EventSteps[str | None]:
-        """Say that there is a question; what `answer` was told before it goes on again is the answer."""
+        """Yield a question; the answer is what was put here before the generator continues, None for none."""
         self.answers.pop(question.id, None)
         yield question
         answer = self.answers.pop(question.id, None)
@@ -96,7 +106,7 @@ class AnswerMailbox:
 
 
 def with_aliases(inner: Toolset) -> Toolset:
-    """Calls by the names that other agents have for a tool and its parameters reach it all the same."""
+    """Translate the tool and parameter names of other agents, which skills are written for, into the ones here."""
     names = {tool.name: frozenset(parameter.name for parameter in tool.parameters) for tool in inner.tools}
 
     def call(tool_call: ToolCall) -> EventSteps[Answer]:
@@ -127,7 +137,7 @@ def _rename_arguments(
 def with_tool_rules(
     inner: Toolset, rules: Sequence[PermissionRule], target_of: Callable[[ToolCall], PathTarget] = path_target_of
 ) -> Toolset:
-    """An agent calls nothing that its own list of tools does not cover, whatever others allow."""
+    """Refuse calls that the agent's own list of tools does not cover, whatever the user's rules allow."""
     names = frozenset(tool.name for tool in inner.tools)
 
     def call(tool_call: ToolCall) -> EventSteps[Answer]:
@@ -144,29 +154,29 @@ def with_tool_rules(
 
 @dataclass(frozen=True)
 class ApprovalPolicy:
-    """What decides about a call: the user's rules, what was decided before, and whom to ask."""
+    """What decides about a call: the user's rules, earlier decisions, and the mailbox to ask through."""
 
     permission: Permission
     mailbox: AnswerMailbox
     granted: Callable[[], Sequence[str]] = tuple
-    """The tools that active skills were granted."""
+    """The tools that active skills are granted."""
     key: Callable[[ToolCall], str] = lambda call: f"{call.name} {call_subject(call)}"
-    """What a decision is remembered by: for a skill's program, the digest of the skill."""
+    """What an "always" is stored under: for a skill's script, the digest of the skill's folder."""
     spot: Callable[[ToolCall], PathTarget] = path_target_of
-    """Where a call leads."""
+    """The path that a call is about."""
     change: Callable[[ToolCall], str] = lambda call: ""
-    """What a call would make of a file, for a person to read."""
+    """The change that a call would make to a file, as a diff."""
     remembered: Callable[[str], bool] = lambda key: False
     remember: Callable[[str], None] = lambda key: None
 
 
 def with_approval(inner: Toolset, approval: ApprovalPolicy) -> Toolset:
-    """Nothing is called that a rule forbids, or that nobody allowed."""
+    """Refuse calls that a rule denies, and ask about calls that no rule allows."""
     names = {tool.name: frozenset(parameter.name for parameter in tool.parameters) for tool in inner.tools}
 
     def call(tool_call: ToolCall) -> EventSteps[Answer]:
         if tool_call.name not in names:
-            return (yield from inner.call(tool_call))  # which says so
+            return (yield from inner.call(tool_call))  # which reports the unknown tool
         say, why = approval.permission.says(tool_call, approval.granted(), approval.spot(tool_call))
         if say == "deny":
             text = f"Not allowed: {tool_call.name} is forbidden by {why}. Find another way, or say what you need."
@@ -205,12 +215,14 @@ def _ask_decision(approval: ApprovalPolicy, tool_call: ToolCall, why: str, text:
         rule = shlex.quote(_rule_to_allow(approval, tool_call))
         hint = f"allow it with --allow {rule}, or under [agent] in the configuration"
         about = f"{tool_call.name}: {call_subject(tool_call)}"
-        raise TurnEnding("refused", f"{about} needs a yes, and nobody is there to give it", "refused-approval", hint)
+        raise TurnEnding(
+            "refused", f"{about} needs approval, but this session is not interactive", "refused-approval", hint
+        )
     return "once" if answer == "once" else "always" if answer == "always" else "no"
 
 
 def _rule_to_allow(approval: ApprovalPolicy, tool_call: ToolCall) -> str:
-    """The rule that would have allowed a call: a file that others take orders from must be named in it."""
+    """The rule that would allow a call; a file that other programs execute or obey must be named in it."""
     target = approval.spot(tool_call)
     if not target.orders:
         return narrowest_rule(tool_call)
@@ -218,8 +230,11 @@ def _rule_to_allow(approval: ApprovalPolicy, tool_call: ToolCall) -> str:
     return f"{tool_call.name}({before}/{target.orders}{'/*' if after else ''})"
 
 
+# --- Secrets, loops and budgets ---
+
+
 def with_redaction(inner: Toolset, hide: Callable[[str], str]) -> Toolset:
-    """No secret reaches the model, the journal or the screen by way of a tool."""
+    """Hide secrets in answers, so that none reaches the model, the journal or the screen."""
 
     def call(tool_call: ToolCall) -> EventSteps[Answer]:
         answer = yield from inner.call(tool_call)
@@ -231,7 +246,7 @@ def with_redaction(inner: Toolset, hide: Callable[[str], str]) -> Toolset:
 
 
 def with_repeat_guard(inner: Toolset, warn: int = 3, most: int = 6) -> Toolset:
-    """The same call with the same answer, again and again, is told to stop, and then ends the turn."""
+    """Warn about the same call with the same answer several times in a row, then end the turn."""
     last: list[str] = []
 
     def call(tool_call: ToolCall) -> EventSteps[Answer]:
@@ -239,8 +254,8 @@ def with_repeat_guard(inner: Toolset, warn: int = 3, most: int = 6) -> Toolset:
         fingerprint = dumps([tool_call.name, dict(tool_call.arguments), answer.text], sort_keys=True, default=str)
         last[:] = [*last, fingerprint] if not last or last[-1] == fingerprint else [fingerprint]
         if len(last) >= most:
-            text = f"{tool_call.name} was called {most} times in a row with the same words and the same answer"
-            raise TurnEnding("repeating", text, hint="say what you want in other words, or use a larger model")
+            text = f"{tool_call.name} was called {most} times in a row with the same arguments and the same answer"
+            raise TurnEnding("repeating", text, hint="rephrase the request, or use a larger model")
         if len(last) >= warn:
             warning = f"[The same call and the same answer, {len(last)} times now. Do something else, or answer.]"
             return replace(answer, text=f"{answer.text}\n{warning}")
@@ -250,7 +265,7 @@ def with_repeat_guard(inner: Toolset, warn: int = 3, most: int = 6) -> Toolset:
 
 
 class BudgetedModel:
-    """A model that is asked no more once what may be spent is spent."""
+    """A model that ends the turn once a limit is reached."""
 
     def __init__(
         self, inner: Model, bounds: TurnBounds, clock: Callable[[], float], spent: Usage = NOTHING_USED
@@ -273,7 +288,7 @@ class BudgetedModel:
         return reply
 
     def left(self) -> TurnBounds:
-        """What somebody else may spend of it: one request is kept back, to say what came of that."""
+        """What a subagent may spend; one request is kept back for its parent to report the result."""
         bounds, spent = self.bounds, self.spent
         return TurnBounds(
             None if bounds.turns is None else max(0, bounds.turns - spent.requests - 1),
@@ -287,23 +302,25 @@ class BudgetedModel:
         if bounds.turns is not None and spent.requests >= bounds.turns:
             raise TurnEnding(
                 "out-of-turns",
-                f"the model was asked {spent.requests} times, and may be no more",
+                f"the limit of {bounds.turns} requests to the model is reached",
                 hint=_RAISE_HINT.format("turns"),
             )
         if bounds.tokens is not None and spent.tokens >= bounds.tokens:
             raise TurnEnding(
                 "out-of-tokens",
-                f"{spent.tokens} tokens are used, of {bounds.tokens}",
+                f"{spent.tokens} of {bounds.tokens} tokens are used",
                 hint=_RAISE_HINT.format("tokens"),
             )
         if bounds.cost is not None and (spent.cost or 0.0) >= bounds.cost:
             raise TurnEnding(
                 "over-cost",
-                f"${spent.cost or 0.0:.4f} is spent, of ${bounds.cost:g}",
+                f"${spent.cost or 0.0:.4f} of ${bounds.cost:g} is spent",
                 hint=_RAISE_HINT.format("cost"),
             )
         if bounds.seconds is not None and self.clock() - self.began >= bounds.seconds:
-            raise TurnEnding("out-of-time", f"{bounds.seconds:g} seconds are over", hint="raise --seconds")
+            raise TurnEnding(
+                "out-of-time", f"the limit of {bounds.seconds:g} seconds is reached", hint="raise --seconds"
+            )
 
     def wire(self, request: ReplyRequest) -> str:
         return self.inner.wire(request)
@@ -319,8 +336,11 @@ class _DeadlineStop:
         return self.stop.is_set() or self.clock() >= self.until
 
 
+# --- Durable steps ---
+
+
 class StepResult(NamedTuple):
-    """What came of a step."""
+    """The outcome of a step: the events on the way, and a value or an error."""
 
     events: tuple[Event, ...] = ()
     value: Reply | Answer | None = None
@@ -328,11 +348,11 @@ class StepResult(NamedTuple):
 
 
 StepRunner = Callable[[str, Callable[[], StepResult]], StepResult]
-"""Does a piece of work once: where it was done before a crash, what came of it is given and it is not done again."""
+"""Runs a piece of work once: where it was done before a crash, its stored result is returned instead."""
 
 
 class DurableModel:
-    """A model whose every reply is one step of something durable; what happens on the way is told at its end."""
+    """A model whose every reply is a durable step; events on the way are yielded when the step is done."""
 
     def __init__(self, inner: Model, step: StepRunner) -> None:
         self.inner, self.step = inner, step
@@ -346,7 +366,7 @@ class DurableModel:
 
 
 def with_durable_steps(inner: Toolset, step: StepRunner) -> Toolset:
-    """Every call of a tool is one step of something durable: a crash repeats at most the one in flight."""
+    """Make every tool call a durable step: after a crash at most the one in flight is repeated."""
 
     def call(tool_call: ToolCall) -> EventSteps[Answer]:
         return (yield from _run_step(step, f"call {tool_call.name}", lambda: inner.call(tool_call)))
@@ -355,7 +375,7 @@ def with_durable_steps(inner: Toolset, step: StepRunner) -> Toolset:
 
 
 def _run_step(step: StepRunner, name: str, work: Callable[[], EventSteps[T]]) -> EventSteps[T]:
-    """What a piece of work told, and what it gave.  An ending or a failing service is a result too."""
+    """Run work as a step.  An ending or a failing provider is a result too: a replay must end the same way."""
 
     def done() -> StepResult:
         events: list[Event] = []
@@ -376,12 +396,12 @@ def _run_step(step: StepRunner, name: str, work: Callable[[], EventSteps[T]]) ->
 
 
 MemoizeStep = Callable[[str, Callable[[], object]], object]
-"""Does a piece of work once, and keeps what it gave, which must be JSON."""
+"""Runs a piece of work once and stores its result, which must be JSON."""
 _VALUES: Mapping[str, type[Any]] = {"reply": Reply, "answer": Answer}
 
 
 def durable_step(keep: MemoizeStep, hide: Callable[[str], str] = str) -> StepRunner:
-    """Steps that are kept; the same ones in the same order have the same names."""
+    """A step runner over a store; steps are numbered, so the same steps in the same order have the same names."""
     number = count(1)
 
     def step(name: str, work: Callable[[], StepResult]) -> StepResult:
@@ -392,7 +412,7 @@ def durable_step(keep: MemoizeStep, hide: Callable[[str], str] = str) -> StepRun
 
 
 def encode_step(result: StepResult) -> dict[str, object]:
-    """What came of a step as plain values.  Pieces of a reply are left out: the reply has them all."""
+    """A result as plain values.  Pieces of a reply are left out: the reply has all of the text."""
     encoded: dict[str, object] = {
         "events": [encode_event(event) for event in result.events if not isinstance(event, Wrote)]
     }
@@ -416,13 +436,17 @@ def decode_step(encoded: Mapping[str, Any]) -> StepResult:
     return StepResult(events, values[0] if values else None)
 
 
+# --- Hiding secrets ---
+
 _is_secret_name = re.compile(r"(?:KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?)$").search
 _SHORTEST_SECRET = 8
+"""Shorter values, such as `test` or `0`, occur in ordinary text: hiding them would garble it."""
 HIDDEN = "[hidden]"
 
 
 def secret_hider(library: Library) -> Callable[[str], str]:
-    """Takes the values of keys, tokens and passwords of this environment and configuration out of a text."""
+    """A function that replaces the keys, tokens and passwords of the environment and the configuration in a text."""
+    # Both as they are and as JSON writes them: arguments and answers are often quoted.
     secrets = {form for value in _secret_values(library) for form in (value, dumps(value)[1:-1])}
     if not secrets:
         return str

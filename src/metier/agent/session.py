@@ -1,4 +1,12 @@
-"""What a conversation is told at its beginning, and what the catalog says at any moment."""
+"""A session: one conversation with an agent, from its system prompt to the last event of its last turn.
+
+A session is a fold over events.  `say` yields them; each is written to the journal and applied to the `Conversation`
+before the caller sees it, so whatever was shown can be resumed, and a caller that stops reading loses nothing.
+
+The system prompt and the tools are fixed when the conversation starts and stay the same bytes to its end: providers
+cache that prefix.  Skills that change meanwhile are announced in a message (`conversation.repair_events`) instead.
+The catalog is built once per library, and a reload that finds nothing changed keeps the library it had.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +20,7 @@ from ..host.facts import monotonic
 from ..record.journal import Journal, new_run_id, runs_folder
 from ..types.activation import InvokedBy, Message
 from ..types.agent import TurnBounds
+from ..types.catalog import Catalog
 from ..types.errors import MetierError
 from ..types.event import (
     NOTHING_USED,
@@ -26,7 +35,7 @@ from ..types.event import (
     Used,
     Wrote,
 )
-from ..types.model import Model
+from ..types.model import Model, Tool
 from ..types.text import estimate_tokens
 from .conversation import CatalogOffer, Conversation, compact_conversation, needs_compacting, repair_events, tokens_in
 from .loop import TurnEnding, TurnPorts, failure_ending, run_turn
@@ -44,19 +53,17 @@ if TYPE_CHECKING:
 PLAIN_INSTRUCTIONS = """\
 You are a careful assistant that works in a folder of the user's. You have tools; use them rather than guess.
 Do what was asked, no more; say plainly what you did and what you could not do."""
+_TOUCHING = frozenset({"write_file", "edit_file", "run_command", "skill_run_script", "git_rollback"})
+"""Tools that can change skills: after one of them the library is read again before the next use."""
 
 
-def catalog_offer(library: Library) -> CatalogOffer:
-    """The catalog's own lines, by name."""
-    catalog = library.catalog()
-    write = get_layout(library.dialect.serving.listing.format).entry
-    return CatalogOffer({entry.name: write(entry) for entry in catalog.entries})
+# --- How a conversation starts and resumes ---
 
 
 def start_event(session: Session) -> Started:
-    """The beginning: the system prompt, which then never changes."""
+    """The first event, with the system prompt."""
     library, agent, tools = session.library, session.agent, session.tools()
-    catalog = library.catalog()
+    catalog = session.catalog()
     names = frozenset(tool.name for tool in tools.shown)
     parts = [
         agent.instructions or PLAIN_INSTRUCTIONS,
@@ -73,33 +80,35 @@ def start_event(session: Session) -> Started:
         session.agent.cwd,
         session.parent,
         tuple(entry.name for entry in catalog.entries),
-        catalog_offer(library).digests,
+        session.offer().digests,
         library.request.habits.used,
         agent.alone.schedule if agent.alone else "",
     )
 
 
 def _folder_section(session: Session) -> str:
-    """What differs from place to place comes last: all before it is the same bytes everywhere."""
+    # Last, because it differs from place to place: all text before it is the same bytes, and cached, everywhere.
     return f"## Here\n\nThe working folder is {session.agent.cwd}"
 
 
 def resume_event(session: Session) -> Resumed:
-    """A conversation goes on; where it works elsewhere now, the model hears of it, as its system prompt stays."""
-    cwd, before = session.agent.cwd, session.before
-    if before in ("", cwd):
+    """The event of a resumed conversation; a new working folder is told in a message, as the system prompt stays."""
+    cwd, previous = session.agent.cwd, session.previous_cwd
+    if previous in ("", cwd):
         return Resumed(session.model.name, session.run, cwd)
-    note = f"[The working folder is {cwd} now, and no longer {before}. Paths and commands start from there.]"
-    return Resumed(session.model.name, session.run, cwd, before, (Message("user", note, tag="place"),))
+    note = f"[The working folder is now {cwd}; it was {previous}. Paths and commands start from the new one.]"
+    return Resumed(session.model.name, session.run, cwd, previous, (Message("user", note, tag="place"),))
 
 
-_TOUCHING = frozenset({"write_file", "edit_file", "run_command", "skill_run_script", "git_rollback"})
-"""Tools after which skills may not be what they were."""
+def _catalog_offer(library: Library, catalog: Catalog) -> CatalogOffer:
+    """The catalog's entries as its text has them, by name."""
+    write = get_layout(library.dialect.serving.listing.format).entry
+    return CatalogOffer({entry.name: write(entry) for entry in catalog.entries})
 
 
 @dataclass
 class Session:
-    """A conversation.  `say` yields what happens; `answer`, `stop` and `update` may be called meanwhile."""
+    """A conversation.  `say` yields its events; `answer`, `stop` and `update` may be called while it does."""
 
     agent: Agent
     model: Model
@@ -109,28 +118,34 @@ class Session:
     parent: str = ""
     depth: int = 0
     chain: tuple[str, ...] = ()
-    """The skills and agents that led here, when it was delegated."""
+    """The skills and agents that delegated to this session, the first one first."""
     conversation: Conversation = field(default_factory=Conversation)
     mailbox: AnswerMailbox = field(default_factory=AnswerMailbox)
     stopping: Flag = field(default_factory=Flag)
     resumed: bool = False
-    before: str = ""
-    """The folder it worked in when it was left."""
+    previous_cwd: str = ""
+    """The working folder of a resumed conversation before this session."""
     stale: bool = False
-    """Something may have changed the skills since they were looked at."""
+    """A tool may have changed the skills since the library was read."""
     by_hand: bool = False
     """The turn runs a scheduler skill by hand."""
     kit: SessionTools | None = None
     budget: BudgetedModel | None = None
     left: TurnBounds | None = None
-    """What whoever delegated it has left to spend."""
-    half: str = ""
-    """As much of a reply as was written."""
-    offered: tuple[Library, CatalogOffer] | None = None
-    """The catalog's lines, and the library they are of."""
+    """What the delegating session has left to spend."""
+    partial_reply: str = ""
+    """The text of a reply that is still being written."""
+    built: tuple[Library, tuple[Tool, ...]] | None = None
+    """The tools without policies, and the library they were built from."""
+    listed: tuple[Library, Catalog] | None = None
+    """The catalog, and the library it was built from."""
+    offered: tuple[Catalog, CatalogOffer] | None = None
+    """The catalog's entries as text, and the catalog they were made from."""
+
+    # --- Turns ---
 
     def child(self, name: str, agent: Agent, model: Model, library: Library) -> Session:
-        """A session inside this one: it shares the person who answers, the way to stop, and what is left to spend."""
+        """A delegated session: it shares the answers of the user, the stop flag and the remaining budget."""
         run = new_run_id()
         journal = self.journal and Journal(f"{runs_folder(library.place.state)}/{run}.jsonl", self.journal.hide)
         return Session(
@@ -148,64 +163,65 @@ class Session:
         )
 
     def say(self, text: str, by: InvokedBy = "user") -> EventSteps[None]:
-        """One turn: a request, or `/skill words`.  Every event is kept before it is yielded; the last is `Ended`.
+        """One turn: a request, or `/skill arguments`.  Each event is kept before it is yielded; the last is `Ended`.
 
-        Whoever stops reading early stops the turn.
+        To stop reading early is to interrupt the turn.
         """
         self.stopping.clear()
         return self.within(None, text, by)
 
     def within(self, begin: EventSteps[bool] | None, text: str, by: InvokedBy = "user") -> EventSteps[None]:
-        """The same, begun by something else than a line of input, and inside a turn that may be stopped already."""
+        """Like `say`, for a turn that `begin` starts, or that runs inside another turn and may be stopped already."""
         with self.journal.claimed() if self.journal else nullcontext():
             finished = False
             try:
                 for event in self._turn(begin, text, by):
-                    event = self._with_half(event)
+                    event = self._with_partial_reply(event)
                     self._keep(event)
                     finished = isinstance(event, Ended)
                     yield event
             finally:
-                if not finished:
-                    self._keep(self._with_half(TurnEnding("interrupted").event(NOTHING_USED, 0.0)))
+                if not finished:  # the caller stopped reading, or something failed that is not ours to answer
+                    self._keep(self._with_partial_reply(TurnEnding("interrupted").event(NOTHING_USED, 0.0)))
         if self.agent.after is not None and self.journal is not None and not self.depth:
             self.agent.after(self.run)
 
-    def _with_half(self, event: Event) -> Event:
-        """An end in the middle of a reply takes what was written of it into the conversation: it was seen."""
+    def _with_partial_reply(self, event: Event) -> Event:
+        """An ending in the middle of a reply keeps the text that was already shown."""
         if isinstance(event, Wrote):
-            self.half += "" if event.thinking else event.text
+            self.partial_reply += "" if event.thinking else event.text
         elif isinstance(event, Replied | Retried):
-            self.half = ""
+            self.partial_reply = ""
         elif isinstance(event, Ended):
-            half, self.half = self.half, ""
-            if half.strip():
-                return replace(event, messages=(Message("assistant", half), *event.messages))
+            text, self.partial_reply = self.partial_reply, ""
+            if text.strip():
+                return replace(event, messages=(Message("assistant", text), *event.messages))
         return event
 
     def answer(self, id: str, text: str) -> None:
-        """Answer what an `Asked` asked; before the next event is read."""
+        """Answer an `Asked` event; call it before reading the next event."""
         self.mailbox.answers[id] = text
 
     def stop(self) -> None:
-        """End the turn that is going on.  What was done stays; the session can go on."""
+        """Interrupt the running turn.  What was done stays done, and the session can continue."""
         self.stopping.set()
 
     def update(self, library: Library) -> None:
-        """The skills as they are now; the model hears of it when it is next asked."""
-        self.library = library
+        """Use this library from now on; the model is told of changes before its next reply."""
+        if not _is_same(self.library, library):
+            self.library = library
 
     def use(self, model: Model) -> None:
-        """Another model from here on."""
+        """Use another model from now on."""
         self.model = model
 
-    def desk(self, by: InvokedBy = "model") -> SkillAccess:
+    def skill_access(self, by: InvokedBy = "model") -> SkillAccess:
         """The skills as somebody may use them in this conversation."""
-        access = self.library.desk(cwd=self.agent.cwd, by=by, write=self.agent.writable)
-        return replace(access, alone=self.agent.alone is not None)
+        access = self.library.skill_access(cwd=self.agent.cwd, by=by, write=self.agent.writable)
+        return replace(access, unattended=self.agent.alone is not None)
 
     def retract(self) -> bool:
-        """Take back the last thing that was said, and all that came of it."""
+        """Remove the user's last message and everything after it; False where there is none."""
         messages = self.conversation.messages
         positions = [
             at
@@ -218,25 +234,25 @@ class Session:
         return True
 
     def compact(self) -> EventSteps[None]:
-        """Cut the conversation short now."""
+        """Compact the conversation now."""
         for event in compact_conversation(
-            self.conversation, catalog_offer(self.library), self.model, self.tools().shown, self.stopping
+            self.conversation, self.offer(), self.model, self.tools().shown, self.stopping
         ):
             self._keep(event)
             yield event
 
     def context(self) -> list[tuple[str, int]]:
-        """What fills the window: each part of it with an estimate of its tokens, the largest first."""
-        talk = self.conversation
+        """What fills the context window: each part with an estimate of its tokens, the largest first."""
+        conversation = self.conversation
         listed = sum(estimate_tokens(line) for line in self.offer().lines.values())
         skills: dict[str, int] = {}
-        for message in talk.messages:
+        for message in conversation.messages:
             if message.skill:
                 name = f"skill {message.skill}"
                 skills[name] = skills.get(name, 0) + estimate_tokens(message.text)
-        other_tokens = tokens_in(message for message in talk.messages if not message.skill)
+        other_tokens = tokens_in(message for message in conversation.messages if not message.skill)
         parts = {"tools": self.tools().cost, "catalog": listed, **skills, "messages": other_tokens}
-        parts["system prompt"] = max(0, estimate_tokens(talk.system) - listed)
+        parts["system prompt"] = max(0, estimate_tokens(conversation.system) - listed)
         return sorted(parts.items(), key=lambda part: -part[1])
 
     def _keep(self, event: Event) -> None:
@@ -247,7 +263,7 @@ class Session:
             self.stale = True
 
     def tools(self) -> SessionTools:
-        """The tools of this conversation: made once, so that the model is shown the same bytes to its end."""
+        """The tools of this conversation: built once, so that the model is shown the same bytes to its end."""
         if self.kit is None:
             self.kit = build_session_tools(self)
         return self.kit
@@ -268,13 +284,13 @@ class Session:
             ending = error if isinstance(error, TurnEnding) else failure_ending(error)
             yield ending.event(NOTHING_USED, monotonic() - began)
 
-    def _asked(self) -> Model:
-        """The model, whose replies are steps where the run is durable."""
+    def _step_model(self) -> Model:
+        """The model; in a durable run each of its replies is a step."""
         return self.model if self.agent.step is None else DurableModel(self.model, self.agent.step)
 
     def _ports(self) -> TurnPorts:
         bounds = self.agent.bounds if self.left is None else self.agent.bounds.within(self.left)
-        self.budget = BudgetedModel(self._asked(), bounds, monotonic)
+        self.budget = BudgetedModel(self._step_model(), bounds, monotonic)
         return TurnPorts(
             self.budget, self.tools().toolset, self.stopping, lambda: self.conversation, self._repairs, monotonic
         )
@@ -286,16 +302,32 @@ class Session:
         offer = self.offer()
         yield from repair_events(conversation, offer)
         if needs_compacting(self.conversation, self.model.window, self.tools().cost):
-            yield from compact_conversation(self.conversation, offer, self._asked(), self.tools().shown, self.stopping)
+            yield from compact_conversation(
+                self.conversation, offer, self._step_model(), self.tools().shown, self.stopping
+            )
+
+    # --- The library, its catalog, and what a tool may have changed ---
+
+    def catalog(self) -> Catalog:
+        """The catalog, built once for each library."""
+        if self.listed is None or self.listed[0] is not self.library:
+            self.listed = (self.library, self.library.catalog())
+        return self.listed[1]
 
     def offer(self) -> CatalogOffer:
-        """What the catalog says now; made once for each library."""
-        if self.offered is None or self.offered[0] is not self.library:
-            self.offered = (self.library, catalog_offer(self.library))
+        """The catalog's entries as text, made once for each catalog."""
+        catalog = self.catalog()
+        if self.offered is None or self.offered[0] is not catalog:
+            self.offered = (catalog, _catalog_offer(self.library, catalog))
         return self.offered[1]
 
     def refresh(self) -> None:
-        """Look at the skills again where something may have changed them."""
+        """Read the library again where a tool may have changed it."""
         if self.stale:
             self.stale = False
-            self.library = self.library.reload()
+            self.update(self.library.reload())
+
+
+def _is_same(old: Library, new: Library) -> bool:
+    """Whether nothing changed.  Equal skills may still be judged otherwise: a script may have installed a program."""
+    return old is new or (old == new and old.verdicts == new.verdicts)

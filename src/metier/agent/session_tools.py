@@ -1,4 +1,10 @@
-"""The tools of a session, and the policies around them."""
+"""The tools of a session, and the policies around each call.
+
+A call passes from the outside in: aliases give a tool its name here, the agent's own rules and then the user's
+approval decide whether it may run, secrets are taken out of its answer, and the repeat guard ends a loop.  Only then
+the tool itself is looked up, in a toolset built from the library as it is now: the model is shown the tools of the
+first request to the end, but what they reach follows the skills.
+"""
 
 from __future__ import annotations
 
@@ -37,23 +43,27 @@ from .shell_rules import mentions_git_write, writes_repository
 from .tools.commands import run_command, search_files
 from .tools.history import ask_user, git_log, git_rollback
 from .tools.workspace import Workspace, edit_file, find_files, list_files, preview_change, read_file, write_file
+from .turns import answer_forked_call, delegate_tool, is_forked_skill
 
 if TYPE_CHECKING:
     from .agent import Agent
     from .session import Session
 
 _ACTIVATING_TOOLS = {"skill_use": "skill_name", "run_skill": "skill"}
+"""The tools that load a skill, each with the parameter that names it."""
 _HISTORY_TOOLS = ("git_log", "git_rollback")
 _SKILL_TOOLS = ("skill_use", "run_skill", "skill_read_file", "skill_run_script", "skill_search", "read")
 
 
 @dataclass(frozen=True)
 class SessionTools:
+    """The tools that the model is shown, with every policy around them."""
+
     toolset: Toolset
     skilled: bool
-    """Whether skills are among what it reaches."""
+    """Whether the tools reach skills, so that the rules for skills belong in the system prompt."""
     cost: int
-    """Tokens that the tools take in every request."""
+    """An estimate of the tokens that the tools take in every request."""
 
     @property
     def names(self) -> frozenset[str]:
@@ -65,8 +75,9 @@ class SessionTools:
 
 
 def build_session_tools(session: Session) -> SessionTools:
-    """The tools as the conversation will see them to its end, whatever becomes of the skills."""
-    all_listed = not any(entry.reason.startswith("limit") for entry in session.library.catalog().left_out)
+    """The tools as the conversation sees them to its end, whatever happens to the skills."""
+    # With every skill in the catalog, a search tool would only cost tokens.
+    all_listed = not any(entry.reason.startswith("limit") for entry in session.catalog().left_out)
     shown = tuple(tool for tool in _available_tools(session) if tool.name != "skill_search" or not all_listed)
 
     def call(tool_call: ToolCall) -> EventSteps[Answer]:
@@ -76,10 +87,10 @@ def build_session_tools(session: Session) -> SessionTools:
     inner = with_repeat_guard(Toolset(shown, call))
     allowed = with_approval(with_redaction(inner, session.agent.hide), _approval_policy(session))
     own_rules = _own_rules(session.agent)
-    boxed = with_aliases(
-        allowed if own_rules is None else with_tool_rules(allowed, own_rules, partial(_path_target, session))
+    ruled = allowed if own_rules is None else with_tool_rules(allowed, own_rules, partial(_path_target, session))
+    return SessionTools(
+        with_aliases(ruled), bool(session.library.dialect.serving.tools) and _has_skills(session), tool_tokens(shown)
     )
-    return SessionTools(boxed, bool(session.library.dialect.serving.tools) and _has_skills(session), tool_tokens(shown))
 
 
 def _has_skills(session: Session) -> bool:
@@ -87,10 +98,17 @@ def _has_skills(session: Session) -> bool:
 
 
 def _available_tools(session: Session) -> tuple[Tool, ...]:
+    """Every tool of this session with nothing around it, built once for each library."""
+    if session.built is None or session.built[0] is not session.library:
+        session.built = (session.library, _build_tools(session))
+    return session.built[1]
+
+
+def _build_tools(session: Session) -> tuple[Tool, ...]:
     library, agent = session.library, session.agent
-    desk = session.desk()
+    access = session.skill_access()
     names = dict.fromkeys((*library.dialect.serving.tools, "skill_search"))
-    tools: list[Tool] = list(tools_of(desk, tuple(names))) if _has_skills(session) else []
+    tools: list[Tool] = list(tools_of(access, tuple(names))) if _has_skills(session) else []
     workspace = _session_workspace(session)
     tools += [make(workspace) for make in (read_file, write_file, edit_file, list_files, find_files)]
     tools += [search_files(workspace, partial(run_in_session, session, writing=False))]
@@ -99,8 +117,6 @@ def _available_tools(session: Session) -> tuple[Tool, ...]:
         tools += [ask_user(session.mailbox.ask), *(tool for extend in agent.extensions for tool in extend(session))]
     tools += _history_tools(session)
     if session.depth < agent.deepest and agent.others:
-        from .turns import delegate_tool
-
         tools.append(delegate_tool(session))
     tools += agent.more_tools()
     own_rules = _own_rules(agent)
@@ -115,7 +131,7 @@ def _session_workspace(session: Session) -> Workspace:
 
 
 def _path_target(session: Session, tool_call: ToolCall) -> PathTarget:
-    """Where a call leads in this working folder."""
+    """The path that a call is about, resolved in this session's workspace."""
     return (
         _session_workspace(session).spot(path_argument(tool_call))
         if takes_path(tool_call)
@@ -124,21 +140,21 @@ def _path_target(session: Session, tool_call: ToolCall) -> PathTarget:
 
 
 def _history_tools(session: Session) -> list[Tool]:
-    """The tools that look back at skills, where the dialect has them or the agent's own file names them."""
+    """The tools for the history of skills, where the dialect has them or the agent's own file names them."""
     named = session.agent.file.tools or ()
     offered = session.library.dialect.serving.history or any(tool_name in _HISTORY_TOOLS for tool_name in named)
     if not offered or not _has_skills(session):
         return []
-    from ..install import managed  # few agents look back
+    from ..install import managed  # few agents have these tools
 
-    def back(commit: str, name: str) -> tuple[str, ...]:
+    def rollback(commit: str, name: str) -> tuple[str, ...]:
         return managed.rollback_to(session.library, commit, name)
 
-    return [git_log(lambda limit: managed.log_lines(session.library, limit)), git_rollback(back)]
+    return [git_log(lambda limit: managed.log_lines(session.library, limit)), git_rollback(rollback)]
 
 
 def _own_rules(agent: Agent) -> tuple[PermissionRule, ...] | None:
-    """What an agent's file says of tools; the tools that reach skills are never in question."""
+    """The `tools` of an agent's file as rules; tools that reach skills are always allowed.  None where it has none."""
     if agent.file.tools is None:
         return None
     return (*parse_rules(agent.file.tools), *map(PermissionRule, _SKILL_TOOLS))
@@ -148,13 +164,17 @@ def _allows_tool(rules: tuple[PermissionRule, ...], name: str) -> bool:
     return any(fnmatchcase(name, rule.tool) for rule in rules)
 
 
-_GIT_ONLY_NOTE = (
-    "`.git` can be written by a line of plain git commands only: no pipes, substitutions or other programs in it"
-)
+# --- Running commands ---
+
+_GIT_ONLY_NOTE = "`.git` is writable only for plain git commands: no pipes, substitutions or other programs on the line"
 
 
 def _run_allowed_command(session: Session, argv: tuple[str, ...], seconds: float) -> ProcessResult:
-    """A command that somebody allowed, or a rule of theirs."""
+    """Run a command that the user or a rule allowed.
+
+    The project's `.git` is read-only inside the sandbox: hooks and settings in it run later, outside.  A line of plain
+    git commands that write the repository gets it writable, and what was planted there meanwhile is removed again.
+    """
     agent, library, command = session.agent, session.library, argv[-1]
     env, box = plain_environment(library), command_sandbox(session, True)
     git_config = {} if agent.private else read_git_config(agent.base, library.place.env)
@@ -163,18 +183,18 @@ def _run_allowed_command(session: Session, argv: tuple[str, ...], seconds: float
     own_folders = () if agent.private or agent.alone else git_folders(agent.base)
     if not own_folders or not writes_repository(command):
         result = run_program(library, ProgramSpec(argv, agent.cwd, env, seconds, merged=True), box)
-        fell = own_folders and result.status and mentions_git_write(command)
-        return replace(result, note="; ".join(filter(None, (result.note, _GIT_ONLY_NOTE)))) if fell else result
+        explain = own_folders and result.status and mentions_git_write(command)
+        return replace(result, note="; ".join(filter(None, (result.note, _GIT_ONLY_NOTE)))) if explain else result
     permissions = box.permissions
     box = replace(box, permissions=replace(permissions, write=(*permissions.write, *own_folders)))
     env |= _git_identity(git_config) | {"PATH": path_outside_project(env["PATH"], agent.base)}
-    with remove_planted_git_files(own_folders) as swept:
+    with remove_planted_git_files(own_folders) as removed:
         result = run_program(library, ProgramSpec(argv, agent.cwd, env, seconds, merged=True), box)
-    return replace(result, note="; ".join(filter(None, (result.note, *swept))))
+    return replace(result, note="; ".join(filter(None, (result.note, *removed))))
 
 
 def _git_identity(git_config: dict[str, str]) -> dict[str, str]:
-    """Who commits, as the user's own settings say: these are out of sight inside."""
+    """The author of commits as environment variables: the user's own git settings are not visible in the sandbox."""
     variables: dict[str, str] = {}
     for key in ("name", "email"):
         if value := git_config.get(f"user.{key}"):
@@ -183,38 +203,36 @@ def _git_identity(git_config: dict[str, str]) -> dict[str, str]:
 
 
 def run_in_session(session: Session, argv: tuple[str, ...], seconds: float, writing: bool = True) -> ProcessResult:
-    """A program in the working folder, inside a boundary of its own."""
+    """Run a program in the working folder, in a sandbox."""
     library = session.library
     program = ProgramSpec(argv, session.agent.cwd, plain_environment(library), seconds, merged=writing)
     return run_program(library, program, command_sandbox(session, writing))
 
 
 def command_sandbox(session: Session, writing: bool) -> SandboxSpec:
-    """What a command may reach: the working folder, and what else the agent was given."""
+    """The sandbox of a command: the agent's folder, and what else the agent was given."""
     agent, library = session.agent, session.library
     need = command_sandbox_need(library)
     if agent.alone and need != "off":
-        need = "require"
+        need = "require"  # unattended, nobody could notice that it ran without a sandbox
     work = agent.base if agent.private and writing else ""
     read = (agent.base, *(agent.alone.folders if agent.alone else ()))
     write = tuple(dict.fromkeys((agent.base, *agent.writable))) if writing and not work else ()
-    elsewhere = filter(None, [repository_of(agent.base)] if not agent.private else [])  # it could have written that
+    elsewhere = filter(None, [repository_of(agent.base)] if not agent.private else [])  # a worktree's repository
     permissions = SandboxPermissions(network=agent.network and writing, read=(*read, *elsewhere), write=write)
     return SandboxSpec(need, work=work, permissions=permissions, hidden=(*closed_folders(library.place), *agent.hidden))
 
 
+# --- Calling a tool ---
+
+
 def _call_tool(session: Session, tool_call: ToolCall) -> EventSteps[Answer]:
-    """A skill that wants a subagent gets one; one whose instructions are in view is not told twice."""
+    """Call a tool; a skill with `context: fork` runs in a subagent, and one already in view is not loaded twice."""
     skill = _skill_of_call(session, tool_call)
-    if skill is not None:
-        from .turns import is_forked_skill
-
-        if is_forked_skill(skill):
-            from .turns import answer_forked_call
-
-            return (yield from answer_forked_call(session, skill, tool_call))
+    if skill is not None and is_forked_skill(skill):
+        return (yield from answer_forked_call(session, skill, tool_call))
     tools, step = build_toolset(_available_tools(session), session.stopping.is_set), session.agent.step
-    if step is not None and tool_call.name != "delegate":  # what is delegated has steps of its own
+    if step is not None and tool_call.name != "delegate":  # a delegated run has steps of its own
         tools = with_durable_steps(tools, step)
     answer = yield from tools.call(tool_call)
     if answer.activated is not None and tool_call.name in _ACTIVATING_TOOLS:
@@ -229,13 +247,13 @@ def _skill_of_call(session: Session, tool_call: ToolCall) -> Skill | None:
     if not isinstance(name, str):
         return None
     try:
-        return session.desk().skill(name.strip())
+        return session.skill_access().skill(name.strip())
     except MetierError:
         return None
 
 
 def _refresh_before_call(session: Session, tool_call: ToolCall) -> None:
-    """Look again before a skill is used whose file is not the one that was judged."""
+    """Reload before a skill is used whose file changed since the library was read."""
     session.refresh()
     name = tool_call.arguments.get("skill_name", tool_call.arguments.get("skill"))
     if tool_call.name not in _SKILL_TOOLS or not isinstance(name, str):
@@ -245,6 +263,9 @@ def _refresh_before_call(session: Session, tool_call: ToolCall) -> None:
             if files.stat_key(skill.path) != skill.key and skill.path not in session.library.kept:
                 session.library = session.library.reload()
             return
+
+
+# --- Approval ---
 
 
 def _approval_policy(session: Session) -> ApprovalPolicy:
@@ -262,19 +283,19 @@ def _approval_policy(session: Session) -> ApprovalPolicy:
 
 
 def _granted_tools(session: Session) -> list[str]:
-    """What active skills may call: as long as the skill is there, may be used, and still asks for it."""
+    """The tools that active skills are granted, while each skill is there, usable, and still asks for them."""
     session.refresh()
     now = {verdict.skill.path: verdict.skill.allowed_tools for verdict in session.library.verdicts if verdict.usable}
     return [tool for active in session.conversation.active for tool in active.tools if tool in now.get(active.path, ())]
 
 
 def _approval_key(session: Session, tool_call: ToolCall) -> str:
-    """What a yes holds for: a skill's program as long as nothing in its folder changes, a command in this project."""
+    """What an "always" covers: a skill's script until a file of the skill changes, another call in this project."""
     name = tool_call.arguments.get("skill_name")
     if tool_call.name == "skill_run_script" and isinstance(name, str):
         for skill in session.library.skills:
             if name.strip() in (skill.name, skill.id):
-                from ..sources.bundled import folder_digest
+                from ..sources.skill_files import folder_digest
 
                 return f"{tool_call.name} {folder_digest(skill.directory)} {tool_call.arguments.get('script_name', '')}"
     about = f"{_path_target(session, tool_call).real[0]} {tool_call.arguments.get('glob', '')}".strip()

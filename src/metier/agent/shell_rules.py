@@ -1,4 +1,15 @@
-"""Commands that may run more than their words say: programs that start others, code in a word, what a shell reckons."""
+"""Holds a command line against permission rules, although the shell may run more than its words say.
+
+A rule is a pattern for one simple command.  What it must do depends on what it is for.  To *allow*, every simple
+command of the line must be covered, word by word and by the very name of its program (`covers_command`).  To *deny* or
+*ask*, one command that the pattern names anywhere is enough, however it is spelled or started (`names_command`).  In
+between, `may_name_command` answers for everything that can't be ruled out: a line that could not be read, a program
+that takes code, a word that the shell works out.  Such a line is asked about, never allowed and never denied outright.
+
+The tokens come from `activate.shell.lexer`, as for the commands of skills.  The parser here never refuses: it marks the
+line as not `known` and reads on, since a forbidden command after an unreadable part must still be found.  Refused:
+`bash -n`, which only says that a line is valid, not what it runs.
+"""
 
 from __future__ import annotations
 
@@ -8,237 +19,67 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from fnmatch import fnmatchcase
 from typing import NamedTuple
 
+from ..activate.shell.lexer import Token, TokenKind, next_token
+from ..activate.shell.programs import (
+    GIT_RUNS,
+    INTERPRETERS,
+    NAME_BUILTINS,
+    QUIET_PROGRAMS,
+    RESERVED_WORDS,
+    SHELLS,
+    STARTERS,
+    base_program,
+)
+
 
 class CommandWord(NamedTuple):
+    """A word of a simple command, without its quotes."""
+
     text: str
     fixed: bool = True
-    """False where the shell makes something else of it."""
+    """False if the shell expands something in it."""
 
 
 CommandWords = Sequence[CommandWord]
 
-SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ksh", "rbash", "ash", "mksh", "yash", "fish", "csh", "tcsh"})
-STARTERS = SHELLS | {
-    "!", "{", "if", "then", "elif", "else", "while", "until", "do", "time", "env", "command", "builtin", "exec",
-    "nohup", "nice", "ionice", "setsid", "stdbuf", "timeout", "sudo", "doas", "su", "runuser", "xargs", "parallel",
-    "find", "watch", "strace", "ltrace", "busybox", "toybox", "chroot", "unshare", "nsenter", "bwrap", "eval",
-    "source", ".", "trap", "flock", "setpriv", "taskset", "chrt", "prlimit", "script", "start-stop-daemon", "ld.so",
-    "setarch", "numactl", "systemd-run", "fakeroot", "catchsegv", "unbuffer",
-}  # fmt: skip
-"""Programs and words of the shell that start another program, which stands somewhere in their own words."""
-_QUIET_PROGRAMS = frozenset(
-    {
-        "echo",
-        "printf",
-        "cat",
-        "ls",
-        "pwd",
-        "cd",
-        "true",
-        "false",
-        ":",
-        "test",
-        "[",
-        "[[",
-        "head",
-        "tail",
-        "wc",
-        "cut",
-        "tr",
-        "uniq",
-        "grep",
-        "egrep",
-        "fgrep",
-        "rg",
-        "stat",
-        "file",
-        "du",
-        "df",
-        "basename",
-        "dirname",
-        "realpath",
-        "readlink",
-        "mkdir",
-        "rmdir",
-        "touch",
-        "rm",
-        "chmod",
-        "date",
-        "sleep",
-        "seq",
-        "diff",
-        "cmp",
-        "id",
-        "whoami",
-        "uname",
-        "which",
-        "type",
-        "tree",
-        "jq",
-        "export",
-        "read",
-        "unset",
-        "set",
-        "exit",
-        "return",
-    }
-)
-"""What starts nothing, whatever it is told."""
-_GIT_RUN_OPTIONS = (
-    "-c",
-    "--config-env",
-    "--exec",
-    "-x",
-    "--upload-pack",
-    "--receive-pack",
-    "--ext-diff",
-    "-O",
-    "--open-files",
-)
-_GIT_RUN_COMMANDS = frozenset({"config", "bisect", "submodule", "filter-branch", "difftool", "mergetool", "rebase"})
-_NEVER_PLAIN = frozenset({"compgen", "complete", "hash", "enable", "bind", "fc"})
-_NAME_BUILTINS = frozenset(
-    {
-        "read",
-        "unset",
-        "let",
-        "wait",
-        "getopts",
-        "mapfile",
-        "readarray",
-        "declare",
-        "typeset",
-        "local",
-        "export",
-        "readonly",
-    }
-)
-"""Builtins that take the name of a variable, and run what stands between its brackets."""
-_interpreter = re.compile(r"(?:python|perl|ruby|node|php|lua|tclsh|deno|bun|Rscript)[\d.]*|[gmn]?awk").fullmatch
-_code = re.compile(r"-\w*[ceErp]|--(?:eval|print|run).*").fullmatch
-_runs_more = re.compile(r"system|popen|exec|spawn|subprocess|eval|getattr|__|require|import|child|fork|pty|[`|]").search
-_input = re.compile(r"-|.*/?(?:dev/(?:stdin|fd)|proc/).*").fullmatch
-_subscript = re.compile(r"\[.*(?:\$\(|`)", re.DOTALL).search
-_setting = re.compile(
-    r"(?:ENV|PS[0-4]|SHELL|SHELLOPTS|BASHOPTS|BASH_\w+|VISUAL|BROWSER|LESSOPEN|LESSCLOSE|(?:LD|DYLD)_\w+"
-    r"|GIT_(?:SSH|EXEC|CONFIG|EXTERNAL|PROXY|SEQUENCE)\w*|\w*(?:PAGER|EDITOR|_COMMAND|ASKPASS))\+?=(?!(?:cat|less|true)?$)"
-).match
-"""Variables whose value is a command, or chooses one."""
-_word = re.compile(r"[\w.+*?-]+").fullmatch
-_between = re.compile(r"[^\w.+-]+").split
-
-
-def evaluates_subscript(words: CommandWords) -> bool:
-    """Whether a builtin runs what stands between brackets in one of its words, however it is quoted."""
-    name, arguments = words[0].text, words[1:]
-    if name in ("[", "[["):
-        arguments = arguments[:-1]
-    has_bracket = any("[" in word.text or "(" in word.text for word in arguments)
-    if name in ("test", "["):
-        return has_bracket and any(word.text in ("-v", "-R") for word in arguments)
-    if name == "printf":
-        return has_bracket and any(word.text.startswith("-v") for word in arguments)
-    return has_bracket and (name in _NAME_BUILTINS or name == "[[")
-
-
-def is_opaque(words: CommandWords, written: Collection[str] = ()) -> bool:
-    """Whether nobody can tell from the words what runs, also because the line itself has written it."""
-    for at, word in enumerate(words):
-        if "=" in word.text and _setting(word.text) and (at == 0 or words[0].text not in _QUIET_PROGRAMS - {"export"}):
-            return True
-    name = words[0].text.rpartition("/")[2]
-    arguments = [word.text for word in words[1:]]
-    if evaluates_subscript(words) or name in _NEVER_PLAIN:
-        return True
-    if name not in _QUIET_PROGRAMS and any(_subscript(word.text) for word in words):
-        return True
-    if name in ("mapfile", "readarray"):
-        return any(argument.startswith("-C") for argument in arguments)
-    reads = name in SHELLS or name in (".", "source") or _interpreter(name) is not None
-    if reads and (any(map(_input, arguments)) or _reads_unseen_code(name, arguments)):
-        return True
-    if name not in _QUIET_PROGRAMS and any(_input(argument) and argument != "-" for argument in arguments):
-        return True
-    programs = [word.text.rpartition("/")[2] for word in words[: None if reads else 1]]
-    return any(program in written for program in programs)
-
-
-def _reads_unseen_code(name: str, arguments: Sequence[str]) -> bool:
-    """Whether a shell or an interpreter is told what to do by a pipe, or by code that may start something."""
-    if name in (".", "source"):
-        return False
-    if name in SHELLS:
-        coded = any(re.fullmatch(r"-\w*c", argument) for argument in arguments)
-        interactive = any(re.fullmatch(r"-\w*[si]\w*|--(?:rcfile|init-file).*", argument) for argument in arguments)
-        return interactive or (not coded and all(argument.startswith("-") for argument in arguments))
-    if name.endswith("awk"):
-        return any(_runs_more(argument) for argument in arguments if not argument.startswith("-F"))
-    if any(map(_code, arguments)):
-        return any(map(_runs_more, arguments))
-    return all(
-        argument.startswith("-") and argument not in ("-v", "-V", "--version", "-h", "--help") for argument in arguments
-    )
-
-
-def mentions_pattern(pattern: Sequence[str], words: CommandWords) -> bool:
-    """Whether a program that may start others has all the words of a pattern somewhere in its own."""
-    expected = [pattern_word for pattern_word in pattern if pattern_word.strip("*") and _word(pattern_word)]
-    if not expected or _is_quiet(words):
-        return False
-    pieces = {piece for word in words for piece in _between(word.text)}
-    pieces |= {option[2:] for option in pieces if option.startswith("-")}
-    return all(any(fnmatchcase(piece, pattern_word) for piece in pieces) for pattern_word in expected)
-
-
-def _is_quiet(words: CommandWords) -> bool:
-    name, arguments = words[0].text.rpartition("/")[2], [word.text for word in words[1:]]
-    if name == "git":
-        return not any(argument.startswith(_GIT_RUN_OPTIONS) or argument in _GIT_RUN_COMMANDS for argument in arguments)
-    return name in _QUIET_PROGRAMS
-
-
-_UNREADABLE_WORDS = frozenset({"case", "select", "function", "coproc", "alias"})
-_assignment = re.compile(r"\w+(\[[^]]*\])?\+?=").match
-_token = re.compile(
-    r"""(?P<gap>[ \t]+|\\\n)|'(?P<single>[^']*)'|\\(?P<escaped>.)|(?P<double>")|(?P<sub>\$\()|(?P<tick>`)
-    |(?P<odd>\$['"[]|\$\{(?!\w+\})|<<(?!<)|[$<>]\\\n|[\x00-\x08\x0b-\x1f\x7f\\'])|(?P<made>\$\{\w+\}|\$\w+|\$[@*#?$!-]|[*?\[\]{}])
-    |(?P<redirect>[<>][<>&|]*)|(?P<open>\()|(?P<close>\))|(?P<end>[;&|\n]+)|(?P<plain>.)""",
-    re.VERBOSE | re.DOTALL,
-).match
-_quoted = re.compile(
-    r"""(?P<double>")|(?P<gap>\\\n)|\\(?P<escaped>[$`"\\])|(?P<sub>\$\()|(?P<tick>`)|(?P<odd>\$\{(?!\w+\})|\$\[|\$\\\n|\0)
-    |(?P<made>\$\{\w+\}|\$\w+|\$[@*#?$!-])|(?P<plain>.)""",
-    re.VERBOSE | re.DOTALL,
-).match
-_arithmetic = re.compile(r"\$?\(\((?![\d\s+*/%<>=!-]*\)\))").match
-"""Arithmetic has letters of its own, and runs what it finds in the values of names."""
-
 
 class CommandLine(NamedTuple):
-    """What a shell is told."""
+    """The simple commands of a line, and how far they can be relied on."""
 
     parts: tuple[tuple[CommandWord, ...], ...]
     plain: bool
-    """Simple commands and nothing else: nothing goes to a file, nothing is put in from another command."""
+    """Simple commands only: no redirection, no substitution, no grouping."""
     known: bool
-    """False where it may hold more than was read."""
+    """False if the line may hold more than was read."""
     written: frozenset[str] = frozenset()
-    """The names of files that something goes to."""
+    """The names of the files it writes."""
+
+
+_MAX_LENGTH = 100_000
+"""Characters of a line that are read; a longer line counts as not known."""
+_MAX_DEPTH = 3
+"""Commands inside the words of commands (`sh -c "env sh -c …"`) that are followed."""
+_EXPANDED = CommandWord("", fixed=False)
+"""Stands for a word that nothing is known about."""
 
 
 def command_text(command: object) -> str:
-    """The one text that is judged and run, whether a model wrote a line or a list of words."""
+    """The text that is judged and run, whether the model sent a line or a list of words."""
     if isinstance(command, list | tuple):
         return shlex.join(map(str, command))
     return command.strip() if isinstance(command, str) else ""
 
 
+# --- Patterns ---
+
+
 def covers_command(pattern: str, part: CommandWords) -> bool:
-    """Whether a pattern allows a simple command: its program by the very name, its words one by one."""
+    """Whether a pattern covers a simple command: its program by the same name, its words one by one."""
     pattern_words = _split_pattern(pattern)
     if not part or not pattern_words or evaluates_subscript(part):
         return False
     program = part[0].text
+    # `./git` is not `git`, and a name with a blank in it is a file of somebody's making.
     if pattern_words[0] != "*" and (
         not part[0].fixed or re.search(r"\s", program) or ("/" in program) != ("/" in pattern_words[0])
     ):
@@ -256,19 +97,19 @@ def names_command(pattern: str, line: CommandLine) -> bool:
     return any(
         _pattern_matches(pattern_words, reading, _word_matches)
         for part in line.parts
-        for reading in _command_readings(part, 3)
+        for reading in _command_readings(part, _MAX_DEPTH)
     )
 
 
 def may_name_command(pattern: str, line: CommandLine) -> bool:
-    """Whether a pattern could name one of the commands once the shell has put in what it puts in."""
+    """Whether a pattern could name one of the commands, once the shell has expanded them."""
     if not line.known:
         return True
     pattern_words = _split_pattern(pattern)
     for part in line.parts:
         if is_opaque(part, line.written):
             return True
-        for reading in _command_readings(part, 3):
+        for reading in _command_readings(part, _MAX_DEPTH):
             if _pattern_matches(pattern_words, reading, _word_matches, maybe=True) or any(
                 _pattern_matches(pattern_words, shorter, _word_matches) for shorter in _without_options(reading)
             ):
@@ -290,7 +131,11 @@ def _split_pattern(text: str) -> list[str]:
 
 
 def _command_readings(part: CommandWords, depth: int) -> Iterator[CommandWords]:
-    """The command as it stands, by its program's bare name, and what it starts."""
+    """The command as written, with its program's bare name, and every command it may start.
+
+    Where a program starts another, each of its words may be the first of that one: the options of all such programs are
+    not known, and a reading too many only makes a deny rule apply more often.
+    """
     start = next((at for at, word in enumerate(part) if not _assignment(word.text)), len(part))
     words = part[start:]
     if not words:
@@ -301,7 +146,7 @@ def _command_readings(part: CommandWords, depth: int) -> Iterator[CommandWords]:
     if bare.text not in STARTERS or depth == 0:
         return
     if bare.text in SHELLS and all(word.text.startswith("-") for word in words[1:]):
-        yield [CommandWord("", fixed=False)]  # it is told by a pipe
+        yield [_EXPANDED]  # it reads its commands from a pipe
     for at in range(1, len(words)):
         yield words[at:]
         yield [words[at]._replace(text=words[at].text.rpartition("/")[2]), *words[at + 1 :]]
@@ -310,11 +155,11 @@ def _command_readings(part: CommandWords, depth: int) -> Iterator[CommandWords]:
             for inner_part in inner.parts:
                 yield from _command_readings(inner_part, depth - 1)
             if not inner.known:
-                yield [CommandWord("", fixed=False)]
+                yield [_EXPANDED]
 
 
 def _without_options(words: CommandWords) -> Iterator[CommandWords]:
-    """The command without options, and their values, between the program and what it is told to do."""
+    """The command without its first options and their values: `git -C dir push` is a push."""
     if len(words) > 1 and words[1].text.startswith("-"):
         for at in range(2, len(words)):
             yield [words[0], *words[at:]]
@@ -323,20 +168,26 @@ def _without_options(words: CommandWords) -> Iterator[CommandWords]:
 def _pattern_matches(
     pattern: list[str], words: CommandWords, alike: Callable[[str, CommandWord], bool], maybe: bool = False
 ) -> bool:
-    """Words against a pattern: `*` alone is any words, and a star at the very end is whatever follows."""
+    """Whether words match a pattern, in which `*` is any number of words and a final `x*` also covers what follows.
+
+    All positions in the pattern that the words so far can have led to are followed at once, so the cost is the product
+    of both lengths; one position past the end stands for a final star, which takes everything.  With `maybe`, a word
+    that the shell expands may turn into anything.
+    """
     most = len(pattern)
 
-    def past(places: set[int]) -> set[int]:
-        for place in sorted(places):
-            while place < most and pattern[place] == "*":
-                place += 1
-                places.add(place)
-        return places
+    def past_stars(positions: set[int]) -> set[int]:
+        for position in sorted(positions):
+            while position < most and pattern[position] == "*":
+                position += 1
+                positions.add(position)
+        return positions
 
-    positions = past({0})
+    positions = past_stars({0})
     for word in words:
         if maybe and not word.fixed and positions:
             return True
+        # A star stays where it is, and so does the position past a final one.
         reached = {
             position for position in positions if position > most or (position < most and pattern[position] == "*")
         }
@@ -345,25 +196,145 @@ def _pattern_matches(
                 reached.add(position + 1)
                 if position == most - 1 and pattern[position].endswith("*"):
                     reached.add(most + 1)
-        positions = past(reached)
+        positions = past_stars(reached)
     return any(position >= most for position in positions)
 
 
+# --- Commands that may run more than they name ---
+
+_GIT_RUN_OPTIONS = (
+    "-c",
+    "--config-env",
+    "--exec",
+    "-x",
+    "--upload-pack",
+    "--receive-pack",
+    "--ext-diff",
+    "-O",
+    "--open-files",
+)
+_GIT_RUN_COMMANDS = GIT_RUNS | {"rebase"}
+_NEVER_PLAIN = frozenset({"compgen", "complete", "hash", "enable", "bind", "fc"})
+"""Builtins that change what a later word means, or run one of their own."""
+_SUBSCRIPT_BUILTINS = NAME_BUILTINS | {"mapfile", "readarray"}
+_LANGUAGES = INTERPRETERS - {"sed", "gsed"}
+"""Without sed: nearly every script of it would look like one that runs something, and be asked about for nothing."""
+# Options that take code, names by which code starts programs, files that are really a pipe, and subscripts with a
+# command in them.
+_code = re.compile(r"-\w*[ceErp]|--(?:eval|print|run).*").fullmatch
+_runs_more = re.compile(r"system|popen|exec|spawn|subprocess|eval|getattr|__|require|import|child|fork|pty|[`|]").search
+_input = re.compile(r"-|.*/?(?:dev/(?:stdin|fd)|proc/).*").fullmatch
+_subscript = re.compile(r"\[.*(?:\$\(|`)", re.DOTALL).search
+_setting = re.compile(
+    r"(?:ENV|PS[0-4]|SHELL|SHELLOPTS|BASHOPTS|BASH_\w+|VISUAL|BROWSER|LESSOPEN|LESSCLOSE|(?:LD|DYLD)_\w+"
+    r"|GIT_(?:SSH|EXEC|CONFIG|EXTERNAL|PROXY|SEQUENCE)\w*|\w*(?:PAGER|EDITOR|_COMMAND|ASKPASS))\+?=(?!(?:cat|less|true)?$)"
+).match
+"""Assignments to variables whose value is a command or chooses one; narrower than `STEERING_VARIABLE`, because asking
+about every `PATH=…` or `PYTHONPATH=…` would teach people to approve without reading."""
+_word = re.compile(r"[\w.+*?-]+").fullmatch
+_between = re.compile(r"[^\w.+-]+").split
+
+
+def is_opaque(words: CommandWords, written: Collection[str] = ()) -> bool:
+    """Whether the words don't tell what runs: code in a word, code from a pipe, or a file that the line writes."""
+    for at, word in enumerate(words):
+        if "=" in word.text and _setting(word.text) and (at == 0 or words[0].text not in QUIET_PROGRAMS - {"export"}):
+            return True
+    name = words[0].text.rpartition("/")[2]
+    arguments = [word.text for word in words[1:]]
+    if evaluates_subscript(words) or name in _NEVER_PLAIN:
+        return True
+    if name not in QUIET_PROGRAMS and any(_subscript(word.text) for word in words):
+        return True
+    if name in ("mapfile", "readarray"):
+        return any(argument.startswith("-C") for argument in arguments)
+    reads = name in SHELLS or name in (".", "source") or base_program(name) in _LANGUAGES
+    if reads and (any(map(_input, arguments)) or _reads_unseen_code(name, arguments)):
+        return True
+    # Any program may be a shell under another name; a pipe as its file is asked about.
+    if name not in QUIET_PROGRAMS and any(_input(argument) and argument != "-" for argument in arguments):
+        return True
+    programs = [word.text.rpartition("/")[2] for word in words[: None if reads else 1]]
+    return any(program in written for program in programs)
+
+
+def evaluates_subscript(words: CommandWords) -> bool:
+    """Whether a builtin evaluates a subscript in one of its words; quotes don't stop it from running what is inside."""
+    name, arguments = words[0].text, words[1:]
+    if name in ("[", "[["):
+        arguments = arguments[:-1]
+    has_bracket = any("[" in word.text or "(" in word.text for word in arguments)
+    if name in ("test", "["):
+        return has_bracket and any(word.text in ("-v", "-R") for word in arguments)
+    if name == "printf":
+        return has_bracket and any(word.text.startswith("-v") for word in arguments)
+    return has_bracket and (name in _SUBSCRIPT_BUILTINS or name == "[[")
+
+
+def _reads_unseen_code(name: str, arguments: Sequence[str]) -> bool:
+    """Whether a shell or an interpreter reads its code from a pipe, or is given code that may start something."""
+    if name in (".", "source"):
+        return False
+    if name in SHELLS:
+        coded = any(re.fullmatch(r"-\w*c", argument) for argument in arguments)
+        interactive = any(re.fullmatch(r"-\w*[si]\w*|--(?:rcfile|init-file).*", argument) for argument in arguments)
+        return interactive or (not coded and all(argument.startswith("-") for argument in arguments))
+    if name.endswith("awk"):
+        return any(_runs_more(argument) for argument in arguments if not argument.startswith("-F"))
+    if any(map(_code, arguments)):
+        return any(map(_runs_more, arguments))
+    return all(
+        argument.startswith("-") and argument not in ("-v", "-V", "--version", "-h", "--help") for argument in arguments
+    )
+
+
+def mentions_pattern(pattern: Sequence[str], words: CommandWords) -> bool:
+    """Whether a program that may start others has all words of the pattern somewhere in its own."""
+    expected = [pattern_word for pattern_word in pattern if pattern_word.strip("*") and _word(pattern_word)]
+    if not expected or _is_quiet(words):
+        return False
+    # Pieces of words too: `-exec=rm` and `alias.x=!rm` hide a program inside a word.
+    pieces = {piece for word in words for piece in _between(word.text)}
+    pieces |= {option[2:] for option in pieces if option.startswith("-")}
+    return all(any(fnmatchcase(piece, pattern_word) for piece in pieces) for pattern_word in expected)
+
+
+def _is_quiet(words: CommandWords) -> bool:
+    name, arguments = words[0].text.rpartition("/")[2], [word.text for word in words[1:]]
+    if name == "git":
+        return not any(argument.startswith(_GIT_RUN_OPTIONS) or argument in _GIT_RUN_COMMANDS for argument in arguments)
+    return name in QUIET_PROGRAMS
+
+
+# --- Reading a line ---
+
+_UNREADABLE_WORDS = frozenset({"case", "select", "function", "coproc", "alias"})
+"""Reserved words whose grammar is not read here: a line with one is not `known`."""
+_LEADING_WORDS = RESERVED_WORDS | {"time", "-p"}
+"""Words after which another command begins."""
+_assignment = re.compile(r"\w+(\[[^]]*\])?\+?=").match
+_plain_sum = re.compile(r"[\d\s+*/%<>=!-]*\)\)").match
+"""The rest of an arithmetic without names: the shell evaluates the value of a name, and runs what that holds."""
+
+
 def parse_command_line(text: str) -> CommandLine:
-    """The simple commands of a text."""
-    return _CommandLineParser(text[:100_000]).line(len(text) <= 100_000)
+    """Read the simple commands of a line."""
+    return _CommandLineParser(text[:_MAX_LENGTH]).line(len(text) <= _MAX_LENGTH)
 
 
 class _OuterState(NamedTuple):
-    """What was being read when a quote or a command inside began."""
+    """What was being read when a quote or a nested command began."""
 
     kind: str
     part: list[CommandWord]
     word: str | None
     target: bool
+    in_test: bool = False
 
 
 class _CommandLineParser:
+    """Reads tokens into simple commands; nested commands become commands of their own, before the outer one ends."""
+
     def __init__(self, text: str) -> None:
         self.text = text
         self.parts: list[tuple[CommandWord, ...]] = []
@@ -371,86 +342,117 @@ class _CommandLineParser:
         self.word: str | None = None
         self.fixed = self.plain = self.known = True
         self.written: set[str] = set()
+        self.target = False
+        """Whether the next word is the file of a redirection."""
         self.out = False
         """Whether that file is written."""
-        self.target = False
-        """Whether the next word is a file that something goes to or comes from."""
+        self.in_test = False
+        """Whether a `[[` is open: `&&` and `||` split it into several commands, and it has quotes of its own."""
         self.outer: list[_OuterState] = []
 
     def line(self, complete: bool) -> CommandLine:
         at = 0
         while at < len(self.text):
             inside = bool(self.outer) and self.outer[-1].kind == '"'
+            # A `#` begins a comment only where a word could begin.
             if not inside and self.word is None and self.text[at] == "#":
                 self.plain = False
                 self.known = self.known and not self._is_odd_place()
                 at = (self.text.find("\n", at) + len(self.text) + 1) % (len(self.text) + 1)
                 continue
-            token = (_quoted if inside else _token)(self.text, at)
-            assert token is not None  # the last of each pattern is any character
-            kind = token.lastgroup or "plain"
-            self.known = self.known and not (kind in ("sub", "open") and _arithmetic(self.text, at))
-            self._take(kind, token[kind], inside)
-            at = token.end()
+            token = next_token(self.text, at, inside)
+            self.known = self.known and not self._is_arithmetic(token)
+            self._take(token, inside)
+            at = token.end
         self.end()
         known = complete and self.known and not self.outer
         return CommandLine(tuple(self.parts), self.plain and known, known, frozenset(self.written))
 
+    def _is_arithmetic(self, token: Token) -> bool:
+        """Whether arithmetic begins that is more than a sum of numbers: `#` and quotes mean something else in it."""
+        if token.kind in ("arithmetic", "double_open"):
+            return not _plain_sum(self.text, token.end)
+        return token.kind == "process" and self.text.startswith("(", token.end)
+
     def _is_odd_place(self) -> bool:
-        """Whether what looks like a comment may be none: a backtick ends in it, and a test may hold a `#`."""
-        return self._is_test() or any(state.kind == "`" for state in self.outer)
+        """Whether what looks like a comment may be none: a backtick ends it, and `[[ … ]]` may hold a `#`."""
+        return self.in_test or any(state.kind == "`" for state in self.outer)
 
-    def _is_test(self) -> bool:
-        return bool(self.part) and self.part[0].text == "[["
-
-    def _take(self, kind: str, text: str, inside: bool) -> None:
-        if kind in ("plain", "single", "escaped"):
-            quotes = kind == "escaped" or (kind == "single" and "`" in text)
-            self.known = self.known and not (quotes and any(state.kind == "`" for state in self.outer))
+    def _take(self, token: Token, inside: bool) -> None:
+        kind, text = token.kind, token.value
+        in_backticks = any(state.kind == "`" for state in self.outer)
+        if kind in ("literal", "dollar", "single", "escape"):
+            # The shell takes backslashes off the text in backticks, and looks for the closing one, before it reads it.
+            quotes = kind == "escape" or (kind == "single" and "`" in text)
+            self.known = self.known and not (quotes and in_backticks)
             self.word = (self.word or "") + text
-        elif kind == "made":
+        elif kind in ("parameter", "glob"):
             self.word, self.fixed = (self.word or "") + text, False
             self.plain = self.plain and text[0] not in "{}" and not text.startswith("${")
-        elif kind == "gap" and not inside and text[0] != "\\":
+        elif kind == "blank":
             self.end_word()
         elif kind == "redirect":
-            if (self.word or "").isdigit():
-                self.word = None
-            self.end_word()
-            self.target, self.plain, self.out = True, False, ">" in text
-        elif kind == "end":
+            self._redirect(text)
+        elif kind in ("operator", "newline"):
             self.end()
-        elif kind == "odd":
+        elif kind == "double":
+            self._quote(inside)
+        elif kind in ("close", "tick"):
+            self._close(kind)
+        elif kind in ("open", "substitution"):
+            self._open(kind)
+        elif kind in ("arithmetic", "double_open"):
+            self._open("substitution" if kind == "arithmetic" else "open")
+            self._open("open")
+        elif kind == "process":
+            self._redirect(text[0])
+            self._open("open")
+        elif kind != "continuation":
+            # Here-documents, `$'…'`, `${…:…}`, control characters: their end is not looked for, so what follows may
+            # be read wrongly.  It is still read, for deny rules.
             self.known, self.word = False, (self.word or "") + text
-        elif kind != "gap":
-            self._nest(kind, inside)
 
-    def _nest(self, kind: str, inside: bool) -> None:
-        """A quote or a command inside begins or ends."""
-        kinds = [state.kind for state in self.outer]
-        if kind == "double":
-            if inside:
-                self.outer.pop()
-            else:
-                self.outer.append(_OuterState('"', [], None, False))
-                self.word = self.word or ""
-            return
-        self.plain = False
-        closing = {"close": "(", "tick": "`"}.get(kind)
-        if closing and kinds[-1:] == [closing]:
+    def _redirect(self, operator: str) -> None:
+        if (self.word or "").isdigit():  # `2>`: the number of a file, no word
+            self.word = None
+        self.end_word()
+        self.out = ">" in operator or (self.target and self.out)
+        self.target, self.plain = True, False
+
+    def _quote(self, inside: bool) -> None:
+        if inside:
+            self.outer.pop()
+        else:
+            self.outer.append(_OuterState('"', [], None, False))
+            self.word = self.word or ""
+
+    def _close(self, kind: TokenKind) -> None:
+        """A bracket or a backtick that ends a nested command; a backtick may also begin one."""
+        closing = "(" if kind == "close" else "`"
+        if self.outer and self.outer[-1].kind == closing:
+            self.plain = False
             self.end()
             was = self.outer.pop()
             self.part, self.word, self.target, self.fixed = was.part, was.word, was.target, was.word is None
+            self.in_test = was.in_test
         elif kind == "close":
-            self.end()  # of a pattern
+            self.plain = False
+            self.end()  # a pattern of `case`
         else:
-            unreadable = "`" in kinds if kind == "tick" else kind == "open" and self._is_test()
-            self.known = self.known and not unreadable
-            if kind == "open":
-                self.end()
-            word = None if kind == "open" else self.word or ""
-            self.outer.append(_OuterState("`" if kind == "tick" else "(", self.part, word, self.target))
-            self.part, self.word, self.target, self.fixed = [], None, False, True
+            self._open(kind)
+
+    def _open(self, kind: TokenKind) -> None:
+        """A nested command begins; the word around it goes on after it."""
+        self.plain = False
+        if kind == "tick":
+            self.known = self.known and not any(state.kind == "`" for state in self.outer)
+        if kind == "open":
+            self.known = self.known and not self.in_test
+            self.end()
+        word = None if kind == "open" else self.word or ""
+        self.outer.append(_OuterState("`" if kind == "tick" else "(", self.part, word, self.target, self.in_test))
+        self.part, self.word, self.target, self.fixed = [], None, False, True
+        self.in_test = False
 
     def end_word(self) -> None:
         text, fixed = self.word, self.fixed
@@ -464,7 +466,10 @@ class _CommandLineParser:
         elif not fixed and text in ("{", "}"):
             self.end()
         else:
-            self.known = self.known and not (not self.part and text in _UNREADABLE_WORDS)
+            leads = all(word.text in _LEADING_WORDS for word in self.part)
+            self.known = self.known and not (leads and text in _UNREADABLE_WORDS)
+            # Only an unquoted `]]` closes it; brackets are never `fixed` before this.
+            self.in_test = (self.in_test or (leads and text == "[[")) and (fixed or text != "]]")
             self.part.append(CommandWord(text, fixed or text in ("[", "]", "[[", "]]")))
 
     def end(self) -> None:
@@ -476,6 +481,8 @@ class _CommandLineParser:
                 self.written |= {word.text.rpartition("/")[2] for word in self.part[1:]}
         self.part, self.target = [], False
 
+
+# --- Lines that write a repository ---
 
 WRITING_COMMANDS = (
     "add",
@@ -493,16 +500,16 @@ WRITING_COMMANDS = (
     "switch",
     "tag",
 )
-"""What of git writes objects, refs and the index, and starts nothing that its own words name."""
+"""Subcommands that write objects, refs and the index, and start nothing that their own words name."""
 _READING_COMMANDS = ("status", "log", "show", "diff", "rev-parse")
 _PATTERN_COMMANDS = ("add", "rm")
-"""Where a word that the shell makes of a pattern can be nothing but a path."""
+"""Subcommands in which a word that the shell expands from a pattern can only be a path."""
 _merges_streams = re.compile(r"(?<=\s)2>&1(?=\s|$)")
 _inside = re.compile(r"(?:^|[/=:])\.git(?:/|$)", re.IGNORECASE).search
 
 
 def writes_repository(command: str) -> bool:
-    """Whether a line is git alone, by its plain name, and some of it writes the repository."""
+    """Whether a line is plain git commands only, and one of them writes the repository."""
     line = parse_command_line(_merges_streams.sub("", command))
     if not line.plain:
         return False
@@ -511,14 +518,15 @@ def writes_repository(command: str) -> bool:
 
 
 def mentions_git_write(command: str) -> bool:
-    """Whether a line would write a repository, for all that can be seen, among other things."""
+    """Whether a line seems to write a repository, among other things."""
     parts = parse_command_line(_merges_streams.sub("", command)).parts
     return any(part[0].text == "git" and any(word.text in WRITING_COMMANDS for word in part[1:4]) for part in parts)
 
 
 def _git_subcommand(part: CommandWords) -> str:
-    """What git is told to do, or `cd`; empty where anything else is in it."""
+    """The subcommand of a plain git command, or `cd`; empty for anything else."""
     words = [word.text for word in part]
+    # No word may reach into `.git`, where hooks and settings are, and `--output` writes any file.
     if not part[0].fixed or any(map(_inside, words)) or any(word.startswith("--ou") for word in words):
         return ""
     if words[0] == "cd":
@@ -528,6 +536,7 @@ def _git_subcommand(part: CommandWords) -> str:
         at += 2 if words[at] == "-C" else 1
     if words[0] != "git" or at >= len(words) or not all(word.fixed for word in part[: at + 1]):
         return ""
+    # A pattern may expand to an option, except where git takes only paths.
     spread = any(not word.fixed and re.search(r"[*?\[]", word.text) for word in part)
     return (
         words[at]

@@ -1,4 +1,10 @@
-"""A skill's card: its name, what it says it is for, and what its body is about, as terms."""
+"""Search cards: what the index keeps of a skill, and whether its description was written to be found.
+
+A card has terms, not text.  The description is kept in phrases, because phrases are what requests match (see `rank`),
+and without the sentences that say what the skill is *not* for: those hold exactly the wrong words.  Descriptions that
+demand to be used for everything, or only list keywords, are marked as stuffed and rank lower; they are not left out,
+because some of them are honest.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +13,8 @@ from collections import Counter
 
 from ..types.catalog import SearchCard
 from .tokens import STOP_WORDS, raw_words, search_terms
+
+# --- Stuffed descriptions ---
 
 _CALL = r"(?:use|choose|prefer|select|invoke|call|load|pick|run|activate|start with)"
 _CALLED = r"(?:used|chosen|selected|loaded|invoked|called|read)"
@@ -34,15 +42,16 @@ _DEMANDS = (
     (("priority", "precedence"), r"\b(?:takes?|has) (?:priority|precedence) over (?:all|any|every|other)\b"),
     (("must",), rf"\bmust (?:always )?be {_CALLED} (?:first|always|for {_ALL})\b"),
 )
-"""What no honest description says, in small letters; without one of the words before it, none is looked for."""
+"""Demands that no honest description makes, in lower case; each is only searched if one of its words is there."""
 _pieces = re.compile(r"[,;|/\n•·]+|\s[-–—]\s|(?<=[.:!?])\s").split
 _MIN_WORDS = 20
-"""Words; fewer can't name too much."""
+"""Shorter descriptions are no keyword lists."""
 _MAX_REPEATS = 9
+"""How often a term may be repeated."""
 
 
 def is_stuffed(description: str) -> bool:
-    """Whether it demands to be used whatever is asked, or names things rather than saying anything of them."""
+    """Whether it demands to be used for everything, or is a list of keywords."""
     return demands_use(description) or is_keyword_list(description)
 
 
@@ -52,10 +61,11 @@ def demands_use(description: str) -> bool:
 
 
 def is_keyword_list(description: str) -> bool:
-    """Whether it is a list of keywords: long runs of short pieces, hardly a word between, or one word over and over."""
+    """Whether it is a list of keywords: long runs of short pieces, few function words, or one word over and over."""
     words = list(raw_words(description))
     if len(words) < _MIN_WORDS:
         return False
+    # The thresholds mark at most one honest description in a hundred of the bench.
     joints = sum(word in STOP_WORDS for word in words) / len(words)
     run = _longest_run(description)
     if run >= 30 or (run >= 14 and joints < 0.16) or joints < 0.04 or _repeats_term(description):
@@ -64,13 +74,13 @@ def is_keyword_list(description: str) -> bool:
 
 
 def _repeats_term(description: str) -> bool:
-    """Whether one term is said more than nine times, and makes up most of it."""
+    """Whether one term is repeated more than nine times, and makes up much of the text."""
     term_list = search_terms(description)
     return max(Counter(term_list).values(), default=0) > max(_MAX_REPEATS, 0.4 * len(term_list))
 
 
 def _longest_run(description: str) -> int:
-    """How many pieces of one or two words stand in a row."""
+    """The longest row of pieces of one or two words."""
     longest = run = 0
     for piece in _pieces(description):
         words = [word for word in piece.split() if word.lower() not in ("and", "or")]
@@ -80,6 +90,8 @@ def _longest_run(description: str) -> int:
     return longest
 
 
+# --- Cards ---
+
 _split_sentences = re.compile(r"(?<=[.!?…;])\s+|\n+|(?=\bDO NOT USE\b)|(?<!NOT )(?=\bUSE FOR\b)").split
 _match_elsewhere = re.compile(
     r"\W*(?:(?:please )?(?:do not|don['’]t|never|not)\b.{0,24}?\b(?:use|for|invoke|trigger|activate|apply|intended)\b"
@@ -87,17 +99,17 @@ _match_elsewhere = re.compile(
     r"|(?:use|see|prefer)\b.{2,80}\binstead\b)",
     re.IGNORECASE | re.DOTALL,
 ).match
-"""`Do not use for …`, `For …, see …`: what a skill says it is not for."""
+"""`Do not use for …`, `For …, see …`: sentences on what a skill is not for."""
 _split_phrases = re.compile(
     r"[.;:!?,\"“”()\[\]\n—–•|…]+|\s[-/]\s|\b(?:or|and)\b|(?<!\w)['‘]|['’](?!\w)", re.IGNORECASE
 ).split
 _MAX_DESCRIPTION = 4_000
-"""So much of a description is looked at."""
+"""Characters of a description that are looked at."""
 _replace_numbers = re.compile(r"\b\d{1,2}\b").sub
 
 
 def make_card(name: str, description: str, more: str = "") -> SearchCard:
-    """What the index keeps of a skill."""
+    """The card of a skill; `more` is text of its body."""
     text = description[:_MAX_DESCRIPTION]
     phrases = [" ".join(search_terms(phrase)) for phrase in _split_phrases(" . ".join(_own_sentences(text)))]
     unique = dict.fromkeys(search_terms(_replace_numbers(" ", more)))
@@ -107,6 +119,6 @@ def make_card(name: str, description: str, more: str = "") -> SearchCard:
 
 
 def _own_sentences(description: str) -> list[str]:
-    """The sentences that say what a skill is for; all of them where none is left."""
+    """The sentences on what a skill is for; all of them if none is left."""
     sentences = _split_sentences(description)
     return [sentence for sentence in sentences if not _match_elsewhere(sentence)] or sentences

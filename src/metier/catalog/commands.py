@@ -1,4 +1,7 @@
-"""Slash commands: one name for each skill a person may call."""
+"""Slash commands: their names, the command a typed line means, and completion by letters.
+
+Each dialect has its own rules for names (`CommandForm`) and for matching (`CommandMatching`); both come from its data.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,8 @@ from ..types.dialect import CommandForm, CommandMatching, CommandRules
 from ..types.text import clean_line, shorten_text
 from ..types.verdict import Verdict
 
+# --- Names ---
+
 MAX_COMMAND_LENGTH = 32
 _MAX_DESCRIPTION_LENGTH = 100
 _outside = {"underscore": re.compile(r"[^a-z0-9_]+"), "hyphen": re.compile(r"[^a-z0-9_-]+")}
@@ -18,7 +23,7 @@ _runs = re.compile(r"_+")
 
 
 def command_names(pairs: Sequence[tuple[str, str]], form: CommandForm, reserved: Iterable[str]) -> list[str]:
-    """The command of each (name, directory), in the order given; none is used twice where names are normalised."""
+    """The command of each (name, directory), in the given order; normalised names are made unique."""
     if form == "name":
         return [name for name, _ in pairs]
     if form == "directory":
@@ -28,7 +33,7 @@ def command_names(pairs: Sequence[tuple[str, str]], form: CommandForm, reserved:
 
 
 def normalize_command(name: str, form: CommandForm) -> str:
-    """Lower case, nothing but letters, digits and `_`, at most 32 characters."""
+    """Lower case, only letters, digits and `_`, at most 32 characters."""
     plain = _outside["hyphen" if form == "hyphen" else "underscore"].sub("_", name.lower())
     return _runs.sub("_", plain).strip("_")[:MAX_COMMAND_LENGTH] or "skill"
 
@@ -44,7 +49,7 @@ def _unused_name(base: str, used: set[str]) -> str:
 
 
 def _distinct_name(name: str, used: set[str]) -> str:
-    """Two skills of one root may have one name and two folders: no command stands for both."""
+    """A name that is not used yet: two skills of one root may share a name, but never a command."""
     number, candidate = 2, name
     while candidate in used:
         candidate, number = f"{name}-{number}", number + 1
@@ -57,7 +62,7 @@ def command_table(
     reserved: Iterable[str] = (),
     scheduled: Sequence[SlashCommand] = (),
 ) -> tuple[SlashCommand, ...]:
-    """What a person may type, with what each command is for; scheduler skills stand at the end."""
+    """The commands a person may type, with their descriptions; scheduled skills come last."""
     skills = [verdict.skill for verdict in verdicts if verdict.usable and verdict.skill.user_may_invoke]
     names = command_names([(skill.name, skill.id) for skill in skills], rules.form, reserved)
     table = []
@@ -78,6 +83,8 @@ def command_table(
     return (*table, *(scheduled if rules.scheduled else ()))
 
 
+# --- Matching a typed line ---
+
 _match_slash = re.compile(r"/([^\s/]\S*)(?:\s+(.*))?", re.DOTALL).fullmatch
 _BLANK = " \t\r\n"
 _separators = re.compile(r"[\s_-]+")
@@ -92,12 +99,12 @@ class NamedCommand(NamedTuple):
 
 
 def name_commands(pairs: Sequence[tuple[str, str]], form: CommandForm) -> list[NamedCommand]:
-    """The commands of (name, directory) pairs, as a table of their own would have them."""
+    """The commands of (name, directory) pairs that form a table of their own."""
     return [NamedCommand(command, *pair) for command, pair in zip(command_names(pairs, form, ()), pairs, strict=True)]
 
 
 def match_command(line: str, commands: Sequence[NamedCommand], matching: CommandMatching) -> CommandMatch:
-    """Find the command that a line calls.  `at` is its place among the commands; the name is the skill's own."""
+    """Find the command that a line calls.  `at` is its place among the commands; the name is the skill's."""
     if matching == "tail":
         return _match_tail(line, commands)
     text = line.strip() if matching == "loose" else line.lstrip()
@@ -108,6 +115,7 @@ def match_command(line: str, commands: Sequence[NamedCommand], matching: Command
     if matching == "exact":
         at = next((number for number, command in enumerate(commands) if command.command == word), None)
         return _match_at(commands, at, arguments, line)
+    # `/skill name …` is another way to call `/name …`.
     if word.lower() == "skill" and arguments:
         called = arguments.split(None, 1)[0]
         at = _find_loosely(called, commands)
@@ -121,7 +129,7 @@ def _match_at(commands: Sequence[NamedCommand], at: int | None, arguments: str, 
 
 
 def _find_loosely(word: str, commands: Sequence[NamedCommand]) -> int | None:
-    """By the command, then by the name, then with blanks, `_` and `-` taken alike; case does not matter."""
+    """By the command, then by the name, then with blanks, `_` and `-` as equal; case does not matter."""
     low = word.lower()
     for number, command in enumerate(commands):
         if command.command == low:
@@ -145,7 +153,7 @@ def _fold_spelling(text: str) -> str:
 
 
 def _match_tail(line: str, commands: Sequence[NamedCommand]) -> CommandMatch:
-    """Agents that take the rest of the line as the user's message; without a rest, the command itself."""
+    """For agents that take the rest of the line as the user's message; without a rest, the command is the message."""
     text = line.lstrip(_BLANK)
     if not text.startswith("/"):
         return CommandMatch(None, "", line)
@@ -157,12 +165,19 @@ def _match_tail(line: str, commands: Sequence[NamedCommand]) -> CommandMatch:
     return CommandMatch(commands[at].name, rest, rest or text, at)
 
 
+# --- Completion ---
+
 _WORD_BREAKS = "-_:. /"
 _FIRST, _AT_A_WORD, _IN_A_ROW, _SKIPPED = 12, 8, 5, -1
+"""Points of a letter: first of the name, first of a word, right after the last one, and per skipped letter."""
 
 
 def fuzzy_score(typed: str, name: str) -> int | None:
-    """How well the letters fit a name in their order, or None: `cdrev` fits `code-review`, at the words' beginnings."""
+    """How well letters match a name in order, or None: `cdrev` matches `code-review`, at the starts of its words.
+
+    All places of each letter are tried (by dynamic programming over the last place), since the first match of a letter
+    is often not the best.
+    """
     letters, low = typed.lower(), name.lower()
     best: dict[int, int] = {-1: 0}
     for letter in letters:
@@ -175,6 +190,7 @@ def fuzzy_score(typed: str, name: str) -> int | None:
                     following[at] = worth
                 at = low.find(letter, at + 1)
         best = following
+    # Of two equal matches, the shorter name is meant more often.
     return max(best.values()) - len(low) // 8 if best else None
 
 
@@ -187,7 +203,7 @@ def _letter_score(name: str, before: int, at: int) -> int:
 
 
 def pick_commands(table: Sequence[SlashCommand], typed: str, about: Sequence[str] = ()) -> tuple[SlashCommand, ...]:
-    """Commands whose names have the letters, best first; then those of the skills in `about`, by their paths."""
+    """Commands whose names match the letters, best first; then those of the skills in `about`, by their paths."""
     letters = typed.strip()[:64]
     if not letters:
         return tuple(table)

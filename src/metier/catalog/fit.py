@@ -1,4 +1,17 @@
-"""The longest run of entries, from the front, whose written form is within the budget."""
+"""Makes a catalog fit its budget: cut at the end, or folded into a stable and a ranked block.
+
+*Fit* keeps the longest prefix of the entries whose text is within the budget.  It never selects: entries come in order
+of precedence, and what is cut is always what comes last.  The lengths of the entries add up (see `formats`), so the
+place to cut is found by one pass over the pieces and a binary search.
+
+*Fold* is for callers that know the request.  The text before a conversation must not change from turn to turn, or every
+provider's prompt cache is lost; what helps most does change, because it depends on the request.  So the catalog becomes
+two blocks.  The stable block takes 60 percent of the budget: pinned skills, then the most used, then by precedence,
+written in the usual order.  The ranked block takes the rest and is sent with the request: the skills that answer it
+best.  Half of the stable block stays free of habit, and one ranked place is drawn from skills never used; otherwise a
+skill that was never shown could never become a habit.  Refused: ranking a catalog that fits (it is the dialect's own,
+byte for byte), and the number of further skills in the stable block, which would change with every skill installed.
+"""
 
 from __future__ import annotations
 
@@ -16,26 +29,28 @@ from .formats import ListingLayout
 
 @dataclass(frozen=True)
 class CatalogBudget:
-    """None is no limit."""
+    """What a catalog may take; None is no limit."""
 
     skills: int | None = None
     characters: int | None = None
 
 
 class FittedEntries(NamedTuple):
+    """The entries that fit, the others with a reason, and the text."""
+
     entries: tuple[CatalogEntry, ...]
     left_out: tuple[LeftOut, ...]
     text: str
 
 
 def fit_entries(entries: Sequence[CatalogEntry], layout: ListingLayout, budget: CatalogBudget) -> FittedEntries:
-    """Always a prefix, never a selection.  The note of what was left out is not counted."""
+    """Keep the longest prefix within the budget.  The note on what was left out is not counted."""
     if not entries:
         return FittedEntries((), (), "")
     allowed = len(entries) if budget.skills is None else max(0, min(budget.skills, len(entries)))
     count = allowed
     if budget.characters is not None:
-        # Where nothing stands behind the entries, the last one's line feed is not written.
+        # Without a tail, the line feed of the last entry is not written.
         room = budget.characters - len(layout.head) - len(layout.tail) + (not layout.tail)
         lengths = (sum(map(len, pieces)) for pieces in layout.pieces(entries[:allowed]))
         count = bisect_right(list(accumulate(lengths)), room) if room >= 0 else 0
@@ -53,31 +68,35 @@ def _listing_text(entries: Sequence[CatalogEntry], layout: ListingLayout) -> str
     return text if layout.tail else text.rstrip("\n")
 
 
+# --- Fold ---
+
 STABLE_SHARE = 0.6
-"""How much of a limit the stable block may take; the ranked block has the rest."""
+"""The share of a limit for the stable block; the ranked block has the rest."""
 _USE_SHARE = 0.5
-"""How much of the stable block may go by use: what was never used keeps its place in the other half."""
+"""The share of the stable block that goes by use."""
 MIN_RANKED, MAX_RANKED = 10, 25
-"""Entries of the ranked block."""
+"""Entries of the ranked block; a smaller one has no place to draw."""
 _MAX_RANK_DEPTH = 60
-"""How far down the ranking a skill that was never used may come from."""
+"""How far down the ranking an unused skill may be drawn from."""
 _MAX_DESCRIPTION = 160
 NOTE = "More skills are installed than are listed here: `skill_search` finds them by what they are for."
 
 
 @dataclass(frozen=True)
 class RankingHints:
-    """What a request asks of a catalog that must be folded."""
+    """What is known about a request, for a catalog that must be folded."""
 
     request: str = ""
     habits: UsageHabits = field(default_factory=UsageHabits)
     rank: Callable[[int], Sequence[SearchHit]] = lambda most: ()
-    """So many of the skills that answer the request, best first."""
+    """The skills that answer the request best, at most so many."""
     located: bool = False
-    """The model reads files itself: a line says where."""
+    """The model reads files itself, so each line says where the skill is."""
 
 
 class StableBlock(NamedTuple):
+    """The part of a folded catalog that does not depend on the request."""
+
     entries: tuple[CatalogEntry, ...]
     text: str
     reason: Literal["limit-listed", "limit-characters"]
@@ -86,7 +105,7 @@ class StableBlock(NamedTuple):
 def fold_catalog(
     entries: Sequence[CatalogEntry], layout: ListingLayout, budget: CatalogBudget, hints: RankingHints
 ) -> Catalog:
-    """The two blocks, and everything that is in neither."""
+    """Both blocks, and what is in neither."""
     stable = stable_block(entries, layout, budget, hints.habits)
     above = {id(entry.skill) for entry in stable.entries}
     room = _remaining_room(budget, stable)
@@ -104,7 +123,7 @@ def fold_catalog(
 def stable_block(
     entries: Sequence[CatalogEntry], layout: ListingLayout, budget: CatalogBudget, habits: UsageHabits
 ) -> StableBlock:
-    """Pinned, then most used, then in order of precedence, as far as its share goes; written in the usual order."""
+    """Pinned, then most used, then by precedence, up to its share; written in the usual order."""
     most = len(entries) if budget.skills is None else ceil(budget.skills * STABLE_SHARE)
     room = None
     if budget.characters is not None:
@@ -117,9 +136,11 @@ def stable_block(
             continue
         if len(chosen) >= most:
             break
+        # Not `break`: the same entry may come again by precedence.
         if used and by_use >= most * _USE_SHARE:
             continue
         size = len(layout.entry(entries[place]))
+        # The first entry that does not fit ends the block, as in `fit_entries`: no smaller one overtakes it.
         if room is not None and size > room:
             reason = "limit-characters"
             break
@@ -136,7 +157,8 @@ def stable_block(
 
 
 def _by_priority(entries: Sequence[CatalogEntry], habits: UsageHabits) -> list[tuple[int, bool]]:
-    """Places of entries, and whether use alone put them there; a place may come twice."""
+    """Places of entries, and whether only use put them there; a place may come twice."""
+    # Reversed, so that the first entry of a name wins.
     names = {entry.name: place for place, entry in reversed(list(enumerate(entries)))}
     pinned = [(names[name], False) for name in habits.pinned if name in names]
     counts = {place: _use_count(entry, habits.used) for place, entry in enumerate(entries)} if habits.used else {}
@@ -182,7 +204,7 @@ _RESERVED_CHARACTERS = 240
 
 
 def _merge_duplicates(entries: Sequence[CatalogEntry]) -> tuple[list[tuple[CatalogEntry, list[str]]], set[int]]:
-    """Skills of one name and description, from several sources, as one; the others by their qualified names."""
+    """Skills with the same name and description, from several sources, as one; the others by their qualified names."""
     groups: dict[tuple[str, str], tuple[CatalogEntry, list[str]]] = {}
     merged: set[int] = set()
     for entry in entries:
@@ -199,12 +221,15 @@ def _merge_duplicates(entries: Sequence[CatalogEntry]) -> tuple[list[tuple[Catal
 def _draw_unused(
     groups: list[tuple[CatalogEntry, list[str]]], most: int, hints: RankingHints
 ) -> list[tuple[CatalogEntry, list[str]]]:
-    """The best ones; where use is known, the last place goes to one from further down that was never used."""
+    """The best ones; if use is known, the last place goes to an unused one from further down.
+
+    The draw depends on the request, not on chance: the same request gets the same catalog.
+    """
     used = hints.habits.used
     unused = [group for group in groups[most:] if not _use_count(group[0], used)]
     if not used or most < MIN_RANKED or not unused:
         return groups
-    from hashlib import sha256  # slow to load, and only a catalog that is cut draws lots
+    from hashlib import sha256  # slow to load, and most catalogs fit
 
     drawn = sha256(f"{hints.habits.seed}\0{hints.request}".encode("utf-8", "replace")).digest()
     chance = unused[int.from_bytes(drawn[:4], "big") % len(unused)]
@@ -221,11 +246,11 @@ def _ranked_line(entry: CatalogEntry, others: Sequence[str], above: bool, locate
 
 
 def _ranked_text(lines: Sequence[str], hits: Sequence[SearchHit], remaining: int) -> str:
-    """The block as text; how many more there are is said here, so that the stable block need not change."""
+    """The block as text.  It says how many more there are, since the stable block must not change."""
     block = []
     if lines:
         sure = any(hit.clear for hit in hits)
-        block.append("Skills for this request, the likeliest first:" if sure else "No skill clearly fits; the nearest:")
+        block.append("Skills for this request, most likely first:" if sure else "No skill clearly fits; the nearest:")
         block += lines
     if remaining:
         block.append(

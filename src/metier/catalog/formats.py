@@ -1,4 +1,9 @@
-"""The listings of the dialects, as data: a head, one entry at a time, a tail."""
+"""The listing formats of the dialects, and the entries they are made of.
+
+A format is data: a head, a writer of entries, a tail.  A text is their concatenation, so lengths add up and `fit` can
+find the place to cut without writing anything.  Listings of thousands of skills are written on every start; that is why
+fields are taken column by column, and escaped in chunks, instead of skill by skill.
+"""
 
 from __future__ import annotations
 
@@ -14,11 +19,11 @@ from ..types.text import clean_line, neutralize_tags, one_line_each, shorten_tex
 
 
 class ListingLayout(NamedTuple):
-    """A text is `head`, the entries one after the other, then `tail`: lengths add up."""
+    """A text is the head, the entries one after the other, then the tail."""
 
     head: str
     pieces: Callable[[Sequence[CatalogEntry]], Iterable[tuple[str, ...]]]
-    """Each entry in pieces, which are joined only once, with all others."""
+    """Each entry in pieces, which are joined once for the whole listing."""
     tail: str
 
     def entry(self, entry: CatalogEntry) -> str:
@@ -30,7 +35,7 @@ _CHUNK_SIZE = 100
 
 
 def escape_xml(texts: Sequence[str]) -> list[str]:
-    """XML texts: the five characters that mean something, looked for in many texts at once."""
+    """Escape XML's five special characters; each is looked for in many texts at once."""
     escaped: list[str] = []
     for start in range(0, len(texts), _CHUNK_SIZE):
         chunk = texts[start : start + _CHUNK_SIZE]
@@ -79,6 +84,8 @@ def _emoji_entry(entry: CatalogEntry) -> str:
     return f"{first}: {neutralize_tags(entry.description)}\n" if entry.description else f"{first}\n"
 
 
+# --- The formats ---
+
 _OPEN, _CLOSE = "<available_skills>\n", "</available_skills>"
 
 _LAYOUTS: dict[ListingFormat, ListingLayout] = {
@@ -123,14 +130,17 @@ def get_layout(format: ListingFormat) -> ListingLayout:
     return _LAYOUTS[format]
 
 
+# --- Entries ---
+
 _TOOL = "🔧"
-new = tuple.__new__
+_new_entry = tuple.__new__
+"""Makes a named tuple without its constructor, which would take most of the time here."""
 _LISTED = (field_getter("name"), field_getter("description"), field_getter("path"), field_getter("argument_hint"))
 _origin, _tidy = field_getter("origin"), field_getter("tidy")
 
 
 def make_entries(skills: Sequence[Skill], listing: ListingRules, home: str) -> list[CatalogEntry]:
-    """Every skill as an entry.  Most fields are listed as they are, so each is taken from all skills at once."""
+    """Every skill as an entry.  Most fields are listed unchanged, so each is taken from all skills at once."""
     names, descriptions, locations, hints = (list(map(field, skills)) for field in _LISTED)
     for at in _rewritten_places(skills):
         names[at], descriptions[at] = _flat_fields(skills[at])
@@ -142,11 +152,12 @@ def make_entries(skills: Sequence[Skill], listing: ListingRules, home: str) -> l
     if listing.paths == "home":
         locations = [compact_path(path, home) for path in locations]
     columns = zip(names, descriptions, one_line_each(locations), hints, skills, strict=True)
-    return list(map(new, repeat(CatalogEntry), columns))
+    return list(map(_new_entry, repeat(CatalogEntry), columns))
 
 
 def _rewritten_places(skills: Sequence[Skill]) -> Iterable[int]:
-    """The places of skills whose name or description is listed in another form than it has."""
+    """The places of skills whose name or description is rewritten for the listing."""
+    # Skills share few origins: the question is asked once for each, by identity.
     origins = list(map(_origin, skills))
     special = {
         number for number, origin in dict(zip(map(id, origins), origins, strict=True)).items() if _is_special(origin)
@@ -171,14 +182,14 @@ def _says_when(origin: Origin) -> bool:
 def _flat_fields(skill: Skill) -> tuple[str, str]:
     name = clean_line(skill.id if _by_folder(skill.origin) else skill.name) or clean_line(skill.id)
     description = clean_line(skill.description)
-    if skill.rest and _says_when(skill.origin):
+    if skill.extra and _says_when(skill.origin):
         description = f"{description} {clean_line(skill.extra.text('when_to_use'))}".strip()
     namespace = skill.origin.namespace
     return f"{namespace}:{name}" if namespace else name, description
 
 
 def emoji_of(skill: Skill) -> str:
-    """The picture its author chose, or a spanner."""
+    """The emoji its author chose, or a wrench."""
     metadata = skill.extra.branch("metadata")
     chosen = metadata.text("emoji")
     for key in skill.origin.dialect.authoring.requires_at:
@@ -187,6 +198,6 @@ def emoji_of(skill: Skill) -> str:
 
 
 def compact_path(path: str, home: str) -> str:
-    """`~` for the home folder, on a folder's boundary only."""
+    """`~` for the home folder, at a folder's boundary only."""
     start = home.rstrip("/") + "/"
     return "~/" + path[len(start) :] if home and path.startswith(start) else path

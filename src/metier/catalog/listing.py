@@ -1,4 +1,8 @@
-"""A skill as one entry of a listing."""
+"""Builds the catalog that a model is shown, and the note on what changed in it.
+
+Only usable skills that the model may invoke are listed; everything else is in `left_out` with its reason, so that
+`metier status` can tell a person why a skill is missing.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ListingStyle:
-    """How a listing is written, and for whose home its paths are shortened."""
+    """How a listing is written, and the home folder by which its paths are shortened."""
 
     listing: ListingRules
     home: str = ""
@@ -37,13 +41,14 @@ def _model_may_see(skill: Skill) -> bool:
 def build_catalog(
     verdicts: Iterable[Verdict], style: ListingStyle, budget: CatalogBudget, hints: RankingHints | None = None
 ) -> Catalog:
-    """The listing of every skill the model may use; what is not in it is left out with a reason.
+    """The listing of every skill the model may use; anything else is left out with a reason.
 
-    What does not fit is folded as wished; without a wish, the longest run from the front is kept.
+    If it does not fit, it is folded by the hints; without hints, it is cut at the end.
     """
     listing = style.listing
-    usable = [skill for skill, marks, _ in verdicts if not marks]
+    usable = [skill for skill, reasons, _ in verdicts if not reasons]
     visible = usable
+    # Nearly always all are visible: asking that first keeps large listings fast.
     if not all(map(_user_may, usable)) or not all(map(_model_may, usable)):
         visible = [
             skill for skill in usable if skill.model_may_invoke and (skill.user_may_invoke or _model_may_see(skill))
@@ -61,20 +66,20 @@ def build_catalog(
     fitted = fit_entries(entries, listing_layout, budget)
     if hints is None or len(fitted.entries) == len(entries):
         return Catalog(fitted.entries, (*fitted.left_out, *hidden), fitted.text)
-    from .fit import fold_catalog  # most catalogs fit
+    from .fit import fold_catalog  # imported late: most catalogs fit
 
     folded = fold_catalog(entries, listing_layout, budget, hints)
     return replace(folded, left_out=(*folded.left_out, *hidden))
 
 
 def describe_changes(before: Sequence[CatalogEntry], after: Sequence[CatalogEntry]) -> str:
-    """A short note on what came, went and is described otherwise; empty where nothing did."""
+    """A short note on added, changed and removed skills; empty if there are none."""
     old = {entry.name: entry for entry in before}
     new = {entry.name: entry for entry in after}
     added = [entry for name, entry in new.items() if name not in old]
     changed = [entry for name, entry in new.items() if name in old and _listed_text(entry) != _listed_text(old[name])]
     removed = [name for name in old if name not in new]
-    lines = [*_change_lines("New", added), *_change_lines("Described anew", changed)]
+    lines = [*_change_lines("New", added), *_change_lines("Description changed", changed)]
     if removed:
         lines.append(f"No longer available: {', '.join(removed)}")
     return "\n".join(["<skills-changed>", *lines, "</skills-changed>"]) if lines else ""
@@ -90,5 +95,5 @@ def _change_lines(title: str, entries: Sequence[CatalogEntry]) -> list[str]:
 
 
 def _escape_line(line: str) -> str:
-    """A description can't end the note it stands in."""
+    """Escaped, so that a description can't end the note."""
     return line.replace("&", "&amp;").replace("<", "&lt;")

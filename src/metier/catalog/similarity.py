@@ -1,4 +1,9 @@
-"""Skills that could be taken for one another: by a name that looks the same, or a description that nearly is."""
+"""Finds skills that could be mistaken for one another, by name or by description.
+
+Names are compared by what they look like: letters of other alphabets, digits and pairs such as `rn` become the Latin
+letter they resemble (as in Unicode's confusables, cut down to what is seen in names).  Descriptions are compared by the
+overlap of their words; two that share most of them will be triggered by the same requests.
+"""
 
 from __future__ import annotations
 
@@ -37,8 +42,9 @@ _LOOKALIKES = {
     for letter in letters
 }
 _OVERLAP = 0.6
-_FEWEST_WORDS = 4
-"""Descriptions of fewer telling words are not compared."""
+"""The share of common words (Jaccard) that counts as the same description."""
+_MIN_WORDS = 4
+"""Descriptions with fewer words are not compared."""
 _COMMON_WORDS = frozenset(
     {
         "a",
@@ -92,7 +98,8 @@ _COMMON_WORDS = frozenset(
 
 
 def skeleton(name: str) -> str:
-    """What a name looks like to a hurried eye."""
+    """What a name looks like at a glance."""
+    # Compatibility forms first (full width, ligatures), then marks and invisible characters come off.
     plain = unicodedata.normalize("NFKC", name).casefold()
     plain = "".join(
         letter for letter in unicodedata.normalize("NFD", plain) if unicodedata.category(letter) not in ("Mn", "Cf")
@@ -101,7 +108,8 @@ def skeleton(name: str) -> str:
 
 
 def find_lookalikes(name: str, description: str, nearby: Sequence[tuple[str, str]]) -> Iterator[Finding]:
-    """Which of the skills that are there already this one could be mistaken for."""
+    """The installed skills that this one could be mistaken for."""
+    # Mixed scripts are fatal by themselves: no honest name has them.
     if _mixes_scripts(name):
         yield Finding("looks-like", 2, (skeleton(name),), fatal=True)
     my_skeleton = skeleton(name)
@@ -113,14 +121,12 @@ def find_lookalikes(name: str, description: str, nearby: Sequence[tuple[str, str
             yield Finding("looks-like", 2, (other_name,), fatal=not name.isascii())
         their_words = _telling_words(other_description)
         both = my_words & their_words
-        if min(len(my_words), len(their_words)) >= _FEWEST_WORDS and len(both) >= _OVERLAP * len(
-            my_words | their_words
-        ):
+        if min(len(my_words), len(their_words)) >= _MIN_WORDS and len(both) >= _OVERLAP * len(my_words | their_words):
             yield Finding("trigger-overlap", 2, (other_name,))
 
 
 def _mixes_scripts(name: str) -> bool:
-    """Latin letters with Greek or Cyrillic ones among them."""
+    """Whether a name mixes Latin letters with those of a script that looks like it."""
     scripts = {unicodedata.name(letter, "").partition(" ")[0] for letter in name if letter.isalpha()}
     return "LATIN" in scripts and bool(scripts & {"CYRILLIC", "GREEK", "ARMENIAN", "CHEROKEE"})
 

@@ -1,4 +1,10 @@
-"""The words of a text as a search compares them: small letters, without endings, wide scripts by pairs."""
+"""The terms of a text, as the search compares them.
+
+Lower case, without accents, `CamelCase` split, and English endings removed by a few rules.  Scripts without blanks
+between words (Chinese, Japanese, Korean) become overlapping pairs of characters, which needs no dictionary.  The index
+and the scorer both take their terms from here, so that a word means the same to both.  Refused: Porter's stemmer, which
+found no more than these rules.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +20,7 @@ _STOP_TEXT = (
     " us ve very want was we were what when where which who why will with would you your"
 )
 STOP_WORDS = frozenset(_STOP_TEXT.split())
-"""Words that say nothing about a skill: neither indexed nor asked for."""
+"""Words that say nothing about a skill; neither indexed nor searched."""
 
 _COMMON_TEXT = (
     "able across actual actually add again ago all almost already always another anyone anything around ask asked"
@@ -45,15 +51,15 @@ _has_camel = re.compile(r"[a-z0-9][A-Z]|[A-Z]{2}[a-z]").search
 _word = re.compile(r"[^\W_]+").findall
 _plain_word = re.compile(r"[a-z0-9]+").findall
 _WIDE = "[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003fffd]+"
-"""Scripts that put no blanks between words; slow to compile, so only where one is read."""
-_LONGEST_WORD = 40
-"""What is longer is no word but a digest or a path."""
+"""Scripts without blanks between words; slow to compile, so only when a text has one."""
+_MAX_WORD_LENGTH = 40
+"""Anything longer is a digest or a path."""
 _STEMS: dict[str, str] = {}
-_MOST_STEMS = 50_000
+_MAX_STEMS = 50_000
 
 
 def search_terms(text: str) -> list[str]:
-    """Every term of a text in order, stop words left out: `ReportTests` is itself, `report` and `test`."""
+    """All terms of a text in order, without stop words: `ReportTests` is itself, `report` and `test`."""
     stems: list[str] = []
     cache = _STEMS
     for word in raw_words(text):
@@ -65,7 +71,7 @@ def search_terms(text: str) -> list[str]:
 
 
 def raw_words(text: str) -> Iterable[str]:
-    """The words of a text in order, in small letters; stop words are among them."""
+    """The words of a text in order, in lower case, with stop words."""
     if _has_camel(text):
         text = " ".join(_split_camel(piece) for piece in text.split(" "))
     if text.isascii():
@@ -102,21 +108,21 @@ def _strip_accents(text: str) -> str:
 
 
 def _is_korean(text: str) -> bool:
-    """Taking Korean apart would leave letters where there were syllables."""
+    """Whether it has Korean, which decomposition would break into letters."""
     return any("\uac00" <= character <= "\ud7af" for character in text)
 
 
 def _stem_once(word: str) -> str:
-    if len(_STEMS) > _MOST_STEMS:
+    if len(_STEMS) > _MAX_STEMS:
         _STEMS.clear()
     stemmed = _STEMS[word] = stem_word(word)
     return stemmed
 
 
 def stem_word(word: str) -> str:
-    """An English word without its commonest endings; any other word as it is."""
-    if len(word) > _LONGEST_WORD:
-        return word[:_LONGEST_WORD]
+    """An English word without its most common endings; any other word unchanged."""
+    if len(word) > _MAX_WORD_LENGTH:
+        return word[:_MAX_WORD_LENGTH]
     if len(word) < 4 or not word.isalpha() or not word.isascii():
         return word
     word = _strip_plural(word)
@@ -125,7 +131,7 @@ def stem_word(word: str) -> str:
             root = word[: -len(ending)]
             if len(root) < 3 or not any(vowel in root for vowel in "aeiouy"):
                 return word
-            if root[-1] == root[-2] and root[-1] not in "lsz":
+            if root[-1] == root[-2] and root[-1] not in "lsz":  # `running` is run, `calling` is call
                 return root[:-1]
             word = root
             break
@@ -143,4 +149,4 @@ def _strip_plural(word: str) -> str:
 
 
 COMMON_TERMS = frozenset(stem_word(word) for word in _COMMON_TEXT.split())
-"""Terms that people say about anything: they count, but for less."""
+"""Everyday terms: they count for less."""

@@ -1,4 +1,4 @@
-"""What several dialects share."""
+"""Fields, keys and roots that several dialects share."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from ..types.dialect import RootSpec
 COMMON_FIELDS = frozenset(
     {"name", "description", "metadata", "argument-hint", "user-invocable", "disable-model-invocation"}
 )
-"""Fields that every dialect honours, whatever its page says of them."""
+"""Fields that every dialect honours, also where its own documentation does not mention them."""
 
 VENDOR_KEYS = ("openclaw", "clawdbot", "moltbot", "clawdis")
-"""The keys under `metadata` that published skills keep their requirements in."""
+"""The keys under `metadata` that published skills keep their requirements in: OpenClaw and its former names."""
 
 PROJECT_AGENTS = RootSpec("project-agents", "{ancestor}/.agents/skills", "project", "standard")
 PROJECT_CLAUDE = RootSpec("project-claude", "{ancestor}/.claude/skills", "project", "claude", depth=1)

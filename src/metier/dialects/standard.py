@@ -1,6 +1,12 @@
-"""The open standard, read leniently; its serving looks in every root metier knows."""
+"""The open standard, read leniently; its serving looks in the roots of every product.
+
+The order of its roots is their precedence: a project's before the user's, and within each the standard's own, then the
+products' in their order.
+"""
 
 from __future__ import annotations
+
+from typing import get_args
 
 from ..types.dialect import (
     ArgumentRules,
@@ -8,15 +14,35 @@ from ..types.dialect import (
     CommandRules,
     Dialect,
     ListingRules,
+    PluginManifest,
+    RootSource,
     RootSpec,
     ServingRules,
     ShellRules,
 )
-from . import agentmd, agenvoy, multica, openclaw, umbra
-from .common import COMMON_FIELDS, PROJECT_AGENTS, PROJECT_CLAUDE, USER_AGENTS, USER_CLAUDE, VENDOR_KEYS
+from .common import COMMON_FIELDS, PROJECT_AGENTS, USER_AGENTS, VENDOR_KEYS
+from .products import PRODUCTS
 
 SPECIFIED_FIELDS = frozenset({"name", "description", "license", "compatibility", "metadata", "allowed-tools"})
 """The six fields of the specification: all that strict validation accepts."""
+
+_OWN_ROOTS = (
+    RootSpec("project", "{ancestor}/.metier/skills", "project", "standard"),
+    PROJECT_AGENTS,
+    RootSpec("user", "~/.metier/skills", "user", "standard", links="follow"),
+    USER_AGENTS,
+)
+
+
+def _every_root() -> tuple[RootSpec, ...]:
+    """The standard's own roots and those of all products, each path once."""
+    by_path: dict[str, RootSpec] = {}
+    for root in (*_OWN_ROOTS, *(root for product in PRODUCTS for root in product.serving.roots if root.shared)):
+        # Products look in each other's folders too; the first to name a path says how its files are read.
+        by_path.setdefault(root.path, root)
+    sources = get_args(RootSource)
+    return tuple(sorted(by_path.values(), key=lambda root: sources.index(root.source)))
+
 
 STANDARD = Dialect(
     name="standard",
@@ -31,27 +57,10 @@ STANDARD = Dialect(
         unused="ARGUMENTS: ",
     ),
     serving=ServingRules(
-        roots=(
-            RootSpec("project", "{ancestor}/.metier/skills", "project", "standard"),
-            PROJECT_AGENTS,
-            PROJECT_CLAUDE,
-            umbra.PROJECT,
-            agentmd.WORKSPACE,
-            openclaw.WORKSPACE,
-            agenvoy.EXTENSIONS,
-            RootSpec("user", "~/.metier/skills", "user", "standard", links="follow"),
-            USER_AGENTS,
-            USER_CLAUDE,
-            umbra.USER,
-            openclaw.MANAGED,
-            agenvoy.SYSTEM,
-            agenvoy.USER,
-            multica.PROFILE,
-            multica.MANAGED,
-            openclaw.BUNDLED,
-        ),
+        roots=_every_root(),
         listing=ListingRules("guided", description_cut=1_536),
         delivery="skill-context",
         commands=CommandRules(scheduled=True, stacks=True),
     ),
+    manifest=PluginManifest("plugin.json"),
 )

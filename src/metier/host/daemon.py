@@ -1,9 +1,8 @@
-"""What a daemon asks of the system: a lock that names its holder, signals, its children, and the service keeper."""
+"""What long-running processes need of the system: a lock that names its holder, signals, children, systemd, stdio."""
 
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
 import os
 import select
@@ -17,15 +16,19 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from ..types.errors import HostError, Refused
-from .fs import make_folder
+from ..types.errors import Refused
+from .fs import make_folder, open_lock, try_flock
+from .launcher import iter_descendants
 
 _MAIN = "metier.faces.cli.fastlist"
 
 
+# --- This process and its children ---
+
+
 def start_metier(arguments: Sequence[str], cwd: str, env: Mapping[str, str]) -> bool:
-    """Begin a command of metier's own, apart from this process and its terminal; False where it can't be begun."""
-    argv = [sys.executable, "-P", "-m", _MAIN, *arguments]  # -P: nothing in the folder it stands in is imported
+    """Start a metier command detached from this process and its terminal; False if it can't be started."""
+    argv = [sys.executable, "-P", "-m", _MAIN, *arguments]  # -P: nothing is imported from its working folder
     quiet = subprocess.DEVNULL
     try:
         process = subprocess.Popen(
@@ -33,21 +36,47 @@ def start_metier(arguments: Sequence[str], cwd: str, env: Mapping[str, str]) -> 
         )
     except OSError:
         return False
-    threading.Thread(target=process.wait, name="metier-apart", daemon=True).start()  # so that it leaves no trace
+    threading.Thread(target=process.wait, name="metier-apart", daemon=True).start()  # so that it leaves no zombie
     return True
 
 
+def kill_children() -> int:
+    """Kill every descendant of this process; how many there were."""
+    pids = list(iter_descendants(os.getpid()))
+    for pid in pids:
+        with contextlib.suppress(OSError):
+            os.kill(pid, signal.SIGKILL)
+    return len(pids)
+
+
+def exit_now(code: int) -> None:
+    """Exit at once, without waiting for threads that ignore a stop."""
+    os._exit(code)
+
+
+def host_name() -> str:
+    return socket.gethostname()
+
+
+def current_pid() -> int:
+    return os.getpid()
+
+
+# --- The lock of a daemon ---
+
+
 class LockHolder(NamedTuple):
-    """Who holds a lock: a process, told apart from a later one of the same number by when it began."""
+    """The process that holds a lock; its start time tells it from a later process with the same id."""
 
     pid: int
     began: str
 
 
 def _process_start_time(pid: int) -> str:
-    """When a process began, in the system's own count; empty where nobody has that number or nobody tells."""
+    """The start time of a process in clock ticks since boot; empty if unknown."""
     try:
         with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as file:
+            # After the name in parentheses, which may hold spaces: field 22 of the line is the 20th of these.
             return file.read().rpartition(")")[2].split()[19]
     except (OSError, IndexError):
         return ""
@@ -55,19 +84,14 @@ def _process_start_time(pid: int) -> str:
 
 @contextlib.contextmanager
 def hold_daemon_lock(path: str) -> Iterator[None]:
-    """Hold a lock for as long as the block runs; refuse, naming the holder, when another process has it."""
+    """Hold the lock during the block; refused, naming the holder, if another process has it."""
     make_folder(os.path.dirname(path))
+    opened = open_lock(path)
     try:
-        opened = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-    except OSError as error:
-        raise HostError(f"{path} can't be locked: {error.strerror}", "check its permissions", path) from error
-    try:
-        try:
-            fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+        if not try_flock(opened):
             holder = _read_holder(opened)
-            who = f"process {holder.pid}" if holder else "another process"
-            raise Refused(f"a daemon runs already: {who}", "`metier daemon stop` ends it") from None
+            process = f"process {holder.pid}" if holder else "another process"
+            raise Refused(f"a daemon is already running: {process}", "`metier daemon stop` stops it")
         os.ftruncate(opened, 0)
         os.pwrite(opened, json.dumps([os.getpid(), _process_start_time(os.getpid())]).encode(), 0)
         yield
@@ -85,30 +109,30 @@ def _read_holder(opened: int) -> LockHolder | None:
 
 
 def current_holder(path: str) -> LockHolder | None:
-    """Who holds a lock now.  What a file says of a process that is gone, or of another of its number, is nobody."""
+    """The process that holds a lock now; None if it is free, or if the file names a process that is gone."""
     try:
         opened = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
     except OSError:
         return None
     try:
-        fcntl.flock(opened, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        return None
-    except BlockingIOError:
+        if try_flock(opened, shared=True):
+            return None
         recorded = _read_holder(opened)
         return recorded if recorded and _process_start_time(recorded.pid) == recorded.began else None
     finally:
         os.close(opened)
 
 
-def stop_lock_holder(who: LockHolder, seconds: float) -> bool:
-    """Send SIGTERM to that very process and wait; whether it is gone."""
-    if _process_start_time(who.pid) != who.began:
+def stop_lock_holder(holder: LockHolder, seconds: float) -> bool:
+    """Send SIGTERM to the holder and wait; whether it is gone."""
+    if _process_start_time(holder.pid) != holder.began:
         return True
     with contextlib.suppress(ProcessLookupError):
-        os.kill(who.pid, signal.SIGTERM)
+        os.kill(holder.pid, signal.SIGTERM)
+    # A process that ended stays as a zombie until its parent reaps it.
     until = time.monotonic() + seconds
     while time.monotonic() < until:
-        if _process_start_time(who.pid) != who.began or _is_zombie(who.pid):
+        if _process_start_time(holder.pid) != holder.began or _is_zombie(holder.pid):
             return True
         time.sleep(0.05)
     return False
@@ -122,8 +146,11 @@ def _is_zombie(pid: int) -> bool:
         return True
 
 
+# --- Signals and systemd ---
+
+
 class DaemonSignals:
-    """SIGTERM and SIGINT ask to stop, a second one means now; SIGHUP asks to look again."""
+    """SIGTERM and SIGINT ask to stop, a second one to stop now; SIGHUP asks to look for work."""
 
     def __init__(self) -> None:
         self.stop = threading.Event()
@@ -132,10 +159,11 @@ class DaemonSignals:
 
     def listen(self) -> None:
         for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, self._asked)
+            signal.signal(number, self._on_stop)
         signal.signal(signal.SIGHUP, lambda *_: self.wake.set())
 
-    def _asked(self, *_: object) -> None:
+    def _on_stop(self, *_: object) -> None:
+        # Called from a signal, so only events are set: no locks, no output.
         if self.stop.is_set():
             self.now.set()
         self.stop.set()
@@ -143,68 +171,35 @@ class DaemonSignals:
 
 
 def notify_systemd(message: str) -> None:
-    """A word to the service keeper (systemd), where there is one."""
+    """Send a state change to systemd, if it started us (see sd_notify(3))."""
     address = os.environ.get("NOTIFY_SOCKET", "")
     if not address:
         return
-    if address.startswith("@"):
+    if address.startswith("@"):  # an abstract socket
         address = "\0" + address[1:]
     with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as speaker:
         speaker.sendto(message.encode(), address)
 
 
-def kill_children() -> int:
-    """End every process that descends from this one; how many there were."""
-    pids = list(_iter_descendants(os.getpid()))
-    for pid in pids:
-        with contextlib.suppress(OSError):
-            os.kill(pid, signal.SIGKILL)
-    return len(pids)
-
-
-def _iter_descendants(pid: int) -> Iterator[int]:
-    with contextlib.suppress(OSError):
-        for task in os.listdir(f"/proc/{pid}/task"):
-            with contextlib.suppress(OSError), open(f"/proc/{pid}/task/{task}/children", encoding="ascii") as file:
-                for child in file.read().split():
-                    yield from _iter_descendants(int(child))
-                    yield int(child)
-
-
-def exit_now(code: int) -> None:
-    """End this process at once: threads that do not listen are not waited for."""
-    os._exit(code)
-
-
-def host_name() -> str:
-    return socket.gethostname()
-
-
-def current_pid() -> int:
-    return os.getpid()
-
-
-def random_token(size: int = 4) -> str:
-    return os.urandom(size).hex()
-
+# --- Standard input and output as a wire ---
 
 _PART = 65_536
 
 
 @dataclass
 class StdioTransport:
-    """Two descriptors, and what was read beyond the last line."""
+    """Lines over two descriptors, with what was read beyond the last line."""
 
     read_from: int
     write_to: int
     longest: int
     wake: tuple[int, int]
-    """A pipe: what is written on it ends the waiting for a line."""
+    """A pipe: a byte written to it ends the wait for a line."""
     held: bytearray = field(default_factory=bytearray)
     skipping: bool = False
 
     def line(self) -> bytes | None:
-        """The next line without its end; None at the end.  Of one that is too long, ValueError, and no byte is kept."""
+        """The next line without its end, None at the end of input; ValueError for a line that is too long, once."""
         while True:
             end = self.held.find(b"\n")
             if end >= 0:
@@ -226,14 +221,14 @@ class StdioTransport:
             self.held += part
 
     def _waited(self) -> bool:
-        """True when there is something to read; False when the waiting was ended."""
+        """Wait; True if there is something to read, False if `stop` was called."""
         waiting = select.poll()
         waiting.register(self.read_from, select.POLLIN)
         waiting.register(self.wake[0], select.POLLIN)
         return self.wake[0] not in [number for number, _ in waiting.poll()]
 
     def stop(self) -> None:
-        """Let whoever waits for a line find the end."""
+        """Make a waiting `line` return None."""
         os.write(self.wake[1], b".")
 
     def write(self, data: bytes) -> None:
@@ -243,9 +238,10 @@ class StdioTransport:
 
 
 def claim_stdio(longest: int) -> tuple[StdioTransport, Callable[[], None]]:
-    """Take standard input and output for a wire, and give the way back.
+    """Take over standard input and output as a wire; also returns a function that gives them back.
 
-    In the meantime whoever reads the one finds nothing, and what is printed on the other goes to standard error.
+    Until then, reads of standard input find its end, and prints go to standard error: a stray print must not corrupt
+    the protocol.
     """
     wire = StdioTransport(os.dup(0), os.dup(1), longest, os.pipe())
     empty = os.open(os.devnull, os.O_RDONLY)

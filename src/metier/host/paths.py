@@ -1,4 +1,4 @@
-"""Paths: where things are, whether they are there, and what a folder holds."""
+"""Paths: questions about files and folders, listings, installed packages, and the watch for changes."""
 
 from __future__ import annotations
 
@@ -13,30 +13,14 @@ _READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
 _TYPE, _REGULAR = 0o170000, 0o100000
 
 
+# --- Questions about paths ---
+
+
 def working_folder() -> str:
     try:
         return os.getcwd()
     except OSError as error:
-        raise HostError("the working folder is gone", "change to a folder that is there") from error
-
-
-class FolderListing(NamedTuple):
-    """The names in a folder, sorted: what order the file system had is forgotten here."""
-
-    folders: list[str]
-    links: list[str]
-    files: list[str]
-
-
-def list_names(folder: int | str) -> FolderListing:
-    with os.scandir(folder) as scan:
-        entries = list(scan)
-    folders = sorted([entry.name for entry in entries if entry.is_dir(follow_symlinks=False)])
-    if len(folders) == len(entries):
-        return FolderListing(folders, [], [])  # a root of skills: nothing else is looked for a second time
-    others = [entry for entry in entries if not entry.is_dir(follow_symlinks=False)]
-    links = sorted([entry.name for entry in others if entry.is_symlink()])
-    return FolderListing(folders, links, sorted([entry.name for entry in others if not entry.is_symlink()]))
+        raise HostError("the working folder no longer exists", "change to an existing folder") from error
 
 
 def real_path(path: str) -> str:
@@ -48,7 +32,7 @@ def is_folder(path: str) -> bool:
 
 
 def size_of(path: str) -> int:
-    """Bytes of a file; none where there is no such file."""
+    """Bytes of a file; 0 if it does not exist."""
     try:
         return os.stat(path).st_size
     except OSError:
@@ -60,7 +44,7 @@ def exists(path: str) -> bool:
 
 
 def mode_of(path: str) -> int:
-    """A file's permissions; 0 where there is none."""
+    """A file's permissions; 0 if it does not exist."""
     try:
         return os.stat(path).st_mode & 0o777
     except OSError:
@@ -68,12 +52,34 @@ def mode_of(path: str) -> int:
 
 
 def is_inside(path: str, folder: str) -> bool:
-    """Whether a real path is a folder or lies beneath it."""
+    """Whether a path is a folder or lies beneath it; both are compared as text, so resolve links first."""
     return path == folder or path.startswith(folder.rstrip("/") + "/")
 
 
+def is_file(path: str) -> bool:
+    return os.path.isfile(path)
+
+
+def can_be_path(text: str) -> bool:
+    """Whether a text from outside can be a path at all."""
+    try:
+        os.fsencode(text)
+    except UnicodeEncodeError:
+        return False
+    return "\0" not in text
+
+
+def home_folder() -> str:
+    return os.path.expanduser("~")
+
+
+def real_name(folder: str) -> str:
+    """The name of a folder, also for `.` and a path with a trailing slash."""
+    return os.path.basename(os.path.abspath(folder))
+
+
 def read_text_file(path: str, limit: int = 1_048_576) -> str | None:
-    """A small file of metier's own or of the user's; None when it is not there."""
+    """A small UTF-8 file; None if it does not exist."""
     try:
         opened = os.open(path, _READ)
     except FileNotFoundError:
@@ -84,6 +90,7 @@ def read_text_file(path: str, limit: int = 1_048_576) -> str | None:
         raise HostError(f"{path} can't be read: {error.strerror}", "check its permissions", path) from error
     try:
         status = os.fstat(opened)
+        # A size of zero may lie, as in /proc: bytes are counted while reading too.
         if status.st_mode & _TYPE != _REGULAR or status.st_size > limit:
             raise HostError(f"{path} is not a regular file of at most {limit} bytes", "replace it", path)
         data = b""
@@ -100,7 +107,7 @@ def read_text_file(path: str, limit: int = 1_048_576) -> str | None:
 
 
 def absolute_path(path: str, cwd: str, home: str) -> str:
-    """A path as a user writes it: `~` is the home, anything else is relative to the working folder."""
+    """A path as a user writes it, made absolute: `~` is the home, anything else is relative to the working folder."""
     if path == "~" or path.startswith("~/"):
         path = home + path[1:]
     return os.path.normpath(os.path.join(cwd, path))
@@ -110,8 +117,102 @@ def relative_path(path: str, start: str) -> str:
     return os.path.relpath(path, start)
 
 
+# --- Listings ---
+
+
+class FolderListing(NamedTuple):
+    """The names in a folder by kind, each sorted, so that nothing depends on the order of the file system."""
+
+    folders: list[str]
+    links: list[str]
+    files: list[str]
+
+
+def list_names(folder: int | str) -> FolderListing:
+    """What a folder holds; OSError if it can't be read."""
+    with os.scandir(folder) as scan:
+        entries = list(scan)
+    folders = sorted([entry.name for entry in entries if entry.is_dir(follow_symlinks=False)])
+    if len(folders) == len(entries):
+        return FolderListing(folders, [], [])  # usual for a root of skills, so not scanned again
+    others = [entry for entry in entries if not entry.is_dir(follow_symlinks=False)]
+    links = sorted([entry.name for entry in others if entry.is_symlink()])
+    return FolderListing(folders, links, sorted([entry.name for entry in others if not entry.is_symlink()]))
+
+
+MOST_FILES = 20_000
+"""Files after which a folder is not searched further."""
+
+_PASSED_OVER = frozenset({"__pycache__", ".git"})
+
+
+def tree_of(
+    directory: str, most: int = MOST_FILES, passing_over: frozenset[str] = _PASSED_OVER
+) -> list[tuple[str, os.stat_result]]:
+    """Every file and link beneath a folder with its status, sorted; at most so many, following no link."""
+    files: list[tuple[str, os.stat_result]] = []
+    waiting = [""]
+    while waiting and len(files) < most:
+        inner = waiting.pop()
+        try:
+            with os.scandir(f"{directory}/{inner}" if inner else directory) as entries:
+                for entry in entries:
+                    if len(files) >= most:
+                        break
+                    path = f"{inner}/{entry.name}" if inner else entry.name
+                    if entry.is_dir(follow_symlinks=False):
+                        if entry.name not in passing_over:
+                            waiting.append(path)
+                    else:
+                        files.append((path, entry.stat(follow_symlinks=False)))
+        except OSError:
+            continue
+    return sorted(files)
+
+
+def tree_paths(directory: str) -> list[str]:
+    """Every file and folder beneath a folder, sorted."""
+    files = [path for path, _ in tree_of(directory)]
+    return sorted({*files, *(path.rpartition("/")[0] for path in files if "/" in path)})
+
+
+def folders_with(folder: str, name: str) -> list[str]:
+    """The folders in a folder that hold a file of that name, sorted, without hidden ones."""
+    try:
+        listed = list_names(folder)
+    except OSError:
+        return []
+    return [inner for inner in listed.folders if inner[0] != "." and os.path.isfile(f"{folder}/{inner}/{name}")]
+
+
+def folders_with_skill(folder: str) -> list[str]:
+    """The folders in a folder that hold a SKILL.md in any case, links included."""
+    try:
+        listed = list_names(folder)
+    except OSError:
+        return []
+    matching = []
+    for name in sorted([*listed.folders, *listed.links]):
+        try:
+            inner = list_names(f"{folder}/{name}")
+        except OSError:
+            continue
+        if name[0] != "." and any(file.lower() == "skill.md" for file in (*inner.files, *inner.links, *inner.folders)):
+            matching.append(name)
+    return matching
+
+
+# --- Installed packages ---
+
+
+def package_folder() -> str:
+    """The folder of the metier package."""
+    return os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+
+
 def entry_points(group: str) -> list[tuple[str, str, str]]:
-    """Name, module and site folder of installed entry points, read from metadata alone."""
+    """Name, module and site folder of installed entry points."""
+    # Metadata is read as text: `importlib.metadata` takes longer to import than a scan of skills.
     header = f"[{group}]"
     points = []
     for site in site_folders():
@@ -138,12 +239,6 @@ def site_folders() -> list[str]:
     return [path for path in dict.fromkeys(sys.path) if path.endswith(("site-packages", "dist-packages"))]
 
 
-def tree_paths(directory: str) -> list[str]:
-    """Every file and folder beneath a folder, sorted."""
-    files = [path for path, _ in tree_of(directory)]
-    return sorted({*files, *(path.rpartition("/")[0] for path in files if "/" in path)})
-
-
 def module_folder(module: str, site: str) -> str | None:
     """The folder of a dotted module, found without importing it."""
     inside = module.replace(".", "/")
@@ -155,88 +250,7 @@ def module_folder(module: str, site: str) -> str | None:
     return None
 
 
-MOST_FILES = 20_000
-"""A folder with as many files is not looked through to the end."""
-
-_PASSED_OVER = frozenset({"__pycache__", ".git"})
-
-
-def tree_of(
-    directory: str, most: int = MOST_FILES, passing_over: frozenset[str] = _PASSED_OVER
-) -> list[tuple[str, os.stat_result]]:
-    """Every file and link beneath a folder with its own status, sorted; bounded, following nothing."""
-    files: list[tuple[str, os.stat_result]] = []
-    waiting = [""]
-    while waiting and len(files) < most:
-        inner = waiting.pop()
-        try:
-            with os.scandir(f"{directory}/{inner}" if inner else directory) as entries:
-                for entry in entries:
-                    if len(files) >= most:
-                        break
-                    path = f"{inner}/{entry.name}" if inner else entry.name
-                    if entry.is_dir(follow_symlinks=False):
-                        if entry.name not in passing_over:
-                            waiting.append(path)
-                    else:
-                        files.append((path, entry.stat(follow_symlinks=False)))
-        except OSError:
-            continue
-    return sorted(files)
-
-
-def is_file(path: str) -> bool:
-    return os.path.isfile(path)
-
-
-def can_be_path(text: str) -> bool:
-    """Whether a text from somewhere else can be a path at all."""
-    try:
-        os.fsencode(text)
-    except UnicodeEncodeError:
-        return False
-    return "\0" not in text
-
-
-def package_folder() -> str:
-    """Where metier itself is installed."""
-    return os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-
-
-def folders_with(folder: str, name: str) -> list[str]:
-    """The folders in a folder that hold a file of that name, sorted."""
-    try:
-        listed = list_names(folder)
-    except OSError:
-        return []
-    return [inner for inner in listed.folders if inner[0] != "." and os.path.isfile(f"{folder}/{inner}/{name}")]
-
-
-def real_name(folder: str) -> str:
-    """The name of a folder as it is called, also for `.` and a trailing slash."""
-    return os.path.basename(os.path.abspath(folder))
-
-
-def folders_with_skill(folder: str) -> list[str]:
-    """The folders in a folder that hold a SKILL.md in any letters, links included."""
-    try:
-        listed = list_names(folder)
-    except OSError:
-        return []
-    matching = []
-    for name in sorted([*listed.folders, *listed.links]):
-        try:
-            inner = list_names(f"{folder}/{name}")
-        except OSError:
-            continue
-        if name[0] != "." and any(file.lower() == "skill.md" for file in (*inner.files, *inner.links, *inner.folders)):
-            matching.append(name)
-    return matching
-
-
-def home_folder() -> str:
-    return os.path.expanduser("~")
-
+# --- Watching for changes ---
 
 DEBOUNCE_MS = 250
 _LONGEST_MS = 2_000
@@ -250,13 +264,14 @@ class StopSignal(Protocol):
 def watch_batches(
     folders: Iterable[str], is_relevant: Callable[[str], bool], every_ms: int, stop: StopSignal | None
 ) -> Iterator[frozenset[str]]:
-    """The paths that changed, a settled batch at a time; an empty batch whenever `every_ms` have passed."""
+    """Batches of changed paths, once they settle; an empty batch whenever `every_ms` have passed."""
     try:
         from watchfiles import watch
     except ImportError as error:
         raise MissingExtra("watching for changes", "watch") from error
 
     existing = sorted({folder for folder in folders if os.path.isdir(folder)})
+    # Too many folders would use up the watches of all programs of the user.
     if not existing or len(existing) > _MOST_FOLDERS:
         yield from _empty_batches(every_ms, stop)
         return
@@ -274,7 +289,7 @@ def watch_batches(
             ignore_permission_denied=True,
         ):
             yield frozenset(path for _, path in changes)
-    except (OSError, RuntimeError):  # no watches or no instances left, which it raises as the latter: look at intervals
+    except (OSError, RuntimeError):  # out of inotify watches or instances: poll instead
         yield from _empty_batches(every_ms, stop)
 
 

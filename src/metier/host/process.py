@@ -1,4 +1,9 @@
-"""Run a program with bounds but no boundary: own session, closed input, bounded output, nothing left behind."""
+"""Run a program with limits: its own session, no input, bounded output and time, and no process left behind.
+
+Killing a process group is not enough: a program can leave its group and outlive us.  So each program runs under
+`launcher`, a subreaper that adopts every orphan and ends all of them.  A pipe to the launcher stays open as long as it
+lives; the end of that pipe is the end of everything the program started.  This is no sandbox: `sandbox` adds one.
+"""
 
 from __future__ import annotations
 
@@ -19,6 +24,8 @@ from typing import Any, NamedTuple
 from ..types.sandbox import ProcessResult, ProgramSpec, SandboxTier
 from .facts import monotonic
 
+# --- Stopping early ---
+
 
 def _never_stop() -> bool:
     return False
@@ -29,7 +36,7 @@ _current_check: ContextVar[Callable[[], bool]] = ContextVar("metier_stopped", de
 
 @contextlib.contextmanager
 def stop_programs_when(stopped: Callable[[], bool]) -> Iterator[None]:
-    """Programs that are started meanwhile end as soon as `stopped` is true, or what already held is."""
+    """End the programs that are started in the block as soon as `stopped`, or an enclosing block's, is true."""
     outer = _current_check.get()
     token = _current_check.set(stopped if outer is _never_stop else lambda: stopped() or outer())
     try:
@@ -39,49 +46,51 @@ def stop_programs_when(stopped: Callable[[], bool]) -> Iterator[None]:
 
 
 def stop_check() -> Callable[[], bool]:
-    """What says whether to stop, as it is now: to be asked again and again, also from elsewhere."""
+    """The current check, for use in other threads."""
     return _current_check.get()
 
 
+# --- Following a program to its end ---
+
 GRACE = 1.0
-"""Seconds between being asked to end and being ended."""
+"""Seconds between SIGTERM and SIGKILL."""
 PATIENCE = 5.0
-"""Seconds that ending may take before we go on without it."""
+"""Seconds to wait after SIGKILL before giving up."""
 MOST_OUTPUT = 256 << 20
-"""Bytes of output after which a program is ended: nobody reads that much."""
+"""Bytes of output after which a program is killed."""
 _TICK = 0.1
 _CHUNK = 1 << 16
 
 
 class SpawnedProcess(NamedTuple):
-    """A program that has been started, and how to reach it."""
+    """A running program and how to control it."""
 
     process: subprocess.Popen[bytes]
     streams: tuple[int, ...]
-    """Its output, and its errors where they are apart."""
+    """Its output, and its errors if they are separate."""
     report: int
-    """A pipe that stays open until the program and all it started have ended."""
+    """A pipe that closes when the program and all it started have ended."""
     term: Callable[[], None]
     kill: Callable[[], None]
     heard: Callable[[bytes], None]
-    """Is given all that came through the report so far, whenever more comes."""
+    """Called with everything read from `report` so far, whenever more comes."""
     watch: Callable[[], str]
-    """Why the program has to be ended now; empty while all is well."""
+    """Why the program has to be killed now; empty if it does not."""
 
 
 class ProcessCapture(NamedTuple):
-    """What was seen of a program."""
+    """The output of a program and how it ended."""
 
     texts: tuple[str, ...]
     left_out: int
     report: bytes
     timed_out: bool
     reason: str
-    """Why it was ended before its time; empty when it was not."""
+    """Why it was killed early; empty if it was not."""
 
 
 class HeadTailBuffer:
-    """The head and the tail of a stream, and how much was between them."""
+    """Keeps the head and the tail of a stream, and counts what was between them."""
 
     def __init__(self, most: int) -> None:
         self._head_size = most - most // 2
@@ -97,6 +106,7 @@ class HeadTailBuffer:
             self._head += data[:room]
             data = data[room:]
         self._tail += data
+        # Trimmed a chunk at a time: to cut on every piece would be quadratic.
         if len(self._tail) > self._tail_size + _CHUNK:
             self._trim()
 
@@ -109,7 +119,7 @@ class HeadTailBuffer:
         return self.total - len(self._head) - len(self._tail)
 
     def text(self) -> str:
-        """As text, with a line that says how much is missing; a character cut in two is left away."""
+        """As text, with a line that says how much is missing; characters cut in two are dropped."""
         missing = self.left_out
         if not missing:
             return (self._head + self._tail).decode(errors="replace")
@@ -118,7 +128,7 @@ class HeadTailBuffer:
 
 
 def _decode_trimmed_end(data: bytes) -> str:
-    """Without the beginning of a character at its end."""
+    """Decode without an incomplete UTF-8 character at the end."""
     for back in range(1, min(4, len(data)) + 1):
         byte = data[-back]
         if byte & 0xC0 != 0x80:
@@ -129,7 +139,7 @@ def _decode_trimmed_end(data: bytes) -> str:
 
 
 def _decode_trimmed_start(data: bytes) -> str:
-    """Without the rest of a character at its start."""
+    """Decode without an incomplete UTF-8 character at the start."""
     start = 0
     while start < min(3, len(data)) and data[start] & 0xC0 == 0x80:
         start += 1
@@ -137,7 +147,7 @@ def _decode_trimmed_start(data: bytes) -> str:
 
 
 class _TerminationSequence:
-    """The order of things: asked to end at the deadline, ended after the grace, given up after the patience."""
+    """SIGTERM at the deadline, SIGKILL after the grace, giving up after the patience."""
 
     def __init__(self, spawned: SpawnedProcess, seconds: float, grace: float) -> None:
         self._spawned = spawned
@@ -155,13 +165,13 @@ class _TerminationSequence:
         if monotonic() >= self.next:
             if not self._steps:
                 self.over = True
-                self.reason = self.reason or "it could not be ended"
+                self.reason = self.reason or "it could not be killed"
                 return
             self.timed_out = self.timed_out or not self.reason
             self._steps.pop(0)()
 
     def stop(self, reason: str) -> None:
-        """End it now: there is no time for manners when a limit was passed."""
+        """Kill it without the grace: it exceeded a limit or is unwanted."""
         self.reason = reason
         self._steps = [self._end]
         self.next = 0.0
@@ -176,7 +186,7 @@ class _TerminationSequence:
 
 
 def follow_process(spawned: SpawnedProcess, seconds: float, keep: int, grace: float = GRACE) -> ProcessCapture:
-    """Read until everything has ended.  Whatever happens here, nothing stays: no process and no pipe."""
+    """Read until everything has ended.  Leaves no process and no open pipe, whatever is raised."""
     termination = _TerminationSequence(spawned, seconds, grace)
     buffers = [HeadTailBuffer(keep) for _ in spawned.streams]
     report = bytearray()
@@ -201,11 +211,12 @@ def _read_streams(
     heard: Callable[[bytes], None],
 ) -> None:
     while selector.get_map() and not termination.over:
+        # Wakes at every tick: the stop check and the limit watch must run while a program prints nothing.
         for key, _ in selector.select(max(0.0, min(_TICK, termination.next - monotonic()))):
             data = os.read(key.fd, _CHUNK)
             if not data:
                 selector.unregister(key.fd)
-                if key.data < 0:  # all has ended: what the pipes still hold is all there will be
+                if key.data < 0:  # all has ended; something else may hold the pipes open, so drain them only so long
                     termination.next = min(termination.next, monotonic() + PATIENCE)
             elif key.data < 0:
                 report += data
@@ -218,9 +229,10 @@ def _read_streams(
 
 
 def _reap_process(spawned: SpawnedProcess, termination: _TerminationSequence) -> None:
-    """Close what we hold and reap; when we are here early, everything is ended first."""
+    """Reap the process, killing it first if it still runs, and close the pipes."""
     if spawned.process.poll() is None:
         try:
+            # Its pipe closes a moment before it can be reaped.
             spawned.process.wait(0 if termination.over else 0.5)
         except subprocess.TimeoutExpired:
             spawned.kill()
@@ -232,8 +244,11 @@ def _reap_process(spawned: SpawnedProcess, termination: _TerminationSequence) ->
         os.close(opened)
 
 
+# --- Admission: how many run at once ---
+
+
 class AdmissionGate:
-    """At most `room` are inside and at most `queue` wait."""
+    """Admits at most `room` at once, first come first served; at most `queue` wait."""
 
     def __init__(self, room: int, queue: int) -> None:
         self.room = room
@@ -244,7 +259,7 @@ class AdmissionGate:
 
     @contextlib.contextmanager
     def enter(self) -> Iterator[bool]:
-        """Wait for a turn; False when too many wait already."""
+        """Wait for a turn; False if the queue is full."""
         turn = self._ask()
         if turn is None:
             yield False
@@ -269,7 +284,7 @@ class AdmissionGate:
 
     def _leave(self, turn: threading.Event) -> None:
         with self._lock:
-            if not turn.is_set():  # it gave up while it waited
+            if not turn.is_set():  # interrupted while it waited
                 self._waiting.remove(turn)
             elif self._waiting:
                 self._waiting.popleft().set()
@@ -277,9 +292,13 @@ class AdmissionGate:
                 self._inside -= 1
 
 
+# Programs mostly wait, so there may be more than processors; the queue bounds what a runaway caller piles up.
 PROGRAM_GATE = AdmissionGate(room=max(8, 2 * (os.cpu_count() or 1)), queue=128)
-"""What all programs of this process go through."""
+"""The gate for all programs of this process."""
 
+# --- Regular expressions from skills and evals ---
+
+# Isolated, without site packages and environment: nothing of the user's runs in it.
 _SEARCH_SCRIPT = """
 import json, re, resource, sys
 resource.setrlimit(resource.RLIMIT_AS, (1 << 29, 1 << 29))
@@ -291,13 +310,13 @@ print(json.dumps(found and found[0][:500]))
 
 class PatternResult(NamedTuple):
     found: str | None
-    """What matched, its beginning; None where nothing did."""
+    """The start of the match; None if there is none."""
     fault: str = ""
-    """Why nobody can say."""
+    """Why the search failed."""
 
 
 def search_pattern(pattern: str, text: str, seconds: float = 2.0) -> PatternResult:
-    """The first match in a text; one that takes longer is given up."""
+    """The first match in a text, searched in another process: `re` can't be interrupted once it backtracks."""
     try:
         completed = subprocess.run(
             [sys.executable, "-I", "-S", "-c", _SEARCH_SCRIPT],
@@ -316,11 +335,14 @@ def search_pattern(pattern: str, text: str, seconds: float = 2.0) -> PatternResu
     return PatternResult(loads(completed.stdout))
 
 
+# --- Launching ---
+
+# Imported, not run by its path: only then does Python cache the bytecode.
 _LAUNCH_SCRIPT = "import sys; sys.path.append(sys.argv[1]); import launcher"
 
 
 class Confinement(NamedTuple):
-    """What the launcher lays on a program before it starts."""
+    """What the launcher applies to a program before it starts."""
 
     limits: tuple[tuple[int, int], ...] = ()
     landlock: Mapping[str, Any] | None = None
@@ -329,18 +351,18 @@ class Confinement(NamedTuple):
     capabilities: int = 0
     tier: SandboxTier = "none"
     watch: Callable[[int], str] = lambda pid: ""
-    """Is given the launcher's process id, often; says why all beneath it has to be ended."""
+    """Called often with the launcher's process id; why everything beneath it has to be killed, or empty."""
     joins: tuple[str, ...] = ()
-    """The lists of control groups that the program is put on."""
+    """The `cgroup.procs` files that the program joins."""
 
 
 def run_program(program: ProgramSpec, gate: AdmissionGate = PROGRAM_GATE) -> ProcessResult:
-    """Run a program to its end.  How it fails is in what is returned; nothing it started outlives it."""
+    """Run a program and wait.  Failures are in the result; nothing it started outlives it."""
     return run_admitted(gate, lambda: launch_program(program, Confinement()))
 
 
 def run_admitted(gate: AdmissionGate, start: Callable[[], ProcessResult]) -> ProcessResult:
-    """What a start gives when the gate lets it through."""
+    """Call `start` once the gate admits it."""
     with gate.enter() as entered:
         if entered:
             return start()
@@ -348,18 +370,22 @@ def run_admitted(gate: AdmissionGate, start: Callable[[], ProcessResult]) -> Pro
 
 
 def find_program(name: str, path: str, cwd: str) -> str:
-    """The file that a program's name means, empty when there is none."""
+    """The file that a program's name means; empty if there is none."""
     if "/" in name:
         return os.path.abspath(os.path.join(cwd, name))
+    return next(executables_on_path(name, path, cwd), "")
+
+
+def executables_on_path(name: str, path: str, cwd: str) -> Iterator[str]:
+    """Every executable file of that name on PATH; relative folders are taken from the program's working folder."""
     for folder in path.split(os.pathsep):
         candidate = os.path.join(cwd, folder, name)
         if os.access(candidate, os.X_OK) and not os.path.isdir(candidate):
-            return candidate
-    return ""
+            yield candidate
 
 
 def unrunnable_reason(program: ProgramSpec) -> str:
-    """Why no system could start this; empty when one could."""
+    """Why no system could start this program; empty if one could."""
     values = [*program.argv, program.cwd, *program.env.keys(), *program.env.values()]
     if not program.argv or not program.argv[0]:
         return "there is nothing to run"
@@ -375,7 +401,7 @@ def unrunnable_reason(program: ProgramSpec) -> str:
 
 
 def launch_program(program: ProgramSpec, confinement: Confinement) -> ProcessResult:
-    """Run a program under a launcher that ends all of its descendants."""
+    """Run a program under the launcher."""
     if why := unrunnable_reason(program):
         return ProcessResult(None, "", note=why)
     executable = find_program(program.argv[0], program.env.get("PATH", os.defpath), program.cwd)
@@ -408,7 +434,7 @@ def _spawn_launcher(program: ProgramSpec, executable: str, confinement: Confinem
             (output,) if program.merged else (output, errors),
             report,
             lambda: process.send_signal(signal.SIGTERM),
-            lambda: process.send_signal(signal.SIGUSR1),
+            lambda: process.send_signal(signal.SIGUSR1),  # the launcher kills all; SIGKILL would leave orphans
             lambda report: None,
             lambda: confinement.watch(process.pid),
         )
@@ -416,6 +442,7 @@ def _spawn_launcher(program: ProgramSpec, executable: str, confinement: Confinem
         undo.callback(process.kill)
         assert process.stdin is not None
         with contextlib.suppress(BrokenPipeError), process.stdin as pipe:
+            # `marshal` is built in: the launcher starts faster than with `json`.
             pipe.write(marshal.dumps(_launch_plan(program, executable, confinement, report_end)))
         undo.pop_all()
         for opened in {report_end, written, complained}:
@@ -424,7 +451,7 @@ def _spawn_launcher(program: ProgramSpec, executable: str, confinement: Confinem
 
 
 def _launcher_python() -> str:
-    """An interpreter for the launcher: ours, or the system's where ours may not be run by who we are now."""
+    """An interpreter for the launcher: ours, or the system's if the current user may not execute ours."""
     return sys.executable if os.access(sys.executable or "/", os.X_OK) and sys.executable else "/usr/bin/python3"
 
 
@@ -460,6 +487,6 @@ def _process_result(followed: ProcessCapture, tier: SandboxTier) -> ProcessResul
     if outcome == b"failed":
         notes.append(detail.decode(errors="replace"))
     elif status is None and not followed.reason:
-        notes.append("it was ended from outside")
+        notes.append("it was killed from outside")
     note = "; ".join(filter(None, notes))
     return ProcessResult(status, texts[0], texts[1], followed.timed_out, followed.left_out, tier, note)

@@ -1,4 +1,9 @@
-"""A git repository of our own: bare, hardened, written by plumbing under one lock, so that a kill leaves it whole."""
+"""A bare git repository of metier's own: the history of skills.
+
+It is written with plumbing commands under one lock.  Objects are stored first and the branch moves last, in one
+compare-and-swap, so a process that is killed leaves either the old history or the new; what it left half-written is
+swept by the next writer.  A working tree would be simpler to commit from, but skills live in folders of their own.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +25,7 @@ from .git import HARDENED_CONFIG, has_git
 
 REF = "refs/heads/main"
 EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
-"""The empty tree."""
+"""The id that every repository gives the empty tree."""
 _NULL_OID = "0" * 40
 _SECONDS = 120
 _is_full_oid = re.compile(r"[0-9a-f]{40}").fullmatch
@@ -37,7 +42,7 @@ _GIT_CONFIG = (
     ("fastimport.unpackLimit", "20"),
 )
 _MANY_LOOSE_OBJECTS = 16
-"""Loose objects in one folder of 256: with so many it is time to pack them."""
+"""Loose objects in one of the 256 folders above which all are packed: git's own estimate, at about 4,000 in all."""
 
 
 class TreeLeaf(NamedTuple):
@@ -58,17 +63,18 @@ class WorktreeFile(NamedTuple):
 class BareRepository(NamedTuple):
     folder: str
     held: tuple[int, ...] = ()
-    """The lock, open: every git that writes holds it too, so that it outlives an owner who is killed."""
+    """The descriptors of the lock.  Every git that writes inherits them: if we are killed, it still holds the lock."""
 
 
 @contextlib.contextmanager
 def open_for_writing(folder: str) -> Iterator[BareRepository]:
-    """The repository, ours alone for now; made where there is none, and swept of what a killed process left."""
+    """Lock the repository, make it if missing, and sweep what a killed process left."""
     make_folder(os.path.dirname(folder))
     with fs.hold_locks([f"{folder}.lock"]) as descriptors:
         repository = BareRepository(folder, tuple(descriptors))
         _ensure_repository(repository)
         _sweep_leftovers(folder)
+        # One folder stands for all: ids are evenly distributed.
         if len(trees.list_names(f"{folder}/objects/17")) > _MANY_LOOSE_OBJECTS:
             _run_git(repository, "repack", "-d", "-q")
         incoming = f"{folder}/incoming"
@@ -93,7 +99,7 @@ def _ensure_repository(repository: BareRepository) -> None:
 
 
 def _sweep_leftovers(folder: str) -> None:
-    """Nobody writes now: every lock file is of somebody who was killed, and so is every half-written object."""
+    """Remove lock files and half-written objects; we hold the lock, so their owners were killed."""
     for where in (folder, f"{folder}/refs", f"{folder}/refs/heads"):
         for name in trees.list_names(where):
             if name.endswith(".lock"):
@@ -106,13 +112,13 @@ def _sweep_leftovers(folder: str) -> None:
                     trees.remove_file(f"{folder}/objects/{inner}/{name}")
 
 
-# --- What is on the disk ---
+# --- Scanning folders ---
 
 
 def scan_worktree(folder: str) -> dict[str, WorktreeFile] | None:
-    """Every file and link beneath a folder, by path, but for what git and Python keep there; None where it is gone.
+    """Every file and link beneath a folder, by path, without `.git` and `__pycache__`; None if it does not exist.
 
-    Only the folder itself may be a link: whoever made it says that the skill lies elsewhere.
+    Only the folder itself may be a link, to a skill that lies elsewhere.
     """
     folder = os.path.realpath(folder)
     if not os.path.lexists(folder):
@@ -152,6 +158,7 @@ def _scan_file(name: str, folder: int) -> WorktreeFile | None:
     opened = os.open(name, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=folder)
     with os.fdopen(opened, "rb") as file:
         size, mode = os.fstat(opened).st_size, stat.S_IMODE(os.fstat(opened).st_mode)
+        # Hashed here as git does: an unchanged skill costs no process.
         digest = sha1(f"blob {size}\0".encode(), usedforsecurity=False)
         while piece := file.read(1 << 20):
             digest.update(piece)
@@ -166,9 +173,9 @@ def blob_oid(data: bytes) -> str:
 
 
 def store_files(repository: BareRepository, folder: str, names: list[str], text: bytes | None) -> dict[str, str]:
-    """Keep these files and links of a folder, and a text; the id of each file is that of the very bytes kept.
+    """Store files and links of a folder, and a text; the id of each file, computed from the bytes stored.
 
-    All of them become one stream that git takes at once: many files are one write to the disk, few are loose objects.
+    All go into one `fast-import` stream: many files become one pack, few become loose objects.
     """
     if not names and text is None:
         return {}
@@ -185,12 +192,12 @@ def store_files(repository: BareRepository, folder: str, names: list[str], text:
         with open(stream, "rb") as source:
             _run_git(repository, "fast-import", "--quiet", "--date-format=raw", stdin_data=source)
     except OSError as error:
-        raise HostError(f"{folder} can't be kept: {error.strerror}", "check space, then try again", folder) from error
+        raise HostError(f"{folder} can't be stored: {error.strerror}", "check space, then try again", folder) from error
     return oids
 
 
 def _write_blob(target: BinaryIO, opened: int, folder: str, name: str) -> str:
-    """One file in the stream: what was read is what is kept, whatever comes in its place meanwhile."""
+    """Write one file to the stream; the id is that of the bytes read, whatever replaces the file meanwhile."""
     if os.path.islink(f"{folder}/{name}"):
         return _write_blob_bytes(target, os.fsencode(os.readlink(f"{folder}/{name}")))
     with os.fdopen(files.open_beneath(opened, name), "rb") as source:
@@ -201,7 +208,7 @@ def _write_blob(target: BinaryIO, opened: int, folder: str, name: str) -> str:
             digest.update(piece)
             target.write(piece)
             size -= len(piece)
-    if size:
+    if size:  # the stream announced more bytes than the file still had
         raise OSError(errno.EAGAIN, f"{name} changed meanwhile")
     target.write(b"\n")
     return digest.hexdigest()
@@ -213,7 +220,7 @@ def _write_blob_bytes(target: BinaryIO, data: bytes) -> str:
 
 
 class TreeChange(NamedTuple):
-    """From what a prefix held to what it is to hold."""
+    """What a prefix holds before and after a commit."""
 
     prefix: str
     before: Mapping[str, TreeLeaf]
@@ -221,7 +228,7 @@ class TreeChange(NamedTuple):
 
 
 def commit_change(repository: BareRepository, old: str, change: TreeChange, message: str, at: int) -> str:
-    """A commit in which everything beneath a prefix is exactly this; the branch moves only from where it was."""
+    """Commit a prefix; the branch moves only if it is still at the old commit."""
     prefix, before, after = change
     index = {"GIT_INDEX_FILE": f"{repository.folder}/incoming/index"}
     if old:
@@ -237,11 +244,14 @@ def commit_change(repository: BareRepository, old: str, change: TreeChange, mess
         extra=index,
     )
     tree_oid = _run_git(repository, "write-tree", extra=index).decode().strip()
-    me = {"NAME": "metier", "EMAIL": "metier@localhost", "DATE": f"@{at} +0000"}
-    who = {f"GIT_{role}_{field}": value for role in ("AUTHOR", "COMMITTER") for field, value in me.items()}
+    identity = {"NAME": "metier", "EMAIL": "metier@localhost", "DATE": f"@{at} +0000"}
+    author = {f"GIT_{role}_{field}": value for role in ("AUTHOR", "COMMITTER") for field, value in identity.items()}
     parents = ("-p", old) if old else ()
     message_bytes = message.encode("utf-8", "replace")
-    new = _run_git(repository, "commit-tree", tree_oid, *parents, stdin_data=message_bytes, extra=who).decode().strip()
+    new = (
+        _run_git(repository, "commit-tree", tree_oid, *parents, stdin_data=message_bytes, extra=author).decode().strip()
+    )
+    # Fails if the branch is no longer at the old commit.
     _run_git(repository, "update-ref", REF, new, old or _NULL_OID)
     return new
 
@@ -250,7 +260,8 @@ def commit_change(repository: BareRepository, old: str, change: TreeChange, mess
 
 
 def head_commit(repository: BareRepository) -> str:
-    """The newest commit; empty where there is none."""
+    """The newest commit; empty if there is none."""
+    # Reading the file saves a process; only a packed ref needs git.
     oid = (paths.read_text_file(f"{repository.folder}/{REF}", 100) or "").strip()
     if _is_full_oid(oid):
         return oid
@@ -269,7 +280,7 @@ def list_tree(repository: BareRepository, commit: str, prefix: str) -> dict[str,
 
 
 def list_names(repository: BareRepository, commit: str, prefix: str) -> list[str]:
-    """What lies right beneath a prefix of a commit."""
+    """The names directly beneath a prefix of a commit."""
     output = _run_git(repository, "ls-tree", "-z", "--name-only", "--full-tree", commit, f"{prefix}/")
     return [path.decode("utf-8", "surrogateescape")[len(prefix) + 1 :] for path in output.split(b"\0") if path]
 
@@ -277,7 +288,7 @@ def list_names(repository: BareRepository, commit: str, prefix: str) -> list[str
 def list_commits(
     repository: BareRepository, limit: int, prefix: str = "", since: str = "", rev: str = REF
 ) -> list[tuple[str, int, str]]:
-    """The newest commits, or those that touched a prefix, or those after one: id, second, message."""
+    """The newest commits, of a prefix or after another commit: id, Unix time, message."""
     command = ["log", "-z", "--no-decorate", "--format=%H%n%ct%n%B", f"--max-count={limit}"]
     command += [f"{since}..{rev}" if since else rev]
     commits = []
@@ -291,7 +302,7 @@ def list_commits(
 
 
 def resolve_revision(repository: BareRepository, rev: str) -> str:
-    """The commit that a few digits or `HEAD` mean, if it is one of the branch; empty where there is none."""
+    """The commit that an abbreviated id or `HEAD` names; empty if it is not on the branch."""
     rev = rev.replace("HEAD", REF, 1)
     try:
         oid = (
@@ -317,7 +328,7 @@ def read_blobs(repository: BareRepository, oids: list[str]) -> list[bytes]:
         end = output.index(b"\n", at)
         header = output[at:end].split()
         if len(header) != 3:
-            raise HostError(f"the history lacks {oid}", "run `git fsck` on it", repository.folder)
+            raise HostError(f"the history lacks the object {oid}", "run `git fsck` on it", repository.folder)
         size = int(header[2])
         contents.append(output[end + 1 : end + 1 + size])
         at = end + 2 + size
@@ -325,13 +336,13 @@ def read_blobs(repository: BareRepository, oids: list[str]) -> list[bytes]:
 
 
 def diff_trees(repository: BareRepository, old: str, new: str) -> str:
-    """What differs between two trees, as text."""
+    """The difference between two trees, as a patch."""
     options = ("--no-ext-diff", "--no-textconv", "--no-color", "--no-renames", "-p", "-r")
     return _run_git(repository, "diff-tree", *options, old, new).decode("utf-8", "replace")
 
 
 def blame_lines(repository: BareRepository, commit: str, path: str) -> list[tuple[str, str]]:
-    """Each line of a file, with the commit that it came from."""
+    """Each line of a file with the commit it comes from."""
     annotated = []
     rev = ""
     for line in _run_git(repository, "blame", "--porcelain", "--no-textconv", commit, "--", path).split(b"\n"):
@@ -343,7 +354,7 @@ def blame_lines(repository: BareRepository, commit: str, path: str) -> list[tupl
 
 
 def integrity_fault(folder: str) -> str:
-    """What `git fsck --strict` finds fault with; empty when all is well."""
+    """The error that `git fsck --strict` reports; empty if there is none."""
     try:
         _run_git(BareRepository(folder), "fsck", "--strict", "--full", "--no-dangling")
     except HostError as error:
@@ -351,7 +362,7 @@ def integrity_fault(folder: str) -> str:
     return ""
 
 
-# --- git itself ---
+# --- Running git ---
 
 
 def _run_git(
@@ -360,7 +371,7 @@ def _run_git(
     stdin_data: bytes | BinaryIO = b"",
     extra: Mapping[str, str] | None = None,
 ) -> bytes:
-    """Run git to its end with nothing but what it needs; what it printed."""
+    """Run git in a minimal environment and wait; its output."""
     feed = stdin_data if isinstance(stdin_data, bytes) else None
     if not has_git(os.environ):
         raise HostError("git is not installed", "install git, then try again")
@@ -370,6 +381,7 @@ def _run_git(
             ["git", "--no-pager", "--literal-pathspecs", *inside, *arguments],
             cwd="/",
             env=_git_environment() | dict(extra or {}),
+            # The history is as private as the skills it holds.
             umask=0o077,
             pass_fds=repository.held,
             start_new_session=True,
@@ -397,6 +409,7 @@ def _run_git(
 
 
 def _git_environment() -> dict[str, str]:
+    # Nothing of the user's: no settings, no replaced objects, no attributes, no transport.
     env = {
         "PATH": os.environ.get("PATH", ""),
         "HOME": "/nonexistent",

@@ -1,4 +1,8 @@
-"""One SQLite file that is only ever a convenience: damaged it is made anew, locked it is passed over."""
+"""The index database: a cache in one SQLite file.
+
+Nothing in it is worth a failure.  If it is damaged it is recreated, if it is locked or unwritable the caller goes on
+without it; no error of SQLite leaves this module.
+"""
 
 from __future__ import annotations
 
@@ -14,31 +18,33 @@ from ..types.errors import HostError
 from .facts import now_ns
 from .fs import hold_lock, make_folder
 
+# Rather go on without the index than wait longer for it.
 _WAIT_MS = 250
+# WAL lets readers go on while one writes; NORMAL may lose the last write with the power, which a cache can.
 _PRAGMAS = (
     "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA trusted_schema = OFF;"
-    "PRAGMA cache_size = -1024;"  # the system keeps the file's pages too: half of SQLite's own share is enough
+    "PRAGMA cache_size = -1024;"  # in KiB: the system caches the file's pages too
 )
 
 
 class StatementExecutor(Protocol):
-    """One statement of a transaction."""
+    """Runs one statement of a transaction."""
 
     def __call__(self, statement: str, values: Sequence[Any] = ()) -> None: ...
 
 
 class IndexDatabase:
-    """An open index.  A fault after opening makes it fall silent: reads give nothing, writes do nothing."""
+    """An open index.  After an error it falls silent: reads return nothing, writes do nothing."""
 
     def __init__(self, connection: sqlite3.Connection, path: str, inode: int) -> None:
         self._connection = connection
         self.path = path
         self._inode = inode
         self.silent = ""
-        """Why it fell silent, or nothing: `damaged`, `locked`, or `unwritable: why`."""
+        """Why it fell silent: `damaged`, `locked` or `unwritable: why`; empty if it did not."""
 
     def __del__(self) -> None:
-        """A connection holds on to itself: without this its files stay open until somebody looks for garbage."""
+        """Close the files now: a connection is part of a reference cycle, and would wait for the garbage collector."""
         self.close()
 
     def rows(self, query: str, values: Sequence[Any] = ()) -> list[Any]:
@@ -46,7 +52,7 @@ class IndexDatabase:
             return []
         try:
             return self._connection.execute(query, values).fetchall()
-        except UnicodeEncodeError:  # a file name that is no text was never remembered
+        except UnicodeEncodeError:  # a file name that is not UTF-8 is never stored
             return []
         except sqlite3.Error as error:
             self._fall_silent(error)
@@ -54,13 +60,13 @@ class IndexDatabase:
 
     @contextlib.contextmanager
     def change(self) -> Iterator[StatementExecutor]:
-        """One transaction: all of it is kept, or none."""
+        """One transaction."""
 
         def run(statement: str, values: Sequence[Any] = ()) -> None:
             if not self.silent:
                 try:
                     self._connection.execute(statement, values)
-                except UnicodeEncodeError:  # a file name that is no text: the rest is remembered without it
+                except UnicodeEncodeError:  # a file name that is not UTF-8: store the rest
                     return
 
         self._run("BEGIN IMMEDIATE")
@@ -86,6 +92,7 @@ class IndexDatabase:
         self.silent = "damaged" if _is_damage(error) else "locked" if is_locked else f"unwritable: {error}"
         with contextlib.suppress(sqlite3.Error):
             self._connection.rollback()
+        # Removed at once, so that the next process recreates it.
         if self.silent == "damaged" and self.path:
             self.close()
             with contextlib.suppress(HostError, OSError):
@@ -97,10 +104,11 @@ class IndexDatabase:
 
 
 def open_database(path: str, schema: str, version: int) -> tuple[IndexDatabase | None, str]:
-    """The database and how it was found: `ok`, `new`, `damaged` (and made anew), `locked` or `unwritable: why`."""
+    """The database and its status: `ok`, `new`, `damaged` (and recreated), `locked` or `unwritable: why`."""
     status = ""
     try:
         make_folder(os.path.dirname(path))
+        # Once as it is, and once more after a damaged or outdated file was removed.
         for _ in (1, 2):
             inode = _ensure_file(path)
             try:
@@ -120,11 +128,11 @@ def open_database(path: str, schema: str, version: int) -> tuple[IndexDatabase |
         return None, f"unwritable: {error.message}"
     except OSError as error:
         return None, f"unwritable: {error.strerror}"
-    return None, "unwritable: it can't be made anew"
+    return None, "unwritable: it can't be recreated"
 
 
 def memory_database(schema: str) -> IndexDatabase:
-    """A database that nobody else sees and that is gone with the process."""
+    """A database in memory."""
     connection = sqlite3.connect(":memory:", isolation_level=None)
     for statement in schema.split(";"):
         connection.execute(statement)
@@ -132,28 +140,27 @@ def memory_database(schema: str) -> IndexDatabase:
 
 
 def _ensure_file(path: str) -> int:
-    """The file's inode; it is there afterwards, and the owner's alone if it was not before.
+    """Make the file, private, unless it exists; its inode.
 
-    One that is there is never opened here: to close a file lets go of every lock that this process has on it, and so
-    of those of a connection that is open already.  Its log would be taken away by whoever closes next, with what is
-    in it.
+    An existing file is never opened here.  Closing any descriptor of a file drops all POSIX locks that this process has
+    on it, those of an open connection included; the next process to close would then delete the log with its content.
     """
     with contextlib.suppress(FileExistsError):
         try:
             os.mknod(path, stat.S_IFREG | 0o600)
-        except PermissionError:  # some systems let nobody but their superuser do that
+        except PermissionError:  # some systems allow mknod to root only
             os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
         os.chmod(path, 0o600)  # whatever the umask
     file_status = os.lstat(path)
     if not stat.S_ISREG(file_status.st_mode):
-        raise OSError(errno.EINVAL, "it is no ordinary file", path)
+        raise OSError(errno.EINVAL, "it is not a regular file", path)
     if not os.access(path, os.R_OK | os.W_OK):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
     return file_status.st_ino
 
 
 def ensure_private_database(path: str) -> None:
-    """A database file that is the owner's alone; one that is there stays as it is, and a link is refused."""
+    """Make a private database file; an existing one stays as it is, and a link is refused."""
     try:
         _ensure_file(path)
     except OSError as error:
@@ -163,20 +170,20 @@ def ensure_private_database(path: str) -> None:
 
 
 def add_subsecond_clock(connection: sqlite3.Connection) -> None:
-    """Let an SQLite before 3.42 know parts of a second: the engine's tables ask for `unixepoch('subsec')`."""
+    """Add `unixepoch('subsec')`, which the engine's tables use, to SQLite before 3.42."""
     if sqlite3.sqlite_version_info < (3, 42):
         connection.create_function("unixepoch", 1, lambda modifier: now_ns() / 1e9 if modifier == "subsec" else None)
 
 
 def _connect_index(path: str, inode: int, schema: str, version: int) -> tuple[IndexDatabase | None, str]:
-    """The database, or None and whether an `older` or a `newer` metier made it."""
+    """The database and its status, or None and `older` or `newer` if another version made it."""
     connection = sqlite3.connect(path, timeout=_WAIT_MS / 1000, isolation_level=None)
     try:
         connection.executescript(_PRAGMAS)
         current = _schema_version(connection)
         status = "ok"
         if current == 0:
-            connection.execute("BEGIN IMMEDIATE")  # two may come to an empty file at once: one of them fills it
+            connection.execute("BEGIN IMMEDIATE")  # two processes may find it empty: one fills it
             current = _schema_version(connection)
             if current == 0 and not connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchall():
                 for statement in schema.split(";"):
@@ -199,7 +206,7 @@ def _schema_version(connection: sqlite3.Connection) -> int:
 
 
 def _is_transient(error: sqlite3.Error, path: str) -> bool:
-    """Whether another process has it now: holds it, or is just putting a new one in its place."""
+    """Whether another process holds the file, or is replacing it right now."""
     if "lock" in str(error):
         return True
     replaced = "disk I/O" in str(error) or "unable to open" in str(error)
@@ -207,6 +214,7 @@ def _is_transient(error: sqlite3.Error, path: str) -> bool:
 
 
 def _is_damage(error: sqlite3.Error) -> bool:
+    # Mostly a lock or a full disk; only these words mean a broken file or schema.
     if isinstance(error, sqlite3.OperationalError):
         return any(sign in str(error) for sign in ("no such", "malformed", "decode"))
     return isinstance(error, sqlite3.DatabaseError)
@@ -218,7 +226,7 @@ def _remove_index(path: str, inode: int) -> None:
         try:
             if os.lstat(path).st_ino != inode:
                 return
-            # The file itself goes last: until then nobody makes a new one that these could belong to.
+            # The file itself goes last: until then no process creates a new one that these could belong to.
             for name in (path + "-wal", path + "-shm", path):
                 with contextlib.suppress(FileNotFoundError):
                     os.unlink(name)

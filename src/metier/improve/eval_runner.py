@@ -1,11 +1,23 @@
-"""A bench to try a skill on: a folder for each arm, a clean context for each run, and a seal on the baseline."""
+"""The eval runner: a folder for each arm, a clean context for each run, and a sealed baseline.
+
+A comparison is worth nothing if the arm without the skill can reach the skill.  An agent with a shell can: it lists the
+disk, finds SKILL.md, and follows it.  Not listing the skill in the prompt was refused as not enough.  So the runs of an
+arm get a root of their own, and every other folder that holds the skill, or one of its name, is hidden by the sandbox:
+the user's, the project's, the bundled copy, the other arms.  Before a trial starts, a command tries to read the skill
+from the arm that must not have it, with the sandbox that the runs will have; if it can, the trial is refused rather
+than reported with a footnote.
+
+Each run starts in a new temporary folder with the files of its case and no history.  Its outputs are copied out and
+graded there; commands of checks run in a sandbox too, since what a run wrote is not trusted.  A graded run is kept on
+disk, so an interrupted trial continues where it stopped.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from threading import Event as Flag
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 from ..agent.agent import Agent
 from ..agent.agent_files import configured_permission, parse_rules, resolve_bounds
@@ -15,6 +27,7 @@ from ..host import archives, files, fs, paths, trees
 from ..library.grants import plain_environment, run_program, skill_sandbox_need
 from ..library.open import OpenRequest, open_at
 from ..record.journal import event_line
+from ..sources.skill_files import LINK_MODE, SkillFile, SkillFiles
 from ..types.activation import Call, InvokedBy, Message
 from ..types.agent import TurnBounds, UnattendedRun
 from ..types.errors import BadRequest, MetierError, Refused
@@ -32,35 +45,32 @@ if TYPE_CHECKING:
     from ..library.library import Library
     from ..types.model import Model
 
-FilesByPath: TypeAlias = Mapping[str, tuple[int, bytes]]
-"""The files of a skill: the mode and the bytes of each, by its path."""
 _MOST_FILES, _MOST_BYTES = 2_000, 100 << 20
 _MOST_INPUT_BYTES = 50 << 20
-"""Bytes of a file that a case needs."""
-_LINK_MODE = 0o120000
+"""Largest input file of a case, in bytes."""
 ARMS_FOLDER = "arms"
 _RUN_SECONDS = 600.0
-"""How long a run may take where nobody says."""
+"""Time limit of a run, unless one is configured."""
 _CHECK_SECONDS = 60.0
 _WORKSPACE_TOOLS = ("write_file", "edit_file", "run_command")
-"""What a run may do in a folder that was made for it."""
-_READABLE_SCRIPT = 'for one; do [ -r "$one" ] && cat -- "$one" >/dev/null && echo "$one"; done; :'
+"""What a run may do without approval: its folder was made for it."""
+_READABLE_SCRIPT = 'for path; do [ -r "$path" ] && cat -- "$path" >/dev/null && echo "$path"; done; :'
 
 
 @dataclass(frozen=True)
 class EvalPlan:
-    """What is to be tried, and how."""
+    """What to run, and how."""
 
     arms: tuple[EvalArm, ...] = ("with_skill",)
     runs: int = 3
     model: Model | str = ""
     grader: Model | str | None = ""
-    """Who judges what nothing else decides; empty is the same model, None is nobody."""
+    """The model that grades what no rule decides; empty is the same model, None is none."""
     out: str = ""
-    """Where results go; empty is metier's own folder."""
-    new: FilesByPath | None = None
-    """The skill as it would be; None is as it is."""
-    old: FilesByPath | None = None
+    """The folder for results; empty is metier's own."""
+    new: SkillFiles | None = None
+    """The skill with a change; None is the skill as it is."""
+    old: SkillFiles | None = None
     """The skill as it was, for the arm `old_skill`."""
     stop: Flag = field(default_factory=Flag)
 
@@ -69,7 +79,7 @@ class EvalPlan:
 
 
 def read_case_inputs(skill: Skill, suite: EvalSuite) -> dict[str, dict[str, bytes]]:
-    """The files that each case needs, by the paths that they get in the working folder."""
+    """The input files of each case, by their paths in the working folder."""
     return {case.id: dict(_case_inputs(skill, case)) for case in suite.cases}
 
 
@@ -80,7 +90,7 @@ def _case_inputs(skill: Skill, case: EvalCase) -> Iterator[tuple[str, bytes]]:
         except (OSError, MetierError) as error:
             raise BadRequest(
                 f"the case `{case.id}` needs the file `{path}`, which can't be read",
-                "put it there, or mend the path",
+                "add it, or correct the path",
                 f"{skill.directory}/{path}",
             ) from error
 
@@ -92,9 +102,9 @@ def _input_path(path: str) -> str:
     return path
 
 
-def read_skill_files(directory: str) -> FilesByPath:
-    """The files of a skill as they are."""
-    contents: dict[str, tuple[int, bytes]] = {}
+def read_skill_files(directory: str) -> SkillFiles:
+    """Read the files of a skill; links and other special files are left out."""
+    contents: dict[str, SkillFile] = {}
     room = _MOST_BYTES
     for path, status in paths.tree_of(directory, _MOST_FILES + 1):
         if status.st_mode & 0o170000 != 0o100000:
@@ -102,74 +112,76 @@ def read_skill_files(directory: str) -> FilesByPath:
         room -= status.st_size
         if room < 0 or len(contents) >= _MOST_FILES:
             raise Refused(
-                f"{directory} holds too much to be copied for every arm", "move what is not of the skill away"
+                f"{directory} is too large to copy for every arm", "move files that don't belong to the skill"
             )
-        contents[path] = (status.st_mode & 0o777, files.read_skill_file(directory, path, _MOST_BYTES)[1])
-    return contents
+        contents[path] = SkillFile(status.st_mode & 0o777, files.read_skill_file(directory, path, _MOST_BYTES)[1])
+    return SkillFiles(contents)
 
 
 @dataclass(frozen=True)
 class EvalRunner:
-    """Where a skill is tried."""
+    """Runs the evals of a skill."""
 
     library: Library
     skill: Skill
     plan: EvalPlan
     out: str
-    """The folder of the trial: what comes of it and, as long as it lasts, the skills of each arm."""
+    """The folder of the trial: its results and, while it runs, the skills of each arm."""
     suite: EvalSuite
     inputs: Mapping[str, Mapping[str, bytes]]
 
     def open(self) -> tuple[str, ...]:
-        """Lay out the arms; refuse what can't be tried here.  What there is to say is given back."""
-        self._needs_boundary()
+        """Write the skills of each arm, and refuse what can't be tried here; returns notes for the report."""
+        self._require_sandbox()
         for arm in self.plan.arms:
-            override = {"with_skill": self.plan.new, "old_skill": self.plan.old, "without_skill": {}}[arm]
+            override = {"with_skill": self.plan.new, "old_skill": self.plan.old, "without_skill": SkillFiles()}[arm]
             contents = read_skill_files(self.skill.directory) if override is None else override
             included = {
-                path: content
-                for path, content in contents.items()
-                if not path.startswith("evals/") and content[0] < _LINK_MODE
+                path: file
+                for path, file in contents.items()
+                # Without its evals, which hold the answers.
+                if not path.startswith("evals/") and file.mode != LINK_MODE
             }
+            # The trial was interrupted, and continues with the same files.
             if paths.exists(self.root(arm)):
                 continue
             fs.make_folder(self.root(arm))
-            packed = {path: archives.PackedFile(data, bool(mode & 0o100)) for path, (mode, data) in included.items()}
+            packed = {path: archives.PackedFile(file.data, file.executable) for path, file in included.items()}
             archives.write_files(f"{self.root(arm)}/{self.skill.id}", packed)
         if "without_skill" not in self.plan.arms:
             return ()
         self._seal()
-        return ("The arm without the skill was tried before it began: it had no way to the skill's files.",)
+        return ("The arm without the skill was checked before the trial: it can't read the skill's files.",)
 
-    def _needs_boundary(self) -> None:
-        from ..host.sandbox import probe
+    def _require_sandbox(self) -> None:
+        from ..host.sandbox import probe_sandbox, read_machine_options
 
         if skill_sandbox_need(self.library, self.skill) == "require":
-            footing = probe.probe_sandbox(probe.read_machine_options(self.library.place.env, self.library.place.state))
-            if footing.tier == "none":
+            sandbox = probe_sandbox(read_machine_options(self.library.place.env, self.library.place.state))
+            if sandbox.tier == "none":
                 raise Refused(
-                    f"`{self.skill.name}` runs only inside a boundary, and there is none: {footing.reason}",
-                    "install bubblewrap; `metier doctor` says what was tried",
+                    f"`{self.skill.name}` requires a sandbox, and none is available: {sandbox.reason}",
+                    "install bubblewrap; `metier doctor` shows what was tried",
                 )
 
     def root(self, arm: EvalArm) -> str:
-        """The folder of an arm's skills; it lies as the skill's own root does, so that it is read the same way."""
+        """The root of an arm's skills; it ends like the skill's own root, so that the same dialect reads it."""
         return "/".join([self.out, ARMS_FOLDER, arm, *self.skill.origin.path.strip("/").split("/")[-3:]])
 
     def _seal(self) -> None:
-        """Try to reach the skill from the arm that must not have it."""
+        """Refuse the trial if the arm without the skill can reach it."""
         with trees.temporary_folder() as work:
             session = self.session("without_skill", work)
             reached = [skill.name for skill in session.library.skills]
             reached += self.within_reach(session)
         if reached:
             raise Refused(
-                f"the arm without the skill could still reach {reached[0]}, so a comparison would mean nothing",
-                "install bubblewrap (`metier doctor`), or move the skill out of the system's folders",
+                f"the arm without the skill could still reach {reached[0]}, so a comparison would be worthless",
+                "install bubblewrap (see `metier doctor`), or move the skill out of system folders",
             )
 
     def within_reach(self, session: Session) -> list[str]:
-        """Files of the skill that a command of a session can read."""
+        """Files of the skill that a command can read in a session."""
         from ..agent.session_tools import run_in_session
 
         targets = [f"{place}/SKILL.md" for place in self.places()]
@@ -181,6 +193,7 @@ class EvalRunner:
         from ..sources.bundled import bundled_folder
 
         skill, library = self.skill, self.library
+        # By identity and by name: a copy under another path would help the arm without the skill just as well.
         same = [
             other.directory for other in library.skills if skill.identity == other.identity or skill.name == other.name
         ]
@@ -190,14 +203,14 @@ class EvalRunner:
         return tuple(dict.fromkeys(real for folder in folders for real in (folder, paths.real_path(folder))))
 
     def session(self, arm: EvalArm, work: str) -> Session:
-        """A conversation in an arm: its skills, a folder of its own, and nothing of the history."""
-
+        """A session in an arm: its skills, its own folder, and no history."""
         library = self.library
         place = replace(library.place, cwd=work, project=work)
         allowed = () if arm == "without_skill" else None
         request = OpenRequest(library.request.dialect, allowed, self.root(arm), index=False)
         opened = open_at(place, request)
         own_dialect = self.skill.origin.dialect.name
+        # The path of the root suggests another dialect than the skill was found with.
         if opened.skills and opened.skills[0].origin.dialect.name != own_dialect:
             opened = open_at(place, replace(request, dialect=own_dialect))
         bounds = resolve_bounds(library.settings, TurnBounds())
@@ -206,6 +219,7 @@ class EvalRunner:
             self.plan.model,
             rules=_allow_workspace_tools(configured_permission(library.settings)),
             limits=replace(bounds, seconds=bounds.seconds or _RUN_SECONDS),
+            # No subagents: a run is one context, with the skills of its arm.
             deepest=0,
             keep=False,
             private=True,
@@ -220,7 +234,7 @@ class EvalRunner:
         return report.run_folder(self.out, task, self.plan.runs)
 
     def sample(self, task: EvalTask) -> EvalSample:
-        """One run, judged and kept; one that was made before is read."""
+        """Make, grade and store a run; one that is stored already is read."""
         folder = self.kept(task)
         before = report.read_run(folder)
         if before is not None:
@@ -228,12 +242,13 @@ class EvalRunner:
         judge = CheckJudge(self.command, None if self.plan.grader is None else self.ask)
         eval_output = self.run(task)
         sample = EvalSample(task.case.id, task.arm, task.number, eval_output, grade_case(task.case, eval_output, judge))
+        # A void one is made again when the trial continues.
         if not eval_output.void:
             report.write_run(folder, sample, self.suite.spelling)
         return sample
 
     def run(self, task: EvalTask) -> EvalOutput:
-        """One run: nothing of it is left but what is kept."""
+        """Make a run; only its outputs and its transcript remain."""
         outputs = f"{self.kept(task)}/outputs"
         trees.remove_tree(outputs)
         fs.make_folder(outputs)
@@ -243,6 +258,7 @@ class EvalRunner:
             session = self.session(task.arm, work)
             events = [event for event in self._said(session, task) if not isinstance(event, Wrote)]
             left_out = _copy_outputs(work, outputs)
+        # Secrets of the environment may be in outputs of tools: they are masked as in journals.
         lines = "".join(session.agent.hide(event_line(event)) + "\n" for event in events)
         fs.write_text(f"{self.kept(task)}/transcript.jsonl", lines, sync=False)
         eval_output = summarize_run(events, self.skill.name, outputs)
@@ -252,6 +268,7 @@ class EvalRunner:
         text = task.case.prompt
         if self.inputs[task.case.id]:
             text += "\n\nFiles in the working folder: " + ", ".join(self.inputs[task.case.id])
+        # A prompt that starts with `/` calls the skill itself, and is how its author wants it called.
         begin = (
             None
             if task.arm == "without_skill" or text.startswith("/")
@@ -260,7 +277,7 @@ class EvalRunner:
         return session.within(begin, text)
 
     def command(self, command: str, outputs: str) -> ProcessResult:
-        """A check's command, in a copy of what a run made, inside a boundary that must be there."""
+        """Run the command of a check on a copy of the outputs, in a required sandbox."""
         library = self.library
         with trees.temporary_folder() as above:
             work = f"{above}/work"
@@ -271,7 +288,7 @@ class EvalRunner:
             return run_program(library, program, SandboxSpec("require", work=work, hidden=(library.place.state,)))
 
     def ask(self, system: str, question: str) -> str:
-        """A model without tools, asked one thing."""
+        """Ask the grader one question, without tools."""
         grader = self.plan.grader or self.plan.model
         model = open_model(grader, self.library) if isinstance(grader, str) else grader
         steps = model.reply(Asked(system, (), (Message("user", question),)), self.plan.stop)
@@ -287,7 +304,7 @@ def _allow_workspace_tools(permission: Permission) -> Permission:
 
 
 def _begin_with_skill(session: Session, name: str, text: str) -> EventSteps[bool]:
-    """A turn that begins with the skill in view, as if a person had called it for this task."""
+    """Start a turn with the skill activated, as if the user had called it: whether it triggers is another question."""
     from ..agent.turns import activate_skill, user_messages
 
     skill = session.library.find(name).skill
@@ -298,7 +315,7 @@ def _begin_with_skill(session: Session, name: str, text: str) -> EventSteps[bool
 
 
 def _copy_outputs(source: str, target: str) -> str:
-    """Copy what a run made; what is too much is named."""
+    """Copy the outputs of a run; what was left out, in words."""
     from ..host.trees import copy_folder_into, open_folder_writer
 
     try:
@@ -306,4 +323,4 @@ def _copy_outputs(source: str, target: str) -> str:
             left_out = copy_folder_into(source, into, _MOST_FILES, _MOST_BYTES)
     except Refused as error:
         return error.message
-    return f"{len(left_out)} links were left out" if left_out else ""
+    return f"{len(left_out)} links were not copied" if left_out else ""

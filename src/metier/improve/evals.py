@@ -1,4 +1,9 @@
-"""Reading what a skill is tried with: `evals/evals.json` in both of its spellings, and its trigger prompts."""
+"""The evals of a skill: read `evals/evals.json` and the trigger prompts, and run and judge the prompts.
+
+The formats are those found in published skills, with their variants.  All faults of a file are reported at once, as
+someone who writes evals by hand makes several.  A file that is wrong in part is refused: a suite that silently lost
+half its cases would still give a score.
+"""
 
 from __future__ import annotations
 
@@ -15,19 +20,23 @@ from ..types.improvement import CheckSpelling, EvalCase, EvalCheck, EvalQueue, E
 from ..types.text import shorten_text
 from .score import ConfidenceInterval, wilson_interval
 
+# --- Reading ---
+
 EVALS_FILE = "evals/evals.json"
 TRIGGER_FILES = ("evals/triggers.json", "evals/trigger.json")
 _LARGEST = 1 << 20
+"""Bytes of a file."""
 _MOST = 1_000
-"""Cases, or trigger prompts, in one file."""
+"""Cases or trigger prompts in a file."""
 _LONGEST = {"prompt": 100_000, "command": 4_000, "matches": 1_000}
+"""Characters of a text."""
 _MOST_SHOWN = 5
-"""Faults that are named."""
+"""Faults that an error names."""
 _unfit = re.compile(r"[^a-z0-9]+")
 
 
 def read_suite(folder: str, name: str = "") -> EvalSuite:
-    """The cases that the folder of a skill holds to try it with.  Whatever is wrong in it is said at once."""
+    """Read the cases of a skill.  An error names everything that is wrong with the file."""
     document = _read_json(folder, EVALS_FILE)
     faults = _FileFaults(EVALS_FILE)
     rows = document.get("evals") if isinstance(document, Mapping) else document
@@ -35,7 +44,7 @@ def read_suite(folder: str, name: str = "") -> EvalSuite:
     if document is not None and not isinstance(rows, list):
         faults.add("", "must hold a list called `evals`")
     cases = tuple(_read_cases(rows if isinstance(rows, list) else [], faults))
-    faults.complain(folder)
+    faults.raise_if_any(folder)
     spelled: CheckSpelling = "assertions"
     if any(isinstance(row, Mapping) and "expectations" in row for row in rows or ()):
         spelled = "expectations"
@@ -43,7 +52,7 @@ def read_suite(folder: str, name: str = "") -> EvalSuite:
 
 
 def read_triggers(folder: str) -> tuple[TriggerCase, ...]:
-    """The prompts that the skill must be chosen for, and those that it must not."""
+    """Read the prompts that should trigger a skill, and those that should not."""
     for path in TRIGGER_FILES:
         rows = _read_json(folder, path)
         if rows is None:
@@ -63,31 +72,33 @@ def read_triggers(folder: str) -> tuple[TriggerCase, ...]:
                 faults.add(f"[{at}].should_trigger", "must be true or false")
             else:
                 triggers.append(TriggerCase(query, should))
-        faults.complain(folder)
+        faults.raise_if_any(folder)
         return tuple(triggers)
     return ()
 
 
 class _FileFaults:
-    """What is wrong with a file, gathered."""
+    """Collects what is wrong with a file."""
 
     def __init__(self, file: str) -> None:
         self.file = file
-        self.found: list[str] = []
+        self.faults: list[str] = []
 
     def add(self, where: str, problem: str) -> None:
-        self.found.append(f"{where or 'it'} {problem}")
+        self.faults.append(f"{where or 'it'} {problem}")
 
-    def complain(self, folder: str) -> None:
-        if self.found:
-            remaining = len(self.found) - _MOST_SHOWN
+    def raise_if_any(self, folder: str) -> None:
+        if self.faults:
+            remaining = len(self.faults) - _MOST_SHOWN
             suffix = f"; and {remaining} more" if remaining > 0 else ""
-            shown = "; ".join(self.found[:_MOST_SHOWN])
-            raise BadRequest(f"{self.file}: {shown}{suffix}", "mend the file, then try again", f"{folder}/{self.file}")
+            shown = "; ".join(self.faults[:_MOST_SHOWN])
+            raise BadRequest(
+                f"{self.file}: {shown}{suffix}", "correct the file, then try again", f"{folder}/{self.file}"
+            )
 
 
 def _read_json(folder: str, path: str) -> Any:
-    """A JSON file of a skill; None where there is none."""
+    """Read a JSON file of a skill; None if there is none."""
     where = f"{folder}/{path}"
     try:
         data = files.read_skill_file(folder, path, _LARGEST)[1]
@@ -97,14 +108,14 @@ def _read_json(folder: str, path: str) -> Any:
     except MetierError:
         raise
     except OSError as error:
-        why = error.strerror or f"it is no regular file of at most {_LARGEST:,} bytes"
-        raise BadRequest(f"{path} can't be read: {why}", "replace it", where) from error
+        why = error.strerror or f"not a regular file of at most {_LARGEST:,} bytes"
+        raise BadRequest(f"{path} can't be read: {why}", "replace the file", where) from error
     except (ValueError, RecursionError) as error:
-        raise BadRequest(f"{path} is not JSON: {shorten_text(str(error), 120)}", "mend the file", where) from error
+        raise BadRequest(f"{path} is not JSON: {shorten_text(str(error), 120)}", "correct the file", where) from error
 
 
 def _reject_constant(text: str) -> float:
-    raise ValueError(f"{text} is no number in JSON")
+    raise ValueError(f"{text} is not a JSON number")
 
 
 def _first_rows(rows: object, faults: _FileFaults) -> list[Any]:
@@ -121,12 +132,13 @@ def _read_cases(rows: list[Any], faults: _FileFaults) -> Iterator[EvalCase]:
         if not isinstance(row, Mapping):
             faults.add(where, "must be an object")
             continue
+        # In Python a bool is an int; as an id it is a mistake.
         id = row.get("id", at + 1)
         if isinstance(id, bool) or not isinstance(id, str | int) or not str(id).strip() or len(str(id)) > 200:
             faults.add(f"{where}.id", "must be a number or a short text")
             continue
         if str(id) in ids:
-            faults.add(f"{where}.id", f"`{id}` is there twice")
+            faults.add(f"{where}.id", f"`{id}` is used twice")
         ids.add(str(id))
         prompt = row.get("prompt", row.get("query"))
         if not isinstance(prompt, str) or not prompt.strip() or len(prompt) > _LONGEST["prompt"]:
@@ -137,6 +149,7 @@ def _read_cases(rows: list[Any], faults: _FileFaults) -> Iterator[EvalCase]:
             faults.add(f"{where}.expected_output", "must be a text")
             continue
         checks = tuple(_read_checks(row, where, faults))
+        # Many suites have only an expected output: it becomes a check for the grader.
         if not checks and expected.strip():
             checks = (EvalCheck(f"The result is what was expected: {expected.strip()}"),)
         if not checks:
@@ -173,7 +186,7 @@ def _read_checks(row: Mapping[str, Any], where: str, faults: _FileFaults) -> Ite
 
 
 def parse_check(written: object) -> tuple[EvalCheck | None, str]:
-    """One check as it is written: a sentence for a model, or an object that needs none; or what is wrong with it."""
+    """Parse a check: a sentence for a model, or an object that needs none; or else what is wrong with it."""
     if isinstance(written, str) and written.strip():
         return EvalCheck(written.strip()), ""
     if not isinstance(written, Mapping):
@@ -207,7 +220,7 @@ def _build_check(
     if kind == "command" and file:
         return None, "`command` runs in the folder of the outputs: leave `file` out"
     if kind == "model" and "text" not in texts:
-        return None, "says nothing to check"
+        return None, "has nothing to check"
     if file:
         try:
             file = inner_path(file)
@@ -217,16 +230,16 @@ def _build_check(
         try:
             re.compile(expected)
         except (re.error, RecursionError, OverflowError) as error:
-            return None, f"`matches` is no regular expression: {shorten_text(str(error), 80)}"
+            return None, f"`matches` is not a regular expression: {shorten_text(str(error), 80)}"
     check = EvalCheck(texts.get("text", ""), kind, file, expected, written.get("equals"), written.get("not", False))
     return (check if check.text else replace(check, text=_check_text(check))), ""
 
 
 def _check_text(check: EvalCheck) -> str:
-    """A check in words, where its author wrote none."""
+    """A check in words, if its author wrote none."""
     where = f"`{check.file}`" if check.file else "the answer"
     predicates = {
-        "file": "is there",
+        "file": "exists",
         "json": f"holds `{check.wanted}`" + ("" if check.value is None else f" = {check.value!r}"),
         "matches": f"matches `{check.wanted}`",
         "contains": f"contains `{check.wanted}`",
@@ -236,7 +249,7 @@ def _check_text(check: EvalCheck) -> str:
 
 
 def _assign_slugs(cases: tuple[EvalCase, ...]) -> tuple[EvalCase, ...]:
-    """Each with a name of its own for a folder."""
+    """Give each case a unique name for its folder."""
     taken: set[str] = set()
     slugged = []
     for case in cases:
@@ -250,16 +263,18 @@ def _assign_slugs(cases: tuple[EvalCase, ...]) -> tuple[EvalCase, ...]:
     return tuple(slugged)
 
 
+# --- Trigger prompts ---
+
 ChooseSkill: TypeAlias = Callable[[str], str]
-"""The skill that is chosen for a prompt; empty for none."""
+"""Returns the skill chosen for a prompt; empty for none."""
 THRESHOLD = 0.5
-"""A prompt counts as chosen when it is in at least this share of its runs."""
+"""A prompt triggers a skill if it does in at least this share of its runs."""
 ENOUGH = 8
-"""Prompts of each kind that a verdict needs."""
+"""How many prompts of each kind a verdict takes."""
 
 
 class TriggerResult(NamedTuple):
-    """One prompt, and what was chosen for it each time."""
+    """A prompt, and the skill chosen for it in each run."""
 
     query: str
     should: bool
@@ -280,21 +295,21 @@ class TriggerResult(NamedTuple):
 
     @property
     def instead(self) -> tuple[str, ...]:
-        """What was chosen in its place."""
+        """The skills chosen in its place."""
         return tuple(dict.fromkeys(name for name in self.chosen if name and name != self.skill))
 
 
 class TriggerReport(NamedTuple):
-    """All prompts of a skill, tried."""
+    """The results of all prompts of a skill."""
 
     skill: str
     description: str
     tier: str
-    """Who chose: `ranker`, or the name of a model."""
+    """What chose: `ranker`, or the name of a model."""
     tried: tuple[TriggerResult, ...]
 
     def share(self, should: bool) -> ConfidenceInterval:
-        """The share that went right, of the prompts that should trigger, or of those that should not."""
+        """The share of correct results among the prompts that should trigger, or should not."""
         kind = [result for result in self.tried if result.should == should]
         return (
             wilson_interval(sum(result.passed for result in kind) / len(kind), len(kind))
@@ -304,7 +319,7 @@ class TriggerReport(NamedTuple):
 
     @property
     def underpowered(self) -> str:
-        """Why there is no verdict; empty where there is one."""
+        """Why there is no verdict; empty if there is one."""
         few = [(name, self.share(should).cases) for name, should in (("should", True), ("should not", False))]
         short = [f"{count} that {name} trigger" for name, count in few if count < ENOUGH]
         return f"only {' and '.join(short)}; {ENOUGH} of each are needed" if short else ""
@@ -321,7 +336,7 @@ class TriggerReport(NamedTuple):
 def run_triggers(
     triggers: Sequence[TriggerCase], skill: str, choose: ChooseSkill, queue: EvalQueue, runs: int = 1
 ) -> tuple[TriggerResult, ...]:
-    """Every prompt so many times, in the order they were given."""
+    """Run every prompt so many times; results in the order given."""
     attempts = [(at, number) for number in range(runs) for at in range(len(triggers))]
     chosen: dict[int, list[str]] = {at: [] for at in range(len(triggers))}
     for (at, _), choice in queue.each(lambda attempt: choose(triggers[attempt[0]].query), attempts):
@@ -332,7 +347,7 @@ def run_triggers(
 
 
 def triggers_document(report: TriggerReport) -> dict[str, Any]:
-    """The results as other tools for skills write them, and how sure one may be."""
+    """The results in the format of other tools for skills, plus intervals and a verdict."""
     passed = sum(result.passed for result in report.tried)
     return {
         "skill_name": report.skill,

@@ -1,20 +1,25 @@
-"""Prove: what a skill's own evals say of a change to it.  Few of them can refuse a change, and never recommend one."""
+"""Evaluate: run a skill's evals and trigger prompts, and judge a change of the skill by its evals.
+
+A change is compared with the skill as it was, on the same cases.  Evidence is asymmetric: a few cases can show that a
+change breaks something, which refuses it; to show a gain takes `ENOUGH_CASES`, and the gain has to appear a second
+time, because among many changes some gain by chance.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ..host import fs, paths, trees
 from ..host.facts import utc_timestamp
+from ..sources.skill_files import SkillFiles
 from ..types.dialect import ImprovementMode
 from ..types.errors import BadRequest, MetierError, ModelError, Refused
 from ..types.event import Activated, Ended
 from ..types.improvement import EvalQueue, GateResult
 from ..types.skill import Skill
 from . import evals, report, trials
-from .eval_runner import ARMS_FOLDER, EvalPlan, EvalRunner, FilesByPath, read_case_inputs, read_skill_files
+from .eval_runner import ARMS_FOLDER, EvalPlan, EvalRunner, read_case_inputs, read_skill_files
 from .evals import TriggerReport, read_suite, read_triggers
 from .gates import SkillDraft
 from .report import Benchmark, render_page
@@ -28,11 +33,11 @@ if TYPE_CHECKING:
 
 
 ENOUGH_CASES = 20
-"""So many cases can tell a gain from chance."""
+"""With fewer cases, a gain can't be told from chance."""
 
 
 def evals_gate(comparison: ArmComparison | None, cases: int, mode: ImprovementMode) -> GateResult:
-    """Worse beyond noise is a no.  Without enough cases nobody can say better: outside `auto` a person decides."""
+    """Refuse a change that is worse, or one that enough cases show no gain for; with few cases a person decides."""
     if comparison is None:
         return _unproven_gate("it has no evals", mode)
     summary = f"{comparison.delta:+.0%} over {comparison.cases} evals ({comparison.low:+.0%} to {comparison.high:+.0%})"
@@ -40,9 +45,9 @@ def evals_gate(comparison: ArmComparison | None, cases: int, mode: ImprovementMo
         lost = f"; lost: {', '.join(comparison.lost[:3])}" if comparison.lost else ""
         return GateResult("evals", "no", f"worse: {summary}{lost}")
     if not comparison.cases:
-        return _unproven_gate("none of its evals could be judged", mode)
+        return _unproven_gate("none of its evals could be graded", mode)
     if cases < ENOUGH_CASES:
-        return _unproven_gate(f"{summary}; {ENOUGH_CASES} evals would tell a gain from chance", mode)
+        return _unproven_gate(f"{summary}; telling a gain from chance takes {ENOUGH_CASES} evals", mode)
     return (
         GateResult("evals", "yes", summary)
         if comparison.delta > 0
@@ -55,37 +60,39 @@ def _unproven_gate(words: str, mode: ImprovementMode) -> GateResult:
 
 
 def confirm_gate(first: GateResult, again: ArmComparison) -> GateResult:
-    """A gain that does not show again was chance."""
+    """A gain that does not appear again was chance."""
     if again.delta < 0 or again.lost or again.verdict == "worse":
-        return GateResult("evals", "no", f"{first.words}, and {again.delta:+.0%} when it was tried again")
-    return GateResult("evals", "yes", f"{first.words}, and {again.delta:+.0%} when it was tried again")
+        return GateResult("evals", "no", f"{first.words}, and {again.delta:+.0%} on a second run")
+    return GateResult("evals", "yes", f"{first.words}, and {again.delta:+.0%} on a second run")
 
 
 def skill_to_try(library: Library, name: str) -> Skill:
-    """The skill of that name, if it may be used here at all."""
+    """The skill of a name, if it may run here."""
     verdict = library.find(name)
     skill = verdict.skill
     if not verdict.usable or not skill.origin.trusted:
         problems = [problem for problem in verdict.problems if problem.severity == "error"] or list(verdict.problems)
         why = problems[0].message if problems else "it is not trusted"
-        hint = (problems[0].hint if problems else "") or f"`metier why {name}` says more"
+        hint = (problems[0].hint if problems else "") or f"run `metier why {name}` for details"
         raise Refused(f"`{name}` may not run here, so it can't be tried: {why}", hint, skill.path)
-    library.read(skill)  # what was installed must still be what was approved
+    # Raises if an installed skill is not what was approved.
+    library.read(skill)
     return skill
 
 
 def run_evals(
     library: Library, skill: Skill, plan: EvalPlan, queue: EvalQueue, progress: ProgressCallback
 ) -> Benchmark:
-    """Run a skill's evals in every arm of the plan, and keep what came of it in a new folder.
+    """Run a skill's evals in every arm of the plan, and store the results in a new folder.
 
-    A trial of the same that was cut off goes on where it was.
+    The same trial continues if it was interrupted.
     """
     suite = read_suite(skill.directory, skill.name)
     if not suite.cases:
         raise BadRequest(f"`{skill.name}` has no evals", "write some in evals/evals.json", f"{skill.directory}/evals")
     inputs = read_case_inputs(skill, suite)
-    name = plan.model_name(library)  # where there is no model, nothing is begun
+    # Fails without a model, before anything is written.
+    name = plan.model_name(library)
     place = library.place
     above = paths.absolute_path(plan.out or f"{place.state}/evals/{skill.name}", place.cwd, place.home)
     with trials.claim_trial_folder(above, library, skill, plan) as out:
@@ -103,7 +110,7 @@ def run_evals(
     return benchmark
 
 
-def skill_files_at(library: Library, skill: Skill, rev: str) -> FilesByPath:
+def skill_files_at(library: Library, skill: Skill, rev: str) -> SkillFiles:
     """A skill's files at a version of its history."""
     from ..install.managed import managed_skill
     from ..record import history
@@ -111,30 +118,28 @@ def skill_files_at(library: Library, skill: Skill, rev: str) -> FilesByPath:
     target = managed_skill(library, skill)
     files = history.read_files(target.repository, target.key, rev)
     if not files:
-        raise BadRequest(f"`{skill.name}` was not there at {rev}", f"run `metier history {skill.name}`", skill.path)
-    return files
+        raise BadRequest(f"`{skill.name}` did not exist at {rev}", f"run `metier history {skill.name}`", skill.path)
+    return SkillFiles.from_pairs(files)
 
 
-# --- Prompts ---
+# --- Trigger prompts ---
 
 
 def run_trigger_prompts(
     library: Library, skill: Skill, queue: EvalQueue, model: Model | str | None, runs: int
 ) -> TriggerReport:
-    """Which of a skill's trigger prompts it is chosen for: by the local ranker, or by a model that has all skills."""
+    """Run a skill's trigger prompts: with the local ranker, or with a model that has all skills."""
     prompts = read_triggers(skill.directory)
     if not prompts:
         hint = 'write some in evals/triggers.json: [{"query": "…", "should_trigger": true}]'
         raise BadRequest(f"`{skill.name}` has no trigger prompts", hint, f"{skill.directory}/evals")
     if model is None:
-        tried_all = evals.run_triggers(
+        results = evals.run_triggers(
             prompts, skill.name, lambda query: skill_ranked_first(library, query), SerialQueue()
         )
-        return TriggerReport(skill.name, skill.description, "ranker", tried_all)
-    tried_all = evals.run_triggers(
-        prompts, skill.name, lambda query: skill_chosen_by(library, query, model), queue, runs
-    )
-    return TriggerReport(skill.name, skill.description, _name_of_model(model, library), tried_all)
+        return TriggerReport(skill.name, skill.description, "ranker", results)
+    results = evals.run_triggers(prompts, skill.name, lambda query: skill_chosen_by(library, query, model), queue, runs)
+    return TriggerReport(skill.name, skill.description, _name_of_model(model, library), results)
 
 
 def _name_of_model(model: Model | str, library: Library) -> str:
@@ -144,20 +149,21 @@ def _name_of_model(model: Model | str, library: Library) -> str:
 
 
 def skill_ranked_first(library: Library, query: str) -> str:
-    """The skill that clearly answers a request best, by the local ranker; empty where none does."""
+    """The skill that the local ranker clearly prefers; empty if there is none."""
     hits = library.search(query, limit=1)
     return hits[0].skill.name if hits and hits[0].clear else ""
 
 
 def skill_chosen_by(library: Library, query: str, model: Model | str) -> str:
-    """The first skill that a model calls for; the run ends there, and nothing else is done."""
+    """The first skill that a model activates; the run ends there."""
     from ..agent.agent import Agent
     from ..agent.permissions import Permission
     from ..types.agent import TurnBounds
 
     with trees.temporary_folder() as work:
         place = replace(library.place, cwd=work, project=work)
-        isolated = replace(library, place=place, database=None)  # an open index stays in its thread
+        # SQLite connections belong to a thread.
+        isolated = replace(library, place=place, database=None)
         agent = Agent(
             isolated, model, rules=Permission(otherwise="deny"), limits=TurnBounds(turns=3, seconds=120), keep=False
         )
@@ -170,34 +176,29 @@ def skill_chosen_by(library: Library, query: str, model: Model | str) -> str:
     return ""
 
 
+# --- Proof of a change ---
+
 RUNS = 3
-"""How often each case is run, before and after."""
+"""Runs of each case in each arm."""
 
 
 def prove_by_evals(
     library: Library, skill: Skill, draft: SkillDraft, model: Model, mode: ImprovementMode
 ) -> GateResult:
-    """Its evals in two arms, side by side.  Where there are enough of them, a gain must show twice."""
+    """Compare a changed skill with the old one on its evals; with enough of them, a gain must appear twice."""
     try:
         cases = len(read_suite(skill.directory, skill.name).cases)
         if not cases:
             return evals_gate(None, 0, mode)
         files = read_skill_files(skill.directory)
-        old, new = _with_texts(files, draft.before), _with_texts(files, draft.after)
+        old, new = files.with_texts(draft.before), files.with_texts(draft.after)
         plan = EvalPlan(("old_skill", "with_skill"), RUNS, model, model, new=new, old=old)
         first = evals_gate(_compare_arms(library, skill, plan), cases, mode)
         if first.says != "yes" or cases < ENOUGH_CASES:
             return first
         return confirm_gate(first, _compare_arms(library, skill, plan))
     except MetierError as error:
-        return GateResult("evals", "person", f"they could not be run: {error.message}")
-
-
-def _with_texts(files: FilesByPath, texts: Mapping[str, str]) -> FilesByPath:
-    changed = {
-        path: (files[path][0], text.encode("utf-8", "surrogatepass")) for path, text in texts.items() if path in files
-    }
-    return {**files, **changed}
+        return GateResult("evals", "person", f"its evals could not be run: {error.message}")
 
 
 def _compare_arms(library: Library, skill: Skill, plan: EvalPlan) -> ArmComparison:

@@ -1,4 +1,4 @@
-"""A skill looked at for improving it: its files, what they say, what they could do, and whose they are."""
+"""Examine a skill for improvement: its files, what they say, what they are able to do, and who wrote them."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ..host import files, paths, trees
 from ..install.inspect import SkillFolderContents, inspect_skill, reach_of
-from ..library.lockfile import tree_digest
 from ..library.locks import was_installed
 from ..parse.reader import parse
 from ..record.trace import Trace
+from ..sources.skill_files import SkillFile, SkillFiles, manifest_digest
 from ..types.dialect import ImprovementMode
 from ..types.errors import MetierError
 from ..types.event import Used
@@ -24,49 +24,43 @@ if TYPE_CHECKING:
     from ..library.library import Library
 
 _LARGEST = 256_000
+"""Bytes of a file that is read; larger ones are no text that an improver edits."""
 _FILE_TOOLS = ("skill_search", "read_file", "write_file", "edit_file", "list_files", "find_files", "search_files")
 _OTHER_TOOLS = ("run_command", "ask_user", "delegate")
 _USER_SOURCES = frozenset({"user", "path", "configured"})
 
 
 class FolderContents(NamedTuple):
-    """The files of a folder."""
+    """The files of a folder: the content of those that could be read, and a record of each."""
 
-    bytes: Mapping[str, bytes]
+    files: SkillFiles
     marks: Mapping[str, FileRecord]
 
     @property
     def texts(self) -> dict[str, str]:
-        """Those that are text, to the last byte."""
-        texts = {}
-        for path, data in self.bytes.items():
-            try:
-                text = data.decode("utf-8")
-            except UnicodeDecodeError:
-                continue
-            if "\0" not in text:
-                texts[path] = text
-        return texts
+        """Those that are valid UTF-8 text, unchanged to the byte."""
+        return self.files.texts
 
     @property
     def digest(self) -> str:
-        return tree_digest(self.marks)
+        return manifest_digest(self.marks)
 
 
 def read_contents(folder: str) -> FolderContents:
-    """Every file that is its own; links that leave the folder, and what is too large, are marked and not read."""
+    """Read a folder; links that leave it and files that are too large are recorded but not read."""
     marks = trees.file_marks(folder)
-    data = {}
-    for path in marks:
+    contents = {}
+    for path, mark in marks.items():
         try:
-            data[path] = files.read_skill_file(folder, path, _LARGEST)[1]
+            data = files.read_skill_file(folder, path, _LARGEST)[1]
         except (OSError, MetierError):
             continue
-    return FolderContents(data, marks)
+        contents[path] = SkillFile(int(mark.mode, 8) if mark.mode.isdecimal() else 0o644, data)
+    return FolderContents(SkillFiles(contents), marks)
 
 
 def improve_mode(library: Library, skill: Skill) -> ImprovementMode:
-    """As it is configured; else as the dialect of the skill's root has it."""
+    """The configured mode, or that of the skill's dialect."""
     configured = library.settings.at("improve.mode")
     if configured == "auto" or configured == "review" or configured == "off":
         return configured
@@ -74,13 +68,14 @@ def improve_mode(library: Library, skill: Skill) -> ImprovementMode:
 
 
 def is_user_written(library: Library, skill: Skill) -> bool:
-    """Whether the user wrote a skill: nobody installed it, it did not come with a program, and it is no project's."""
+    """Whether the user wrote a skill: it is not installed, not bundled with a program, and not of a project."""
+    # `.system` is where other products put the skills they ship.
     shipped = skill.path in library.bundled or skill.origin.path.endswith("/.system")
     return skill.origin.source in _USER_SOURCES and not shipped and not was_installed(library, skill)
 
 
 def observe_skill(library: Library, skill: Skill, texts: Mapping[str, str]) -> ObservedSkill:
-    """What is true of it, with these texts."""
+    """A skill with these texts, as blame sees it."""
     authoring = skill.origin.dialect.authoring
     names = {"ARGUMENTS", *skill.arguments} if authoring.arguments is not None else set[str]()
     lacking = any(not check.met and check.kind in ("env", "binary") for check in library.checks(skill))
@@ -96,9 +91,10 @@ def observe_skill(library: Library, skill: Skill, texts: Mapping[str, str]) -> O
 
 
 def tool_environment(library: Library, traces: Sequence[Trace] = ()) -> ToolEnvironment:
-    """The tools there are, and what reaches beyond the machine."""
+    """The tools that exist, and a test for what goes beyond the machine."""
     from ..agent.permissions import TOOL_ALIASES
 
+    # A tool that answered exists, even if it is not offered here, such as one of an MCP server.
     used = {
         event.call.name
         for trace in traces
@@ -116,7 +112,7 @@ def tool_environment(library: Library, traces: Sequence[Trace] = ()) -> ToolEnvi
 
 
 def inspect_texts(skill: Skill, texts: Mapping[str, str], marks: Mapping[str, FileRecord]) -> SkillInspection:
-    """What an inspection says of it, with these texts."""
+    """Inspect a skill with these texts."""
     folder = SkillFolderContents("", skill.id, marks, texts, {})
     inspected = inspect_skill(folder, skill.origin.dialect, ())
     return SkillInspection(
@@ -129,7 +125,7 @@ def inspect_texts(skill: Skill, texts: Mapping[str, str], marks: Mapping[str, Fi
 
 
 def parse_edited_skill(library: Library, skill: Skill, text: str) -> Skill | None:
-    """The skill as this text would make it."""
+    """The skill with this text as its SKILL.md; None if it does not load."""
     data = text.encode("utf-8", "surrogatepass")
     parsed = parse(Found(skill.origin, skill.id, skill.path, skill.key, data, True), library.dialects)
     return parsed if isinstance(parsed, Skill) else None

@@ -1,4 +1,8 @@
-"""Fixes that need no model: what stands in the text is not there, and one thing that is there must be meant."""
+"""Fixes by rule: replace a name that does not exist with the only one that can be meant.
+
+A tool, path or placeholder is renamed if exactly one existing name is close to it.  If two are, nothing is changed and
+a model gets the fault: a wrong fix by rule would be accepted with less scrutiny than one of a model.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +18,7 @@ from .texts import PROSE_SUFFIXES, SKILL_FILE, split_frontmatter
 
 
 class FixResult(NamedTuple):
-    """The files as they should be, what was done, and what was left for somebody else."""
+    """The fixed files, a description of each fix, and the faults fixed and left."""
 
     files: Mapping[str, str]
     what: tuple[str, ...]
@@ -25,18 +29,18 @@ class FixResult(NamedTuple):
 def apply_fixes(
     files: Mapping[str, str], skill: ObservedSkill, faults: Sequence[SkillFault], around: ToolEnvironment
 ) -> FixResult:
-    """Cure what has one clear cure.  Only prose is changed, and of `SKILL.md` never the frontmatter."""
-    now, descriptions, cured, uncured = dict(files), [], [], []
+    """Fix the faults that have one clear fix.  Only prose changes, and never the frontmatter of `SKILL.md`."""
+    now, descriptions, fixed, left = dict(files), [], [], []
     for fault in faults:
-        cure = _find_cure(fault, skill, around)
-        changed = _change_prose(now, cure[1]) if cure else now
-        if cure is None or changed == now:
-            uncured.append(fault)
+        fix = _find_fix(fault, skill, around)
+        changed = _change_prose(now, fix[1]) if fix else now
+        if fix is None or changed == now:
+            left.append(fault)
             continue
         now = changed
-        descriptions.append(cure[0])
-        cured.append(fault)
-    return FixResult(now, tuple(descriptions), tuple(cured), tuple(uncured))
+        descriptions.append(fix[0])
+        fixed.append(fault)
+    return FixResult(now, tuple(descriptions), tuple(fixed), tuple(left))
 
 
 def _change_prose(files: Mapping[str, str], change: Callable[[str], str]) -> dict[str, str]:
@@ -48,7 +52,7 @@ def _change_prose(files: Mapping[str, str], change: Callable[[str], str]) -> dic
     return changed
 
 
-def _find_cure(
+def _find_fix(
     fault: SkillFault, skill: ObservedSkill, around: ToolEnvironment
 ) -> tuple[str, Callable[[str], str]] | None:
     about = fault.about
@@ -59,7 +63,8 @@ def _find_cure(
             return (description, lambda text: texts.rename_tool(text, about, tool)) if tool else None
         case "missing-script" | "missing-file":
             path = texts.guess_path(about, skill.files)
-            if "/" not in about and path.startswith("scripts/"):  # a script is also called by its name alone
+            # The text has the bare name: keep that form.
+            if "/" not in about and path.startswith("scripts/"):
                 path = path.removeprefix("scripts/")
             description = f"the file is `{path}`, not `{about}`"
             return (description, lambda text: texts.rename_path(text, about, path)) if path else None
@@ -71,8 +76,9 @@ def _find_cure(
 
 
 def guess_tool(name: str, tools: frozenset[str]) -> str:
-    """The tool that is meant by a name from elsewhere, or by one that is spelled a little otherwise."""
+    """The tool meant by another product's name or by a misspelled one; empty if there is no single one."""
     tool = TOOL_ALIASES.get(name, "")
+    # The same tool, as some dialects call it.
     if tool == "skill_use" and tool not in tools:
         tool = "run_skill"
     if tool in tools:

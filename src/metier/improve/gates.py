@@ -1,4 +1,15 @@
-"""What a changed text has an agent do that it did not before: commands, files, secrets.  A person looks at that."""
+"""Gates: what a changed skill has to pass before anybody sees it, or before it is accepted without anybody.
+
+The writer of a change is a model that has read the output of tools, so it is not trusted: assume it was told to add a
+command, widen the frontmatter, or copy an instruction into the skill.  A second model as a judge was refused, because
+it can be talked into the same.  Every gate here is a rule over the texts before and after; what it asks is what became
+possible, not what was meant.
+
+A gate says yes, no, or `person`.  No is for what no improvement needs: new files, other frontmatter, new capabilities,
+another text altogether, sentences of a tool's answer.  `person` is for what a good change may contain and a bad one
+would too: a command, path or secret that the old text does not have.  What stands in the old text already is known, so
+rewording passes.  Gates run from cheap to costly, and those that need a model (`replay.py`, `evaluate.py`) come last.
+"""
 
 from __future__ import annotations
 
@@ -24,6 +35,233 @@ from .texts import (
     split_frontmatter,
 )
 
+# --- Gates that need no run ---
+
+LARGEST_BODY = 15_000
+"""Bytes a body may grow to."""
+GROWTH, GROWTH_BYTES = 0.2, 1_000
+"""How much a body may grow: a share of its length, or so many characters if that is more."""
+MOST_PLACES, MOST_LINES = 8, 40
+"""Places and lines that a model may change at once; of a short text at most half the lines."""
+_SHINGLE, _WORD, _LETTER = 42, 7, 3
+"""A shingle weighs 42: six words in a row, or fourteen characters of a script without spaces, are a quotation."""
+_language_words = re.compile(r"[\u2e80-\u9fff\uac00-\ud7af]|\w+").findall
+_code = re.compile(r"`[^`\n]*`|https?://\S+")
+_RISKY = re.compile(
+    r"\b(?:sudo|doas|eval|base64|crontab|chmod|chown|nc|ncat|socat|ssh|scp|ftp|telnet)\b"
+    r"|\brm\s+-\w*[rf]|\|\s*(?:ba|z|da)?sh\b|\b(?:pip3?|npm|uv|cargo|gem|go|brew|apt(?:-get)?)\s+(?:install|add|get)\b"
+    r"|--(?:no-verify|force|insecure|dangerously[\w-]*|allow[\w-]*|privileged)\b",
+    re.ASCII,  # or `\b` finds no edge between a command and the Chinese text around it
+)
+"""Commands and options that extend what a skill does, anywhere in its text."""
+
+
+class SkillInspection(NamedTuple):
+    """What an inspection finds in a skill."""
+
+    loads: bool
+    faults: frozenset[str]
+    """Codes from strict validation."""
+    findings: frozenset[str]
+    """Codes from the rules for installed skills."""
+    powers: SkillPowers
+    reach: SkillPowers
+    """The same, as if every line of its text were executed: a model does what it reads."""
+
+
+class SkillDraft(NamedTuple):
+    """A change of a skill: its texts before and after."""
+
+    before: Mapping[str, str]
+    """Every text file of the skill."""
+    after: Mapping[str, str]
+    odd: tuple[str, ...] = ()
+    """Other differences, in words: files added, removed, or with another mode."""
+    modelled: bool = True
+    """A model wrote it."""
+
+    @property
+    def changed(self) -> list[str]:
+        return [path for path in self.after if self.before.get(path) != self.after[path]]
+
+
+def static_gates(
+    draft: SkillDraft, before: SkillInspection, after: SkillInspection, faults: Sequence[SkillFault]
+) -> Iterator[GateResult]:
+    """The gates that need no run, cheapest first."""
+    yield _files_gate(draft)
+    yield _valid_gate(before, after)
+    yield _frontmatter_gate(draft)
+    yield _bounds_gate(draft)
+    yield _capabilities_gate(draft, before, after)
+    yield _runs_gate(draft, before, after)
+    yield _steps_gate(draft)
+    yield _own_words_gate(draft, faults)
+    yield _language_gate(draft)
+
+
+def _make_gate(name: str, wrong: Iterable[str], detail: str = "") -> GateResult:
+    problems = "; ".join(wrong)
+    return GateResult(name, "no", problems) if problems else GateResult(name, "yes", detail)
+
+
+def _files_gate(draft: SkillDraft) -> GateResult:
+    gone = [f"{path} was removed" for path in draft.before if path not in draft.after]
+    new = [f"{path} was added" for path in draft.after if path not in draft.before]
+    return _make_gate("files", (*draft.odd, *gone, *new), ", ".join(draft.changed))
+
+
+def _valid_gate(before: SkillInspection, after: SkillInspection) -> GateResult:
+    wrong = sorted(after.faults - before.faults)
+    return _make_gate("valid", (["it does not load as a skill"] if not after.loads else []) + wrong)
+
+
+def _frontmatter_gate(draft: SkillDraft) -> GateResult:
+    """Only the description may change; every other line must stay as it is, comments included."""
+    old, new = (split_frontmatter(files.get(SKILL_FILE, ""))[0] for files in (draft.before, draft.after))
+    if old == new:
+        return GateResult("frontmatter", "yes", "unchanged")
+    if not new or _without_description(old) != _without_description(new):
+        return GateResult("frontmatter", "no", "it changes frontmatter other than the description")
+    return GateResult("frontmatter", "yes", "only the description changed")
+
+
+def _without_description(head: str) -> list[str]:
+    lines, inside = [], False
+    for line in head.splitlines(keepends=True):
+        if line.startswith("description:"):
+            inside = True
+        elif not inside or (line[:1] not in (" ", "\t") and line.strip()):
+            inside = False
+            lines.append(line)
+    return lines
+
+
+def changes_description(draft: SkillDraft) -> bool:
+    return (
+        split_frontmatter(draft.before.get(SKILL_FILE, ""))[0] != split_frontmatter(draft.after.get(SKILL_FILE, ""))[0]
+    )
+
+
+def _bounds_gate(draft: SkillDraft) -> GateResult:
+    return _make_gate("bounds", [problem for path in draft.changed for problem in _bounds_problems(path, draft)])
+
+
+def _bounds_problems(path: str, draft: SkillDraft) -> Iterator[str]:
+    old, new = prose_body(path, draft.before.get(path, "")), prose_body(path, draft.after[path])
+    # A body that was too large before may shrink, and be edited without growing.
+    size, grown = len(new.encode("utf-8", "surrogatepass")), len(new) - len(old)
+    if size > LARGEST_BODY and grown > 0:
+        yield f"{path} would have {size:,} bytes; the limit is {LARGEST_BODY:,}"
+    if grown > max(GROWTH_BYTES, GROWTH * len(old)):
+        yield f"{path} would grow by {grown:,} characters"
+    if not draft.modelled:
+        return
+    difference, lines = compare_texts(old, new), max(1, len(old.splitlines()))
+    if difference.places > MOST_PLACES or difference.lines > max(4, min(MOST_LINES, lines // 2)):
+        yield (
+            f"{path} changes in {difference.places} places and {difference.lines} of {lines} lines: that is a rewrite"
+        )
+
+
+def _capabilities_gate(draft: SkillDraft, before: SkillInspection, after: SkillInspection) -> GateResult:
+    # Powers come from what runs by itself, reach from all text; of the latter only network and variables count,
+    # since prose names files and programs all the time.
+    wider = after.powers.beyond(before.powers)
+    reach = after.reach.beyond(before.reach)
+    problems = [
+        f"new {kind}: {', '.join(items)}" for kind, items in wider.named().items() if items and kind != "scripts"
+    ]
+    problems += [
+        f"new {kind}: {', '.join(items)}" for kind, items in reach.named().items() if items and kind in _REACH_KINDS
+    ]
+    problems += [f"new finding: {code}" for code in sorted(after.findings - before.findings)]
+    # Counted, not just found: a second `sudo` is as new as a first one.
+    old = Counter(phrase for text in draft.before.values() for phrase in _RISKY.findall(text))
+    new = Counter(phrase for text in draft.after.values() for phrase in _RISKY.findall(text))
+    problems += [f"new in its text: {' '.join(word.split())}" for word in new - old]
+    hidden = {character for text in draft.after.values() for character in hidden_characters_in(text)}
+    problems += [
+        f"hidden characters: {character}"
+        for character in sorted(
+            hidden - {character for text in draft.before.values() for character in hidden_characters_in(text)}
+        )
+    ]
+    return _make_gate("capabilities", dict.fromkeys(problems), "not widened")
+
+
+_REACH_KINDS = ("network", "env")
+
+
+def _runs_gate(draft: SkillDraft, before: SkillInspection, after: SkillInspection) -> GateResult:
+    """A change of scripts or of commands in the body runs without a model deciding: a person approves it."""
+    others = [path for path in draft.changed if not path.lower().endswith(PROSE_SUFFIXES)]
+    if others or before.powers.commands != after.powers.commands:
+        return GateResult("what runs", "person", f"it changes what runs: {', '.join(others or after.powers.commands)}")
+    return GateResult("what runs", "yes", "untouched")
+
+
+def _steps_gate(draft: SkillDraft) -> GateResult:
+    """A model may reword what is there; a person approves whatever it newly has an agent do."""
+    steps = find_new_steps(draft.before, draft.after) if draft.modelled else []
+    if steps:
+        return GateResult("new steps", "person", f"new in its text: {', '.join(f'`{step}`' for step in steps)}")
+    return GateResult("new steps", "yes", "nothing new to run, read or ask for")
+
+
+def _own_words_gate(draft: SkillDraft, faults: Sequence[SkillFault]) -> GateResult:
+    """No text of a tool's answer may become an instruction: an attacker may have written it.
+
+    The whole text is compared, not line by line: an instruction may be spread over several.
+    """
+    answered = set().union(*(_word_shingles(fault.text) for fault in faults)) if faults else set()
+    answered -= {shingle for text in draft.before.values() for shingle in _word_shingles(text)}
+    for path in draft.changed:
+        repeated = sorted(_word_shingles(draft.after[path]) & answered)
+        if repeated:
+            return GateResult("own words", "no", f"it repeats what a tool answered: “{' '.join(repeated[0])}”")
+    return GateResult("own words", "yes")
+
+
+def _word_shingles(text: str) -> set[tuple[str, ...]]:
+    """Every sequence of words that is long enough; numbers, as in lists, do not count as words."""
+    plain = (word.strip("_") for word in _language_words(unicodedata.normalize("NFKC", text).casefold()))
+    words = [word for word in plain if word and not word.isdecimal()]
+    shingles = set()
+    for at in range(len(words)):
+        weight, end = 0, at
+        while weight < _SHINGLE and end < len(words):
+            weight += _LETTER if len(words[end]) == 1 and words[end] > "\u2e7f" else _WORD
+            end += 1
+        if weight >= _SHINGLE:
+            shingles.add(tuple(words[at:end]))
+    return shingles
+
+
+def _language_gate(draft: SkillDraft) -> GateResult:
+    """A change must be in the script that the text is written in."""
+    for path in draft.changed:
+        if path.lower().endswith(PROSE_SUFFIXES):
+            old, new = prose_body(path, draft.before.get(path, "")), prose_body(path, draft.after[path])
+            was = _dominant_alphabet(old.splitlines())
+            now = _dominant_alphabet(compare_texts(old, new).added)
+            if was and now and was != now:
+                return GateResult("language", "no", f"{path} is written in {was.lower()} script, the change is not")
+    return GateResult("language", "yes")
+
+
+def _dominant_alphabet(lines: Iterable[str]) -> str:
+    """The script of most of the prose; empty if there is too little of it."""
+    # Without code and links, which are Latin in any language.
+    letters = [letter for line in lines for letter in _code.sub("", line) if letter.isalpha()]
+    if len(letters) < 20:
+        return ""
+    kinds = Counter(unicodedata.name(letter, "?").split()[0] for letter in letters)
+    return kinds.most_common(1)[0][0]
+
+
+# --- New steps: what the changed text has an agent do ---
+
 _USUAL_TOOLS = HARMLESS_TOOLS | {"write_file", "edit_file", "run_command"}
 _KNOWN_WORDS = frozenset(
     {
@@ -32,7 +270,7 @@ _KNOWN_WORDS = frozenset(
         *(word for tool in PARAMETER_ALIASES.values() for pair in tool.items() for word in pair),
     }
 )
-"""The usual tools, here and elsewhere, and what their parameters are called: to name them starts nothing."""
+"""The usual tools, by their names here and in other products, and their parameters: naming them runs nothing."""
 _fence = re.compile(r"\s*(?:[-*+>]\s+|\d+[.)]\s+)*(`{3,}|~{3,})").match
 _span = re.compile(
     r"(`+)(?!`)(.{1,2000}?)(?<!`)\1(?!`)|<(code|pre|kbd)\b[^>]*>(.{1,2000}?)</\3>", re.DOTALL | re.IGNORECASE
@@ -41,7 +279,7 @@ _DATA = r"(?:md|txt|csv|tsv|json|ya?ml|toml|xml|html|log|pdf)"
 _data_file = re.compile(rf"[\w-]+(?:/[\w-]+)*\.{_DATA}").fullmatch
 _number = re.compile(r"[\d.,:%+-]+").fullmatch
 _ordinary = re.compile(r"[a-z]+").fullmatch
-"""A word that a sentence may have by chance, and a program for a name."""
+"""A plain word, which may be part of a sentence or the name of a program."""
 _command_words = re.compile(r"[^\s`]+").findall
 _EDGES = "\"'“”‘’«»()[]{}<>,.;:!?*_、。，；：（）「」"
 _PROGRAMS = (
@@ -50,17 +288,18 @@ _PROGRAMS = (
     r"|netcat|rsync|sftp|rclone|tar|unzip|xargs|awk|sed|systemctl|launchctl|umount|mkfs|dd|pkill|killall|shutdown|reboot"
     r"|useradd|usermod|passwd|iptables|sqlite3|psql|mysql|redis-cli|tmux|nohup|rm|mv|cp|ln"
 )
+# Deliberately broad: a false alarm costs a look, a miss costs a command that runs unseen.
 _instruction = re.compile(
-    rf"(?<![\w./-])(?:{_PROGRAMS})(?![\w/-]|\.\w)"  # a program that no sentence has by chance
+    rf"(?<![\w./-])(?:{_PROGRAMS})(?![\w/-]|\.\w)"  # a program that is no word of a sentence
     r"|(?<![\w-])--?[A-Za-z][\w-]*(?:=\S+)?"  # an option
     r"|(?<![\w.])(?:~|\.{1,2})/[^\s`]+|(?<![\w./:])/[A-Za-z][^\s`]*/[^\s`]*"  # a path that leaves the folder, or runs
     r"|(?<![\w./])\.[A-Za-z][\w.-]*"  # a hidden file
     r"|(?<!\w)[\w./-]+\.(?:sh|bash|py|js|mjs|ts|rb|pl|ps1|bat|exe|jar|so|dylib)(?!\w)"  # a program in a file
-    r"|(?<![\w@])[\w.+-]+@[\w-]+(?:\.[\w-]+)+"  # somebody's address
+    r"|(?<![\w@])[\w.+-]+@[\w-]+(?:\.[\w-]+)+"  # an e-mail address
     r"|&&|\|\||<\(|\$\(|[A-Z_]{3,}=\S+"  # pieces of a command line
     r"|(?<!\w)(?:api[ _-]?keys?|access[ _-]?keys?|private[ _-]keys?|passwords?|passphrases?|passcodes?|credentials?"
-    r"|secrets?|tokens?|cookies?|ssh|密碼|密码|金鑰|密钥|憑證|凭证)(?!\w)"  # what nobody is asked for by the way
-    r"|(?<!\w)(?:ignore|disregard|override|forget)\s+(?:\w+\s+){0,3}"  # what somebody else has said
+    r"|secrets?|tokens?|cookies?|ssh|密碼|密码|金鑰|密钥|憑證|凭证)(?!\w)"  # secrets
+    r"|(?<!\w)(?:ignore|disregard|override|forget)\s+(?:\w+\s+){0,3}"  # orders to disregard others
     r"(?:said|says|instructions?|rules?|above|previous|user)(?!\w)",
     re.ASCII | re.IGNORECASE,
 )
@@ -80,17 +319,18 @@ _FILLER_WORDS = frozenset(
         "command", "commands", "script", "scripts", "program", "programs", "tool", "tools", "test", "tests",
     )
 )  # fmt: skip
-"""Words that follow `run` and are no program's name."""
+"""Words that follow `run` and do not name a program."""
 
 
 class _CodeAndProse(NamedTuple):
     pieces: frozenset[str]
-    """What is marked as code, each line of it for itself."""
+    """What is marked as code, line by line."""
     prose: str
 
 
 def find_new_steps(before: Mapping[str, str], after: Mapping[str, str]) -> list[str]:
-    """What stands in the new texts for an agent to run, read or ask for, and in none of the old ones."""
+    """What the new texts give an agent to run, read or ask for, and none of the old ones does."""
+    # Over all files at once: moving a step from one file to another is nothing new.
     old, new = _split_code(before), _split_code(after)
     known_words = {
         *_bare_words(old.prose),
@@ -120,12 +360,13 @@ def _instructions_in(text: str) -> Iterator[str]:
 
 
 def _is_known_piece(piece: str, old: _CodeAndProse, known_words: set[str]) -> bool:
-    """A piece of code that was there without being marked as such, or that starts nothing."""
+    """Whether code was in the old text, marked or not, or runs nothing: a data file, a number."""
     words = _bare_words(piece)
     if len(words) > 1:
         return f" {' '.join(words)} " in f" {' '.join(_bare_words(old.prose))} "
     if not words or _data_file(piece) or _number(piece):
         return True
+    # A plain word of the old prose is no reason to allow it as code: "the cat" does not make `cat` known.
     marked = {word for old_piece in old.pieces for word in _bare_words(old_piece)} | _KNOWN_WORDS
     return words[0] in marked or (words[0] in known_words and not _ordinary(words[0]))
 
@@ -135,7 +376,7 @@ def _bare_words(text: str) -> list[str]:
 
 
 def _split_code(files: Mapping[str, str]) -> _CodeAndProse:
-    """What an agent reads, parted into code and prose."""
+    """The prose files, split into what is marked as code and the rest."""
     pieces: list[str] = []
     prose: list[str] = []
     for path, text in files.items():
@@ -143,12 +384,13 @@ def _split_code(files: Mapping[str, str]) -> _CodeAndProse:
             code, remaining = _split_fences(text.splitlines())
             pieces += code
             pieces += [" ".join((span[2] or span[4]).split()) for span in _span.finditer(remaining)]
+            # A NUL keeps the words around it from forming a phrase.
             prose.append(_span.sub(" \0 ", remaining))
     return _CodeAndProse(frozenset(pieces), "\n\0\n".join(prose))
 
 
 def _split_fences(lines: Iterable[str]) -> tuple[list[str], str]:
-    """The lines of blocks of code, and all the others."""
+    """The lines inside fenced code blocks, and the others."""
     code: list[str] = []
     plain: list[str] = []
     fence = ""
@@ -166,233 +408,13 @@ def _split_fences(lines: Iterable[str]) -> tuple[list[str], str]:
     return code, "\n".join(plain)
 
 
-LARGEST_BODY = 15_000
-"""Bytes that a body may grow to."""
-GROWTH, GROWTH_BYTES = 0.2, 1_000
-"""What it may grow by: a share of what it is, or so many bytes where that is more."""
-MOST_PLACES, MOST_LINES = 8, 40
-"""How many places and lines a model may change at once; a small text may change by half, and never as a whole."""
-_SHINGLE, _WORD, _LETTER = 42, 7, 3
-"""Six words in a row, or fourteen letters of a writing without blanks, are somebody's own."""
-_language_words = re.compile(r"[\u2e80-\u9fff\uac00-\ud7af]|\w+").findall
-_code = re.compile(r"`[^`\n]*`|https?://\S+")
-_RISKY = re.compile(
-    r"\b(?:sudo|doas|eval|base64|crontab|chmod|chown|nc|ncat|socat|ssh|scp|ftp|telnet)\b"
-    r"|\brm\s+-\w*[rf]|\|\s*(?:ba|z|da)?sh\b|\b(?:pip3?|npm|uv|cargo|gem|go|brew|apt(?:-get)?)\s+(?:install|add|get)\b"
-    r"|--(?:no-verify|force|insecure|dangerously[\w-]*|allow[\w-]*|privileged)\b",
-    re.ASCII,  # or a word among Chinese ones has no edges
-)
-"""Words that do more than the skill did, wherever in its text they stand."""
-
-
-class SkillInspection(NamedTuple):
-    """A skill as an inspection sees it."""
-
-    loads: bool
-    faults: frozenset[str]
-    """Codes of what strict validation says."""
-    findings: frozenset[str]
-    """Codes of what the rules for installed skills find."""
-    powers: SkillPowers
-    reach: SkillPowers
-    """The same, as if every line of its text were run: a model does what it reads."""
-
-
-class SkillDraft(NamedTuple):
-    """A change, before and after."""
-
-    before: Mapping[str, str]
-    """Every text file of the skill."""
-    after: Mapping[str, str]
-    odd: tuple[str, ...] = ()
-    """What else became different, in words: files that came, went, or have other modes."""
-    modelled: bool = True
-    """A model wrote it."""
-
-    @property
-    def changed(self) -> list[str]:
-        return [path for path in self.after if self.before.get(path) != self.after[path]]
-
-
-def static_gates(
-    draft: SkillDraft, before: SkillInspection, after: SkillInspection, faults: Sequence[SkillFault]
-) -> Iterator[GateResult]:
-    """Everything that needs no run, the cheapest first."""
-    yield _files_gate(draft)
-    yield _valid_gate(before, after)
-    yield _frontmatter_gate(draft)
-    yield _bounds_gate(draft)
-    yield _capabilities_gate(draft, before, after)
-    yield _runs_gate(draft, before, after)
-    yield _steps_gate(draft)
-    yield _own_words_gate(draft, faults)
-    yield _language_gate(draft)
-
-
-def _make_gate(name: str, wrong: Iterable[str], detail: str = "") -> GateResult:
-    problems = "; ".join(wrong)
-    return GateResult(name, "no", problems) if problems else GateResult(name, "yes", detail)
-
-
-def _files_gate(draft: SkillDraft) -> GateResult:
-    gone = [f"{path} is gone" for path in draft.before if path not in draft.after]
-    new = [f"{path} is new" for path in draft.after if path not in draft.before]
-    return _make_gate("files", (*draft.odd, *gone, *new), ", ".join(draft.changed))
-
-
-def _valid_gate(before: SkillInspection, after: SkillInspection) -> GateResult:
-    wrong = sorted(after.faults - before.faults)
-    return _make_gate("valid", (["it can't be read as a skill"] if not after.loads else []) + wrong)
-
-
-def _frontmatter_gate(draft: SkillDraft) -> GateResult:
-    """Only the description may change; every other line stays as it is, comments too."""
-    old, new = (split_frontmatter(files.get(SKILL_FILE, ""))[0] for files in (draft.before, draft.after))
-    if old == new:
-        return GateResult("frontmatter", "yes", "as it was")
-    if not new or _without_description(old) != _without_description(new):
-        return GateResult("frontmatter", "no", "it changes frontmatter other than the description")
-    return GateResult("frontmatter", "yes", "only the description changed")
-
-
-def _without_description(head: str) -> list[str]:
-    lines, inside = [], False
-    for line in head.splitlines(keepends=True):
-        if line.startswith("description:"):
-            inside = True
-        elif not inside or (line[:1] not in (" ", "\t") and line.strip()):
-            inside = False
-            lines.append(line)
-    return lines
-
-
-def changes_description(draft: SkillDraft) -> bool:
-    return (
-        split_frontmatter(draft.before.get(SKILL_FILE, ""))[0] != split_frontmatter(draft.after.get(SKILL_FILE, ""))[0]
-    )
-
-
-def _bounds_gate(draft: SkillDraft) -> GateResult:
-    return _make_gate("bounds", [problem for path in draft.changed for problem in _bounds_problems(path, draft)])
-
-
-def _bounds_problems(path: str, draft: SkillDraft) -> Iterator[str]:
-    old, new = prose_body(path, draft.before.get(path, "")), prose_body(path, draft.after[path])
-    size, grown = len(new.encode("utf-8", "surrogatepass")), len(new) - len(old)
-    if size > LARGEST_BODY and grown > 0:
-        yield f"{path} would have {size:,} bytes, of {LARGEST_BODY:,} that are allowed"
-    if grown > max(GROWTH_BYTES, GROWTH * len(old)):
-        yield f"{path} would grow by {grown:,} characters"
-    if not draft.modelled:
-        return
-    difference, lines = compare_texts(old, new), max(1, len(old.splitlines()))
-    if difference.places > MOST_PLACES or difference.lines > max(4, min(MOST_LINES, lines // 2)):
-        yield (
-            f"{path} is changed in {difference.places} places and "
-            f"{difference.lines} of {lines} lines: that is another text"
-        )
-
-
-def _capabilities_gate(draft: SkillDraft, before: SkillInspection, after: SkillInspection) -> GateResult:
-    wider = after.powers.beyond(before.powers)
-    reach = after.reach.beyond(before.reach)
-    problems = [
-        f"new {kind}: {', '.join(items)}" for kind, items in wider.named().items() if items and kind != "scripts"
-    ]
-    problems += [
-        f"new {kind}: {', '.join(items)}" for kind, items in reach.named().items() if items and kind in _REACH_KINDS
-    ]
-    problems += [f"a new finding: {code}" for code in sorted(after.findings - before.findings)]
-    old = Counter(phrase for text in draft.before.values() for phrase in _RISKY.findall(text))
-    new = Counter(phrase for text in draft.after.values() for phrase in _RISKY.findall(text))
-    problems += [f"new in its text: {' '.join(word.split())}" for word in new - old]
-    hidden = {character for text in draft.after.values() for character in hidden_characters_in(text)}
-    problems += [
-        f"hidden characters: {character}"
-        for character in sorted(
-            hidden - {character for text in draft.before.values() for character in hidden_characters_in(text)}
-        )
-    ]
-    return _make_gate("capabilities", dict.fromkeys(problems), "not widened")
-
-
-_REACH_KINDS = ("network", "env")
-
-
-def _runs_gate(draft: SkillDraft, before: SkillInspection, after: SkillInspection) -> GateResult:
-    """What runs by itself may be put right, but a person must have seen it."""
-    others = [path for path in draft.changed if not path.lower().endswith(PROSE_SUFFIXES)]
-    if others or before.powers.commands != after.powers.commands:
-        return GateResult(
-            "what runs", "person", f"it changes what can run: {', '.join(others or after.powers.commands)}"
-        )
-    return GateResult("what runs", "yes", "untouched")
-
-
-def _steps_gate(draft: SkillDraft) -> GateResult:
-    """A model may say what there is in other words; what it has an agent do anew, a person must have seen."""
-    steps = find_new_steps(draft.before, draft.after) if draft.modelled else []
-    if steps:
-        return GateResult("new steps", "person", f"new in its text: {', '.join(f'`{step}`' for step in steps)}")
-    return GateResult("new steps", "yes", "nothing new to run, read or ask for")
-
-
-def _own_words_gate(draft: SkillDraft, faults: Sequence[SkillFault]) -> GateResult:
-    """Nothing of what a tool answered becomes part of the instructions: it may be somebody's order.
-
-    The whole text is looked at, not line by line: an order may be spread over several.
-    """
-    answered = set().union(*(_word_shingles(fault.text) for fault in faults)) if faults else set()
-    answered -= {shingle for text in draft.before.values() for shingle in _word_shingles(text)}
-    for path in draft.changed:
-        repeated = sorted(_word_shingles(draft.after[path]) & answered)
-        if repeated:
-            return GateResult("own words", "no", f"it repeats what a tool answered: “{' '.join(repeated[0])}”")
-    return GateResult("own words", "yes")
-
-
-def _word_shingles(text: str) -> set[tuple[str, ...]]:
-    """Every few words in a row; numbers, which lists have, are none."""
-    plain = (word.strip("_") for word in _language_words(unicodedata.normalize("NFKC", text).casefold()))
-    words = [word for word in plain if word and not word.isdecimal()]
-    shingles = set()
-    for at in range(len(words)):
-        weight, end = 0, at
-        while weight < _SHINGLE and end < len(words):
-            weight += _LETTER if len(words[end]) == 1 and words[end] > "\u2e7f" else _WORD
-            end += 1
-        if weight >= _SHINGLE:
-            shingles.add(tuple(words[at:end]))
-    return shingles
-
-
-def _language_gate(draft: SkillDraft) -> GateResult:
-    """A text goes on in the writing that it is in."""
-    for path in draft.changed:
-        if path.lower().endswith(PROSE_SUFFIXES):
-            old, new = prose_body(path, draft.before.get(path, "")), prose_body(path, draft.after[path])
-            was = _dominant_alphabet(old.splitlines())
-            now = _dominant_alphabet(compare_texts(old, new).added)
-            if was and now and was != now:
-                return GateResult(
-                    "language", "no", f"{path} is written in {was.lower()} letters, and the change is not"
-                )
-    return GateResult("language", "yes")
-
-
-def _dominant_alphabet(lines: Iterable[str]) -> str:
-    """The letters that most of the prose is in; empty where there is too little of it."""
-    letters = [letter for line in lines for letter in _code.sub("", line) if letter.isalpha()]
-    if len(letters) < 20:
-        return ""
-    kinds = Counter(unicodedata.name(letter, "?").split()[0] for letter in letters)
-    return kinds.most_common(1)[0][0]
+# --- Replay, as far as it needs no model ---
 
 
 def is_cause_gone(
     fault: SkillFault, texts: Mapping[str, str], skill: ObservedSkill, around: ToolEnvironment
 ) -> bool | None:
-    """Whether a text can still lead to a failure; None where only a run can say."""
+    """Whether a text can't lead to a fault any more; None if only a run can tell."""
 
     def named(fits: Callable[[str], bool]) -> bool:
         return any(fits(text) for text in texts.values())
@@ -413,8 +435,8 @@ def is_cause_gone(
 def replay_gate(
     faults: Sequence[SkillFault], texts: Mapping[str, str], skill: ObservedSkill, around: ToolEnvironment
 ) -> GateResult:
-    """The recorded failures against the new text, as far as that can be told without asking anybody."""
+    """Check the recorded faults against the new text, as far as that needs no model."""
     still = [fault for fault in faults if is_cause_gone(fault, texts, skill, around) is False]
     if still:
-        return GateResult("replay", "no", f"it would happen again: {still[0].kind} `{still[0].about}`")
-    return GateResult("replay", "yes", "what failed can't happen again")
+        return GateResult("replay", "no", f"it would fail again: {still[0].kind} `{still[0].about}`")
+    return GateResult("replay", "yes", "what failed can't fail again")

@@ -1,4 +1,9 @@
-"""What follows a run: skills that failed in it are improved by a process of its own, when the answer has been given."""
+"""The improver: after a run, find the skills at fault, propose changes, and put them through the gates.
+
+It runs in a process of its own once the answer has been given, so that no user waits for it and no failure of it
+reaches them.  Fixes by rule come first; a model gets what they leave, and only if enough failed (see `land.py`) or a
+user asked.  One proposal is decided before the next is made, as a fix may change what the model would see.
+"""
 
 from __future__ import annotations
 
@@ -38,8 +43,11 @@ if TYPE_CHECKING:
     from ..types.model import Model
 
 
+# --- After a run ---
+
+
 def after_run_hook(library: Library, model: str = "") -> Callable[[str], None]:
-    """To be called with the name of a run that ended; it returns at once."""
+    """A function to call with the id of a run that has ended; it starts a process, and returns at once."""
 
     def ended(run: str) -> None:
         try:
@@ -47,7 +55,7 @@ def after_run_hook(library: Library, model: str = "") -> Callable[[str], None]:
                 library, read_trace(Journal(f"{runs_folder(library.place.state)}/{run}.jsonl"))
             )
         except (MetierError, OSError):
-            return  # the run is over and was answered: nothing that follows may spoil it
+            return  # the run has been answered: no error of what follows may reach the user
         if needs_review:
             from ..host.daemon import start_metier
 
@@ -60,21 +68,24 @@ def after_run_hook(library: Library, model: str = "") -> Callable[[str], None]:
 
 
 def run_needs_review(library: Library, trace: Trace) -> bool:
-    """Whether a run says anything about its skills: something failed that is theirs, or a change is being watched."""
+    """Whether a run has news of its skills: a fault, or a change that is being watched."""
     inner = [event.event for event in trace.events if isinstance(event, Nested)]
     delegated = any(isinstance(event, Used) and event.failed for event in inner)
     names = trace.skills
     if not names and not delegated:
         return False
-    from . import store  # most runs end before this
+    # Imported late: most runs return above.
+    from . import store
     from .examine import improve_mode, observe_skill, read_contents, tool_environment
-    from .notice import find_faults
+    from .notice import find_faults, may_show_fault
 
     if any(
         proposal.watched is not None and proposal.skill in names
         for proposal in store.list_proposals(library.place.state)
     ):
         return True
+    if not may_show_fault(trace):
+        return delegated  # before the folders of its skills are read and hashed
     environment = tool_environment(library, (trace,))
     for name in names:
         try:
@@ -92,17 +103,19 @@ def run_needs_review(library: Library, trace: Trace) -> bool:
 
 
 class ImproveOptions(NamedTuple):
-    """How it is asked for."""
+    """How an improvement is requested."""
 
     model: Model | None = None
     asked: bool = False
-    """A person asked for it by the skill's name."""
+    """A user asked for it, by the name of the skill."""
     dry: bool = False
-    """Nothing is written down or put in place."""
+    """Store nothing and change nothing."""
     wish: str = ""
 
 
 class ImproveAttempt(NamedTuple):
+    """A draft, and what it was made from."""
+
     files: FolderContents
     draft: SkillDraft
     faults: tuple[SkillFault, ...]
@@ -110,11 +123,14 @@ class ImproveAttempt(NamedTuple):
     traces: Sequence[Trace]
     by: str = ""
     ended: str = ""
-    """How the improver ended, where it did not finish."""
+    """How the improver ended, if it did not finish."""
+
+
+# --- Gates ---
 
 
 def judge_attempt(library: Library, skill: Skill, work: ImproveAttempt, terms: ImproveOptions) -> list[GateResult]:
-    """Every check, those that cost a model's time only where the others let it through."""
+    """Put a draft through the gates; those that need a model only if all others pass."""
     draft = work.draft
     if work.ended:
         return [GateResult("improver", "no", work.ended)]
@@ -136,7 +152,7 @@ def judge_attempt(library: Library, skill: Skill, work: ImproveAttempt, terms: I
 
 
 def _replay_gate(library: Library, skill: Skill, work: ImproveAttempt, terms: ImproveOptions) -> GateResult:
-    """Without a model where that is enough; otherwise the run is gone through once more."""
+    """Check by rule if that is enough; otherwise replay the runs with a model."""
     texts = prose_bodies(work.draft.after)
     observed: ObservedSkill = observe_skill(library, skill, work.draft.after)
     environment = tool_environment(library, work.traces)
@@ -154,12 +170,12 @@ def _replay_gate(library: Library, skill: Skill, work: ImproveAttempt, terms: Im
 
 
 def _triggers_gate(library: Library, skill: Skill, draft: SkillDraft) -> GateResult:
-    """A new description may not be chosen for what its neighbours are for."""
+    """A new description must not take prompts away from similar skills."""
     from ..library.overlap import find_stolen_prompts, neighbor_skills
 
     changed = parse_edited_skill(library, skill, draft.after[SKILL_FILE])
     if changed is None:
-        return GateResult("triggers", "no", "its description can't be read")
+        return GateResult("triggers", "no", "the changed skill does not load")
     before = {
         (theft.owner.path, theft.prompt)
         for theft in find_stolen_prompts(library, skill, neighbor_skills(library, skill))
@@ -172,28 +188,31 @@ def _triggers_gate(library: Library, skill: Skill, draft: SkillDraft) -> GateRes
         return GateResult(
             "triggers", "no", f"it would be chosen for “{new[0].prompt}”, which is for `{new[0].owner.name}`"
         )
-    return GateResult("triggers", "yes", "its neighbours keep their prompts")
+    return GateResult("triggers", "yes", "similar skills keep their prompts")
 
 
 def unexpected_changes(before: FolderContents, after: FolderContents) -> list[str]:
-    """What is other than before, beside the text of files that were there."""
+    """The differences between two folders, other than in the text of existing files."""
     texts = {*before.texts} & {*after.texts}
-    changes = [f"{path} is gone" for path in before.marks if path not in after.marks]
+    changes = [f"{path} was removed" for path in before.marks if path not in after.marks]
     for path, mark in after.marks.items():
         was = before.marks.get(path)
         if was is None:
-            changes.append(f"{path} is new")
+            changes.append(f"{path} was added")
         elif was.mode != mark.mode:
-            changes.append(f"{path} has other permissions")
+            changes.append(f"{path} has another mode")
         elif was.digest != mark.digest and path not in texts:
-            changes.append(f"{path} is no text, and other than it was")
+            changes.append(f"{path} is binary and was changed")
     return changes
 
 
+# --- Edits by a user ---
+
+
 def edit_proposal(library: Library, proposal: Proposal, after: Mapping[str, str]) -> Proposal:
-    """A proposal that waits, in a person's own words; what may not be is said, and then it stays as it was."""
+    """Replace the text of a waiting proposal with a user's; one that fails a gate is refused."""
     if proposal.standing != "waiting":
-        raise BadRequest(f"the proposal {proposal.id} is {proposal.standing}", "only one that waits can be edited")
+        raise BadRequest(f"the proposal {proposal.id} is {proposal.standing}", "only a waiting one can be edited")
     skill = next((candidate for candidate in library.skills if candidate.directory == proposal.folder), None)
     files = read_contents(proposal.folder)
     if skill is None or files.digest != proposal.base:
@@ -201,12 +220,13 @@ def edit_proposal(library: Library, proposal: Proposal, after: Mapping[str, str]
     before = files.texts
     draft = SkillDraft(before, {**before, **after}, modelled=False)
     inspections = inspect_texts(skill, draft.before, files.marks), inspect_texts(skill, draft.after, files.marks)
+    # A user may quote a tool's answer: the gate against it is for models.
     results = [gate for gate in gates.static_gates(draft, *inspections, ()) if gate.name != "own words"]
     wrong = [gate for gate in results if gate.says == "no"]
     if wrong:
-        raise BadRequest(f"that may not be: {wrong[0].name}: {wrong[0].words}", "edit it again")
+        raise BadRequest(f"the edit is refused: {wrong[0].name}: {wrong[0].words}", "edit it again")
     if not draft.changed:
-        raise BadRequest("that changes nothing in the skill", "reject the proposal instead")
+        raise BadRequest("the edit changes nothing in the skill", "reject the proposal instead")
     changed = {path: draft.after[path] for path in draft.changed}
     edited_proposal = replace(
         proposal,
@@ -214,28 +234,31 @@ def edit_proposal(library: Library, proposal: Proposal, after: Mapping[str, str]
         after=changed,
         gates=tuple(results),
         what=(*proposal.what, "edited by a person"),
-        note="edited: accept it to put it in place",
+        note="edited: accept it to apply it",
     )
     return store.write_proposal(library.place.state, edited_proposal)
 
 
+# --- Improving ---
+
 _RECENT_RUNS = 100
-"""Runs that are looked through for failures of the same kind."""
-_DECIDE_FIRST = "decide about this first, then wish again: a wish is worked on with what is in place"
+"""Runs that are searched for faults of the same kind."""
+_DECIDE_FIRST = "decide on this one first, then repeat --wish: it is applied to the skill as it is then"
 
 
 class ImproveResult(NamedTuple):
-    """What came of it for one skill."""
+    """The result for one skill."""
 
     skill: str
     proposals: tuple[Proposal, ...] = ()
     words: str = ""
-    """Why there is nothing, or nothing more."""
+    """Why there is no proposal, or no further one."""
 
 
 def improve_after_run(library: Library, run: str, terms: ImproveOptions) -> tuple[ImproveResult, ...]:
-    """All that a run that ended leads to: changes that are watched are judged, and each skill at fault is improved."""
-    with fs.hold_lock(f"{store.proposals_folder(library.place.state)}/.lock"):  # one after the other
+    """Judge the watched changes after a run, and improve each skill at fault."""
+    # Two runs that end at once must not propose the same.
+    with fs.hold_lock(f"{store.proposals_folder(library.place.state)}/.lock"):
         return _improve_after_run(library, run, terms)
 
 
@@ -249,6 +272,7 @@ def _improve_after_run(library: Library, run: str, terms: ImproveOptions) -> tup
             if trace.started.parent == first.run
         ),
     ]
+    # The improver is not improved by its own runs: that would not end.
     if first.started.agent == IMPROVER:
         return ()
     if any(update_watched(library, trace) for trace in traces):
@@ -266,41 +290,46 @@ def _improve_after_run(library: Library, run: str, terms: ImproveOptions) -> tup
 
 
 def improve_named(library: Library, name: str, run: str, terms: ImproveOptions) -> ImproveResult:
-    """What a person asks for: one skill, from one run, or from all the recent ones that used it."""
+    """Improve a skill on request, from one run or from all recent ones that used it."""
     verdict = library.find(name)
     skill = verdict.skill
     if not verdict.usable:
-        raise Refused(f"`{name}` may not run here, so it is not improved", f"`metier why {name}` says why", skill.path)
+        raise Refused(f"`{name}` may not run here", f"run `metier why {name}` for the reason", skill.path)
     if run:
         traces = [read_trace(find_journal(library.place.state, run))]
         if traces[0].started.agent == IMPROVER:
-            raise Refused(f"the run {traces[0].run} is the improver's own", "name a run of the skill")
+            raise Refused(f"the run {traces[0].run} is the improver's own", "name a run that used the skill")
         if skill.name not in traces[0].skills:
-            raise BadRequest(f"the run {traces[0].run} did not use `{skill.name}`", "`metier runs` says what used what")
+            raise BadRequest(
+                f"the run {traces[0].run} did not use `{skill.name}`", "`metier runs` lists the skills of each run"
+            )
     else:
         traces = _runs_since_change(library, skill)
     return improve_skill(library, skill, traces, terms._replace(asked=True))
 
 
 def _runs_since_change(library: Library, skill: Skill) -> list[Trace]:
-    """The recent runs that used a skill as it is now."""
+    """The recent runs since the skill was last changed."""
+    # Runs before the last change say nothing about the text as it is; the key holds its time in nanoseconds.
     changed = skill.key[1] / 1e9
     recent = islice(read_traces(library.place.state), _RECENT_RUNS)
     return [trace for trace in recent if skill.name in trace.skills and trace.at >= changed]
 
 
 def improve_skill(library: Library, skill: Skill, traces: Sequence[Trace], terms: ImproveOptions) -> ImproveResult:
-    """By rule first; then, for what is left, by a model."""
+    """Improve a skill by rule, then by a model for what is left."""
     mode = improve_mode(library, skill)
     if mode == "off" and not terms.asked:
         return ImproveResult(skill.name, words="improve.mode is off")
+    # A skill that rewrites the rules for rewriting skills would undo every other limit.
     if skill.id == propose.IMPROVER_SKILL:
         return ImproveResult(skill.name, words="the improver does not improve itself")
     files = read_contents(skill.directory)
     all_faults = _noticed_faults(library, skill, files, traces)
     if not terms.asked and (not all_faults or (mode != "auto" and all(fault.bridged for fault in all_faults))):
-        return ImproveResult(skill.name, words="nothing that failed is the skill's own fault")
-    if not terms.asked and mode != "auto":  # one run says too little: all that used it as it is now are looked at
+        return ImproveResult(skill.name, words="no failure is the skill's fault")
+    # One run is too little evidence: add those since its last change.
+    if not terms.asked and mode != "auto":
         traces = _runs_since_change(library, skill)
         all_faults = _noticed_faults(library, skill, files, traces)
     faults = _merge_faults(all_faults)
@@ -321,6 +350,7 @@ def improve_skill(library: Library, skill: Skill, traces: Sequence[Trace], terms
             )
             if proposals[-1].standing != "accepted" or terms.dry:
                 return ImproveResult(skill.name, tuple(proposals), _DECIDE_FIRST if terms.wish else "")
+            # The fix is in place: the model gets the fixed text.
             library = library.reload()
             skill = library.find(skill.name).skill
         elif again.standing == "waiting" and not terms.wish:
@@ -329,7 +359,8 @@ def improve_skill(library: Library, skill: Skill, traces: Sequence[Trace], terms
     reason = (
         "" if fixed.what and not open_faults and not terms.wish else _why_no_model(mode, open_faults, all_faults, terms)
     )
-    if again is not None and not terms.wish:  # what was refused stays so; what it left open may still be put right
+    # The fix was refused before, but what it left may still be fixed.
+    if again is not None and not terms.wish:
         reason = (
             _why_not_again(library, skill, files, open_faults, terms.asked) if open_faults else _repeat_message(again)
         ) or reason
@@ -343,7 +374,7 @@ def _past_proposals(library: Library, skill: Skill) -> list[Proposal]:
 
 
 def _repeat_message(again: Proposal) -> str:
-    return f"the same was proposed before: {again.id} ({again.standing}); --wish says what should be different"
+    return f"the same was proposed before: {again.id} ({again.standing}); say what should be different with --wish"
 
 
 def _why_not_again(
@@ -372,32 +403,33 @@ def _merge_faults(all_faults: Sequence[SkillFault]) -> tuple[SkillFault, ...]:
 def _why_no_model(
     mode: ImprovementMode, open_faults: Sequence[SkillFault], all_faults: Sequence[SkillFault], terms: ImproveOptions
 ) -> str:
-    """Why no model is asked; empty where one is."""
+    """Why no model is asked; empty if one is."""
     if not open_faults and not terms.wish:
-        return "nothing failed that is the skill's own fault; --wish says what else should be better"
+        return "no failure is the skill's fault; say what else to improve with --wish"
     if terms.model is None:
-        return f"{'what is left' if open_faults else 'a wish'} needs a model, and there is no model"
+        return f"{'what is left' if open_faults else '--wish'} needs a model, and none is configured"
     if terms.asked:
         return ""
     failed = [fault for fault in all_faults if not fault.bridged]
     if mode == "auto" or land.is_cluster(failed):
         return ""
-    return (
-        f"it failed {sum(fault.times for fault in failed)}×: too little to rewrite it for; ask by name to do it anyway"
-    )
+    count = sum(fault.times for fault in failed)
+    return f"{count} failures are too few to rewrite it; `metier improve NAME` does it anyway"
 
 
 def _propose_by_model(
     library: Library, skill: Skill, open_faults: tuple[SkillFault, ...], traces: Sequence[Trace], terms: ImproveOptions
 ) -> Proposal:
     assert terms.model is not None
-    faults = open_faults or (SkillFault("asked", skill.name, terms.wish or "look it over", ""),)
-    files = read_contents(skill.directory)  # as it is before: what somebody edits meanwhile is not replaced
-    result = propose.run_improver(library, terms.model, skill, faults, terms)
-    if terms.asked and result.ended.outcome == "failed":  # whoever asked is told; there is nothing to read later
+    faults = open_faults or (SkillFault("asked", skill.name, terms.wish or "review it", ""),)
+    # Read before the improver runs: an edit made meanwhile must not be replaced.
+    files = read_contents(skill.directory)
+    result = propose.run_improver(library, terms.model, skill, faults, terms.wish, terms.dry)
+    # The user is waiting: report it instead of storing it.
+    if terms.asked and result.ended.outcome == "failed":
         raise ModelError(result.ended.text, result.ended.hint, result.ended.reason)
     draft = SkillDraft(result.before.texts, result.after.texts, tuple(unexpected_changes(result.before, result.after)))
-    summary = (result.ended.text.strip() or "the improver said nothing",)
+    summary = (result.ended.text.strip() or "the improver gave no summary",)
     ended = "" if result.ended.outcome == "finished" else f"{result.ended.outcome}: {result.ended.text}"
     return _settle_proposal(
         library, skill, ImproveAttempt(files, draft, faults, summary, traces, result.run, ended), terms
@@ -405,7 +437,7 @@ def _propose_by_model(
 
 
 def _settle_proposal(library: Library, skill: Skill, work: ImproveAttempt, terms: ImproveOptions) -> Proposal:
-    """A draft, checked, written down, and put in place if nobody has to decide."""
+    """Check and store a draft, and apply it if nobody has to decide."""
     changed = work.draft.changed
     by_rule = not work.draft.modelled
     proposal = Proposal(
@@ -426,6 +458,7 @@ def _settle_proposal(library: Library, skill: Skill, work: ImproveAttempt, terms
     checked = replace(proposal, standing=standing, note=note)
     if terms.dry:
         return checked
+    # Stored as waiting before it is applied: after a crash in between, a person finds it and decides.
     if standing == "accepted":
         return land_proposal(library, store.write_proposal(library.place.state, replace(checked, standing="waiting")))
     return store.write_proposal(library.place.state, checked)

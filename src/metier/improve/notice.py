@@ -1,8 +1,14 @@
-"""Notice: which failures of a run are a skill's own fault.
+"""Blame: which failures of a run are the fault of a skill.
 
-Everything is judged by structure: the reason of a call, its status, what the skill's files say and what is there.
-What a tool answered is never read.  Failures of the machine, the network, a service, a key that is not set, the user's
-own no, and what happened once and went well the second time are nobody's fault here.
+A wrong blame costs more than a missed one: it rewrites instructions that were right.  So a skill is blamed only for
+what its text says and the machine contradicts: it names a tool, file or placeholder that does not exist, gives a step
+that fails, or gives steps in an order that fails.  If the text does not name what failed, the skill is blamed only when
+it alone was active and the same call failed at least twice.
+
+Everything is decided by structure: the reason and exit status of a call, the files of the skill, and what exists.  What
+a tool answered is never read, since whoever writes that output could then decide which skill gets rewritten and why.
+Not counted are failures of the machine, the network or a service, a missing key or program, a refusal by the user,
+commands whose status is an answer (`grep`, test runners), and what failed once and succeeded when repeated.
 """
 
 from __future__ import annotations
@@ -21,9 +27,9 @@ from ..types.improvement import FaultKind, SkillFault
 from .texts import misspelled_placeholders, names_path, names_tool
 
 _EXTERNAL_REASONS = frozenset({"refused", "timeout", "machine", "unfinished", "failed"})
-"""The user's no, a machine or a service that failed, another agent."""
+"""A refusal by the user, a failure of the machine or a service, another agent."""
 _MACHINE_STATUSES = frozenset({69, 71, 74, 75, 77, 78, 124, 126, 127, 130, 137, 143})
-"""Exit statuses by which programs and shells say: not found, not allowed, try again, ended by somebody."""
+"""From sysexits.h and shells: unavailable, not found, not permitted, try again, ended by a signal."""
 _ANSWERING_PROGRAMS = frozenset(
     {
         "grep",
@@ -52,24 +58,25 @@ _ANSWERING_PROGRAMS = frozenset(
         "shellcheck",
     }
 )
-"""Programs whose status 1 is an answer: nothing found, something differs, what was checked is wrong."""
+"""Programs whose status 1 is a result: no match, files differ, a check failed."""
 _word = re.compile(r"[^\s'\"`;|&<>()=]+").findall
 _MOST_TEXT = 2_000
+"""Characters of a tool's answer that are kept as evidence."""
 
 
 class ObservedSkill(NamedTuple):
-    """What is true of a skill whose runs are looked at."""
+    """A skill as far as blame needs it."""
 
     name: str
     folder: str
     texts: Mapping[str, str]
-    """Its files that are prose, by path; of `SKILL.md` the body."""
+    """Its prose files, by path; of `SKILL.md` the body."""
     files: frozenset[str]
-    """Every file that it has."""
+    """The paths of all its files."""
     placeholders: frozenset[str] = frozenset()
-    """What may stand behind a `$` in it."""
+    """The names that are valid after a `$`."""
     lacking: bool = False
-    """Something that it says it needs is not here: a program, a key."""
+    """A program or key that it declares as required is missing."""
 
     def says(self, fits: Callable[[str], bool]) -> bool:
         return any(fits(text) for text in self.texts.values())
@@ -80,22 +87,25 @@ class ObservedSkill(NamedTuple):
 
 
 class ToolEnvironment(NamedTuple):
-    """What is true beside the skills."""
+    """What blame needs to know besides the skills."""
 
     tools: frozenset[str]
-    """The names that tools have here."""
+    """The names of the tools that exist."""
     goes_out: Callable[[str], bool] = lambda text: False
-    """Whether a command or the text of a script reaches the network, or asks for a key that is not set."""
+    """Whether a command or script uses the network, or a variable that is not set."""
 
 
 class _ToolStep(NamedTuple):
+    """A tool call, its position in the run, and the skills active then, the latest last."""
+
     used: Used
     at: int
     active: tuple[str, ...]
 
 
 def find_faults(trace: Trace, skills: Mapping[str, ObservedSkill], around: ToolEnvironment) -> tuple[SkillFault, ...]:
-    """The faults that a run shows, each once with how often it happened."""
+    """The faults that a run shows, each once with how often it occurred."""
+    # Its failures are its own: blaming them would set off another improvement.
     if trace.started.agent == IMPROVER:
         return ()
     steps = list(_tool_steps(trace.events))
@@ -109,7 +119,14 @@ def find_faults(trace: Trace, skills: Mapping[str, ObservedSkill], around: ToolE
     return tuple(faults.values())
 
 
+def may_show_fault(trace: Trace) -> bool:
+    """Whether any step failed or used a foreign tool name: no other run has faults, whatever is in the skills."""
+    steps = [event for event in trace.events if isinstance(event, Used)]
+    return any(failure_reason(step) or step.call.name in TOOL_ALIASES for step in steps)
+
+
 def _tool_steps(events: Iterable[Event]) -> Iterable[_ToolStep]:
+    # A skill stays active to the end of the run: its instructions remain in the conversation.
     active: list[str] = []
     for at, event in enumerate(events):
         if isinstance(event, Activated):
@@ -127,6 +144,7 @@ def _fault_of_step(
 ) -> SkillFault | None:
     used, reason = step.used, failure_reason(step.used)
     name = used.call.name
+    # A name that metier translated did not fail; it is noted because the real name is the safer one.
     if reason == "unknown-tool" or (name in TOOL_ALIASES and name not in around.tools):
         skill = _skill_that_says(step, skills, lambda text: names_tool(text, name))
         if skill is not None:
@@ -150,14 +168,14 @@ def _make_fault(
 def _skill_that_says(
     step: _ToolStep, skills: Mapping[str, ObservedSkill], fits: Callable[[str], bool]
 ) -> ObservedSkill | None:
-    """The skill whose text it is: the one that the call names, or the latest of the active ones that says it."""
+    """The skill whose text contains it: the one the call names, or the most recently activated one."""
     named = step.used.skill or str(step.used.call.arguments.get("skill_name", ""))
     order = [named] if named in skills else [name for name in reversed(step.active) if name in skills]
     return next((skills[name] for name in order if skills[name].says(fits)), None)
 
 
 def _only_skill(step: _ToolStep, skills: Mapping[str, ObservedSkill]) -> ObservedSkill | None:
-    """The one skill that was followed."""
+    """The only skill that was active, or the one that the call names."""
     named = step.used.skill or str(step.used.call.arguments.get("skill_name", ""))
     if named in skills and named in step.active:
         return skills[named]
@@ -165,7 +183,7 @@ def _only_skill(step: _ToolStep, skills: Mapping[str, ObservedSkill]) -> Observe
 
 
 def _missing_file_fault(step: _ToolStep, skills: Mapping[str, ObservedSkill]) -> SkillFault | None:
-    """A file of the skill that its text names and that is not there."""
+    """A file that the skill's text names and that does not exist."""
     arguments = step.used.call.arguments
     if step.used.call.name == "skill_run_script":
         script = str(arguments.get("script_name", "")).removeprefix("scripts/")
@@ -176,13 +194,14 @@ def _missing_file_fault(step: _ToolStep, skills: Mapping[str, ObservedSkill]) ->
         return None
     path = str(arguments.get("file_path", arguments.get("path", "")))
     active = [skills[name] for name in reversed(step.active) if name in skills]
-    if step.used.call.name not in ("skill_read_file", "read"):  # of the user's own files none has to be there
+    # A missing file of the user is no fault of the skill.
+    if step.used.call.name not in ("skill_read_file", "read"):
         active = [skill for skill in active if path.startswith(f"{skill.folder}/") or _is_own_path(skill, path)]
     return next((fault for skill in active if (fault := _absent_file_fault(step, skill, path))), None)
 
 
 def _is_own_path(skill: ObservedSkill, path: str) -> bool:
-    """Whether a path leads into a folder that the skill has, or would have its scripts in."""
+    """Whether a path leads into one of the skill's folders, or into `scripts`."""
     first, inside, _ = path.removeprefix("./").partition("/")
     return bool(inside) and first in {"scripts", *(file.partition("/")[0] for file in skill.files if "/" in file)}
 
@@ -197,7 +216,7 @@ def _absent_file_fault(step: _ToolStep, skill: ObservedSkill, path: str) -> Skil
 def _exit_status_fault(
     step: _ToolStep, steps: Sequence[_ToolStep], skills: Mapping[str, ObservedSkill], around: ToolEnvironment
 ) -> SkillFault | None:
-    """A command or a script that gave another status than 0."""
+    """A command or script that exited with a status other than 0."""
     command = call_subject(step.used.call)
     for name in reversed(step.active):
         skill = skills.get(name)
@@ -206,12 +225,14 @@ def _exit_status_fault(
     status = step.used.status
     if status is None or status < 0 or status in _MACHINE_STATUSES or around.goes_out(_executed_text(step, skills)):
         return None
+    # The first three words: `npx eslint`, `python -m pytest`.
     if status == 1 and _ANSWERING_PROGRAMS & {word.rpartition("/")[2] for word in command.split()[:3]}:
         return None
     stating_skill = _skill_that_says(step, skills, lambda text: _says_step(text, step.used))
     if stating_skill is not None and stating_skill.lacking:
         return None
     again = _later_success(step, steps)
+    # It failed and then succeeded: chance, unless a later step of the skill made it succeed.
     if again is not None:
         needed = stating_skill and _came_between(step, again, steps, stating_skill)
         return _make_fault("order", stating_skill, command, step) if stating_skill and needed else None
@@ -224,7 +245,7 @@ def _exit_status_fault(
 
 
 def _misspelling_fault(step: _ToolStep, skill: ObservedSkill, command: str) -> SkillFault | None:
-    """A path or a placeholder in the command that the text has and that nothing answers to."""
+    """A path or placeholder in the command that the text contains and that does not exist."""
     for word in _word(command):
         inner = word.removeprefix(f"{skill.folder}/").removeprefix("./")
         if "." in inner and _is_own_path(skill, inner):
@@ -240,7 +261,7 @@ def _misspelling_fault(step: _ToolStep, skill: ObservedSkill, command: str) -> S
 
 
 def _executed_text(step: _ToolStep, skills: Mapping[str, ObservedSkill]) -> str:
-    """What the call ran: the command, or the path of the skill's script, which is looked into."""
+    """What the call ran: the command, or the path of the skill's script."""
     used = step.used
     if used.call.name == "skill_run_script":
         skill = skills.get(used.skill or str(used.call.arguments.get("skill_name", "")))
@@ -250,16 +271,17 @@ def _executed_text(step: _ToolStep, skills: Mapping[str, ObservedSkill]) -> str:
 
 
 def _says_step(text: str, used: Used) -> bool:
-    """Whether a text gives this step: the script by name, or the command up to its arguments."""
+    """Whether a text contains this step: the script by name, or the first two words of the command."""
     if used.call.name == "skill_run_script":
         script = str(used.call.arguments.get("script_name", "")).removeprefix("scripts/")
         return bool(script) and script in text
+    # Two words, such as `git push`: a model fills in the arguments, so they differ from the text.
     words = call_subject(used.call).split()
     return len(words) > 1 and " ".join(words[:2]) in " ".join(text.split())
 
 
 def _later_success(step: _ToolStep, steps: Sequence[_ToolStep]) -> _ToolStep | None:
-    """The same call, later, with a good end."""
+    """The same call, later, that succeeded."""
     same = _call_key(step)
     return next(
         (later for later in steps if later.at > step.at and _call_key(later) == same and not later.used.failed), None
@@ -267,7 +289,7 @@ def _later_success(step: _ToolStep, steps: Sequence[_ToolStep]) -> _ToolStep | N
 
 
 def _came_between(step: _ToolStep, again: _ToolStep, steps: Sequence[_ToolStep], skill: ObservedSkill) -> bool:
-    """Whether something that the skill puts after this step went well in between: then that had to come first."""
+    """Whether a step that the skill puts after this one succeeded in between, so that it had to come first."""
     text = " ".join(skill.text.split())
     position = text.find(" ".join(call_subject(step.used.call).split()[:2]))
     for between in steps:
@@ -281,8 +303,9 @@ def _came_between(step: _ToolStep, again: _ToolStep, steps: Sequence[_ToolStep],
 def _miscall_fault(
     step: _ToolStep, steps: Sequence[_ToolStep], skills: Mapping[str, ObservedSkill]
 ) -> SkillFault | None:
-    """A tool called with what it can't take: the skill's fault if it names the tool, or if it happens again."""
+    """A tool called with invalid arguments: the skill's fault if it names the tool, or if it happens repeatedly."""
     name = step.used.call.name
+    # How to use these is for the agent's instructions, not a skill's.
     if name in ("ask_user", "delegate"):
         return None
     skill = _skill_that_says(step, skills, lambda text: names_tool(text, name))

@@ -1,4 +1,8 @@
-"""A trial as a page: one file, nothing fetched, no script, and everything that came from a skill or a model escaped."""
+"""The results of a trial: figures, files of each run, `benchmark.json`, and an HTML page.
+
+The page is one file without scripts that fetches nothing, under a policy that forbids both: most of its text comes from
+a skill or a model.  All of it is escaped as well.
+"""
 
 from __future__ import annotations
 
@@ -17,11 +21,12 @@ from .score import ArmComparison, ConfidenceInterval, compare_arms, pass_rate, s
 from .tasks import EvalTask
 
 _LARGEST = 64 << 20
+"""Bytes of a stored run."""
 BASELINES: tuple[EvalArm, ...] = ("without_skill", "old_skill")
 
 
 class Benchmark(NamedTuple):
-    """A trial, in figures."""
+    """A trial and its figures."""
 
     suite: EvalSuite
     samples: tuple[EvalSample, ...]
@@ -31,10 +36,10 @@ class Benchmark(NamedTuple):
     at: str = ""
     notes: tuple[str, ...] = ()
     folder: str = ""
-    """Where it is kept."""
+    """The folder of its files."""
 
     def rate(self, arm: EvalArm) -> ConfidenceInterval:
-        """The share of checks that an arm passes."""
+        """The pass rate of an arm."""
         return pass_rate(self.samples, arm)
 
     @property
@@ -43,7 +48,7 @@ class Benchmark(NamedTuple):
 
     @property
     def comparison(self) -> ArmComparison | None:
-        """The skill against what it is compared with."""
+        """The skill compared with the baseline."""
         if self.baseline is None:
             return None
         return compare_arms(scores_by_case(self.samples, self.baseline), scores_by_case(self.samples, "with_skill"))
@@ -53,12 +58,12 @@ class Benchmark(NamedTuple):
 
     @property
     def undecided(self) -> int:
-        """Checks that nobody could decide."""
+        """Checks that could not be decided."""
         return sum(grade.passed is None for sample in self.samples for grade in sample.graded)
 
 
 def summary_sentence(benchmark: Benchmark) -> str:
-    """What a trial shows, in one sentence; that it shows nothing, where it does not."""
+    """What a trial shows, in one sentence."""
     comparison = benchmark.comparison
     if comparison is None:
         rate = benchmark.rate("with_skill")
@@ -89,20 +94,21 @@ def format_points(share: float) -> str:
 
 
 def run_folder(folder: str, task: EvalTask, runs: int) -> str:
-    """Where a run is kept; it has a folder of its own where there are several."""
+    """The folder of a run; with several runs of a case, each has its own."""
     above = f"{folder}/eval-{task.case.slug}/{task.arm}"
     return above if runs == 1 else f"{above}/run-{task.number}"
 
 
 def write_run(folder: str, sample: EvalSample, spelling: CheckSpelling) -> None:
-    """Write down how a run was judged and what it took."""
+    """Store the grades, the timing and the whole of a run."""
     _write_json(f"{folder}/grading.json", grading_document(sample, spelling))
     _write_json(f"{folder}/timing.json", timing_document(sample))
+    # Last, as `read_run` takes it as the sign that a run is complete.
     _write_json(f"{folder}/run.json", sample._asdict() | {"made": sample.made._asdict()})
 
 
 def read_run(folder: str) -> EvalSample | None:
-    """A run as it was kept; None where there is none, or it was cut off."""
+    """Read a stored run; None if there is none, or it was interrupted."""
     text = paths.read_text_file(f"{folder}/run.json", _LARGEST) if paths.exists(f"{folder}/run.json") else None
     if text is None:
         return None
@@ -140,7 +146,7 @@ def timing_document(sample: EvalSample) -> dict[str, Any]:
 
 
 def benchmark_document(benchmark: Benchmark) -> dict[str, Any]:
-    """`benchmark.json`: the standard's fields, and beside them how sure one may be."""
+    """`benchmark.json`: the standard's fields, plus intervals and the comparison."""
     return {
         "metadata": {
             "skill_name": benchmark.suite.skill,
@@ -184,6 +190,7 @@ def _run_document(sample: EvalSample) -> dict[str, Any]:
 
 
 def _arm_summary(samples: Sequence[EvalSample]) -> dict[str, Any]:
+    # Runs without a score are left out of time and tokens too: most of them were cut short.
     counted = [sample for sample in samples if sample.score is not None]
     figures = {
         "pass_rate": [sample.score or 0.0 for sample in counted],
@@ -235,7 +242,7 @@ def _comparison_document(comparison: ArmComparison | None) -> dict[str, Any] | N
 
 
 def write_benchmark(benchmark: Benchmark) -> None:
-    """Write down the whole trial, for programs to read."""
+    """Store the whole trial for programs to read."""
     _write_json(f"{benchmark.folder}/benchmark.json", benchmark_document(benchmark))
 
 
@@ -244,8 +251,10 @@ def _write_json(path: str, document: object) -> None:
     fs.write_text(path, dumps(document, indent=2, ensure_ascii=True) + "\n", sync=False)
 
 
+# --- The page ---
+
 _ANSWER, _PROMPT = 4_000, 2_000
-"""Characters that are shown."""
+"""Characters shown of an answer and of a prompt."""
 _ARM_NAMES: dict[EvalArm, str] = {
     "with_skill": "with the skill",
     "without_skill": "without it",
@@ -277,7 +286,8 @@ td { overflow-wrap: anywhere; }
 
 
 def render_page(benchmark: Benchmark) -> str:
-    """The whole page."""
+    """The page as HTML."""
+    # The style is allowed by its hash, so no style or script from the text could take effect even unescaped.
     digest = b64encode(sha256(_STYLE.encode()).digest()).decode()
     policy = f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
     name = _escape_text(benchmark.suite.skill)
@@ -318,6 +328,7 @@ def _arms_table(benchmark: Benchmark) -> str:
         )
     comparison = benchmark.comparison
     if comparison is not None:
+        # The interval includes the imaginary cases, the mean does not: keep the dot on the bar.
         middle = max(comparison.low, min(comparison.high, comparison.delta))
         rows.append(
             f"<tr><td>difference</td><td>{_range_chart(comparison.low, middle, comparison.high, -1.0)}</td>"
@@ -330,7 +341,7 @@ def _arms_table(benchmark: Benchmark) -> str:
 
 
 def _range_chart(low: float, mean: float, high: float, least: float = 0.0) -> str:
-    """An interval on a line from the least to 1."""
+    """An interval as a chart from `least` to 1."""
 
     def at(value: float) -> str:
         return f"{4 + 192 * (value - least) / (1 - least):.1f}"
@@ -390,6 +401,6 @@ def _check_rows(sample: EvalSample) -> Iterator[str]:
 def _notes_section(benchmark: Benchmark) -> str:
     notes = list(benchmark.notes)
     if benchmark.undecided:
-        notes.append(f"{benchmark.undecided} checks could not be decided; they count for nothing.")
+        notes.append(f"{benchmark.undecided} checks could not be decided, and were not counted.")
     notes.append("Intervals treat each case as one observation, however often it was run.")
     return "<h2>Notes</h2>\n<ul>" + "".join(f"<li>{_escape_text(note)}</li>" for note in notes) + "</ul>\n"

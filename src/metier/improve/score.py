@@ -1,6 +1,16 @@
-"""What runs say: how sure one may be of a share, and of a difference.
+"""Scores: how certain a pass rate is, and whether the difference between two arms is more than chance.
 
-A case counts once, however often it was run: runs of one case are alike, and it is new cases that a skill will meet.
+A case counts once, however often it was run: runs of one case resemble each other, and a skill has to work on new
+cases, so more runs of the same ones must not narrow the interval.
+
+A pass rate has a Wilson interval.  The usual mean ± z·s/√n was refused: suites have 3 to 20 cases, where it reaches
+beyond 0 and 1, and for a skill that passes all of 3 cases it says 100 % ± 0.  Wilson's stays within bounds, and is wide
+when there is little to go by.
+
+Arms are compared pairwise, case by case, because cases differ more from each other than arms do.  Two imaginary cases
+are added, one gained and one lost, the same idea as Wilson's for a difference (Agresti and Min): three wins in a row
+are no verdict.  Four verdicts rather than a p-value: `better` and `worse` if the interval excludes 0, `same` if it lies
+within the margin, else `underpowered`, which says how many cases it would take.
 """
 
 from __future__ import annotations
@@ -14,12 +24,12 @@ from ..types.improvement import EvalArm, EvalSample
 Z = 1.959964
 """For intervals of 95 %."""
 MARGIN = 0.15
-"""A difference that is surely smaller than this is none."""
+"""A difference whose interval lies within this counts as none."""
 ComparisonVerdict: TypeAlias = Literal["better", "worse", "same", "underpowered"]
 
 
 class ConfidenceInterval(NamedTuple):
-    """A figure, and where it may lie."""
+    """A mean and its 95 % interval."""
 
     mean: float
     low: float
@@ -28,7 +38,7 @@ class ConfidenceInterval(NamedTuple):
 
 
 class SampleSpread(NamedTuple):
-    """Figures of many runs."""
+    """Mean, deviation and range of many runs."""
 
     mean: float
     stddev: float
@@ -40,7 +50,7 @@ class ArmComparison(NamedTuple):
     """One arm against another, case by case."""
 
     delta: float
-    """What is gained, as the cases show it."""
+    """The mean gain, without the imaginary cases."""
     low: float
     high: float
     cases: int
@@ -49,11 +59,11 @@ class ArmComparison(NamedTuple):
     """Cases that always passed before and never do now."""
     gained: tuple[str, ...] = ()
     needed: int = 0
-    """About so many cases would be needed for a verdict, if things stay as they are."""
+    """About how many cases a verdict would take, if further ones are like these."""
 
 
 def wilson_interval(share: float, count: int) -> ConfidenceInterval:
-    """The interval of a share: it is never narrower than the number of cases allows."""
+    """Wilson's interval of a share."""
     if count <= 0:
         return ConfidenceInterval(0.0, 0.0, 1.0, 0)
     square = Z * Z
@@ -63,7 +73,7 @@ def wilson_interval(share: float, count: int) -> ConfidenceInterval:
 
 
 def spread_of_values(values: Sequence[float]) -> SampleSpread:
-    """Mean, sample deviation and bounds; one value deviates by nothing."""
+    """Mean, sample deviation and range; the deviation of one value is 0."""
     if not values:
         return SampleSpread(0.0, 0.0, 0.0, 0.0)
     mean = sum(values) / len(values)
@@ -72,7 +82,7 @@ def spread_of_values(values: Sequence[float]) -> SampleSpread:
 
 
 def scores_by_case(samples: Iterable[EvalSample], arm: EvalArm) -> dict[str, list[float]]:
-    """The scores of one arm's runs, case by case; runs in which nothing was decided are left out."""
+    """The scores of an arm's runs, by case; runs in which nothing was decided are left out."""
     scores: dict[str, list[float]] = {}
     for sample in samples:
         if sample.arm == arm and sample.score is not None:
@@ -87,7 +97,7 @@ def pass_rate(samples: Iterable[EvalSample], arm: EvalArm) -> ConfidenceInterval
 
 
 def compare_arms(before: Mapping[str, Sequence[float]], after: Mapping[str, Sequence[float]]) -> ArmComparison:
-    """Two arms on the same cases.  Two imaginary cases are added, one gained and one lost: few cases prove little."""
+    """Compare two arms on the cases that both have."""
     shared = [case for case in before if before[case] and after.get(case)]
     gains = [_mean(after[case]) - _mean(before[case]) for case in shared]
     count = len(gains)
@@ -110,9 +120,10 @@ def _mean(values: Sequence[float]) -> float:
 
 
 def _interval_estimate(gains: Sequence[float]) -> tuple[float, float]:
-    """The middle and half the width of the interval of a mean of differences."""
+    """The middle and half the width of the interval of the mean gain, with the two imaginary cases."""
     count = len(gains) + 2
     mean = sum(gains) / count
+    # +1 and -1: they cancel in the mean, not here.
     square = (sum(gain * gain for gain in gains) + 2) / count
     return mean, Z * sqrt(max(0.0, square - mean * mean) / count)
 
@@ -126,7 +137,7 @@ def _interval_verdict(low: float, high: float) -> ComparisonVerdict:
 
 
 def _cases_needed(gains: Sequence[float]) -> int:
-    """How many cases like these would give a verdict; 0 where a thousand would not."""
+    """How many cases like these would give a verdict; 0 if a thousand would not."""
     for times in range(2, 1 + 1_000 // max(1, len(gains))):
         middle, half = _interval_estimate([*gains] * times)
         if _interval_verdict(middle - half, middle + half) != "underpowered":
@@ -135,6 +146,6 @@ def _cases_needed(gains: Sequence[float]) -> int:
 
 
 def is_worse(before: Iterable[EvalSample], after: Iterable[EvalSample]) -> bool:
-    """Whether a change made a skill worse beyond noise; a case that is lost altogether is enough."""
+    """Whether a change made a skill worse; losing one case altogether is enough."""
     comparison = compare_arms(scores_by_case(before, "with_skill"), scores_by_case(after, "with_skill"))
     return comparison.verdict == "worse" or bool(comparison.lost)

@@ -1,4 +1,4 @@
-"""Proposals on disk: one file each, in metier's own folder."""
+"""The store of proposals: one JSON file each, in metier's own folder."""
 
 from __future__ import annotations
 
@@ -8,15 +8,16 @@ from dataclasses import asdict, fields, replace
 from json import dumps, loads
 from typing import Any
 
-from ..host import fs, paths
+from ..host import fs, paths, trees
 from ..host.facts import utc_timestamp
 from ..types.errors import BadRequest, HostError
 from ..types.improvement import GateResult, Proposal, SkillFault
 
 _id = re.compile(r"[0-9]{8}-[0-9]{6}-[0-9a-f]{6}").fullmatch
 _MOST = 200
-"""Proposals that are kept; of those that are decided the oldest go."""
+"""Proposals kept; beyond that the oldest decided ones are deleted."""
 _LARGEST = 4_000_000
+"""Bytes of a file that is read."""
 
 
 def proposals_folder(home: str) -> str:
@@ -24,7 +25,7 @@ def proposals_folder(home: str) -> str:
 
 
 def write_proposal(home: str, proposal: Proposal) -> Proposal:
-    """Write a proposal down, as it stands."""
+    """Store a proposal, stamped with the time when it is new."""
     stamped = proposal if proposal.at else replace(proposal, at=utc_timestamp())
     folder = proposals_folder(home)
     fs.make_folder(folder)
@@ -44,7 +45,7 @@ def _proposal_document(proposal: Proposal) -> dict[str, Any]:
 
 
 def list_proposals(home: str) -> tuple[Proposal, ...]:
-    """Every proposal, the oldest first; a file that can't be read is passed over."""
+    """All proposals, oldest first; files that can't be read are skipped."""
     return tuple(_read_proposals(home))
 
 
@@ -78,7 +79,7 @@ def _parse_proposal(text: str) -> Proposal | None:
 
 
 def find_proposal(home: str, id: str) -> Proposal:
-    """A proposal by its id, the beginning of it, or the name of the skill that it alone waits for."""
+    """A proposal by its id, a prefix of it, or the name of a skill that has one waiting."""
     every = list_proposals(home)
     matches = [proposal for proposal in every if proposal.id == id] or [
         proposal for proposal in every if id and proposal.id.startswith(id)
@@ -87,12 +88,13 @@ def find_proposal(home: str, id: str) -> Proposal:
         matches = [proposal for proposal in every if proposal.skill == id and proposal.standing == "waiting"]
     if len(matches) == 1:
         return matches[0]
-    problem = f"no proposal is called `{id}`" if not matches else f"{len(matches)} proposals are called `{id}`"
-    raise BadRequest(problem, "run `metier proposals` to see what there is")
+    problem = f"no proposal matches `{id}`" if not matches else f"{len(matches)} proposals match `{id}`"
+    raise BadRequest(problem, "run `metier proposals` to list them")
 
 
 def _prune_decided(home: str) -> None:
     every = list_proposals(home)
+    # A waiting or watched one is never deleted, however old.
     decided = [proposal for proposal in every if proposal.standing != "waiting" and proposal.watched is None]
     for proposal in decided[: max(0, len(every) - _MOST)]:
-        fs.remove_file(f"{proposals_folder(home)}/{proposal.id}.json")
+        trees.remove_file(f"{proposals_folder(home)}/{proposal.id}.json")

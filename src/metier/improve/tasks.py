@@ -1,23 +1,19 @@
-"""Trying a skill: every case, in every arm, so many times, each run in a clean context."""
+"""The runs of a trial: plan them, run them on a queue, and summarise the events of each."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from ..types.event import NOTHING_USED, Activated, Ended, Event, Nested, Used
 from ..types.improvement import EvalArm, EvalCase, EvalOutput, EvalQueue, EvalSample
 
-if TYPE_CHECKING:
-    pass
-
-
 ProgressCallback: TypeAlias = Callable[[str, int, int], None]
-"""Is told what was done, how many are, and how many there are."""
+"""Called with the case that ended, how many runs are done, and how many there are."""
 
 
 class EvalTask(NamedTuple):
-    """One run to be made."""
+    """A run to make."""
 
     case: EvalCase
     arm: EvalArm
@@ -27,7 +23,7 @@ class EvalTask(NamedTuple):
 
 
 def plan_tasks(cases: Sequence[EvalCase], arms: Sequence[EvalArm], runs: int, folder: str = "") -> list[EvalTask]:
-    """Every run to be made, the first of each case before any second, so that a trial cut short is still fair."""
+    """All runs, the first of each case before any second, so that an interrupted trial covers every case."""
     return [EvalTask(case, arm, number, folder) for number in range(1, runs + 1) for case in cases for arm in arms]
 
 
@@ -37,7 +33,7 @@ def run_trial(
     sample: Callable[[EvalTask], EvalSample],
     progress: ProgressCallback = lambda what, done, total: None,
 ) -> tuple[EvalSample, ...]:
-    """Make the runs, each judged and kept by `sample`, and put them in the order they were asked for."""
+    """Make the runs with `sample`; the results in the order planned."""
     samples: dict[tuple[str, EvalArm, int], EvalSample] = {}
     for task, result in queue.each(sample, planned):
         samples[(result.case, result.arm, result.number)] = result
@@ -50,17 +46,17 @@ def order_samples(samples: Iterable[EvalSample], planned: Sequence[EvalTask]) ->
     return tuple(sorted(samples, key=lambda sample: place[(sample.case, sample.arm, sample.number)]))
 
 
-_ITS_OWN = ("empty-reply", "tool-failed", "reply-cut-off", "content-filter")
-"""Failures that belong to the run; others are of the service or the machine."""
+_OWN_FAILURES = ("empty-reply", "tool-failed", "reply-cut-off", "content-filter")
+"""Failures that count; others are of the service or the machine, and make a run void."""
 
 
 def summarize_run(events: Iterable[Event], skill: str, outputs: str) -> EvalOutput:
-    """What a run came to, from all that happened in it."""
+    """Summarise a run from its events."""
     inner = [inner_event(event) for event in events]
     ended = next((event for event in reversed(inner) if isinstance(event, Ended)), Ended("interrupted"))
     used = [event for event in inner if isinstance(event, Used) and event.text]
     usage = sum((event.usage for event in inner if isinstance(event, Ended)), NOTHING_USED)
-    broken = ended.outcome == "failed" and ended.reason not in _ITS_OWN
+    broken = ended.outcome == "failed" and ended.reason not in _OWN_FAILURES
     return EvalOutput(
         ended.text if ended.outcome == "finished" else "",
         outputs,
@@ -76,7 +72,7 @@ def summarize_run(events: Iterable[Event], skill: str, outputs: str) -> EvalOutp
 
 
 def inner_event(event: Event) -> Event:
-    """What happened, wherever it did: in the run itself or in one that it delegated."""
+    """The event itself, if it happened in a delegated run."""
     while isinstance(event, Nested):
         event = event.event
     return event

@@ -1,4 +1,9 @@
-"""The text files of a skill: which they are, where the frontmatter ends, and what differs between two of them."""
+"""The text files of a skill: find and rename tools, paths and placeholders in prose, split frontmatter, compare.
+
+Names are matched in prose without parsing Markdown: skills put them in backticks, in sentences, in lists and in code.
+A name that is no word, such as `read_file`, is matched anywhere; one that is, such as `bash`, only where the text
+around it marks it as a tool.
+"""
 
 from __future__ import annotations
 
@@ -6,16 +11,18 @@ import re
 from collections.abc import Mapping
 from difflib import SequenceMatcher, get_close_matches, unified_diff
 from functools import lru_cache
-from hashlib import sha256
 from typing import NamedTuple
+
+# --- Tools ---
 
 _VERBS = r"use|using|call|calling|invoke|invoking|run|with|via|through|by"
 _OTHERWISE = r"(?!\s+(?:scripts?|shell|syntax|version|[0-9]))"
+"""`use bash scripts` is about a language, not a tool."""
 
 
 @lru_cache(maxsize=64)
 def _tool_pattern(name: str) -> re.Pattern[str]:
-    """A name that no language has, wherever it stands; one that is a word, only where it is a tool's."""
+    """Matches a name with `_` or inner capitals anywhere, and any other only where it is marked as a tool."""
     word = re.escape(name)
     if re.search(r"_|[a-z][A-Z]", name):
         return re.compile(rf"(?<![\w./-])({word})(?![\w/-])")
@@ -30,7 +37,7 @@ def names_tool(text: str, name: str) -> bool:
 
 
 def rename_tool(text: str, old: str, new: str) -> str:
-    """The text with a tool's name put right wherever it names the tool."""
+    """Replace a name wherever it names the tool."""
 
     def put(match: re.Match[str]) -> str:
         group = match.lastindex or 0
@@ -40,19 +47,22 @@ def rename_tool(text: str, old: str, new: str) -> str:
     return _tool_pattern(old).sub(put, text)
 
 
+# --- Paths ---
+
+
 def _path_pattern(path: str) -> re.Pattern[str]:
     return re.compile(rf"(?<![\w.-])(?<![\w}}]/)(?:\./)?({re.escape(path)})(?![\w-]|\.\w)")
 
 
 def names_path(text: str, path: str) -> bool:
-    """Whether a path inside the skill is named, with `./` or the skill's folder in front or without."""
+    """Whether a text names a path inside the skill, also with `./` or a variable for its folder in front."""
     return bool(path) and (
         _path_pattern(path).search(text) is not None or _rooted_path_pattern(path).search(text) is not None
     )
 
 
 def _rooted_path_pattern(path: str) -> re.Pattern[str]:
-    """Behind a variable for the skill's folder."""
+    """The path after a variable for the skill's folder, as in `${SKILL}/scripts/x.py`."""
     return re.compile(rf"(?<=\}}/)({re.escape(path)})(?![\w-]|\.\w)")
 
 
@@ -63,8 +73,9 @@ def rename_path(text: str, old: str, new: str) -> str:
 
 
 def guess_path(path: str, files: frozenset[str]) -> str:
-    """The one file that a path that is not there must mean: moved, spelled a little otherwise, of another ending."""
+    """The only file that a missing path can mean: moved, with another suffix, or misspelled; empty if not unique."""
     name, stem = path.rpartition("/")[2], path.rpartition("/")[2].partition(".")[0]
+    # From the surest guess to the least; each step has to be unique, or the next would decide by chance.
     moved = [file for file in files if file.rpartition("/")[2] == name]
     ended = [file for file in files if file.rpartition("/")[2].partition(".")[0] == stem]
     for candidates in (moved, ended):
@@ -74,11 +85,14 @@ def guess_path(path: str, files: frozenset[str]) -> str:
     return near[0] if len(near) == 1 else ""
 
 
+# --- Placeholders ---
+
+# Four letters or more: short names are too close to one another to guess.
 _placeholder = re.compile(r"(?<!\\)\$\{?([A-Za-z_][A-Za-z0-9_]{3,})\}?")
 
 
 def misspelled_placeholders(text: str, placeholders: frozenset[str]) -> dict[str, str]:
-    """Placeholders that nobody has, and the one that each must mean; names of the environment are none."""
+    """Unknown placeholders that are close to a known one, and that one; others may be variables of a shell."""
     corrections: dict[str, str] = {}
     for name in dict.fromkeys(match[1] for match in _placeholder.finditer(text)):
         if name in placeholders:
@@ -94,39 +108,42 @@ def rename_placeholder(text: str, old: str, new: str) -> str:
     return re.sub(rf"(?<!\\)(\$\{{?){re.escape(old)}\b", lambda match: match[1] + new, text)
 
 
+# --- Files ---
+
 PROSE_SUFFIXES = (".md", ".markdown", ".txt")
 SKILL_FILE = "SKILL.md"
 _head = re.compile(r"\A\ufeff?---[ \t]*\r?\n(?:.*?\r?\n)??---[ \t]*(?:\r?\n|\Z)", re.DOTALL)
 
 
 def split_frontmatter(text: str) -> tuple[str, str]:
-    """The frontmatter with its fences, and the body; both as they are, to the last byte."""
+    """The frontmatter with its fences, and the body; together they are the text, byte for byte."""
     match = _head.match(text)
     return (text[: match.end()], text[match.end() :]) if match else ("", text)
 
 
 def prose_body(path: str, text: str) -> str:
-    """The part of a file that is prose."""
+    """The prose of a file: of `SKILL.md` the body."""
     return split_frontmatter(text)[1] if path == SKILL_FILE else text
 
 
 def prose_bodies(files: Mapping[str, str]) -> dict[str, str]:
-    """The bodies of the files that are prose."""
+    """The prose of all prose files."""
     return {path: prose_body(path, text) for path, text in files.items() if path.lower().endswith(PROSE_SUFFIXES)}
 
 
 class TextDifference(NamedTuple):
-    """What differs between two texts."""
+    """How two texts differ."""
 
     places: int
-    """How many places were changed."""
+    """The number of separate changes."""
     lines: int
-    """Lines that are gone or new."""
+    """Lines removed or added."""
     added: tuple[str, ...]
 
 
 def compare_texts(before: str, after: str) -> TextDifference:
     old, new = before.splitlines(), after.splitlines()
+    # Without `autojunk`, which ignores frequent lines, such as blank ones, in long texts.
     matched = SequenceMatcher(None, old, new, autojunk=False)
     places = [code for code in matched.get_opcodes() if code[0] != "equal"]
     added = tuple(line for _, _, _, start, end in places for line in new[start:end])
@@ -134,7 +151,7 @@ def compare_texts(before: str, after: str) -> TextDifference:
 
 
 def render_patch(before: Mapping[str, str], after: Mapping[str, str]) -> str:
-    """The change as people read changes."""
+    """The change as a unified diff."""
     parts = []
     for path in sorted({*before, *after}):
         old, new = before.get(path, ""), after.get(path, "")
@@ -142,8 +159,3 @@ def render_patch(before: Mapping[str, str], after: Mapping[str, str]) -> str:
             lines = unified_diff(old.splitlines(), new.splitlines(), f"a/{path}", f"b/{path}", lineterm="")
             parts.append("\n".join(lines))
     return "\n".join(parts)
-
-
-def digest_of_texts(texts: Mapping[str, str]) -> str:
-    joined = "\0".join(f"{path}\0{text}" for path, text in sorted(texts.items()))
-    return sha256(joined.encode("utf-8", "surrogatepass")).hexdigest()

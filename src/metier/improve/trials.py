@@ -1,4 +1,4 @@
-"""Trying a skill: every case, in every arm, so many times, each run in a clean context."""
+"""The queues that a trial runs on (threads, one by one, or shared with the daemon), and the folder it continues in."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, TypeVar
 from ..host import fs, paths
 from ..host.facts import find_place
 from ..library.open import OpenRequest, open_at
-from ..sources.bundled import folder_digest
+from ..sources.skill_files import SkillFiles, folder_digest
 from ..types import schedule
 from ..types.errors import BadRequest, HostError
 from ..types.place import Place
@@ -35,14 +35,14 @@ R = TypeVar("R")
 
 @dataclass(frozen=True)
 class ThreadQueue:
-    """Threads: what they wait for is mostly a model."""
+    """Runs tasks in threads, as they mostly wait for a model."""
 
     jobs: int = 4
     stop: Flag = field(default_factory=Flag)
-    """Is set when nobody waits for the results any more."""
+    """Set when the results are not needed any more."""
 
     def each(self, work: Callable[[T], R], items: Sequence[T]) -> Iterator[tuple[T, R]]:
-        """Results as they come.  Whoever stops reading, or work that fails, stops what was not begun."""
+        """Results as they come.  A caller that stops reading, or a task that fails, cancels what has not started."""
         pool = ThreadPoolExecutor(max(1, self.jobs), thread_name_prefix="metier-work")
         finished = False
         try:
@@ -57,19 +57,22 @@ class ThreadQueue:
 
 
 class SerialQueue:
-    """One after the other, here: for what takes no time, or may not leave its thread."""
+    """Runs tasks one by one in this thread: for quick ones, and for what belongs to a thread."""
 
     def each(self, work: Callable[[T], R], items: Sequence[T]) -> Iterator[tuple[T, R]]:
         return ((item, work(item)) for item in items)
 
 
+# --- The folder of a trial ---
+
 TERMS_FILE = "trial.json"
 
 
 def trial_terms(library: Library, skill: Skill, plan: EvalPlan) -> str:
-    """All that a worker has to know to make a run, and all that must be the same for a trial to go on."""
+    """What a worker needs to make a run, and what must be equal for a trial to continue."""
     request = library.request
-    changed = sha256(repr((sorted((plan.new or {}).items()), sorted((plan.old or {}).items()))).encode())
+    # The changed files only by their hash: they are in the folders of the arms.
+    changed = sha256(repr((_plain_pairs(plan.new), _plain_pairs(plan.old))).encode())
     return dumps(
         {
             "skill": skill.path,
@@ -87,9 +90,14 @@ def trial_terms(library: Library, skill: Skill, plan: EvalPlan) -> str:
     )
 
 
+def _plain_pairs(files: SkillFiles | None) -> list[tuple[str, tuple[int, bytes]]]:
+    """Files as plain tuples: the text of these is what trials have stored a digest of."""
+    return sorted((path, (file.mode, file.data)) for path, file in (files or {}).items())
+
+
 @contextmanager
 def claim_trial_folder(above: str, library: Library, skill: Skill, plan: EvalPlan) -> Iterator[str]:
-    """A folder for a trial that is nobody else's for now: of one that was cut off, or a new one."""
+    """Claim a folder for a trial: that of the last one if it is the same and was interrupted, or a new one."""
     terms = trial_terms(library, skill, plan)
     last = _latest_trial(above)
     if last and paths.read_text_file(f"{last}/{TERMS_FILE}") == terms and not paths.exists(f"{last}/benchmark.json"):
@@ -111,11 +119,11 @@ def _latest_trial(above: str) -> str:
     return f"{above}/iteration-{max(numbers)}" if numbers else ""
 
 
-# --- Over the queue of schedules and batches ---
+# --- The shared queue ---
 
 
 def can_share() -> bool:
-    """Whether what the queue is made of is installed."""
+    """Whether the packages of the queue are installed."""
     from importlib.util import find_spec
 
     return find_spec("dbos") is not None and find_spec("sqlalchemy") is not None
@@ -123,21 +131,22 @@ def can_share() -> bool:
 
 @dataclass(frozen=True)
 class SharedQueue:
-    """The queue that batches go over: the daemon of this home does the work, or a worker of the trial's own."""
+    """Runs tasks over the queue of batches: the daemon of this home does them, or a worker of this process."""
 
     place: Place
     jobs: int = 4
     stop: Flag = field(default_factory=Flag)
-    """Is set when nobody waits for the results any more."""
+    """Set when the results are not needed any more."""
 
     def each(self, work: Callable[[T], R], items: Sequence[T]) -> Iterator[tuple[T, R]]:
-        """A worker of our own does the work as it is given; the daemon does the same by what lies in the folder."""
+        """A worker of this process calls `work`; the daemon uses the trial's folder (`run_trial_task`)."""
         from ..schedule.batch import run_batch as queued
 
         calls = [_batch_task(item, self.place.cwd) for item in items]
         items_by_text = {call.text: item for call, item in zip(calls, items, strict=True)}
         results: dict[str, R] = {}
 
+        # Tasks are matched by their text, which names case, arm and number: the queue stores nothing else of them.
         def do(call: schedule.BatchTask, step: schedule.DurableStep, stopped: Callable[[], bool]) -> RunOutcome:
             results[call.text] = work(items_by_text[call.text])
             return RunOutcome(True)
@@ -146,9 +155,7 @@ class SharedQueue:
         try:
             for task_result in queued(self.place, do, calls, self.jobs):
                 if not task_result.outcome.ok:
-                    raise HostError(
-                        f"a run can't be made: {task_result.outcome.text}", "try again: what is done is kept"
-                    )
+                    raise HostError(f"a run failed: {task_result.outcome.text}", "try again: finished runs are kept")
                 item = items_by_text[task_result.text]
                 yield item, results[task_result.text] if task_result.text in results else work(item)
             finished = True
@@ -163,23 +170,24 @@ def _batch_task(item: object, cwd: str) -> schedule.BatchTask:
 
 
 def run_trial_task(call: schedule.BatchTask) -> RunOutcome:
-    """Make one run of a trial, by what lies in its folder: whoever wants it reads it there."""
+    """Make a run of a trial from its folder, and store the result there."""
     id, arm, number = loads(call.text)
     runner = _open_runner(call.trial)
     case = next((candidate for candidate in runner.suite.cases if candidate.id == id), None)
     if case is None:
-        raise BadRequest(f"the trial in {call.trial} has no case `{id}`", "begin another")
+        raise BadRequest(f"the trial in {call.trial} has no case `{id}`", "start a new trial")
     runner.sample(EvalTask(case, arm, number, call.trial))
     return RunOutcome(True)
 
 
+# A daemon makes many runs of a trial, one after another: two, for trials that run side by side.
 @lru_cache(2)
 def _open_runner(folder: str) -> EvalRunner:
     terms = loads(paths.read_text_file(f"{folder}/{TERMS_FILE}") or "{}")
     library = open_at(find_place(terms["cwd"]), OpenRequest(terms["dialect"], None, terms["root"]))
     skill = next((candidate for candidate in library.skills if candidate.path == terms["skill"]), None)
     if skill is None or folder_digest(skill.directory) != terms["digest"]:
-        raise BadRequest("the skill is not the one that the trial began with", "begin another")
+        raise BadRequest("the skill has changed since the trial started", "start a new trial")
     plan = EvalPlan(tuple(terms["arms"]), terms["runs"], terms["model"], terms["grader"])
     suite = read_suite(skill.directory, skill.name)
     return EvalRunner(library, skill, plan, folder, suite, read_case_inputs(skill, suite))

@@ -1,4 +1,8 @@
-"""metier add: a wish is fetched, inspected, offered to whoever decides, and placed when they say yes."""
+"""metier add: fetch what was requested, inspect it, offer it for approval, and place it once approved.
+
+Fetching and inspecting happen in a staging folder on the same file system as the root.  The person who decides sees
+exactly the bytes that are placed afterwards: accepting an offer moves the staged folder and fetches nothing again.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +16,10 @@ from ..dialects import DIALECTS
 from ..host import paths, trees
 from ..host.facts import utc_timestamp
 from ..host.trees import read_first_bytes
-from ..library.lockfile import InstallRoot, tree_digest
+from ..library.lockfile import InstallRoot
 from ..library.trust import run_digests
 from ..parse.reader import parse
+from ..sources.skill_files import manifest_digest
 from ..types.dialect import Dialect
 from ..types.errors import BadRequest, Refused
 from ..types.lockfile import (
@@ -32,31 +37,34 @@ from ..types.skill import Found, Origin, Skill
 from . import transaction
 from .fetch import FetchedFolder, FetchOptions, fetch_reference, local_kind
 from .inspect import SkillFolderContents, inspect_skill
-from .merge import MOST_TEXT_BYTES, is_text, keep_texts
+from .merge import MAX_TEXT_BYTES, is_text, keep_texts
 from .reference import parse_reference
 from .transaction import FolderChange, StagingArea, folder_name, name_fault
 
-_MOST_TEXT_BYTES = 33_554_432
-_DEEPEST = 5
-_MOST_SKILL_BYTES = 256_000
+_MAX_TEXT_BYTES = 33_554_432
+"""Of all texts of one skill that are inspected."""
+_MAX_DEPTH = 5
+"""Folders below the fetched one in which skills are looked for."""
+_MAX_SKILL_BYTES = 256_000
+"""Of one SKILL.md."""
 
 FolderScanner: TypeAlias = Callable[[str], tuple[Problem, ...]]
-"""Another scanner's word on a folder; what it can't finish is an error of its own."""
+"""An external scanner: its problems for a folder; a scan that fails is an error among them."""
 
 
 @dataclass(frozen=True)
 class AddRequest:
-    """What somebody asked to add, and where to."""
+    """What to add, and where to."""
 
     spec: str
-    ground: InstallRoot
+    install_root: InstallRoot
     dialect: Dialect
     state: str
     skills: tuple[str, ...] = ()
     name: str = ""
     force: bool = False
     nearby: Sequence[tuple[str, str]] = ()
-    """Names and descriptions of the skills that are there already."""
+    """Names and descriptions of the skills that exist already, to find lookalikes."""
     scan: FolderScanner | None = field(default=None, repr=False)
 
 
@@ -76,9 +84,9 @@ class InstallTarget(NamedTuple):
 
 
 class InstallOffer(NamedTuple):
-    """What is ready to be placed, and waits for a yes."""
+    """What is ready to be placed, and waits for approval."""
 
-    wish: AddRequest
+    request: AddRequest
     targets: tuple[InstallTarget, ...]
     staging: StagingArea
 
@@ -88,26 +96,27 @@ class InstallOffer(NamedTuple):
 
 
 def resolve_reference(spec: str, options: FetchOptions) -> SourceReference:
-    """What a source means here: whether it is a path is a fact of this machine."""
+    """Parse a source, knowing which paths exist on this machine."""
     text = spec.strip()
-    at = paths.absolute_path(text, options.cwd, options.home) if paths.can_be_path(text) else ""
-    before = at.rpartition("@")[0]
+    path = paths.absolute_path(text, options.cwd, options.home) if paths.can_be_path(text) else ""
+    before_at = path.rpartition("@")[0]
     return parse_reference(
-        text, local_kind(at) if text and at else "", local_kind(before) if before else "", options.insecure
+        text, local_kind(path) if text and path else "", local_kind(before_at) if before_at else "", options.insecure
     )
 
 
 @contextmanager
 def open_offer(request: AddRequest, options: FetchOptions) -> Iterator[InstallOffer]:
-    """Everything up to the question.  What is not accepted is gone afterwards."""
+    """Fetch and inspect, and yield the offer.  What is not accepted is deleted afterwards."""
     reference = resolve_reference(request.spec, options)
-    request = replace(request, spec=reference.spec)  # without a password
+    request = replace(request, spec=reference.spec)  # from here on without a password
     if request.name:
         folder_name(request.name)
+    # Refuse a name that is taken before fetching, as far as the name is known by then.
     likely = request.name or reference.path.rpartition("/")[2] or reference.repo
     if reference.kind != "index" and not request.skills and not name_fault(likely) and reference.kind != "archive":
         _refuse_existing(request, [likely])
-    with transaction.open_staging(request.ground) as staging:
+    with transaction.open_staging(request.install_root) as staging:
         fetched = fetch_reference(reference, staging.inner, options)
         targets = tuple(_build_targets(request, fetched))
         _refuse_existing(request, [target.folder for target in targets])
@@ -116,12 +125,13 @@ def open_offer(request: AddRequest, options: FetchOptions) -> Iterator[InstallOf
 
 def _refuse_existing(request: AddRequest, names: Sequence[str]) -> None:
     for name in names:
-        target_path = f"{request.ground.root}/{name}"
+        target_path = f"{request.install_root.root}/{name}"
         if paths.exists(target_path) and not request.force:
-            transaction.recover_root(request.ground)  # perhaps an add that did not come to its end: then it does now
+            # It may be what an interrupted add left: finish that before saying what is there.
+            transaction.recover_root(request.install_root)
             raise Refused(
                 f"Skill '{name}' already exists at {target_path}. Use --force to overwrite.",
-                "or name another folder with --name; the skill keeps its own name, and one of each name is used",
+                "or choose another folder with --name; the skill keeps its name, and only one skill of a name is used",
             )
 
 
@@ -130,7 +140,7 @@ def _build_targets(request: AddRequest, fetched: Sequence[FetchedFolder]) -> Ite
     if not any(places.values()):
         raise BadRequest(
             f"No SKILL.md found in {request.spec}. Is this a valid skill repository?",
-            "give a path to the folder that holds one",
+            "pass the path of the folder that contains one",
         )
     if request.skills:
         chosen = _choose_skills(request, fetched, places)
@@ -145,7 +155,7 @@ def _build_targets(request: AddRequest, fetched: Sequence[FetchedFolder]) -> Ite
             for fetched_folder in fetched
         ]
     if request.name and len(chosen) != 1:
-        raise BadRequest("--name is for one folder, and here are several", "leave it out, or choose one with --skill")
+        raise BadRequest("--name needs a single folder, but there are several", "omit it, or choose one with --skill")
     for fetched_folder, path, name, inside in chosen:
         source = fetched_folder.provenance
         if inside:
@@ -160,7 +170,7 @@ def _source_inside(source: Provenance, inside: str) -> Provenance:
 
 
 def _fetched_name(fetched: FetchedFolder, places: Sequence[str]) -> str:
-    """The name it came with; the skill's own where that can't be a folder's."""
+    """The name it was fetched with; the skill's own if that is not a valid folder name."""
     if not name_fault(fetched.name):
         return fetched.name
     if list(places) == [""]:
@@ -172,45 +182,46 @@ def _fetched_name(fetched: FetchedFolder, places: Sequence[str]) -> str:
 def _choose_skills(
     request: AddRequest, fetched: Sequence[FetchedFolder], places: Mapping[str, Sequence[str]]
 ) -> list[tuple[FetchedFolder, str, str, str]]:
-    """The skills that were picked by name, each as a folder of its own."""
+    """The skills that were chosen by name, each as a folder of its own."""
     candidates: dict[str, tuple[FetchedFolder, str, str, str]] = {}
     for fetched_folder in fetched:
         for inside in places[fetched_folder.path]:
             name = inside.rpartition("/")[2] or fetched_folder.name
             path = f"{fetched_folder.path}/{inside}" if inside else fetched_folder.path
             read = read_skill(path, name, request.dialect)
-            for called in (name, *((read.name,) if read is not None else ())):
-                if called in candidates and candidates[called][1] != path and called in request.skills:
-                    raise BadRequest(f"two skills are called `{called}`", f"give the path of one: {inside}")
-                candidates.setdefault(called, (fetched_folder, path, name, inside))
+            for label in (name, *((read.name,) if read is not None else ())):
+                if label in candidates and candidates[label][1] != path and label in request.skills:
+                    raise BadRequest(f"two skills are called `{label}`", f"pass the path of one: {inside}")
+                candidates.setdefault(label, (fetched_folder, path, name, inside))
     for skill_name in request.skills:
         if skill_name not in candidates:
             near = get_close_matches(skill_name, candidates, 1)
-            hint = f"did you mean `{near[0]}`?" if near else "there are: " + ", ".join(sorted(candidates)[:30])
+            hint = f"did you mean `{near[0]}`?" if near else "available: " + ", ".join(sorted(candidates)[:30])
             raise BadRequest(f"{request.spec} has no skill `{skill_name}`", hint)
     return list(dict.fromkeys(candidates[skill_name] for skill_name in request.skills))
 
 
 def skill_places(path: str) -> list[str]:
-    """Where skills lie in a folder: those not inside another, `` for the folder itself."""
+    """Where skills lie in a folder; `` is the folder itself.  Skills inside another skill are part of it."""
     places: list[str] = []
-    waiting = [""]
-    while waiting:
-        inside = waiting.pop(0)
+    pending = [""]
+    while pending:
+        inside = pending.pop(0)
         listed = paths.list_names(f"{path}/{inside}" if inside else path)
         if any(name.lower() == "skill.md" for name in listed.files):
             places.append(inside)
-        elif inside.count("/") < _DEEPEST:
+        # Below a SKILL.md nothing is searched: what lies there belongs to that skill.
+        elif inside.count("/") < _MAX_DEPTH:
             names = [name for name in listed.folders if name[0] != "." and name not in ("node_modules", "__pycache__")]
-            waiting += [f"{inside}/{name}" if inside else name for name in names]
+            pending += [f"{inside}/{name}" if inside else name for name in names]
     return sorted(places)
 
 
 def inspect_target(request: AddRequest, fetched: FetchedFolder, folder: str) -> InstallTarget:
-    """A fetched folder looked at, file by file."""
+    """Inspect a fetched folder."""
     files = trees.file_marks(fetched.path)
     places = skill_places(fetched.path)
-    notes = tuple(problem_from(mark, path) for path, mark in fetched.notes)
+    notes = tuple(problem_from(finding, path) for path, finding in fetched.notes)
     skills = []
     for inside in places:
         inspected = inspect_skill(
@@ -218,6 +229,7 @@ def inspect_target(request: AddRequest, fetched: FetchedFolder, folder: str) -> 
             request.dialect,
             request.nearby,
         )
+        # The external scanner's findings come first, and never replace ours.
         if request.scan is not None:
             scan_findings = request.scan(f"{fetched.path}/{inside}" if inside else fetched.path)
             inspected = replace(inspected, findings=(*scan_findings, *inspected.findings))
@@ -226,47 +238,47 @@ def inspect_target(request: AddRequest, fetched: FetchedFolder, folder: str) -> 
 
 
 def read_folder(path: str, inside: str, name: str, files: FileManifest) -> SkillFolderContents:
-    """A skill's folder with its texts, as inspection wants it."""
+    """A skill's folder for inspection: its texts, and the first bytes of other files."""
     skill_files = files_inside(files, inside)
     texts: dict[str, str] = {}
     heads: dict[str, bytes] = {}
-    remaining = _MOST_TEXT_BYTES
-    for inner, mark in skill_files.items():
-        if mark.mode in ("link", "special"):
+    remaining = _MAX_TEXT_BYTES
+    for inner, record in skill_files.items():
+        if record.mode in ("link", "special"):
             continue
         data = read_first_bytes(
-            f"{path}/{inside}/{inner}" if inside else f"{path}/{inner}", min(remaining, MOST_TEXT_BYTES)
+            f"{path}/{inside}/{inner}" if inside else f"{path}/{inner}", min(remaining, MAX_TEXT_BYTES)
         )
         remaining -= len(data)
-        spelled = "SKILL.md" if inner.lower() == "skill.md" else inner
-        if is_text(data) or spelled == "SKILL.md":
-            texts[spelled] = data.decode("utf-8", "surrogateescape")
+        canonical = "SKILL.md" if inner.lower() == "skill.md" else inner
+        if is_text(data) or canonical == "SKILL.md":
+            texts[canonical] = data.decode("utf-8", "surrogateescape")
         else:
             heads[inner] = data[:16]
     return SkillFolderContents(inside, name, skill_files, texts, heads)
 
 
 def files_inside(files: FileManifest, inside: str) -> dict[str, FileRecord]:
-    """The files of a folder inside, by their paths in it."""
+    """The files of an inner folder, by their paths in it."""
     if not inside:
         return dict(files)
-    return {path[len(inside) + 1 :]: mark for path, mark in files.items() if path.startswith(inside + "/")}
+    return {path[len(inside) + 1 :]: record for path, record in files.items() if path.startswith(inside + "/")}
 
 
 def read_skill(path: str, name: str, dialect: Dialect) -> Skill | None:
-    """The skill of a folder, as it would be read with that name; None when it does not load."""
+    """The skill in a folder, read as if the folder had that name; None if it does not load."""
     listed = paths.list_names(path)
-    spelled = next((file_name for file_name in listed.files if file_name.lower() == "skill.md"), "SKILL.md")
-    data = read_first_bytes(f"{path}/{spelled}", _MOST_SKILL_BYTES) if spelled in listed.files else b""
+    skill_file = next((file_name for file_name in listed.files if file_name.lower() == "skill.md"), "SKILL.md")
+    data = read_first_bytes(f"{path}/{skill_file}", _MAX_SKILL_BYTES) if skill_file in listed.files else b""
     origin = Origin("user", 1, "install", path, dialect)
-    read = parse(Found(origin, name, f"{path}/{spelled}", (0, 0, 0, len(data)), data, True), DIALECTS)
+    read = parse(Found(origin, name, f"{path}/{skill_file}", (0, 0, 0, len(data)), data, True), DIALECTS)
     return read if isinstance(read, Skill) else None
 
 
 def change_for_target(
     request: AddRequest, target: InstallTarget, approve: bool, before: Mapping[str, LockEntry] | None = None
 ) -> FolderChange:
-    """What the lock will say of a folder once it is placed."""
+    """The change that places a folder, with its new lock entries."""
     skills: dict[str, LockEntry] = {}
     skill_paths: set[str] = set()
     for skill in target.skills:
@@ -276,15 +288,16 @@ def change_for_target(
         old = (before or {}).get(key)
         path = f"{target.path}/{skill.place}" if skill.place else target.path
         read = read_skill(path, key.rpartition("/")[2], request.dialect)
-        runs = tuple(sorted(run_digests(read, _MOST_SKILL_BYTES))) if read is not None else ()
-        approval = SkillApproval(tree_digest(files), utc_timestamp(), "user", runs) if approve else None
+        runs = tuple(sorted(run_digests(read, _MAX_SKILL_BYTES))) if read is not None else ()
+        # The digest says which bytes were approved, `runs` what may still run after prose is edited.
+        approval = SkillApproval(manifest_digest(files), utc_timestamp(), "user", runs) if approve else None
         codes = tuple(sorted({finding.code for finding in skill.findings}))
-        previous = tree_digest(old.files) if old is not None else ""
+        previous = manifest_digest(old.files) if old is not None else ""
         frozen = old is not None and old.frozen
         skills[key] = LockEntry(
             skill.name, target.folder, target.provenance, files, {}, skill.powers, codes, approval, frozen, previous
         )
-    other_files = {path: mark for path, mark in target.files.items() if path not in skill_paths}
+    other_files = {path: record for path, record in target.files.items() if path not in skill_paths}
     folders = (
         {target.folder: FolderEntry(target.provenance, other_files)} if other_files or len(target.skills) != 1 else {}
     )
@@ -292,7 +305,7 @@ def change_for_target(
 
 
 def describe_source(source: Provenance) -> str:
-    """Where a folder is from, for whoever reads its history."""
+    """Where a folder comes from, for its history."""
     inside = f" ({source.path})" if source.path else ""
     return f"from {source.source}{inside}" + (f" at {source.commit}" if source.commit else "")
 
@@ -300,10 +313,11 @@ def describe_source(source: Provenance) -> str:
 def accept_offer(
     offer: InstallOffer, approve: bool = True, waiting: Callable[[], None] | None = None
 ) -> tuple[FolderChange, ...]:
-    """Place what was offered; unapproved it lies there and is not used."""
-    request = offer.wish
+    """Place what was offered.  Unapproved it is in place, but not used."""
+    request = offer.request
     changes = []
-    with transaction.hold_folders(request.ground, [target.folder for target in offer.targets], waiting):
+    with transaction.hold_folders(request.install_root, [target.folder for target in offer.targets], waiting):
+        # Again, under the lock: somebody may have placed a folder while the person was being asked.
         _refuse_existing(request, [target.folder for target in offer.targets])
         for target in offer.targets:
             change = change_for_target(request, target, approve)

@@ -1,4 +1,8 @@
-"""A reference fetched into a folder of our own: Reference -> Fetched.  Nothing of it runs or is checked out."""
+"""Fetch a reference into a staging folder: SourceReference -> FetchedFolder.  Nothing of it runs.
+
+A git repository is never checked out: a checkout runs filters and hooks and creates links and submodules.  Blobs are
+read from the object store and written file by file, so only plain files arrive, and only those below the wanted path.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +25,7 @@ from .transaction import name_fault
 
 @dataclass(frozen=True)
 class FetchOptions:
-    """What fetching is done with."""
+    """How to fetch: environment, limits, progress."""
 
     env: Mapping[str, str] = field(default_factory=dict, repr=False)
     cwd: str = "/"
@@ -33,23 +37,14 @@ class FetchOptions:
 
 
 class FetchedFolder(NamedTuple):
-    """A folder of ours that holds what was asked for."""
+    """A staging folder with what was fetched."""
 
     path: str
     name: str
-    """What to call it, if nobody says otherwise."""
+    """The default name for its folder."""
     provenance: Provenance
     notes: tuple[tuple[str, Finding], ...] = ()
-    """What was left out, by its path inside."""
-
-
-def unpack_archive(file: str, target: str, name: str, options: FetchOptions) -> tuple[str, str]:
-    """An archive taken apart: the folder it holds, or all of it when it is not one folder alone."""
-    archives.unpack_archive(file, target, 0, options.bounds, options.progress)
-    listed = paths.list_names(target)
-    if len(listed.folders) == 1 and not listed.files and not listed.links:
-        return f"{target}/{listed.folders[0]}", listed.folders[0]
-    return target, name
+    """Findings about what was left out, by path."""
 
 
 INSECURE_SCHEMES = ("http://", "git://", "file://")
@@ -57,7 +52,7 @@ _SKIPPED_MODES = {"120000": "a link", "160000": "another repository (a submodule
 
 
 def local_kind(path: str) -> LocalKind:
-    """What lies at a path."""
+    """What kind of source is at a path."""
     if not paths.exists(path):
         return ""
     if not paths.is_folder(path):
@@ -67,26 +62,29 @@ def local_kind(path: str) -> LocalKind:
 
 
 def fetch_reference(
-    reference: SourceReference, room: Callable[[], str], options: FetchOptions
+    reference: SourceReference, new_folder: Callable[[], str], options: FetchOptions
 ) -> tuple[FetchedFolder, ...]:
-    """What a reference names, each thing in a folder that `room` gives."""
+    """Fetch what a reference names, each folder into one that `new_folder()` makes."""
     if reference.kind in ("github", "git"):
-        return (fetch_git(reference, room, options),)
+        return (fetch_git(reference, new_folder, options),)
     if reference.kind == "archive":
-        return (_fetch_archive(reference, room, options),)
+        return (_fetch_archive(reference, new_folder, options),)
     if reference.kind == "index":
-        return fetch_index(reference, room, options)
-    return (_fetch_folder(reference, room(), options),)
+        return fetch_index(reference, new_folder, options)
+    return (_fetch_folder(reference, new_folder(), options),)
+
+
+# --- Git ---
 
 
 def git_access(reference: SourceReference, options: FetchOptions) -> tuple[str, git.GitAccess]:
-    """The address for git, and how it may go there."""
+    """The URL for git, and how it may connect."""
     url = reference.url
     protocols: tuple[str, ...] = ("https", "ssh", "http", "git", "file") if options.insecure else ("https", "ssh")
     if reference.kind == "git" and url.startswith(INSECURE_SCHEMES) and not options.insecure:
         raise BadRequest(
-            f"`{url.partition(':')[0]}` does not protect what is fetched: it was added with --allow-insecure",
-            "say --allow-insecure if you mean it",
+            f"`{url.partition(':')[0]}` is not secure: the skill was added with --allow-insecure",
+            "pass --allow-insecure again to fetch it",
         )
     if reference.kind == "git" and url.startswith(("/", ".", "~")):
         url, protocols = paths.absolute_path(url, options.cwd, options.home), ("file",)
@@ -94,14 +92,14 @@ def git_access(reference: SourceReference, options: FetchOptions) -> tuple[str, 
 
 
 def fetch_git(
-    reference: SourceReference, room: Callable[[], str], options: FetchOptions, commit: str = ""
+    reference: SourceReference, new_folder: Callable[[], str], options: FetchOptions, commit: str = ""
 ) -> FetchedFolder:
-    """One commit, named by its 40 digits before it is fetched; only the files that are wanted come along."""
+    """One commit, resolved to its full hash before it is fetched; only the blobs below the path are downloaded."""
     url, access = git_access(reference, options)
     if options.progress is not None:
         options.progress("looking up", 0, 0)
     commit = commit or git.resolve_ref(url, reference.ref, access)
-    folder = f"{room()}/git"
+    folder = f"{new_folder()}/git"
     git.fetch_commit(
         folder, url, commit, reference.ref if not is_commit(reference.ref) else commit, access, options.progress
     )
@@ -110,20 +108,22 @@ def fetch_git(
     blobs = [blob for blob in all_blobs if blob.path.startswith(inside)]
     if not blobs:
         raise _no_such_folder(reference, [blob.path for blob in all_blobs])
+    # Counted before any blob is downloaded.
     if len(blobs) > options.bounds.entries:
         raise Refused(
-            f"it holds more than {options.bounds.entries} files", "give the folder of the skill: owner/repo/path"
+            f"it has more than {options.bounds.entries} files", "pass the folder of the skill: owner/repo/path"
         )
     files = {inner_path(blob.path[len(inside) :]): blob for blob in blobs if blob.mode in ("100644", "100755")}
+    # Names that differ only in case would overwrite each other on some file systems.
     check_path_conflicts(files)
     lacking = git.missing_blobs(folder, commit, access)
     git.fetch_blobs(folder, [blob.oid for blob in files.values() if blob.oid in lacking], access, options.progress)
-    target = room()
+    target = new_folder()
     _write_files(folder, files, target, access, options)
     notes = tuple(
         (
             blob.path[len(inside) :],
-            Finding("left-out", 0, (blob.path[len(inside) :], _SKIPPED_MODES.get(blob.mode, "no file"))),
+            Finding("left-out", 0, (blob.path[len(inside) :], _SKIPPED_MODES.get(blob.mode, "not a file"))),
         )
         for blob in blobs
         if blob.mode not in ("100644", "100755")
@@ -155,29 +155,32 @@ def _no_such_folder(reference: SourceReference, file_paths: list[str]) -> BadReq
     near = get_close_matches(reference.path, sorted(folders), 1, 0.5)
     if reference.path in file_paths:
         return BadRequest(
-            f"`{reference.path}` is a file", f"give its folder: {reference.path.rpartition('/')[0] or 'none'}"
+            f"`{reference.path}` is a file", f"pass its folder: {reference.path.rpartition('/')[0] or 'none'}"
         )
-    hint = f"did you mean `{near[0]}`?" if near else "look at the repository for the folder's name"
-    return BadRequest(f"{reference.spec} holds no folder `{reference.path}`", hint)
+    hint = f"did you mean `{near[0]}`?" if near else "check the folder's name in the repository"
+    return BadRequest(f"{reference.spec} has no folder `{reference.path}`", hint)
+
+
+# --- Folders and archives ---
 
 
 def _fetch_folder(reference: SourceReference, target: str, options: FetchOptions) -> FetchedFolder:
     source = paths.absolute_path(reference.url, options.cwd, options.home)
     if not paths.is_folder(source):
-        reason = "is no folder" if paths.exists(source) else "does not exist"
-        raise BadRequest(f"{source} {reason}", "bring it back, or give another source", source)
+        reason = "is not a folder" if paths.exists(source) else "does not exist"
+        raise BadRequest(f"{source} {reason}", "restore it, or pass another source", source)
     with open_folder_writer(target) as into:
         left_out = copy_folder_into(source, into, options.bounds.entries, options.bounds.total)
     notes = tuple((path, Finding("left-out", 0, (path, reason))) for path, reason in left_out)
     return FetchedFolder(target, paths.real_name(source), Provenance("folder", source), notes)
 
 
-def _fetch_archive(reference: SourceReference, room: Callable[[], str], options: FetchOptions) -> FetchedFolder:
+def _fetch_archive(reference: SourceReference, new_folder: Callable[[], str], options: FetchOptions) -> FetchedFolder:
     source, digest = reference.url, ""
     if "://" in reference.url:
-        from ..host import http  # slow to start
+        from ..host import http  # slow to import
 
-        file = f"{room()}/archive"
+        file = f"{new_folder()}/archive"
         limits = http.FetchLimits(
             options.insecure, True, options.bounds.archive, options.seconds, reference.secret, options.env
         )
@@ -185,30 +188,42 @@ def _fetch_archive(reference: SourceReference, room: Callable[[], str], options:
     else:
         file = source = paths.absolute_path(reference.url, options.cwd, options.home)
     try:
-        path, name = unpack_archive(file, room(), reference.repo, options)
+        path, name = unpack_archive(file, new_folder(), reference.repo, options)
     except (BadRequest, Refused) as error:
         raise type(error)(f"{source}: {error.message}", error.hint, source) from error
     return FetchedFolder(path, name, Provenance("archive", source, digest=digest))
 
 
+def unpack_archive(file: str, target: str, name: str, options: FetchOptions) -> tuple[str, str]:
+    """Extract an archive: its only folder, or all of it if there is anything else."""
+    archives.unpack_archive(file, target, 0, options.bounds, options.progress)
+    listed = paths.list_names(target)
+    if len(listed.folders) == 1 and not listed.files and not listed.links:
+        return f"{target}/{listed.folders[0]}", listed.folders[0]
+    return target, name
+
+
+# --- Indexes of skills (/.well-known/agent-skills) ---
+
 INDEX_SCHEMA = "https://schemas.agentskills.io/discovery/0.2.0/schema.json"
 _INDEX_PATH = "/.well-known/agent-skills/index.json"
 _OLD_INDEX_PATH = "/.well-known/skills/index.json"
-_MOST_INDEX_BYTES = 4_194_304
-_MOST_SKILLS = 500
+_MAX_INDEX_BYTES = 4_194_304
+_MAX_SKILLS = 500
+"""More are refused: each skill of an index is downloaded and inspected."""
 
 
 def fetch_index(
-    reference: SourceReference, room: Callable[[], str], options: FetchOptions
+    reference: SourceReference, new_folder: Callable[[], str], options: FetchOptions
 ) -> tuple[FetchedFolder, ...]:
-    """Every skill of an index; what it does not describe rightly is left out, and named."""
-    limits = http.FetchLimits(options.insecure, True, _MOST_INDEX_BYTES, 60.0, reference.secret, options.env)
+    """Every skill of an index; entries that are not valid are left out and reported."""
+    limits = http.FetchLimits(options.insecure, True, _MAX_INDEX_BYTES, 60.0, reference.secret, options.env)
     where, tree = _read_index(reference.url, limits)
     skills = tree.get("skills")
     if not isinstance(skills, list) or not skills:
         raise BadRequest(f"{where} lists no skills", "check the address")
-    if len(skills) > _MOST_SKILLS:
-        raise Refused(f"{where} lists more than {_MOST_SKILLS} skills", "nothing was fetched")
+    if len(skills) > _MAX_SKILLS:
+        raise Refused(f"{where} lists more than {_MAX_SKILLS} skills", "nothing was fetched")
     old = "$schema" not in tree
     fetched: list[FetchedFolder] = []
     left_out: list[tuple[str, Finding]] = []
@@ -216,13 +231,11 @@ def fetch_index(
         name = entry.get("name") if isinstance(entry, dict) else None
         kind = "skill-md" if old else entry.get("type") if isinstance(entry, dict) else None
         if not isinstance(name, str) or name_fault(name) or kind not in ("skill-md", "archive"):
-            left_out.append(
-                (str(name)[:80], Finding("left-out", 0, (str(name)[:80], "not described in a way that metier knows")))
-            )
+            left_out.append((str(name)[:80], Finding("left-out", 0, (str(name)[:80], "not a valid entry"))))
             continue
-        fetched.append((_fetch_by_files if old else _fetch_by_digest)(name, entry, where, room, options))
+        fetched.append((_fetch_by_files if old else _fetch_by_digest)(name, entry, where, new_folder, options))
     if not fetched:
-        raise BadRequest(f"{where} lists no skill that metier can take", "ask whoever keeps the site")
+        raise BadRequest(f"{where} lists no valid skill", "ask the owner of the site")
     fetched[0] = fetched[0]._replace(notes=tuple(left_out))
     return tuple(fetched)
 
@@ -245,24 +258,25 @@ def _read_index(url: str, limits: http.FetchLimits) -> tuple[str, Mapping[str, A
         if not isinstance(tree, dict):
             raise BadRequest(f"{where} is not an index of skills", "check the address")
         if tree.get("$schema", INDEX_SCHEMA) != INDEX_SCHEMA:
-            raise Refused(f"{where} is an index of a kind that metier does not know", "a newer metier may read it")
+            raise Refused(f"{where} has an unknown schema", "a newer metier may read it")
         return where, tree
     raise BadRequest(f"{url} has no index of skills", "check the address")
 
 
 def _fetch_by_digest(
-    name: str, entry: Mapping[str, Any], where: str, room: Callable[[], str], options: FetchOptions
+    name: str, entry: Mapping[str, Any], where: str, new_folder: Callable[[], str], options: FetchOptions
 ) -> FetchedFolder:
     url, digest = urljoin(where, str(entry.get("url", ""))), str(entry.get("digest", ""))
-    file = f"{room()}/fetched"
-    same = urlsplit(url).hostname == urlsplit(where).hostname
-    limits = http.FetchLimits(options.insecure, same, options.bounds.archive, env=options.env)
+    file = f"{new_folder()}/fetched"
+    # Only the index's own host may have a private address: a person named that host, and the index any other.
+    same_host = urlsplit(url).hostname == urlsplit(where).hostname
+    limits = http.FetchLimits(options.insecure, same_host, options.bounds.archive, env=options.env)
     download = http.download_file(url, file, limits, options.progress)
     if download.digest != digest:
         raise Refused(
-            f"`{name}` is not what the index says: {download.digest}, not {digest[:80]}", "nothing was placed"
+            f"digest mismatch for `{name}`: got {download.digest}, the index says {digest[:80]}", "nothing was placed"
         )
-    target = room()
+    target = new_folder()
     if entry["type"] == "skill-md":
         with open_folder_writer(target) as into:
             into.put("SKILL.md", read_pieces(file, download.size), False)
@@ -272,14 +286,14 @@ def _fetch_by_digest(
 
 
 def _fetch_by_files(
-    name: str, entry: Mapping[str, Any], where: str, room: Callable[[], str], options: FetchOptions
+    name: str, entry: Mapping[str, Any], where: str, new_folder: Callable[[], str], options: FetchOptions
 ) -> FetchedFolder:
-    """The first form of the index: a list of files, without digests."""
-    target = room()
+    """The first version of the index: a list of files, without digests."""
+    target = new_folder()
     with open_folder_writer(target) as into:
         for path in _listed_files(entry):
             url = urljoin(where, f"{name}/{path}")
-            file = f"{room()}/fetched"
+            file = f"{new_folder()}/fetched"
             limits = http.FetchLimits(options.insecure, True, options.bounds.one, env=options.env)
             download = http.download_file(url, file, limits, options.progress)
             into.put(inner_path(path), read_pieces(file, download.size), False)
@@ -289,5 +303,5 @@ def _fetch_by_files(
 def _listed_files(entry: Mapping[str, Any]) -> Iterator[str]:
     files = entry.get("files")
     if not isinstance(files, list) or len(files) > 1_000 or not all(isinstance(path, str) for path in files):
-        raise BadRequest("the index does not say which files a skill has", "ask whoever keeps the site")
+        raise BadRequest("the index does not list the files of a skill", "ask the owner of the site")
     yield from files

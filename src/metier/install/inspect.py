@@ -1,4 +1,8 @@
-"""A skill looked at before it is placed: what strict validation says, what it can do, what the rules find."""
+"""Inspect a skill before it is placed: strict validation, what it can do, and what looks dangerous.
+
+The result is what a person reads before approving.  Everything works on the texts of a folder; nothing of it runs.
+A finding that is certain is an error and can't be approved with --yes; one that only may be bad is a warning.
+"""
 
 from __future__ import annotations
 
@@ -22,6 +26,7 @@ from .rules import apply_rules, hidden_comments, read_lines
 from .transaction import name_fault
 
 _HEAD_BYTES = 69_632
+"""The part of a SKILL.md that is parsed for its frontmatter."""
 _URL = re.compile(r"https?://(?:[^/\s@\"']+@)?([A-Za-z0-9.-]+\.[A-Za-z]{2,}|\d+\.\d+\.\d+\.\d+|localhost)")
 _GOES_OUT = re.compile(
     r"\b(curl|wget|ncat|ssh|scp|rsync|requests|urllib|httpx|aiohttp|socket|smtplib|axios|node-fetch)\b|\b(fetch)\s*\("
@@ -49,6 +54,7 @@ _ORDINARY_ENV = frozenset(
         "EOF",
     }
 )
+"""Variables that say nothing about what a skill reaches."""
 _TRIGGER_BAIT = re.compile(
     r"\b(?:always|must)\b[^.\n]{0,40}\b(?:use|invoke|call|run|load|choose|activate)\b"
     r"[^.\n]{0,40}\b(?:first|before|this skill|instead)"
@@ -99,6 +105,7 @@ _SHADOWED_MODULES = frozenset(
         "setuptools",
     }
 )
+"""Python files with these names would be imported in place of the real module."""
 _PROGRAM_MAGIC = {
     b"\x7fELF": "a program for Linux",
     b"MZ": "a program for Windows",
@@ -111,12 +118,12 @@ _NPM_HOOKS = ("preinstall", "install", "postinstall", "prepare", "prepublish", "
 
 
 class SkillFolderContents(NamedTuple):
-    """A skill's folder as it was fetched."""
+    """A skill's folder as it was fetched.  Not `SkillFiles`: large files are represented by their first bytes."""
 
     place: str
     """Inside what was fetched."""
     name: str
-    """What its folder will be called."""
+    """The name its folder will have."""
     files: FileManifest
     texts: Mapping[str, str]
     """Of the files that are text and not too large."""
@@ -125,7 +132,7 @@ class SkillFolderContents(NamedTuple):
 
 
 def inspect_skill(folder: SkillFolderContents, dialect: Dialect, nearby: Sequence[tuple[str, str]]) -> InspectedSkill:
-    """Everything there is to say about one skill.  Nothing of it runs."""
+    """Inspect one skill.  Nothing of it runs."""
     data = folder.texts.get("SKILL.md", "").encode("utf-8", "surrogateescape")
     path = f"{folder.place}/SKILL.md" if folder.place else "SKILL.md"
     origin = Origin("user", 1, "install", "/", dialect)
@@ -139,23 +146,22 @@ def inspect_skill(folder: SkillFolderContents, dialect: Dialect, nearby: Sequenc
     )
     read = parse(candidate, DIALECTS)
     faults = tuple(
-        problem_from(mark, path) for mark in check_skill_file(data, folder.name) if mark.code != "bom-stripped"
+        problem_from(finding, path) for finding in check_skill_file(data, folder.name) if finding.code != "bom-stripped"
     )
-    body = folder.texts.get("SKILL.md", "").replace("\r\n", "\n").replace("\r", "\n")
-    commands = tuple(find_commands(body))
+    commands = find_commands(data, read.origin.dialect)
     scripts = tuple(
-        sorted(name for name, mark in folder.files.items() if name != "SKILL.md" and _can_execute(name, mark.mode))
+        sorted(name for name, record in folder.files.items() if name != "SKILL.md" and _can_execute(name, record.mode))
     )
-    marks = list(_scan_folder(folder, read, commands, scripts, nearby))
-    before = f"{folder.place}/" if folder.place else ""
-    findings = tuple(dict.fromkeys(problem_from(mark, before + name) for name, mark in marks))
+    prefix = f"{folder.place}/" if folder.place else ""
+    scanned = _scan_folder(folder, read, commands, scripts, nearby)
+    findings = tuple(dict.fromkeys(problem_from(finding, prefix + name) for name, finding in scanned))
     loads = isinstance(read, Skill)
     name = read.name if isinstance(read, Skill) else folder.name
     return InspectedSkill(
         folder.place,
         name,
         read.description if isinstance(read, Skill) else "",
-        faults if loads else faults or tuple(problem_from(mark, path) for mark in read.marks),
+        faults if loads else faults or tuple(problem_from(finding, path) for finding in read.findings),
         tuple(sorted(findings, key=_finding_order)),
         powers_of(read, commands, scripts, folder.texts),
         loads,
@@ -173,7 +179,7 @@ def _can_execute(name: str, mode: str) -> bool:
 def powers_of(
     read: Skill | BrokenSkill, commands: Sequence[str], scripts: Sequence[str], texts: Mapping[str, str]
 ) -> SkillPowers:
-    """The capability summary: from the frontmatter, the commands of the body and the files that can run."""
+    """What a skill can do: from its frontmatter, the commands in its body and the files that can run."""
     reach = reach_of([*commands, *(texts.get(name, "") for name in scripts)])
     env = set(reach.env)
     binaries = {word for command in commands for word in [_command_program(command)] if word}
@@ -183,7 +189,8 @@ def powers_of(
         needs = read.requires
         env |= {*needs.env, *filter(None, (needs.primary_env,))}
         binaries |= {*needs.binaries, *needs.any_binary}
-        tools |= {*read.allowed_tools, *(f"tool:{read.dispatch.tool}" for _ in (1,) if read.dispatch is not None)}
+        tools |= {*read.allowed_tools, *((f"tool:{read.dispatch.tool}",) if read.dispatch is not None else ())}
+        # Hooks and MCP servers run programs too; they are shown as they are written.
         tools |= {
             f"{key}: {json.dumps(read.extra.plain()[key], sort_keys=True)[:200]}"
             for key in ("hooks", "mcp")
@@ -203,7 +210,7 @@ def powers_of(
 
 
 def reach_of(running: Sequence[str]) -> SkillPowers:
-    """What texts would reach if they were run: hosts, programs that go there, and names of the environment."""
+    """What texts would reach if they ran: hosts, programs that use the network, and variables."""
     hosts = {host.lower() for text in running for host in _URL.findall(text)}
     ways = {f"uses {program or function}" for text in running for program, function in _GOES_OUT.findall(text)}
     env = {name for text in running for groups in _ENV_NAME.findall(text) for name in groups if name} - _ORDINARY_ENV
@@ -211,6 +218,7 @@ def reach_of(running: Sequence[str]) -> SkillPowers:
 
 
 def _command_program(command: str) -> str:
+    """The program that a command starts, past assignments and wrappers such as `sudo`; empty if unclear."""
     words = command.split()
     while words and re.fullmatch(r"\w+=.*|sudo|env|time|exec|\(|\{|!", words[0]):
         words = words[1:]
@@ -230,12 +238,13 @@ def _scan_folder(
             yield from hidden_comments(name, text)
         if name.rpartition("/")[2] == "package.json":
             yield from _package_hooks(name, text)
+        # The content is elsewhere: what was fetched is not what the author tested.
         if text.startswith("version https://git-lfs.github.com/spec/v1"):
             yield name, Finding("lfs-pointer", 0, (name,))
     yield from _suspicious_files(folder)
     if isinstance(read, Skill):
         yield from _check_frontmatter(read)
-        yield from (("SKILL.md", mark) for mark in find_lookalikes(read.name, read.description, nearby))
+        yield from (("SKILL.md", finding) for finding in find_lookalikes(read.name, read.description, nearby))
 
 
 def _package_hooks(name: str, text: str) -> Iterator[tuple[str, Finding]]:
@@ -253,16 +262,16 @@ def _suspicious_files(folder: SkillFolderContents) -> Iterator[tuple[str, Findin
     names = set(folder.files)
     for name in names:
         last = name.rpartition("/")[2]
-        stem, _, ending = last.rpartition(".")
+        stem, _, suffix = last.rpartition(".")
         if last.lower() == "skill.md" and name != "SKILL.md" and "/" in name:
             yield name, Finding("nested-skill", 0, (name,))
-        if ending == "py" and stem in _SHADOWED_MODULES and "__init__" not in stem:
+        if suffix == "py" and stem in _SHADOWED_MODULES and "__init__" not in stem:
             yield name, Finding("import-shadow", 0, (name,), fatal="customize" in stem)
-        if ending == "pth":
+        if suffix == "pth":  # Python runs lines of these at startup
             yield name, Finding("import-shadow", 0, (name,), fatal=True)
-        if ending in ("pyc", "pyo"):
+        if suffix in ("pyc", "pyo"):
             yield name, Finding("compiled-code", 0, (name, "compiled Python"), fatal=not _has_source(name, names))
-        elif ending in ("so", "dll", "dylib", "exe", "node", "wasm", "class"):
+        elif suffix in ("so", "dll", "dylib", "exe", "node", "wasm", "class"):
             yield name, Finding("compiled-code", 0, (name, "compiled code"))
         elif description := next(
             (
@@ -273,40 +282,43 @@ def _suspicious_files(folder: SkillFolderContents) -> Iterator[tuple[str, Findin
             "",
         ):
             yield name, Finding("compiled-code", 0, (name, description))
+        # What is inside an archive is not inspected.
         if last.lower().endswith(_ARCHIVES):
             yield name, Finding("archive-inside", 0, (name,))
-        above = name.rpartition("/")[0]
-        if (
-            last == "HEAD"
-            and f"{above}/config".lstrip("/") in names
-            and any(
-                other.startswith(f"{above}/{inner}/".lstrip("/"))
-                for other in names
-                for inner in ("objects", "refs", "hooks")
-            )
-        ):
-            yield name, Finding("git-inside", 0, (above or ".",), fatal=True)
+        parent = name.rpartition("/")[0]
+        if last == "HEAD" and _is_repository(parent, names):
+            yield name, Finding("git-inside", 0, (parent or ".",), fatal=True)
+
+
+def _is_repository(folder: str, names: set[str]) -> bool:
+    """Whether a folder looks like a git repository.  Git run inside it would obey its config and hooks."""
+    inner_folders = [f"{folder}/{inner}/".lstrip("/") for inner in ("objects", "refs", "hooks")]
+    return f"{folder}/config".lstrip("/") in names and any(
+        name.startswith(inner) for name in names for inner in inner_folders
+    )
 
 
 def _has_source(name: str, names: set[str]) -> bool:
-    above, _, last = name.rpartition("/")
-    plain = last.partition(".")[0] + ".py"
-    outer = above.removesuffix("__pycache__").rstrip("/")
-    return (f"{outer}/{plain}" if outer else plain) in names
+    """Whether the source of a compiled Python file is there, in its folder or above `__pycache__`."""
+    parent, _, last = name.rpartition("/")
+    source = last.partition(".")[0] + ".py"
+    folder = parent.removesuffix("__pycache__").rstrip("/")
+    return (f"{folder}/{source}" if folder else source) in names
 
 
 _ASSUMED_ENVIRONMENT = InstallEnvironment("", frozenset({"brew", "npm", "uv", "go"}), "/tools")
 
 
 def _check_frontmatter(skill: Skill) -> Iterator[tuple[str, Finding]]:
-    """What the frontmatter says."""
+    """Findings about the frontmatter: names, descriptions and install recipes."""
     fault = name_fault(skill.name) if re.search(r"[/\\\x00]|^\.+$|^-", skill.name) else ""
-    if fault:  # `team/tool` is a path too, and leads nowhere but down
+    if fault:  # `team/tool` is a path too, but stays inside the root
         down = all(not name_fault(part) for part in skill.name.split("/"))
         yield "SKILL.md", Finding("name-hazard", 2, (skill.name[:80], fault), fatal=not down)
     bait = _TRIGGER_BAIT.search(skill.description)
     if bait is not None:
         yield "SKILL.md", Finding("trigger-bait", 2, (bait[0][:100],))
+    # These are printed inside the tags of a catalog: a closing tag would end them early.
     for text in (skill.name, skill.description, skill.argument_hint):
         if re.search(
             r"</\s*(?:skill|name|location|description)\s*>|</?\s*(?:available_skills|skill-context|system)\s*/?>",
@@ -315,10 +327,11 @@ def _check_frontmatter(skill: Skill) -> Iterator[tuple[str, Finding]]:
         ):
             yield "SKILL.md", Finding("envelope-tag", 2, (text[:100],), fatal=True)
     for recipe in skill.install:
-        means = InstallEnvironment(
+        environment = InstallEnvironment(
             recipe.platforms[0] if recipe.platforms else "linux", _ASSUMED_ENVIRONMENT.programs, "/tools"
         )
-        plan = plan_recipe(recipe, means, skill.id)
+        plan = plan_recipe(recipe, environment, skill.id)
+        # A refusal that says what a name "is not" means a forged name; the others are about this machine.
         if not isinstance(plan, InstallPlan) and (recipe.kind not in RECIPE_KINDS or "it is for" not in plan):
             yield (
                 "SKILL.md",

@@ -1,4 +1,11 @@
-"""Three versions of a folder made one: what upstream changed, with what was edited here kept."""
+"""Three-way merge of a folder: upstream's changes with local edits kept.
+
+The base of a merge is the text that was fetched last.  A lock holds only digests, so texts are also kept in a store by
+digest; local edits that are small enough go into the lock itself, so that everyone who shares it gets them.
+
+Texts merge line by line, as in `git merge`; edits of the same lines are a conflict and never written as markers into a
+skill, because a model would read them.
+"""
 
 from __future__ import annotations
 
@@ -13,34 +20,34 @@ from ..host import trees
 from ..host.trees import read_first_bytes
 from ..types.lockfile import FileManifest, FileRecord, FolderEntry, LockEntry
 
-MOST_TEXT_BYTES = 1_048_576
-"""Larger files are not merged, and so not kept."""
+# --- The store of texts ---
+
+MAX_TEXT_BYTES = 1_048_576
+"""Larger files are not merged, and so not stored."""
 
 
 def keep_texts(state: str, folder: str, files: FileManifest) -> None:
-    """Keep the texts of a folder."""
-    for path, mark in files.items():
-        text_path = _text_path(state, mark.digest)
-        if not text_path or trees.touch_file(text_path):
+    """Store the texts of a folder by digest."""
+    for path, record in files.items():
+        text_path = _text_path(state, record.digest)
+        if not text_path or trees.touch_file(text_path):  # touched, so that cleaning knows it is in use
             continue
-        data = read_first_bytes(f"{folder}/{path}", MOST_TEXT_BYTES + 1)
-        if len(data) <= MOST_TEXT_BYTES and is_text(data):
+        data = read_first_bytes(f"{folder}/{path}", MAX_TEXT_BYTES + 1)
+        if len(data) <= MAX_TEXT_BYTES and is_text(data):
             trees.keep_bytes(text_path, data)
 
 
 def kept_text(state: str, digest: str) -> bytes | None:
-    """The text of that digest, if it was kept and is still that text."""
-    from hashlib import sha256
-
+    """The text with that digest, if it is stored and intact."""
     text_path = _text_path(state, digest)
     if not text_path or not trees.inode_of(text_path):
         return None
-    data = read_first_bytes(text_path, MOST_TEXT_BYTES + 1)
+    data = read_first_bytes(text_path, MAX_TEXT_BYTES + 1)
     return data if "sha256:" + sha256(data).hexdigest() == digest else None
 
 
 def list_texts(state: str) -> Iterator[tuple[str, str]]:
-    """The digest of each text that is kept, and its file."""
+    """The digest of each stored text, and its file."""
     for prefix in trees.list_names(f"{state}/store"):
         for suffix in trees.list_names(f"{state}/store/{prefix}"):
             yield f"sha256:{prefix}{suffix}", f"{state}/store/{prefix}/{suffix}"
@@ -59,60 +66,64 @@ def is_text(data: bytes) -> bool:
     return b"\0" not in data
 
 
-MOST_EDIT_BYTES = 65_536
-"""Bytes of one text that a lock takes in."""
-MOST_SKILL_EDIT_BYTES = 262_144
-"""Bytes of all the texts of a skill."""
+# --- Edits in the lock ---
+
+MAX_EDIT_BYTES = 65_536
+"""Of one text in a lock: locks are committed and reviewed."""
+MAX_SKILL_EDIT_BYTES = 262_144
+"""Of all texts of one skill in a lock."""
 
 
 def collect_edits(folder: str, files: FileManifest, base: Mapping[str, FileRecord | None]) -> dict[str, str]:
-    """The files of a folder that are not upstream's, as far as they are texts of a size for a lock."""
+    """Edited files of a folder, as far as they are texts small enough for a lock."""
     edits: dict[str, str] = {}
-    remaining = MOST_SKILL_EDIT_BYTES
+    remaining = MAX_SKILL_EDIT_BYTES
     for path in sorted(base):
         if path not in files or files[path].mode in ("link", "special"):
             continue
-        data = read_first_bytes(f"{folder}/{path}", MOST_EDIT_BYTES + 1)
-        if len(data) <= min(MOST_EDIT_BYTES, remaining) and is_text(data):
+        data = read_first_bytes(f"{folder}/{path}", MAX_EDIT_BYTES + 1)
+        if len(data) <= min(MAX_EDIT_BYTES, remaining) and is_text(data):
             edits[path] = data.decode()
             remaining -= len(data)
     return edits
 
 
 def edited_text(entry: LockEntry | FolderEntry, path: str) -> bytes | None:
-    """The text that the lock holds for a path, if it is the one that the lock means."""
+    """The edited text that the lock has for a path, if its digest matches."""
     data = entry.edits.get(path, "").encode("utf-8", "surrogatepass")
     return data if path in entry.edits and "sha256:" + sha256(data).hexdigest() == entry.files[path].digest else None
 
 
 def edits_left_out(entry: LockEntry | FolderEntry) -> list[str]:
-    """Edited files that the lock does not hold: whoever shares the lock has to share them too."""
+    """Edited files that are not in the lock, and have to be shared in another way."""
     return [path for path in sorted(entry.base) if path in entry.files and path not in entry.edits]
 
 
+# --- Merging ---
+
 MergeChoice: TypeAlias = Literal["theirs", "mine", "merge", "clash"]
-_MOST_LINES = 20_000
+_MAX_LINES = 20_000
 _FEW_PAIRS = 250_000
-"""Lines of one text times lines of the other, up to which every line is looked for everywhere."""
+"""Lines of one text times lines of the other, up to which difflib's exact but quadratic matching is used."""
 _CONTEXT_LINES = 3
-"""Lines shown before and after a change."""
+"""Lines of context around a change."""
 
 
 class MergeStep(NamedTuple):
-    """What becomes of one path."""
+    """What happens to one path."""
 
     path: str
     choice: MergeChoice
 
 
 def plan_merge(base: Mapping[str, FileRecord], mine: FileManifest, theirs: FileManifest) -> Iterator[MergeStep]:
-    """What to do with every path of any version.  Files that are only here are kept; what both changed is merged."""
+    """What to do with every path of any version.  Local files are kept; what both sides changed is merged."""
     for path in sorted({*base, *mine, *theirs}):
-        old, my_mark, their_mark = base.get(path), mine.get(path), theirs.get(path)
-        if my_mark in (their_mark, old):
+        old, my_file, their_file = base.get(path), mine.get(path), theirs.get(path)
+        if my_file in (their_file, old):
             yield MergeStep(path, "theirs")
-        elif their_mark == old or (old is not None and (my_mark is None or their_mark is None)):
-            yield MergeStep(path, "mine")  # what was deleted here stays so, and what was edited here is not lost
+        elif their_file == old or (old is not None and (my_file is None or their_file is None)):
+            yield MergeStep(path, "mine")  # deleted here stays deleted, and edited here is not lost
         elif old is None:
             yield MergeStep(path, "clash")
         else:
@@ -120,26 +131,27 @@ def plan_merge(base: Mapping[str, FileRecord], mine: FileManifest, theirs: FileM
 
 
 def merged_mode(old: FileRecord, mine: FileRecord, theirs: FileRecord) -> str:
-    """Whoever changed the mode decides it; theirs where both did."""
+    """The mode of the side that changed it; theirs if both did."""
     return mine.mode if theirs.mode == old.mode else theirs.mode
 
 
 def merge_texts(base: str, mine: str, theirs: str) -> str | None:
-    """Both changes in one text; None where they touch the same lines."""
+    """Both changes in one text; None if they touch the same lines."""
     old, my_lines, their_lines = (text.splitlines(keepends=True) for text in (base, mine, theirs))
-    if max(map(len, (old, my_lines, their_lines))) > _MOST_LINES:
+    if max(map(len, (old, my_lines, their_lines))) > _MAX_LINES:
         return None
     changes = sorted([*_changed_ranges(old, my_lines, 0), *_changed_ranges(old, their_lines, 1)])
     out: list[str] = []
-    at = 0
+    copied = 0  # lines of the base that are dealt with
     for number, (start, end, side, lines) in enumerate(changes):
         if number and changes[number - 1][:2] == (start, end) and changes[number - 1][3] == lines:
             continue  # both made the same change
-        if start < at or (number and start <= changes[number - 1][1] and side != changes[number - 1][2]):
+        # Adjacent changes of different sides conflict too, as in git: their order would be a guess.
+        if start < copied or (number and start <= changes[number - 1][1] and side != changes[number - 1][2]):
             return None
-        out += [*old[at:start], *lines]
-        at = end
-    return "".join([*out, *old[at:]])
+        out += [*old[copied:start], *lines]
+        copied = end
+    return "".join([*out, *old[copied:]])
 
 
 def _changed_ranges(old: list[str], new: list[str], side: int) -> Iterator[tuple[int, int, int, list[str]]]:
@@ -149,7 +161,7 @@ def _changed_ranges(old: list[str], new: list[str], side: int) -> Iterator[tuple
 
 
 def diff_texts(path: str, before: str, after: str) -> list[str]:
-    """The lines of a difference, as `diff -u` writes them."""
+    """A difference as `diff -u` prints it."""
     old, new = before.splitlines(), after.splitlines()
     out: list[str] = []
     for group in _match_lines(old, new).get_grouped_opcodes(_CONTEXT_LINES):
@@ -178,8 +190,8 @@ def _match_lines(old: Sequence[str], new: Sequence[str]) -> SequenceMatcher[str]
 
 
 class _AnchoredMatcher(SequenceMatcher[str]):
-    """Compares long texts in about the time it takes to read them: by the lines that each has once, and what is alike
-    next to those."""
+    """Matches long texts in nearly linear time, as patience diff does: anchored at the lines that both texts have
+    exactly once, and extended from there as far as lines are equal."""
 
     def __init__(self, old: Sequence[str], new: Sequence[str]) -> None:
         super().__init__(autojunk=False)
@@ -207,12 +219,12 @@ class _AnchoredMatcher(SequenceMatcher[str]):
 
 
 def _find_anchors(old: Sequence[str], new: Sequence[str]) -> list[tuple[int, int]]:
-    """The places of lines that both texts have once: the most of them that come in the same order."""
+    """Lines that both texts have exactly once: the longest run of them in the same order (patience sorting)."""
     once = {line for line, count in Counter(old).items() if count == 1}
     once &= {line for line, count in Counter(new).items() if count == 1}
     places = {line: place for place, line in enumerate(new) if line in once}
     pairs = [(place, places[line]) for place, line in enumerate(old) if line in once]
-    ends: list[int] = []  # for each length, the least place at which a run of that length ends
+    ends: list[int] = []  # for each run length, the smallest position at which such a run ends
     holders: list[int] = []
     before: list[int] = []
     for number, (_, new_at) in enumerate(pairs):

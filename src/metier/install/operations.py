@@ -1,4 +1,8 @@
-"""Taking turns inside one process: operations of one key run one after another, others side by side."""
+"""Install operations for programs: add, remove and install as coroutines that wait for their turn.
+
+Operations with the same key run one after another in the order they were asked for, others side by side.  The queue is
+per event loop and only orders work inside one process; between processes the file locks of `transaction` do that.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +15,8 @@ from typing import Any, TypeVar
 from ..dialects import DIALECTS
 from ..host import paths
 from ..host.archives import Progress
-from ..host.facts import is_superuser
+from ..host.facts import has_binary, is_superuser
 from ..host.fs import make_folder
-from ..host.lookup import has_binary
 from ..library.library import Library
 from ..library.lockfile import InstallRoot
 from ..library.open import OpenRequest, open_at
@@ -42,8 +45,11 @@ from .recipes import perform_plan as tools_perform
 Result = TypeVar("Result")
 
 
+# --- Turns ---
+
+
 class OperationKeys:
-    """What operations are serialised by.  All that is done to one skill has one key."""
+    """The keys that operations are serialised by.  Everything done to one skill has one key."""
 
     @staticmethod
     def skill(name: str) -> str:
@@ -53,7 +59,7 @@ class OperationKeys:
 
     @staticmethod
     def managed() -> str:
-        """For what concerns every installed skill."""
+        """For operations on all installed skills."""
         return "skills:managed"
 
     @staticmethod
@@ -63,7 +69,7 @@ class OperationKeys:
 
 @dataclass
 class _KeyQueue:
-    """Who waits for a key, the first first."""
+    """The operations that wait for a key, in order."""
 
     waiting: deque[asyncio.Future[None]] = field(default_factory=deque)
     busy: bool = False
@@ -77,7 +83,7 @@ def _running_loop() -> Any:
 
 
 async def serialize(key: str, operation: Callable[[], Awaitable[Result]]) -> Result:
-    """Run an operation when all that was asked for before under its key is done, well or badly."""
+    """Run an operation after all earlier ones with its key have ended, successfully or not."""
     loop = _running_loop()
     queue = _queues.setdefault((loop, key), _KeyQueue())
     if queue.busy:
@@ -89,7 +95,7 @@ async def serialize(key: str, operation: Callable[[], Awaitable[Result]]) -> Res
             if waiter in queue.waiting:
                 queue.waiting.remove(waiter)
             elif not waiter.cancelled():
-                _wake_next(loop, key, queue)  # it was our turn already
+                _wake_next(loop, key, queue)  # cancelled when it was our turn already: pass the turn on
             raise
     queue.busy = True
     try:
@@ -101,6 +107,7 @@ async def serialize(key: str, operation: Callable[[], Awaitable[Result]]) -> Res
 def _wake_next(loop: Any, key: str, queue: _KeyQueue) -> None:
     while queue.waiting:
         waiter = queue.waiting.popleft()
+        # A cancelled waiter is skipped.
         if not waiter.done():
             waiter.set_result(None)
             return
@@ -109,30 +116,30 @@ def _wake_next(loop: Any, key: str, queue: _KeyQueue) -> None:
 
 
 def is_processing(key: str) -> bool:
-    """Whether an operation of that key runs now."""
+    """Whether an operation with that key is running."""
     return (_running_loop(), key) in _queues
 
 
 def queue_length(key: str) -> int:
-    """How many wait; the one that runs does not count."""
+    """How many operations wait, not counting the running one."""
     queue = _queues.get((_running_loop(), key))
     return len(queue.waiting) if queue is not None else 0
 
 
 def active_keys() -> tuple[str, ...]:
-    """Every key with an operation that runs or waits."""
+    """Every key with a running or waiting operation."""
     loop = _running_loop()
     return tuple(key for owner, key in _queues if owner is loop)
 
 
 async def wait_for_key(key: str) -> None:
-    """Until all that was asked for under a key so far is done."""
+    """Wait until all operations requested so far with this key are done."""
     if is_processing(key):
         await serialize(key, _do_nothing)
 
 
 async def wait_for_all() -> None:
-    """Until all that was asked for so far is done."""
+    """Wait until all operations requested so far are done."""
     await asyncio.gather(*(wait_for_key(key) for key in active_keys()))
 
 
@@ -140,18 +147,21 @@ async def _do_nothing() -> None:
     return None
 
 
-def present_skills(place: Place, besides: str = "") -> tuple[tuple[str, str], ...]:
-    """Names and descriptions of the skills that are here already, besides those of one folder."""
+# --- What an installation needs to know ---
+
+
+def present_skills(place: Place, except_folder: str = "") -> tuple[tuple[str, str], ...]:
+    """Names and descriptions of the skills of a place, except those in one folder."""
     try:
         library = open_at(place, OpenRequest(index=False))
     except (MetierError, OSError):
         return ()
-    others = [skill for skill in library.skills if not besides or not paths.is_inside(skill.path, besides)]
+    others = [skill for skill in library.skills if not except_folder or not paths.is_inside(skill.path, except_folder)]
     return tuple((skill.name, skill.description) for skill in others)
 
 
 def find_scanner(place: Place) -> FolderScanner | None:
-    """`skill-scanner`, where it is installed; it runs in the sandbox."""
+    """`skill-scanner` if it is installed; it runs in the sandbox."""
     from ..host import process, sandbox
     from .rules import SCANNER_PROGRAM, make_scanner
 
@@ -162,19 +172,20 @@ def find_scanner(place: Place) -> FolderScanner | None:
 
 
 def trust_placed_skills(place: Place, install_root: InstallRoot, keys: Sequence[str]) -> None:
-    """What a person approved in a project is trusted there, and nothing else of it."""
+    """Trust the skills that a person approved in a project, and nothing else of it."""
     if not install_root.shared:
         return
+    # Reopened: what was just placed is not in the library that the command began with.
     library = open_at(place, OpenRequest(index=False))
     folders = {f"{install_root.root}/{key}" for key in keys}
-    mine = [
+    approved = [
         skill for skill in library.skills if skill.directory in folders and paths.is_inside(skill.path, place.project)
     ]
-    trust_skills(place.state, place.project, make_trust_record(place.project, mine, library.limits.file_bytes))
+    trust_skills(place.state, place.project, make_trust_record(place.project, approved, library.limits.file_bytes))
 
 
 def install_means(library: Library, skill: Skill) -> InstallEnvironment:
-    """What this machine has to install with."""
+    """What this machine can install with."""
     place = library.place
     programs = {*NODE_MANAGERS, "brew", "uv", "go", *relevant_programs(skill.install)}
     configured = library.settings.at("skills.install")
@@ -198,42 +209,48 @@ def perform_plan(
     progress: Progress | None = None,
     insecure: bool = False,
 ) -> InstallResult:
-    """Carry out a plan; every snapshot is out of date afterwards."""
+    """Carry out a plan.  Afterwards every snapshot is out of date: a new program makes skills usable."""
     from ..host import sandbox
 
     place = library.place
     binaries = tuple(dict.fromkeys((*plan.binaries, *skill.requires.binaries, *skill.requires.any_binary)))
-    kit = FetchOptions(place.env, place.cwd, place.home, insecure, seconds=seconds, progress=progress)
+    options = FetchOptions(place.env, place.cwd, place.home, insecure, seconds=seconds, progress=progress)
     tools = f"{place.state}/tools"
     make_folder(place.state)
     result = tools_perform(
-        replace(plan, binaries=binaries), tools, kit, sandbox.run_sandboxed, program_prefix(plan, place.env, tools)
+        replace(plan, binaries=binaries), tools, options, sandbox.run_sandboxed, program_prefix(plan, place.env, tools)
     )
     if result.ok:
         bump_everywhere(library.database)
     return result
 
 
+# --- Operations ---
+
+
 async def add(place: Place, spec: str, *, name: str = "", skills: Sequence[str] = (), force: bool = False) -> list[str]:
-    """Add skills that the caller has approved; waits its turn.  What is placed, by its place in the root."""
+    """Add skills that the caller has approved, in turn.  Returns the paths of the skills in the root."""
     install_root = install_root_for(place, f"{place.state}/skills")
-    kit = FetchOptions(place.env, place.cwd, place.home)
+    options = FetchOptions(place.env, place.cwd, place.home)
     request = AddRequest(
         spec, install_root, DIALECTS["standard"], place.state, tuple(skills), name, force, present_skills(place)
     )
 
     def work() -> list[str]:
-        with install_add.open_offer(request, kit) as offer:
+        with install_add.open_offer(request, options) as offer:
             if offer.dangers:
-                raise Refused(f"{offer.wish.spec} has grave findings: {offer.dangers[0].message}", "read them first")
+                raise Refused(
+                    f"{offer.request.spec} has serious findings: {offer.dangers[0].message}",
+                    "review them with `metier add` first",
+                )
             return [key for change in install_add.accept_offer(offer) for key in change.skills]
 
-    requested_name = name or install_add.resolve_reference(spec, kit).repo
+    requested_name = name or install_add.resolve_reference(spec, options).repo
     return await serialize(OperationKeys.skill_add(requested_name), lambda: asyncio.to_thread(work))
 
 
 async def remove(place: Place, name: str) -> str:
-    """Put a skill into the trash; waits its turn.  Where it was in the root."""
+    """Move a skill to the trash, in turn.  Returns its path in the root."""
     install_root = install_root_for(place, f"{place.state}/skills")
     removal = await serialize(
         OperationKeys.skill_remove(name), lambda: asyncio.to_thread(install_remove.remove_skill, install_root, name)
@@ -242,7 +259,7 @@ async def remove(place: Place, name: str) -> str:
 
 
 async def install(library: Library, name: str, id: str, seconds: float = INSTALL_SECONDS[1]) -> InstallResult:
-    """Carry out a recipe of a skill that the caller has approved; waits its turn."""
+    """Carry out an install recipe that the caller has approved, in turn."""
     skill = library.find(name).skill
     chosen = next(
         (

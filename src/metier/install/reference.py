@@ -1,4 +1,9 @@
-"""Where skills are to come from, as a person writes it: text becomes a Reference, or a refusal."""
+"""Parse a source as a person writes it: text -> SourceReference, or a refusal.
+
+Nothing here touches the machine; what exists at a path is passed in.  `owner/repo` wins over a folder of that name, so
+that a folder in the working directory can't take the place of a repository: folders are written `./folder`.  What
+reaches git or a shell later is checked here once, by allow lists of characters.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +15,10 @@ from ..types.errors import BadRequest
 from ..types.lockfile import SourceReference
 
 LocalKind: TypeAlias = Literal["", "folder", "file", "repository"]
-"""What lies at a path of this machine."""
+"""What is at a path of this machine."""
 
 ARCHIVE_SUFFIXES = (".zip", ".tar.gz", ".tgz", ".skill", ".tar", ".tar.bz2", ".tbz2", ".tar.xz")
-_FORMS_HINT = "write owner/repo, owner/repo/path, a git or archive URL, or ./a-folder"
+_FORMS_HINT = "use owner/repo, owner/repo/path, a git or archive URL, or ./folder"
 _owner = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*").fullmatch
 _repo = re.compile(r"[A-Za-z0-9_.][A-Za-z0-9_.-]*").fullmatch
 _part = re.compile(r"[\w.+=,][\w.+=,-]*").fullmatch
@@ -36,8 +41,9 @@ def parse_github(spec: str) -> SourceReference:
 
 
 def _parse_github_url(text: str) -> SourceReference:
+    # Before parsing: urlsplit drops tabs and line breaks silently.
     if _forbidden(text):
-        raise _bad_source(text, "it holds blanks, control or shell characters")
+        raise _bad_source(text, "it contains spaces, control or shell characters")
     try:
         url = urlsplit(text)
         unusual = url.port not in (None, 443) or url.username is not None
@@ -52,27 +58,26 @@ def _parse_github_url(text: str) -> SourceReference:
     if not rest:
         return _github_reference(text, owner, repo, [], "")
     if rest[0] != "tree" or len(rest) < 2:
-        raise _bad_source(
-            text, f"`/{rest[0]}/` is not a folder of a repository; use the address of the folder (`/tree/…`)"
-        )
+        raise _bad_source(text, f"`/{rest[0]}/` is not a folder of a repository; use the URL of the folder (`/tree/…`)")
     return _github_reference(text, owner, repo, rest[2:], _checked_ref(text, rest[1]))
 
 
 def _github_reference(spec: str, owner: str, repo: str, path: list[str], ref: str) -> SourceReference:
     repo = repo.removesuffix(".git")
     if not _owner(owner):
-        raise _bad_source(spec, f"`{owner}` is not the name of an owner")
+        raise _bad_source(spec, f"`{owner}` is not a valid owner")
     if not _repo(repo) or repo in (".", ".."):
-        raise _bad_source(spec, f"`{repo}` is not the name of a repository")
+        raise _bad_source(spec, f"`{repo}` is not a valid repository name")
     for part in path:
+        # A part may not start with `-`: git would take it for an option.
         if not _part(part) or part in (".", ".."):
-            raise _bad_source(spec, f"`{part}` can't be part of a path")
+            raise _bad_source(spec, f"`{part}` is not valid in a path")
     url = f"https://github.com/{owner}/{repo}.git"
     return SourceReference("github", spec.strip(), url, "/".join(path), ref, owner, repo)
 
 
 def _checked_ref(spec: str, ref: str) -> str:
-    """A branch, tag or commit; what git would take for an option or a range is refused."""
+    """A branch, tag or commit; refuses what git would take for an option or a range."""
     malformed = (
         not re.fullmatch(r"[\w.+/=,@-]+", ref) or ref.startswith(("-", "/", ".")) or ref.endswith(("/", ".", ".lock"))
     )
@@ -82,7 +87,7 @@ def _checked_ref(spec: str, ref: str) -> str:
 
 
 def without_password(text: str) -> str:
-    """A source as it may be shown and written down."""
+    """A source without its password, to show and store."""
     return re.sub(r"(?<=://)[^/\s@]*@", "", text)
 
 
@@ -93,7 +98,7 @@ def _bad_source(spec: str, why: str) -> BadRequest:
 def parse_reference(
     spec: str, local: LocalKind = "", before_at: LocalKind = "", insecure: bool = False
 ) -> SourceReference:
-    """What a person asks for.  `local` is what lies at that path here, `before_at` what lies at it before its `@`."""
+    """Parse a source.  `local` is what exists at that path, `before_at` what exists at the part before its `@`."""
     text = spec.strip()
     if not text:
         raise _bad_source(spec, "it is empty")
@@ -111,9 +116,9 @@ def parse_reference(
         if _scp(text) and not _forbidden(text):
             return _git_reference(text, text, "", "")
         if "/" not in text and text.lower().endswith(ARCHIVE_SUFFIXES):
-            raise BadRequest(f"{text[:200]} does not exist", "give an archive that is here, or its URL", text) from None
+            raise BadRequest(f"{text[:200]} does not exist", "pass an existing archive, or its URL", text) from None
         if local:
-            raise BadRequest(f"{refusal.message}", f"a {local} of that name is here: write ./{text}") from None
+            raise BadRequest(f"{refusal.message}", f"for the {local} of that name here, use ./{text}") from None
         raise
 
 
@@ -124,7 +129,7 @@ def _is_path(text: str) -> bool:
 def _local_reference(text: str, local: LocalKind, before_at: LocalKind) -> SourceReference:
     name = text.rstrip("/").rpartition("/")[2]
     if local == "file":
-        raise BadRequest(f"{text} is a file and no archive", "archives end in " + ", ".join(ARCHIVE_SUFFIXES), text)
+        raise BadRequest(f"{text} is a file, not an archive", "archives end in " + ", ".join(ARCHIVE_SUFFIXES), text)
     if local == "folder":
         return SourceReference("folder", text, text, repo=name)
     if local == "repository":
@@ -132,13 +137,13 @@ def _local_reference(text: str, local: LocalKind, before_at: LocalKind) -> Sourc
     path, at, ref = text.rpartition("@")
     if at and before_at == "repository":
         return SourceReference("git", text, path, "", _checked_ref(text, ref), repo=path.rstrip("/").rpartition("/")[2])
-    raise BadRequest(f"{text} does not exist", "give a folder, a git repository or an archive", text)
+    raise BadRequest(f"{text} does not exist", "pass a folder, a git repository or an archive", text)
 
 
 def _url_reference(text: str, insecure: bool) -> SourceReference:
-    """Any other URL: an archive by its ending, an index by its place, a git repository otherwise."""
+    """Any other URL: an archive by its suffix, an index by its path, else a git repository."""
     if _forbidden(text):
-        raise _bad_source(text, "it holds blanks, control or shell characters")
+        raise _bad_source(text, "it contains spaces, control or shell characters")
     text = text.removeprefix("git+")
     try:
         url = urlsplit(text)
@@ -146,18 +151,18 @@ def _url_reference(text: str, insecure: bool) -> SourceReference:
     except ValueError:
         raise _bad_source(text, "it is not a URL") from None
     scheme = url.scheme.lower()
+    # `ext::` and other remote helpers of git run commands.
     if scheme not in ("https", "ssh", *_INSECURE_SCHEMES) or "::" in url.scheme:
-        raise _bad_source(text, f"`{scheme}` is not a way that metier goes; https and ssh are")
+        raise _bad_source(text, f"`{scheme}` is not supported; use https or ssh")
     if scheme in _INSECURE_SCHEMES and not insecure:
-        raise BadRequest(
-            f"`{scheme}` does not protect what is fetched", "use https or ssh, or say --allow-insecure if you mean it"
-        )
+        raise BadRequest(f"`{scheme}` is not secure", "use https or ssh, or pass --allow-insecure")
     if scheme != "file" and (not host or host.startswith("-")):
-        raise _bad_source(text, "it names no host")
+        raise _bad_source(text, "it has no host")
     if scheme == "file" and host:
-        raise _bad_source(text, "a file has no host")
+        raise _bad_source(text, "a file URL takes no host")
     secret = ""
     if scheme in ("https", "http") and user is not None:
+        # The password is kept apart, so that no message and no lock shows it.
         secret = f"{unquote(user)}:{unquote(password or '')}"
         text = text.replace(url.netloc, url.netloc.rpartition("@")[2], 1)
     plain = text.partition("#")[0]
@@ -171,7 +176,7 @@ def _url_reference(text: str, insecure: bool) -> SourceReference:
 
 
 def _git_reference(spec: str, url: str, secret: str, path: str) -> SourceReference:
-    """A git repository; `@ref` behind its path, and the `/tree/` of other hosts, are understood."""
+    """A git repository; accepts `@ref` after its path, and the `/tree/` URLs of other hosts."""
     inner, ref = "", ""
     for marker in ("/-/tree/", "/tree/"):
         if path and marker in path:
@@ -186,7 +191,7 @@ def _git_reference(spec: str, url: str, secret: str, path: str) -> SourceReferen
     url = url.partition("?")[0].rstrip("/")
     for part in inner.split("/") if inner else ():
         if not _part(part) or part in (".", ".."):
-            raise _bad_source(spec, f"`{part}` can't be part of a path")
+            raise _bad_source(spec, f"`{part}` is not valid in a path")
     name = re.split(r"[/:]", url)[-1].removesuffix(".git")
     return SourceReference("git", spec, url, inner, ref, repo=name, secret=secret)
 

@@ -1,7 +1,9 @@
-"""metier's own rules: what in a skill's text a person should see before saying yes.
+"""Rules for scanning a skill's text: what a person should see before approving it.
 
-Each rule names what it found, in which file and on which line.  A rule that is sure makes an error, which nobody's
-`--yes` overrides; one that is not makes a warning.  A scanner is one input and never the gate.
+Each finding names its file and line.  A rule that is certain makes an error, which `--yes` does not override; one that
+is not makes a warning.  What counts as certain depends on where a line stands: `curl … | sh` is an error in a command
+that runs when a skill is rendered, and a warning in prose that explains how to install something.  An external scanner
+adds findings; it never decides alone.
 """
 
 from __future__ import annotations
@@ -16,30 +18,32 @@ from ..types.problem import Finding, Problem, ProblemCode, problem_from
 from ..types.sandbox import ProcessResult, ProgramSpec, SandboxPermissions, SandboxSpec
 from ..types.text import clean_line, code_points_of, hidden_characters_in, shorten_text
 
-_LONGEST_LINE = 4_000
-"""Of a line only this much is looked at: what lies further right is named as such."""
+_MAX_LINE = 4_000
+"""Only this much of a line is scanned, which bounds the patterns; text far to the right is a finding itself."""
 _SHELLS = r"(?:sudo\s+)?(?:(?:/usr)?/bin/)?(?:(?:ba|z|da|k|a)?sh|python[\d.]*|perl|ruby|node|php)\b"
 _DOWNLOADERS = r"(?:curl|wget|fetch|iwr|Invoke-WebRequest)\b"
 
 
 class ScannedLine(NamedTuple):
-    """A line of a skill, and whether it runs: as a command of the body, or in a file that can run."""
+    """A line of a skill, and whether it runs: as a command in the body, or in a file that can run."""
 
     path: str
     number: int
     text: str
     runs: str
-    """`render`, `script` or nothing."""
+    """`render`, `script` or empty for prose."""
 
 
 class ScanRule(NamedTuple):
+    """A pattern and the finding it makes."""
+
     code: ProblemCode
     search: re.Pattern[str]
     sure: tuple[str, ...] = ()
-    """Where it makes an error: `render`, `script`, `` for prose."""
+    """Where it makes an error instead of a warning: `render`, `script`, `` for prose."""
     only: tuple[str, ...] = ("render", "script", "")
     always: re.Pattern[str] | None = None
-    """What makes an error wherever it stands."""
+    """A narrower pattern that makes an error anywhere."""
 
 
 def _compile_pattern(pattern: str) -> re.Pattern[str]:
@@ -52,7 +56,7 @@ _KEY_PATHS = _compile_pattern(
     r"|/etc/shadow|/proc/(?:\d+|self|\$\w+|\*)/environ|security\s+find-(?:generic|internet)-password"
     r"|(?:Chrome|Firefox|Brave|Edge)[^\n]{0,60}(?:Login Data|Cookies|logins\.json)|\.metier/(?:trust|skills-lock)"
 )
-"""Where keys lie that no program but their owner's has business with; a script that also sends is refused."""
+"""Paths of keys that only their owner's programs should read; a script that reads one and sends data is refused."""
 SCAN_RULES = (
     ScanRule(
         "encoded-shell",
@@ -95,7 +99,7 @@ SCAN_RULES = (
             r"|socat\b[^\n]{0,80}exec:"
         ),
         ("render", "script"),
-        always=_compile_pattern(  # a shell whose input and output are a connection: no page needs one to be understood
+        always=_compile_pattern(  # a shell connected to a socket: no documentation needs a working one
             r"\b(?:ba|z|da|k)?sh\s+-i\b[^\n]{0,40}/dev/(?:tcp|udp)/"
             r"|\b(?:nc|ncat|netcat)\b[^\n]{0,60}\s-\w*[ec]\s+\S*\b(?:(?:ba|z|da|k)?sh|cmd(?:\.exe)?|powershell)\b"
         ),
@@ -130,7 +134,7 @@ SCAN_RULES = (
         ("render", "script", ""),
         ("",),
     ),
-    ScanRule(  # of other programs' frames; what explains how models are talked to names them too
+    ScanRule(  # tags of other programs: pages about prompting mention them too, so a warning
         "envelope-tag",
         _compile_pattern(
             r"</\s*(?:system-reminder|function_results|tool_result)\b"
@@ -192,29 +196,29 @@ _BAD_WORDS = _compile_pattern(
 _FAR_RIGHT = re.compile(r"\S?[ \t\u00a0\u3000]{150,}\S")
 _OVERRIDES = re.compile("[\u202a\u202b\u202d\u202e\u2066-\u2068]")
 _TAGS = re.compile("(?<!\U0001f3f4)(?<![\U000e0020-\U000e007e])[\U000e0000-\U000e007f]")
-"""Tag characters that do not follow the black flag: those draw the flags of regions."""
+"""Tag characters, except after the black flag: there they draw the flags of regions."""
 _SELECTORS = re.compile("[\ufe00-\ufe0f\U000e0100-\U000e01ef]{2,}")
-"""One selector chooses how the letter before it is drawn; several in a row choose nothing and may spell a text."""
+"""One selector chooses a glyph for the character before it; several in a row can encode hidden text."""
 
 
 def read_lines(texts: Mapping[str, str], scripts: Iterable[str], commands: Iterable[str]) -> Iterator[ScannedLine]:
-    """Every line of a skill's files; those of commands in the body are marked as such."""
-    running = {line.strip() for command in commands for line in command.split("\n") if line.strip()}
-    able = set(scripts)
+    """Every line of a skill's files, each marked if it runs."""
+    command_lines = {line.strip() for command in commands for line in command.split("\n") if line.strip()}
+    script_paths = set(scripts)
     for path, text in texts.items():
-        kind = "script" if path in able else ""
+        kind = "script" if path in script_paths else ""
         for number, line in enumerate(text.split("\n"), 1):
-            line = line[:_LONGEST_LINE]
+            line = line[:_MAX_LINE]
             render = path == "SKILL.md" and (
-                line.strip() in running or any(f"`{running_line}`" in line for running_line in running)
+                line.strip() in command_lines or any(f"`{command_line}`" in line for command_line in command_lines)
             )
             yield ScannedLine(path, number, line, "render" if render else kind)
 
 
 def apply_rules(lines: Iterable[ScannedLine]) -> Iterator[tuple[str, Finding]]:
-    """What the rules say, each with its file; one finding for a rule and a line."""
-    network: dict[str, bool] = {}
-    reaching: list[tuple[str, Finding]] = []
+    """The findings of all rules, each with its file; one per rule and line."""
+    sends_data: set[str] = set()
+    reads_keys: list[tuple[str, Finding]] = []
     for line in lines:
         yield from _find_invisible(line)
         for rule in SCAN_RULES:
@@ -223,12 +227,13 @@ def apply_rules(lines: Iterable[ScannedLine]) -> Iterator[tuple[str, Finding]]:
             finding = (line.path, _rule_finding(rule, line))
             yield finding
             if rule.code == "credential-path" and line.runs == "script" and _KEY_PATHS.search(line.text):
-                reaching.append(finding)
+                reads_keys.append(finding)
         if line.runs == "script" and _SENDS_DATA.search(line.text):
-            network[line.path] = True
-    for path, mark in reaching:
-        if network.get(path):
-            yield path, Finding("secret-upload", mark.line, mark.details, fatal=True)
+            sends_data.add(line.path)
+    # Reading a key is a warning and sending data is ordinary; a script that does both is an error.
+    for path, key_finding in reads_keys:
+        if path in sends_data:
+            yield path, Finding("secret-upload", key_finding.line, key_finding.details, fatal=True)
 
 
 _SENDS_DATA = _compile_pattern(
@@ -245,15 +250,18 @@ def _rule_finding(rule: ScanRule, line: ScannedLine) -> Finding:
 
 
 def _find_invisible(line: ScannedLine) -> Iterator[tuple[str, Finding]]:
-    """What a reader of the page does not see."""
+    """What a person reading the page does not see."""
     text = line.text
     if _FAR_RIGHT.search(text):
         yield line.path, Finding("hidden-words", line.number, ("text far to the right of an empty line",))
     if _WRITTEN_ESCAPE.search(text):
         yield (
             line.path,
-            Finding("terminal-escape", line.number, ("an order to the terminal's clipboard, title or links",)),
+            Finding(
+                "terminal-escape", line.number, ("an escape sequence for the terminal's clipboard, title or links",)
+            ),
         )
+    # The fast way out for nearly every line.
     if text.isascii() and text.isprintable():
         return
     if _ESCAPE.search(text):
@@ -262,35 +270,37 @@ def _find_invisible(line: ScannedLine) -> Iterator[tuple[str, Finding]]:
     if not hidden and (run := _SELECTORS.search(text)):
         hidden = tuple(code_points_of(run[0]).split())
     if hidden and line.number == 1 and hidden == ("U+FEFF",) and text.startswith("\ufeff"):
-        return
+        return  # a byte order mark
     if hidden:
         sure = bool(_TAGS.search(text) or _OVERRIDES.search(text) or _SELECTORS.search(text))
         yield line.path, Finding("hidden-text", line.number, (", ".join(hidden[:8]),), fatal=sure)
 
 
 def hidden_comments(path: str, text: str) -> Iterator[tuple[str, Finding]]:
-    """Instructions in HTML comments, which a page does not show and a model reads."""
-    at = text.find("<!--")
-    while at >= 0:
-        end = text.find("-->", at)
-        inside = text[at + 4 : end if end >= 0 else len(text)][:20_000]
+    """Instructions in HTML comments: a rendered page hides them, and a model reads them."""
+    start = text.find("<!--")
+    while start >= 0:
+        end = text.find("-->", start)
+        inside = text[start + 4 : end if end >= 0 else len(text)][:20_000]
         if _BAD_WORDS.search(inside):
-            number = text.count("\n", 0, at) + 1
+            number = text.count("\n", 0, start) + 1
             yield path, Finding("hidden-words", number, (shorten_text(" ".join(inside.split()), 100),), fatal=True)
         if end < 0:
             return
-        at = text.find("<!--", end)
+        start = text.find("<!--", end)
 
+
+# --- An external scanner ---
 
 SCANNER_PROGRAM = "skill-scanner"
 SCAN_SECONDS = 180.0
-_GRAVE_SEVERITIES = ("CRITICAL", "HIGH")
+_SERIOUS_SEVERITIES = ("CRITICAL", "HIGH")
 
 SandboxRunner: TypeAlias = Callable[[ProgramSpec, SandboxSpec], ProcessResult]
 
 
 def make_scanner(program: str, env: Mapping[str, str], run: SandboxRunner) -> Callable[[str], tuple[Problem, ...]]:
-    """What asks the scanner about a folder.  It gets no network, and no longer than its time."""
+    """A function that scans a folder with an external program, without network and with a time limit."""
 
     def scan(folder: str) -> tuple[Problem, ...]:
         prefix = readable_prefix(program, folder)
@@ -309,24 +319,28 @@ def make_scanner(program: str, env: Mapping[str, str], run: SandboxRunner) -> Ca
 
 
 def readable_prefix(program: str, writable: str) -> str:
-    """The folder to be read in the sandbox so that a program runs: that of its `bin`, with its libraries beside."""
+    """The folder that the sandbox must show for a program to run: the parent of its `bin`, with its libraries.
+
+    Only `bin` itself if the parent also contains the writable folder.
+    """
     bin_folder = paths.real_path(program.rpartition("/")[0])
     outer = bin_folder.rpartition("/")[0] or "/"
     return bin_folder if paths.is_inside(writable, outer) else outer
 
 
 def parse_report(result: ProcessResult) -> tuple[Problem, ...]:
-    """Its findings as ours; whatever it did not finish is an error, for nothing was scanned then."""
+    """The scanner's findings as problems.  A scan that did not finish is an error: nothing was scanned then."""
     if result.timed_out:
-        return (_scan_failure("it took too long"),)
+        return (_scan_failure("it timed out"),)
     if result.status is None:
         return (_scan_failure(result.note or "it could not start"),)
     try:
+        # The scanner may print a banner before its report.
         tree = json.loads(result.stdout[result.stdout.index("{") :])
         findings = tree["findings"]
         return tuple(_parse_finding(finding) for finding in findings)
     except (ValueError, KeyError, TypeError, AttributeError):
-        return (_scan_failure(f"it ended with {result.status} and no report: {clean_line(result.stderr)[-200:]}"),)
+        return (_scan_failure(f"it exited with {result.status} and no report: {clean_line(result.stderr)[-200:]}"),)
 
 
 def _scan_failure(why: str) -> Problem:
@@ -336,10 +350,10 @@ def _scan_failure(why: str) -> Problem:
 def _parse_finding(entry: Mapping[str, Any]) -> Problem:
     severity = str(entry.get("severity", "")).upper()
     if severity not in ("CRITICAL", "HIGH", "MEDIUM", "LOW", "INFO", "SAFE"):
-        return _scan_failure(f"it speaks of a severity `{severity[:20]}`")
+        return _scan_failure(f"it reported an unknown severity `{severity[:20]}`")
     title = clean_line(str(entry.get("title") or entry.get("rule_id") or entry.get("description") or ""))[:200]
     line = entry.get("line_number")
-    mark = Finding(
-        "scan-finding", line if isinstance(line, int) else 0, (f"{severity}: {title}",), severity in _GRAVE_SEVERITIES
+    finding = Finding(
+        "scan-finding", line if isinstance(line, int) else 0, (f"{severity}: {title}",), severity in _SERIOUS_SEVERITIES
     )
-    return problem_from(mark, str(entry.get("file_path") or ""))
+    return problem_from(finding, str(entry.get("file_path") or ""))

@@ -1,4 +1,12 @@
-"""What may be the name of a folder of ours: judged before any path is built from it."""
+"""Change an install root so that a crash at any moment leaves it whole: staging, journal, locks, trash, recovery.
+
+A change is prepared in a staging folder, written to a journal, made by one rename (an atomic exchange where the kernel
+has one), entered in the lock file, recorded in the history, and only then removed from the journal.  Each step after
+the rename may be done twice.  Whoever opens a root next finishes the changes of dead processes: if the inode that the
+journal names is in place the change happened and is completed, else it is undone.  A process is alive as long as it
+holds the lock of its staging folder, which the kernel releases when it dies; process ids were refused, because they
+are reused.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +26,9 @@ from ..library.lockfile import MAX_LOCK_BYTES, InstallRoot, read_lock, read_reco
 from ..types.errors import BadRequest, MetierError
 from ..types.lockfile import FolderEntry, LockEntry, Lockfile
 
-LONGEST_NAME = 100
+# --- Names of folders ---
+
+MAX_NAME = 100
 _DEVICE_NAMES = frozenset(
     {"con", "prn", "aux", "nul", *(f"com{number}" for number in range(10)), *(f"lpt{number}" for number in range(10))}
 )
@@ -26,7 +36,7 @@ _folder = re.compile(r"[\w][\w.+-]*").fullmatch
 
 
 def folder_name(name: str) -> str:
-    """The name itself, if a folder of a root may have it; refused before any path is built from it."""
+    """Return a valid folder name, or refuse it before any path is built from it."""
     fault = name_fault(name)
     if fault:
         raise BadRequest(f"`{name}` can't be the name of a skill's folder: {fault}", "choose another with --name")
@@ -34,74 +44,77 @@ def folder_name(name: str) -> str:
 
 
 def name_fault(name: str) -> str:
-    """What keeps a name from being a folder's, or nothing."""
+    """Why a name can't be a folder's; empty if it can."""
     if not name or name in (".", ".."):
-        return "it names no folder of its own"
+        return "it is empty or a relative path"
     if "/" in name or "\\" in name:
         return "it is a path"
-    if len(name) > LONGEST_NAME:
-        return f"it has more than {LONGEST_NAME} characters"
+    if len(name) > MAX_NAME:
+        return f"it has more than {MAX_NAME} characters"
     if name.partition(".")[0].lower() in _DEVICE_NAMES:
-        return "some systems keep it for a device"
+        return "it is a reserved device name on some systems"
     if name.endswith("."):
         return "it ends with a dot"
     if not _folder(name):
-        return "letters, digits, `-`, `_`, `+` and `.` are allowed, and a letter or digit comes first"
+        return "only letters, digits, `-`, `_`, `+` and `.` are allowed, and the first must be a letter or digit"
     return ""
+
+
+# --- Changes ---
 
 
 @dataclass(frozen=True)
 class FolderChange:
-    """One folder of a root placed, replaced or removed, and what its lock says afterwards."""
+    """Place, replace or remove one folder of a root, and its lock entries afterwards."""
 
     op: Literal["place", "remove"]
     target: str
-    """Inside the root."""
+    """Its path in the root."""
     skills: Mapping[str, LockEntry] = field(default_factory=dict)
     folders: Mapping[str, FolderEntry] = field(default_factory=dict)
     act: str = "edit"
-    """What the history calls it."""
+    """Its name in the history."""
     evidence: str = ""
     run: str = ""
 
 
 class StagingArea:
-    """A folder of one's own to prepare things in; swept by the next one if its owner dies."""
+    """A folder to prepare changes in; if its owner dies, the next process deletes it."""
 
-    def __init__(self, ground: InstallRoot, name: str, opened: int) -> None:
-        self.ground = ground
+    def __init__(self, install_root: InstallRoot, name: str, lock_handle: int) -> None:
+        self.install_root = install_root
         self.name = name
-        self.folder = f"{ground.work}/staging/{name}"
-        self._opened = opened
+        self.folder = f"{install_root.work}/staging/{name}"
+        self._lock_handle = lock_handle
         self._count = 0
 
     def inner(self) -> str:
-        """A new folder in it."""
+        """Make a new folder in it."""
         self._count += 1
         path = f"{self.folder}/{self._count}"
         trees.make_folders(path)
         return path
 
     def close(self) -> None:
-        """What was begun and could not be finished stays for whoever recovers it; the rest goes."""
-        if not any(name.startswith(self.name) for name in trees.list_names(f"{self.ground.work}/journal")):
+        """Delete the folder, unless a change in the journal still needs it for recovery."""
+        if not any(name.startswith(self.name) for name in trees.list_names(f"{self.install_root.work}/journal")):
             trees.remove_tree(self.folder)
             trees.remove_file(self.folder + ".lock")
-        fs.release_lock(self._opened)
+        fs.release_lock(self._lock_handle)
 
 
 @contextmanager
-def open_staging(ground: InstallRoot) -> Iterator[StagingArea]:
-    """Prepare the root, finish what somebody left half-done, and give a folder to work in."""
-    read_lock(ground)  # one that can't be read stops us before anything is made
+def open_staging(install_root: InstallRoot) -> Iterator[StagingArea]:
+    """Prepare the root, recover interrupted changes, and make a staging folder."""
+    read_lock(install_root)  # an unreadable lock stops us before anything is created
     for inner in ("staging", "journal", "trash", "locks"):
-        trees.make_folders(f"{ground.work}/{inner}", 0o755)
-    if not paths.exists(f"{ground.work}/.gitignore"):
-        fs.write_text(f"{ground.work}/.gitignore", "*\n", 0o644)
-    with fs.hold_locks([_root_lock_path(ground)]):
-        _recover_changes(ground)
+        trees.make_folders(f"{install_root.work}/{inner}", 0o755)
+    if not paths.exists(f"{install_root.work}/.gitignore"):
+        fs.write_text(f"{install_root.work}/.gitignore", "*\n", 0o644)
+    with fs.hold_locks([_root_lock_path(install_root)]):
+        _recover_changes(install_root)
         name = token_hex(8)
-        staging = StagingArea(ground, name, fs.create_lock(f"{ground.work}/staging/{name}.lock"))
+        staging = StagingArea(install_root, name, fs.create_lock(f"{install_root.work}/staging/{name}.lock"))
         trees.make_folders(staging.folder, 0o700)
     try:
         yield staging
@@ -110,55 +123,55 @@ def open_staging(ground: InstallRoot) -> Iterator[StagingArea]:
 
 
 @contextmanager
-def hold_root(ground: InstallRoot) -> Iterator[None]:
-    """Nobody places or removes anything in a root meanwhile."""
-    with fs.hold_locks([_root_lock_path(ground)]):
+def hold_root(install_root: InstallRoot) -> Iterator[None]:
+    """Hold the lock of a root: no other process places or removes anything meanwhile."""
+    with fs.hold_locks([_root_lock_path(install_root)]):
         yield
 
 
-def recover_root(ground: InstallRoot) -> None:
-    """Finish or undo what a killed process left in a root."""
-    if paths.exists(ground.work):
-        with open_staging(ground):
+def recover_root(install_root: InstallRoot) -> None:
+    """Finish or undo the changes that a killed process left in a root."""
+    if paths.exists(install_root.work):
+        with open_staging(install_root):
             pass
 
 
 @contextmanager
 def hold_folders(
-    ground: InstallRoot, names: Iterable[str], waiting: Callable[[], None] | None = None
+    install_root: InstallRoot, names: Iterable[str], waiting: Callable[[], None] | None = None
 ) -> Iterator[None]:
-    """One's turn at these folders of a root: nobody else changes them meanwhile, in this process or another."""
-    trees.make_folders(f"{ground.work}/locks")
-    lock_paths = [f"{ground.work}/locks/{sha256(name.encode()).hexdigest()[:16]}.lock" for name in names]
+    """Hold the locks of these folders: nothing else changes them meanwhile, in this process or another."""
+    trees.make_folders(f"{install_root.work}/locks")
+    lock_paths = [f"{install_root.work}/locks/{sha256(name.encode()).hexdigest()[:16]}.lock" for name in names]
     with fs.hold_locks(lock_paths, waiting=waiting):
         yield
 
 
-def _root_lock_path(ground: InstallRoot) -> str:
-    return f"{ground.work}/locks/root.lock"
+def _root_lock_path(install_root: InstallRoot) -> str:
+    return f"{install_root.work}/locks/root.lock"
 
 
 def commit_change(staging: StagingArea, change: FolderChange, new: str = "") -> str:
-    """Make a change: written down, done in one step, entered in the lock.  Where the old folder is now, if anywhere."""
-    ground = staging.ground
-    trees.make_folders(ground.root)
-    with fs.hold_locks([_root_lock_path(ground)]):
-        if not paths.exists(ground.lock):  # from now on whoever reads this root looks for a journal too
-            fs.write_text(ground.lock, lockfile.render_lockfile(Lockfile()), 0o644)
-        if paths.exists(f"{ground.root}/{change.target}"):
-            try_record_history(ground, change.target, "edit")
-        journal = f"{ground.work}/journal/{staging.name}-{token_hex(4)}.json"
+    """Make a change: journal, rename, lock.  Returns where the old folder is in the trash; empty if there was none."""
+    install_root = staging.install_root
+    trees.make_folders(install_root.root)
+    with fs.hold_locks([_root_lock_path(install_root)]):
+        if not paths.exists(install_root.lock):  # with a lock, readers of this root look at its journal too
+            fs.write_text(install_root.lock, lockfile.render_lockfile(Lockfile()), 0o644)
+        if paths.exists(f"{install_root.root}/{change.target}"):
+            try_record_history(install_root, change.target, "edit")
+        journal = f"{install_root.work}/journal/{staging.name}-{token_hex(4)}.json"
         record = _journal_record(staging, change, new)
         fs.write_text(journal, json.dumps(record, indent=1), 0o600)
-        _apply_record(ground, record)
-        _finish_record(ground, record, journal)
+        _apply_record(install_root, record)
+        _finish_record(install_root, record, journal)
     return f"{record['trash']}/folder" if paths.exists(f"{record['trash']}/folder") else ""
 
 
 def _journal_record(staging: StagingArea, change: FolderChange, new: str) -> dict[str, Any]:
-    """A change as it is written down before it is made."""
-    ground = staging.ground
-    source = new or f"{ground.root}/{change.target}"
+    """The journal record of a change, with all that recovery needs."""
+    install_root = staging.install_root
+    source = new or f"{install_root.root}/{change.target}"
     return {
         "op": change.op,
         "target": change.target,
@@ -166,38 +179,40 @@ def _journal_record(staging: StagingArea, change: FolderChange, new: str) -> dic
         "new": source,
         "inode": trees.inode_of(source),
         "old": f"{staging.folder}/old-{token_hex(4)}",
-        "trash": f"{ground.work}/trash/{sortable_timestamp()}-{token_hex(4)}",
+        "trash": f"{install_root.work}/trash/{sortable_timestamp()}-{token_hex(4)}",
         "skills": {place: lockfile.entry_tree(entry) for place, entry in change.skills.items()},
-        "folders": {name: lockfile.rest_tree(rest) for name, rest in change.folders.items()},
+        "folders": {name: lockfile.folder_tree(folder) for name, folder in change.folders.items()},
     }
 
 
-def _apply_record(ground: InstallRoot, record: Mapping[str, Any]) -> None:
-    target, new = f"{ground.root}/{record['target']}", record["new"]
+def _apply_record(install_root: InstallRoot, record: Mapping[str, Any]) -> None:
+    """The step that decides: put the new folder in place, or the old one into the trash."""
+    target, new = f"{install_root.root}/{record['target']}", record["new"]
     if record["op"] == "remove":
-        _move_to_trash(ground, record, target)
+        _move_to_trash(install_root, record, target)
     elif not paths.exists(target):
         trees.make_folders(target.rpartition("/")[0])
         trees.move_into_place(new, target)
     elif not trees.exchange_folders(new, target):
+        # No atomic exchange here: for a moment there is no folder, and recovery puts the old one back.
         trees.move_into_place(target, record["old"])
         trees.move_into_place(new, target)
 
 
-def _move_to_trash(ground: InstallRoot, record: Mapping[str, Any], path: str) -> None:
-    """Put something into the trash, with what the lock said of it."""
+def _move_to_trash(install_root: InstallRoot, record: Mapping[str, Any], path: str) -> None:
+    """Move a folder to the trash, with its lock entries."""
     trash = record["trash"]
     if paths.exists(f"{trash}/folder"):
         return
     trees.make_folders(trash)
     inside = record["target"]
-    lock = read_lock(ground)
+    lock = read_lock(install_root)
     trash_record = {
         "target": inside,
         "skills": {
             place: lockfile.entry_tree(entry) for place, entry in lock.skills.items() if _is_within(place, inside)
         },
-        "folders": {name: lockfile.rest_tree(rest) for name, rest in lock.folders.items() if name == inside},
+        "folders": {name: lockfile.folder_tree(folder) for name, folder in lock.folders.items() if name == inside},
     }
     fs.write_text(f"{trash}/what.json", json.dumps(trash_record, indent=1), 0o600)
     trees.move_into_place(path, f"{trash}/folder")
@@ -207,98 +222,104 @@ def _is_within(place: str, target: str) -> bool:
     return place == target or place.startswith(target + "/")
 
 
-def _finish_record(ground: InstallRoot, record: Mapping[str, Any], journal: str) -> None:
-    """The steps after the folder is in place; each may be done twice.  The root's lock is held."""
+def _finish_record(install_root: InstallRoot, record: Mapping[str, Any], journal: str) -> None:
+    """The steps after the rename; each may be done twice.  The caller holds the root's lock."""
     target = record["target"]
     if record["op"] == "place":
         for old in (record["old"], record["new"]):
             if paths.exists(old):
-                _move_to_trash(ground, record, old)
-    lock = read_lock(ground)
+                _move_to_trash(install_root, record, old)
+    lock = read_lock(install_root)
     skills = {place: entry for place, entry in lock.skills.items() if not _is_within(place, target)}
-    folders = {name: rest for name, rest in lock.folders.items() if name != target}
+    folders = {name: folder for name, folder in lock.folders.items() if name != target}
     skills |= {place: lockfile.read_entry(tree) for place, tree in record["skills"].items()}
-    folders |= {name: lockfile.read_rest(tree) for name, tree in record["folders"].items()}
-    fs.write_text(ground.lock, lockfile.render_lockfile(Lockfile(skills, folders)), 0o644)
+    folders |= {name: lockfile.read_folder_entry(tree) for name, tree in record["folders"].items()}
+    fs.write_text(install_root.lock, lockfile.render_lockfile(Lockfile(skills, folders)), 0o644)
     act, evidence, run = record.get("act", ("edit", "", ""))
-    try_record_history(ground, target, act, evidence, run, lock.skills)
+    try_record_history(install_root, target, act, evidence, run, lock.skills)
     trees.remove_file(journal)
 
 
-def record_edits(ground: InstallRoot, targets: Iterable[str]) -> None:
-    """Keep what was edited by hand, while nobody replaces it."""
-    lock_paths = [_root_lock_path(ground)] if paths.exists(f"{ground.work}/locks") else []
+# --- History ---
+
+
+def record_edits(install_root: InstallRoot, targets: Iterable[str]) -> None:
+    """Record edits made by hand, under the root's lock."""
+    lock_paths = [_root_lock_path(install_root)] if paths.exists(f"{install_root.work}/locks") else []
     with fs.hold_locks(lock_paths):
         for target in targets:
-            record_history(ground, target, "edit")
+            record_history(install_root, target, "edit")
 
 
 def try_record_history(
-    ground: InstallRoot, target: str, act: str, evidence: str = "", run: str = "", besides: Iterable[str] = ()
+    install_root: InstallRoot, target: str, act: str, evidence: str = "", run: str = "", besides: Iterable[str] = ()
 ) -> None:
-    """Keep the skills in a folder of a root as they are now.  What goes wrong is said, and stops nothing:
-    whoever looks next finds the change and keeps it."""
+    """Record the skills in a folder as they are now.  A failure is a note and stops nothing: the next look at the root
+    finds the change and records it."""
     try:
-        if ground.history:
-            record_history(ground, target, act, evidence, run, besides)
+        if install_root.history:
+            record_history(install_root, target, act, evidence, run, besides)
     except MetierError as error:
-        ground.note(f"the history does not have it yet: {error.message}")
+        install_root.note(f"not recorded in the history yet: {error.message}")
 
 
 def record_history(
-    ground: InstallRoot, target: str, act: str, evidence: str = "", run: str = "", besides: Iterable[str] = ()
+    install_root: InstallRoot, target: str, act: str, evidence: str = "", run: str = "", besides: Iterable[str] = ()
 ) -> None:
-    """The same, where nothing may go wrong."""
-    from ..record import history  # whoever only reads a lock does without
+    """Record the skills in a folder as they are now; a failure is an error."""
+    from ..record import history  # not needed to read a lock
 
-    lock = read_lock(ground)
-    recorded = history.skill_names(ground.history)
+    lock = read_lock(install_root)
+    recorded = history.skill_names(install_root.history)
     keys = sorted({key for key in (*lock.skills, *besides, *recorded) if _is_within(key, target)}) or [target]
     for key in keys:
         entry = json.dumps(lockfile.entry_tree(lock.skills[key])) if key in lock.skills else ""
-        called = act if key in recorded or act != "edit" else "add"
-        history.record_change(
-            ground.history, history.HistoryChange(called, key, f"{ground.root}/{key}", evidence, run, entry)
-        )
+        recorded_act = act if key in recorded or act != "edit" else "add"
+        change = history.HistoryChange(recorded_act, key, f"{install_root.root}/{key}", evidence, run, entry)
+        history.record_change(install_root.history, change)
 
 
-def change_lock(ground: InstallRoot, change: Callable[[Lockfile], Lockfile]) -> Lockfile:
-    """Read, change and write the lock with nobody in between."""
-    trees.make_folders(f"{ground.work}/locks")
-    with fs.hold_locks([_root_lock_path(ground)]):
-        lock = change(read_lock(ground))
-        fs.write_text(ground.lock, lockfile.render_lockfile(lock), 0o644)
+def change_lock(install_root: InstallRoot, change: Callable[[Lockfile], Lockfile]) -> Lockfile:
+    """Read, change and write the lock file under the root's lock."""
+    trees.make_folders(f"{install_root.work}/locks")
+    with fs.hold_locks([_root_lock_path(install_root)]):
+        lock = change(read_lock(install_root))
+        fs.write_text(install_root.lock, lockfile.render_lockfile(lock), 0o644)
         return lock
 
 
-def _recover_changes(ground: InstallRoot) -> None:
-    """Finish or undo every change whose owner is dead, and sweep what nobody needs.  The root's lock is held."""
-    folder = f"{ground.work}/journal"
+# --- Recovery ---
+
+
+def _recover_changes(install_root: InstallRoot) -> None:
+    """Finish or undo every change whose owner is dead, and delete leftovers.  The caller holds the root's lock."""
+    folder = f"{install_root.work}/journal"
     for name in trees.list_names(folder):
-        owner = f"{ground.work}/staging/{_record_owner(name)}.lock"
-        opened = fs.try_lock(owner)
-        if opened is None and paths.exists(owner):
-            continue
+        owner = f"{install_root.work}/staging/{_record_owner(name)}.lock"
+        handle = fs.try_lock(owner)
+        if handle is None and paths.exists(owner):
+            continue  # its owner is alive
         record = read_record(f"{folder}/{name}")
         if record is None:
-            trees.remove_file(f"{folder}/{name}")  # it was never written whole, so nothing was done
+            trees.remove_file(f"{folder}/{name}")  # never written completely, so nothing was done
         else:
-            _settle_record(ground, record, f"{folder}/{name}")
-        if opened is not None:
-            fs.release_lock(opened)
-    _sweep_staging(ground)
+            _settle_record(install_root, record, f"{folder}/{name}")
+        if handle is not None:
+            fs.release_lock(handle)
+    _sweep_staging(install_root)
 
 
 def _record_owner(name: str) -> str:
-    """Whose a record is; one that is still being written has a dot before its name."""
+    """The staging area of a journal record; one that is still being written has a leading dot."""
     return name.lstrip(".").partition("-")[0]
 
 
-def _settle_record(ground: InstallRoot, record: Mapping[str, Any], journal: str) -> None:
-    target = f"{ground.root}/{record['target']}"
+def _settle_record(install_root: InstallRoot, record: Mapping[str, Any], journal: str) -> None:
+    """Finish a change whose folder arrived, judged by its inode; undo any other."""
+    target = f"{install_root.root}/{record['target']}"
     outcome_path = f"{record['trash']}/folder" if record["op"] == "remove" else target
     if trees.inode_of(outcome_path) == record["inode"]:
-        _finish_record(ground, record, journal)
+        _finish_record(install_root, record, journal)
         return
     if record["op"] == "place" and not paths.exists(target) and paths.exists(record["old"]):
         trees.move_into_place(record["old"], target)
@@ -307,27 +328,31 @@ def _settle_record(ground: InstallRoot, record: Mapping[str, Any], journal: str)
     trees.remove_file(journal)
 
 
-def _sweep_staging(ground: InstallRoot) -> None:
-    folder = f"{ground.work}/staging"
-    busy = {_record_owner(name) for name in trees.list_names(f"{ground.work}/journal")}
+def _sweep_staging(install_root: InstallRoot) -> None:
+    """Delete staging folders of dead processes, and trash entries without a folder."""
+    folder = f"{install_root.work}/staging"
+    busy = {_record_owner(name) for name in trees.list_names(f"{install_root.work}/journal")}
     for name in {file_name.removesuffix(".lock") for file_name in trees.list_names(folder)} - busy:
-        opened = fs.try_lock(f"{folder}/{name}.lock")
-        if opened is None and paths.exists(f"{folder}/{name}.lock"):
+        handle = fs.try_lock(f"{folder}/{name}.lock")
+        if handle is None and paths.exists(f"{folder}/{name}.lock"):
             continue
         trees.remove_tree(f"{folder}/{name}")
         trees.remove_file(f"{folder}/{name}.lock")
-        if opened is not None:
-            fs.release_lock(opened)
-    for name in trees.list_names(f"{ground.work}/trash"):
-        if not paths.exists(f"{ground.work}/trash/{name}/folder") and not busy:
-            trees.remove_tree(f"{ground.work}/trash/{name}")
+        if handle is not None:
+            fs.release_lock(handle)
+    for name in trees.list_names(f"{install_root.work}/trash"):
+        if not paths.exists(f"{install_root.work}/trash/{name}/folder") and not busy:
+            trees.remove_tree(f"{install_root.work}/trash/{name}")
 
 
-def list_trash(ground: InstallRoot) -> list[tuple[str, str, str]]:
-    """What lies in the trash, the latest first: its place in the trash, what it was, and when."""
+# --- Trash ---
+
+
+def list_trash(install_root: InstallRoot) -> list[tuple[str, str, str]]:
+    """What is in the trash, newest first: (id, folder, time) triples."""
     items = []
-    for name in reversed(trees.list_names(f"{ground.work}/trash")):
-        record = _read_trash_record(f"{ground.work}/trash/{name}")
+    for name in reversed(trees.list_names(f"{install_root.work}/trash")):
+        record = _read_trash_record(f"{install_root.work}/trash/{name}")
         if record is not None:
             items.append((name, str(record["target"]), name.partition("-")[0]))
     return items
@@ -345,18 +370,18 @@ def _read_trash_record(path: str) -> dict[str, Any] | None:
 
 
 def restore_from_trash(staging: StagingArea, name: str) -> FolderChange:
-    """Put something from the trash back where it was, with what the lock said of it."""
-    ground = staging.ground
-    record = _read_trash_record(f"{ground.work}/trash/{name}")
+    """Put a folder from the trash back where it was, with its lock entries."""
+    install_root = staging.install_root
+    record = _read_trash_record(f"{install_root.work}/trash/{name}")
     if record is None:
-        raise BadRequest("it is no longer in the trash", "run `metier restore` to see what is")
+        raise BadRequest("it is no longer in the trash", "run `metier restore` to list what is")
     change = FolderChange(
         "place",
         record["target"],
         {place: lockfile.read_entry(tree) for place, tree in record["skills"].items()},
-        {name: lockfile.read_rest(tree) for name, tree in record["folders"].items()},
+        {name: lockfile.read_folder_entry(tree) for name, tree in record["folders"].items()},
         "restore",
     )
-    commit_change(staging, change, f"{ground.work}/trash/{name}/folder")
-    trees.remove_tree(f"{ground.work}/trash/{name}")
+    commit_change(staging, change, f"{install_root.work}/trash/{name}/folder")
+    trees.remove_tree(f"{install_root.work}/trash/{name}")
     return change

@@ -1,4 +1,8 @@
-"""metier update: what upstream has now, merged with what was edited here, offered with its differences."""
+"""metier update: fetch what upstream has now, merge local edits into it, and offer the result with its differences.
+
+The base of the merge is what upstream had when it was fetched last, so only changes since then count.  A proposal shows
+the differences and what the skill could not do before; it is placed only if the local folder is still what was merged.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +14,8 @@ from typing import NamedTuple
 from ..host import git, paths, trees
 from ..host.trees import read_first_bytes
 from ..library import lockfile
-from ..library.lockfile import InstallRoot, compare_files, marks_at, tree_digest
+from ..library.lockfile import InstallRoot, compare_files, folder_manifest
+from ..sources.skill_files import manifest_digest
 from ..types.errors import BadRequest, MetierError, Refused
 from ..types.lockfile import (
     FileManifest,
@@ -27,7 +32,7 @@ from . import transaction
 from .add import AddRequest, InstallTarget, change_for_target, files_inside, inspect_target, skill_places
 from .fetch import FetchedFolder, FetchOptions, fetch_reference, git_access
 from .merge import (
-    MOST_TEXT_BYTES,
+    MAX_TEXT_BYTES,
     collect_edits,
     diff_texts,
     is_text,
@@ -40,31 +45,31 @@ from .merge import (
 from .transaction import FolderChange, StagingArea
 from .verify import base_of, find_locked, upstream_files
 
-_MOST_DIFF_LINES = 2_000
+_MAX_DIFF_LINES = 2_000
 
 
 class UpdateProposal(NamedTuple):
-    """An update that is ready, and waits for a yes."""
+    """An update that is ready, and waits for approval."""
 
     folder: str
     target: InstallTarget
     theirs: FileManifest
-    """Upstream's own files, before anything of ours was merged in."""
+    """Upstream's files, before local edits were merged in."""
     before: FileManifest
-    """What was there when it was merged: it must still be there when it is replaced."""
+    """The local files that were merged: they must be the same when the folder is replaced."""
     old: Mapping[str, LockEntry]
     text: tuple[str, ...]
-    """The differences of its texts."""
+    """The differences, as lines of text."""
     wider: Mapping[str, SkillPowers]
     """By skill: what it could not do before."""
     kept: tuple[str, ...] = ()
-    """Files with edits of ours that stay."""
+    """Files with local edits that stay."""
 
 
 def reference_of(source: Provenance) -> SourceReference:
-    """The reference that a folder came by."""
+    """The reference to fetch a folder again."""
     if source.kind not in ("github", "git", "archive", "folder", "index"):
-        raise BadRequest(f"it did not come from anywhere ({source.kind})", "edit it where it is")
+        raise BadRequest(f"it has no upstream ({source.kind})", "edit it in place")
     name = source.path.rpartition("/")[2] or source.source.rstrip("/").rpartition("/")[2].removesuffix(".git")
     path = "" if source.kind == "index" else source.path
     kind = source.kind
@@ -72,8 +77,8 @@ def reference_of(source: Provenance) -> SourceReference:
 
 
 def installed_folders(lock: Lockfile, names: Sequence[str]) -> dict[str, Provenance]:
-    """The installed folders that names mean, each with where it came from."""
-    sources = {name: rest.provenance for name, rest in lock.folders.items()}
+    """The installed folders with these names (default: all with an upstream), each with its provenance."""
+    sources = {name: folder.provenance for name, folder in lock.folders.items()}
     for entry in lock.skills.values():
         sources.setdefault(entry.folder, entry.provenance)
     chosen = {folder for name in names for folder in _folders_named(lock, name)}
@@ -94,10 +99,10 @@ def _folders_named(lock: Lockfile, name: str) -> set[str]:
 def open_proposal(
     request: AddRequest, folder: str, options: FetchOptions
 ) -> Iterator[tuple[StagingArea, UpdateProposal | None]]:
-    """Everything up to the question; None when upstream has nothing new."""
-    ground = request.ground
-    with transaction.open_staging(ground) as staging, transaction.hold_folders(ground, [folder]):
-        lock = lockfile.read_lock(ground)
+    """Fetch and merge, and yield the proposal; None if upstream has nothing new."""
+    install_root = request.install_root
+    with transaction.open_staging(install_root) as staging, transaction.hold_folders(install_root, [folder]):
+        lock = lockfile.read_lock(install_root)
         old = {key: entry for key, entry in lock.skills.items() if entry.folder == folder}
         refuse_frozen(folder, old)
         source = installed_folders(lock, [folder])[folder]
@@ -107,13 +112,14 @@ def open_proposal(
             raise _no_skill(folder, source)
         theirs = trees.file_marks(fetched.path)
         base = fetched_before(lock, folder)
+        # Compared by files, not commits: a new commit may not touch this folder.
         if theirs == base:
             yield staging, None
             return
         yield (
             staging,
             _merge_folder(
-                request, folder, fetched, _MergeSides(base, _current_files(ground, folder, base), theirs), old
+                request, folder, fetched, _MergeSides(base, _current_files(install_root, folder, base), theirs), old
             ),
         )
 
@@ -122,31 +128,31 @@ def refuse_frozen(folder: str, entries: Mapping[str, LockEntry]) -> None:
     frozen = [key for key, entry in entries.items() if entry.frozen]
     if frozen:
         raise Refused(
-            f"`{frozen[0]}` is frozen, and stays what it is",
-            f"`metier freeze --off {frozen[0]}` lets it change; then update `{folder}`",
+            f"`{frozen[0]}` is frozen",
+            f"run `metier freeze --off {frozen[0]}` first, then update `{folder}`",
         )
 
 
 def _no_skill(folder: str, source: Provenance) -> Refused:
-    """Upstream without a skill is no update: what is here is all that is left of it."""
+    """Upstream no longer has a skill: replacing the local copy would delete the last one."""
     where = f"{source.source} ({source.path})" if source.path else source.source
     return Refused(
-        f"there is no SKILL.md in {where} any more",
-        f"nothing was changed; keep `{folder}`, or `metier remove {folder}`",
+        f"{where} no longer has a SKILL.md",
+        f"nothing was changed; keep `{folder}`, or run `metier remove {folder}`",
     )
 
 
 def fetch_again(source: Provenance, staging: StagingArea, options: FetchOptions) -> FetchedFolder:
-    """What a folder came from, fetched anew."""
+    """Fetch a folder again from where it came."""
     fetched = fetch_reference(reference_of(source), staging.inner, options)
     if source.kind == "index":
         fetched = tuple(candidate for candidate in fetched if candidate.provenance.path == source.path)
         if not fetched:
-            raise BadRequest(f"{source.source} no longer offers `{source.path}`", "keep it, or `metier remove` it")
+            raise BadRequest(f"{source.source} no longer offers `{source.path}`", "keep it, or run `metier remove`")
     if source.path and source.kind in ("folder", "archive"):  # one skill that was chosen out of many
         path = f"{fetched[0].path}/{source.path}"
         if not paths.is_folder(path):
-            raise BadRequest(f"{source.source} no longer has `{source.path}`", "keep it, or `metier remove` it")
+            raise BadRequest(f"{source.source} no longer has `{source.path}`", "keep it, or run `metier remove`")
         return fetched[0]._replace(path=path, provenance=replace(fetched[0].provenance, path=source.path))
     return fetched[0]
 
@@ -154,32 +160,35 @@ def fetch_again(source: Provenance, staging: StagingArea, options: FetchOptions)
 def _refuse_rollback(folder: str, before: Provenance, now: Provenance, force: bool) -> None:
     if now.commit != before.commit and now.committed < before.committed and not force:
         raise Refused(
-            f"upstream of `{folder}` went back: {now.commit[:12]} was made before {before.commit[:12]}, which is here",
-            "it was rewound; say --force if that is meant",
+            f"upstream of `{folder}` was rewound: {now.commit[:12]} is older than the installed {before.commit[:12]}",
+            "pass --force to install the older commit",
         )
 
 
 def fetched_before(lock: Lockfile, folder: str) -> dict[str, FileRecord]:
     """Upstream's files of a whole folder, as they were when it was last fetched."""
-    marks: dict[str, FileRecord] = {}
-    rest: FolderEntry | None = lock.folders.get(folder)
-    if rest is not None:
-        marks |= upstream_files(rest)
+    records: dict[str, FileRecord] = {}
+    folder_entry: FolderEntry | None = lock.folders.get(folder)
+    if folder_entry is not None:
+        records |= upstream_files(folder_entry)
     for key, entry in lock.skills.items():
         if entry.folder == folder:
             inside = key[len(folder) + 1 :]
-            marks |= {f"{inside}/{path}" if inside else path: mark for path, mark in upstream_files(entry).items()}
-    return marks
+            prefix = f"{inside}/" if inside else ""
+            records |= {prefix + path: record for path, record in upstream_files(entry).items()}
+    return records
 
 
-def _current_files(ground: InstallRoot, folder: str, base: FileManifest) -> dict[str, FileRecord]:
-    """What is there now; modes that differ by a umask alone are taken for upstream's."""
-    now = dict(marks_at(f"{ground.root}/{folder}"))
-    changed = {path for path, _ in compare_files(base, now, ground.shared)}
-    return {path: mark if path in changed or path not in base else base[path] for path, mark in now.items()}
+def _current_files(install_root: InstallRoot, folder: str, base: FileManifest) -> dict[str, FileRecord]:
+    """The local files now; a mode that differs by a umask only counts as upstream's."""
+    now = dict(folder_manifest(f"{install_root.root}/{folder}"))
+    changed = {path for path, _ in compare_files(base, now, install_root.shared)}
+    return {path: record if path in changed or path not in base else base[path] for path, record in now.items()}
 
 
 class _MergeSides(NamedTuple):
+    """The three versions of a folder in a merge."""
+
     base: FileManifest
     mine: FileManifest
     theirs: FileManifest
@@ -188,24 +197,25 @@ class _MergeSides(NamedTuple):
 def _merge_folder(
     request: AddRequest, folder: str, fetched: FetchedFolder, sides: _MergeSides, old: Mapping[str, LockEntry]
 ) -> UpdateProposal:
-    """Upstream's folder with our edits in it: local files stay, texts that both changed become one."""
-    local_path = f"{request.ground.root}/{folder}"
+    """Put local edits into upstream's folder: local files stay, texts that both changed are merged."""
+    local_path = f"{request.install_root.root}/{folder}"
+    # The differences before merging: afterwards the fetched folder also holds local edits.
     text = tuple(_diff_lines(request.state, fetched.path, sides))
     keep_texts(request.state, fetched.path, sides.theirs)
-    stays: list[str] = []
-    clashes: list[str] = []
+    kept: list[str] = []
+    conflicts: list[str] = []
     for path, choice in plan_merge(sides.base, sides.mine, sides.theirs):
         if choice == "mine":
-            stays.append(path)
+            kept.append(path)
             _take_mine(local_path, fetched.path, path, sides.mine.get(path))
         elif choice == "merge" and _merge_file(request.state, local_path, fetched.path, path, sides):
-            stays.append(path)
+            kept.append(path)
         elif choice in ("merge", "clash") and not request.force:
-            clashes.append(path)
-    if clashes:
+            conflicts.append(path)
+    if conflicts:
         raise Refused(
-            f"both you and upstream changed {', '.join(clashes[:10])} of `{folder}`",
-            "make your edit elsewhere, or say --force to take upstream's; yours then goes to the trash",
+            f"both you and upstream changed {', '.join(conflicts[:10])} of `{folder}`",
+            "undo your edit, or pass --force to take upstream's; yours goes to the trash",
         )
     target = inspect_target(request, fetched, folder)
     wider = {}
@@ -215,21 +225,22 @@ def _merge_folder(
         beyond = replace(beyond, scripts=(*beyond.scripts, *_changed_files(skill, target.files, sides.mine)))
         if not beyond.nothing:
             wider[key] = beyond
-    return UpdateProposal(folder, target, sides.theirs, sides.mine, old, text, wider, tuple(stays))
+    return UpdateProposal(folder, target, sides.theirs, sides.mine, old, text, wider, tuple(kept))
 
 
 def _changed_files(skill: InspectedSkill, files: FileManifest, before: FileManifest) -> Iterator[str]:
-    """Where a skill runs anything, the files that would have other content than what was approved."""
+    """If a skill runs anything, the files whose content would differ from what was approved."""
     inside = f"{skill.place}/" if skill.place else ""
     if skill.powers.commands or skill.powers.scripts:
-        for path, mark in sorted(files.items()):
+        for path, record in sorted(files.items()):
             name = path.removeprefix(inside)
-            if path.startswith(inside) and path in before and mark != before[path] and name.lower() != "skill.md":
+            if path.startswith(inside) and path in before and record != before[path] and name.lower() != "skill.md":
                 yield f"{name} (changed)"
 
 
-def _take_mine(local_path: str, upstream_path: str, path: str, mark: FileRecord | None) -> None:
-    if mark is None:
+def _take_mine(local_path: str, upstream_path: str, path: str, record: FileRecord | None) -> None:
+    """Take the local version of one file into upstream's folder; None is one that was deleted here."""
+    if record is None:
         trees.remove_tree(f"{upstream_path}/{path}")
         trees.remove_empty(upstream_path, path.rpartition("/")[0])
     else:
@@ -237,10 +248,11 @@ def _take_mine(local_path: str, upstream_path: str, path: str, mark: FileRecord 
 
 
 def _merge_file(state: str, local_path: str, upstream_path: str, path: str, sides: _MergeSides) -> bool:
-    """One text that both changed; False when it can't be done."""
+    """Merge one text that both sides changed; False if that is not possible."""
     old, mine, theirs = sides.base[path], sides.mine[path], sides.theirs[path]
     if "link" in (mine.mode, theirs.mode) or "special" in (mine.mode, theirs.mode):
         return False
+    # One side changed only the mode, or both made the same change: no text has to be merged.
     if mine.digest == theirs.digest or mine.digest == old.digest:
         data = read_first_bytes(f"{upstream_path}/{path}", 1 << 40)
     elif theirs.digest == old.digest:
@@ -248,10 +260,10 @@ def _merge_file(state: str, local_path: str, upstream_path: str, path: str, side
     else:
         versions = [
             kept_text(state, old.digest),
-            read_first_bytes(f"{local_path}/{path}", MOST_TEXT_BYTES + 1),
-            read_first_bytes(f"{upstream_path}/{path}", MOST_TEXT_BYTES + 1),
+            read_first_bytes(f"{local_path}/{path}", MAX_TEXT_BYTES + 1),
+            read_first_bytes(f"{upstream_path}/{path}", MAX_TEXT_BYTES + 1),
         ]
-        if any(version is None or len(version) > MOST_TEXT_BYTES or not is_text(version) for version in versions):
+        if any(version is None or len(version) > MAX_TEXT_BYTES or not is_text(version) for version in versions):
             return False
         merged = merge_texts(*(version.decode() for version in versions if version is not None))
         if merged is None:
@@ -262,34 +274,35 @@ def _merge_file(state: str, local_path: str, upstream_path: str, path: str, side
 
 
 def _diff_lines(state: str, upstream_path: str, sides: _MergeSides) -> Iterator[str]:
-    """What upstream changed, as differences of text; other files by a word."""
+    """What upstream changed: differences of texts, and one word for other files."""
     lines = 0
     for path in sorted({*sides.base, *sides.theirs}):
         old, new = sides.base.get(path), sides.theirs.get(path)
         if old == new:
             continue
         before = b"" if old is None else kept_text(state, old.digest)
-        after = b"" if new is None else read_first_bytes(f"{upstream_path}/{path}", MOST_TEXT_BYTES + 1)
-        if before is None or len(after) > MOST_TEXT_BYTES or not is_text(before) or not is_text(after):
+        after = b"" if new is None else read_first_bytes(f"{upstream_path}/{path}", MAX_TEXT_BYTES + 1)
+        if before is None or len(after) > MAX_TEXT_BYTES or not is_text(before) or not is_text(after):
             yield f"{path}: {'added' if old is None else 'removed' if new is None else 'changed'}"
         else:
             for line in diff_texts(path, before.decode(), after.decode()):
                 lines += 1
-                if lines <= _MOST_DIFF_LINES:
+                if lines <= _MAX_DIFF_LINES:
                     yield line
         if old is not None and new is not None and old.mode != new.mode:
             yield f"{path}: mode {old.mode} is now {new.mode}"
-    if lines > _MOST_DIFF_LINES:
-        yield f"… and {lines - _MOST_DIFF_LINES} lines more"
+    if lines > _MAX_DIFF_LINES:
+        yield f"… and {lines - _MAX_DIFF_LINES} more lines"
 
 
 def accept_update(
     request: AddRequest, staging: StagingArea, proposal: UpdateProposal, approve: bool = True
 ) -> FolderChange:
-    """Put an update in place of what was there, which goes to the trash."""
+    """Place an update; what it replaces goes to the trash."""
     now = _current_files(
-        request.ground, proposal.folder, fetched_before(lockfile.read_lock(request.ground), proposal.folder)
+        request.install_root, proposal.folder, fetched_before(lockfile.read_lock(request.install_root), proposal.folder)
     )
+    # The folder may have been edited while the person was being asked.
     if now != proposal.before:
         raise Refused(f"`{proposal.folder}` changed while it was being updated", "nothing was replaced; try again")
     change = change_for_target(request, proposal.target, approve, proposal.old)
@@ -299,12 +312,13 @@ def accept_update(
         base = base_of(files_inside(proposal.theirs, inside), entry.files)
         skill_path = f"{proposal.target.path}/{inside}" if inside else proposal.target.path
         skills[key] = replace(entry, base=base, edits=collect_edits(skill_path, entry.files, base))
-    rests = {}
-    for name, rest in change.folders.items():
-        mine = {path: mark for path, mark in proposal.theirs.items() if not _is_in_skill(path, proposal.target)}
-        base = base_of(mine, rest.files)
-        rests[name] = replace(rest, base=base, edits=collect_edits(proposal.target.path, rest.files, base))
-    change = replace(change, skills=skills, folders=rests, act="update")
+    folders = {}
+    for name, folder_entry in change.folders.items():
+        upstream = {path: record for path, record in proposal.theirs.items() if not _is_in_skill(path, proposal.target)}
+        base = base_of(upstream, folder_entry.files)
+        edits = collect_edits(proposal.target.path, folder_entry.files, base)
+        folders[name] = replace(folder_entry, base=base, edits=edits)
+    change = replace(change, skills=skills, folders=folders, act="update")
     transaction.commit_change(staging, change, proposal.target.path)
     return change
 
@@ -313,55 +327,60 @@ def _is_in_skill(path: str, target: InstallTarget) -> bool:
     return any(not skill.place or path.startswith(skill.place + "/") for skill in target.skills)
 
 
+# --- metier outdated ---
+
+
 class UpstreamStatus(NamedTuple):
-    """What upstream says about an installed folder."""
+    """Whether upstream of an installed folder has changed."""
 
     folder: str
     source: str
     ref: str
     commit: str
-    """The commit that is here; for what has none the digest of upstream's files, as they were fetched."""
+    """The installed commit; without commits, the digest of upstream's files as they were fetched."""
     latest: str
-    """The same of what upstream has now; empty where nobody could say."""
+    """The same of what upstream has now; empty if that is unknown."""
     fault: str = ""
-    """Why nobody could."""
+    """Why it is unknown."""
 
     @property
     def outdated(self) -> bool:
         return bool(self.latest) and self.latest != self.commit
 
 
-def check_outdated(ground: InstallRoot, names: Sequence[str], options: FetchOptions) -> Iterator[UpstreamStatus]:
-    """Whether upstream has moved on: git is asked for its commit; what has another, or none, is fetched to one side."""
-    lock = lockfile.read_lock(ground)
+def check_outdated(install_root: InstallRoot, names: Sequence[str], options: FetchOptions) -> Iterator[UpstreamStatus]:
+    """Whether upstream has changed.  Git is asked for its commit; anything newer or without commits is fetched."""
+    lock = lockfile.read_lock(install_root)
     for name, source in installed_folders(lock, names).items():
-        commit = source.commit or tree_digest(fetched_before(lock, name))
+        commit = source.commit or manifest_digest(fetched_before(lock, name))
         try:
-            latest, fault = _latest_revision(ground, lock, name, source, options), ""
+            latest, fault = _latest_revision(install_root, lock, name, source, options), ""
         except MetierError as error:
             latest, fault = "", error.message
         yield UpstreamStatus(name, source.source, source.ref, commit, latest, fault)
 
 
-def _latest_revision(ground: InstallRoot, lock: Lockfile, name: str, source: Provenance, options: FetchOptions) -> str:
+def _latest_revision(
+    install_root: InstallRoot, lock: Lockfile, name: str, source: Provenance, options: FetchOptions
+) -> str:
     if source.kind in ("github", "git"):
         url, access = git_access(reference_of(source), options)
         latest = git.resolve_ref(url, source.ref, access)
         return (
             source.commit
-            if latest == source.commit or _folder_unchanged(ground, lock, name, source, options)
+            if latest == source.commit or _folder_unchanged(install_root, lock, name, source, options)
             else latest
         )
-    with transaction.open_staging(ground) as staging:
-        return tree_digest(trees.file_marks(fetch_again(source, staging, options).path))
+    with transaction.open_staging(install_root) as staging:
+        return manifest_digest(trees.file_marks(fetch_again(source, staging, options).path))
 
 
 def _folder_unchanged(
-    ground: InstallRoot, lock: Lockfile, name: str, source: Provenance, options: FetchOptions
+    install_root: InstallRoot, lock: Lockfile, name: str, source: Provenance, options: FetchOptions
 ) -> bool:
-    """Whether a repository moved on and left this folder as it was."""
-    with transaction.open_staging(ground) as staging:
+    """Whether a repository has new commits that do not touch this folder."""
+    with transaction.open_staging(install_root) as staging:
         try:
             return trees.file_marks(fetch_again(source, staging, options).path) == fetched_before(lock, name)
-        except BadRequest:  # the folder is not there any more: that is news, and `metier update` says what
+        except BadRequest:  # the folder is gone upstream: that is a change, and `metier update` explains it
             return False

@@ -1,4 +1,8 @@
-"""A desk: the skills of a library as somebody may use them, a person, a model or a schedule."""
+"""What one conversation may do with a library's skills: list, activate, read files, run scripts.
+
+Every path that a model sends goes through here.  A path is judged twice: by its text, so that a refusal can name what
+was asked, and by where it really leads, because a link or `..` may say something else than it does.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +15,7 @@ from typing import TYPE_CHECKING, Literal
 from ..activate.deliver import skill_context, tool_result
 from ..activate.render import CommandsOff, RenderOptions, render
 from ..host import files, paths
-from ..host.facts import monotonic
-from ..host.lookup import which
+from ..host.facts import monotonic, which
 from ..host.sandbox.profile import current_python as own_python
 from ..types.activation import Activation, Call, InvokedBy, Message
 from ..types.dialect import ShellRules
@@ -21,19 +24,19 @@ from ..types.problem import problem_from
 from ..types.sandbox import ProcessResult, ProgramSpec, SandboxSpec
 from ..types.skill import Skill
 from .grants import grants_for_skill, run_program, sandbox_for_skill, shell_program, skill_environment
-from .locks import verify_installed
-from .skill_tools import FilePage
+from .locks import SkillVerifier, verify_installed
+from .skill_tools import SCRIPT_SECONDS, FilePage
 
 if TYPE_CHECKING:
     from .library import Library
 
 PAGE_BYTES = 64_000
-"""Bytes of a file that are read at once."""
-SCRIPT_SECONDS = 30.0
-_MOST_NAMES = 50
+"""How much of a file one read returns: about 16,000 tokens, so that a page does not flood a conversation."""
+_MAX_NAMES = 50
+"""Names that a refusal lists."""
 _INTERPRETERS = {".py": ("python3", "python"), ".sh": ("bash", "sh"), ".bash": ("bash",), ".js": ("node", "nodejs")}
 _private = re.compile(r"(?:^|/)(?:\.(?!\.?(?:/|$))[^/]*|#[^/]*#|[^/]*(?:~|\.swp|\.swo|\.orig|\.bak))(?:/|$)")
-"""Files that are nobody's business: hidden ones, and what editors leave behind."""
+"""Files that are neither listed nor read: hidden ones, and what editors leave behind."""
 _windows_path = re.compile(r"[A-Za-z]:|.*\\")
 
 
@@ -45,35 +48,35 @@ class SkillAccess:
     cwd: str
     by: InvokedBy = "model"
     write: tuple[str, ...] = ()
-    """Folders that scripts may write in, beside their own."""
+    """More folders that scripts may write to."""
     variables: Mapping[str, str] = field(default_factory=dict)
     runner: Callable[[Library, ProgramSpec, SandboxSpec], ProcessResult] = run_program
-    alone: bool = False
-    """Nobody is there: a boundary is required."""
+    unattended: bool = False
+    """No person is present: scripts run in a sandbox or not at all."""
 
     def offered(self) -> Sequence[Skill]:
-        """The skills that may be used here, in the catalog's order."""
-        return [verdict.skill for verdict in self.library.in_order() if verdict.usable and self._may(verdict.skill)]
+        """The skills that may be used here, in catalog order."""
+        return [verdict.skill for verdict in self.library.in_order() if verdict.usable and self._may_use(verdict.skill)]
 
-    def _may(self, skill: Skill) -> bool:
+    def _may_use(self, skill: Skill) -> bool:
         if self.by == "user":
             return skill.user_may_invoke
         hides = skill.origin.dialect.authoring.user_invocable_hides and not skill.user_may_invoke
         return skill.model_may_invoke and not hides
 
     def skill(self, name: str) -> Skill:
-        """The skill of that name or, failing that, of that folder; a refusal lists what there is."""
+        """The skill with that name, else with that folder name; a refusal lists the names available."""
         offered = self.offered()
-        for spelled in ("name", "id", "qualified"):
+        for attribute in ("name", "id", "qualified"):
             for skill in offered:
-                if name == getattr(skill, spelled):
+                if name == getattr(skill, attribute):
                     return skill
         raise self._refusal(name, [skill.name for skill in offered])
 
     def _refusal(self, name: str, names: list[str]) -> MetierError:
-        omitted = len(names) - _MOST_NAMES
-        listed = (", ".join(names[:_MOST_NAMES]) or "none") + (f" and {omitted} more" if omitted > 0 else "")
-        offer = f"Available: {listed}"
+        omitted = len(names) - _MAX_NAMES
+        listed = (", ".join(names[:_MAX_NAMES]) or "none") + (f" and {omitted} more" if omitted > 0 else "")
+        available = f"Available: {listed}"
         matching = [
             candidate
             for candidate in self.library.verdicts
@@ -81,30 +84,33 @@ class SkillAccess:
         ]
         listed_names = self.library.allowed.names
         if not matching:
+            # Unknown and forbidden names are answered alike: a model can't probe for skills beyond its list.
             if listed_names is not None and name in listed_names:
-                return BadRequest(f"Skill '{name}' not found", offer)
+                return BadRequest(f"Skill '{name}' not found", available)
             if self.by == "user" and listed_names is None:
-                from .search import nearest_names  # only where somebody slipped
+                from .search import nearest_names  # only for a misspelled name
 
                 return UnknownSkill(name, nearest_names(self.library, name))
-            return Refused(f"Skill '{name}' is not enabled for this agent", offer)
+            return Refused(f"Skill '{name}' is not enabled for this agent", available)
         verdict = matching[0]
-        if any(mark.code == "not-allowed" for mark in verdict.marks):
-            return Refused(f"Skill '{name}' is not enabled for this agent", offer)
+        if any(finding.code == "not-allowed" for finding in verdict.findings):
+            return Refused(f"Skill '{name}' is not enabled for this agent", available)
         if verdict.usable:
             who = "the model" if self.by != "user" else "people"
-            return Refused(f"Skill '{name}' is not enabled for {who}", offer)
-        why = [problem_from(mark, verdict.skill.path) for mark in verdict.marks]
-        reasons = "; ".join(dict.fromkeys(reason.message for reason in why)) or "it is not usable"
-        cures = "; ".join(dict.fromkeys(reason.hint for reason in why if reason.hint))
-        return Refused(f"Skill '{name}' can't be used here: {reasons}", cures if self.by == "user" and cures else offer)
+            return Refused(f"Skill '{name}' is not enabled for {who}", available)
+        problems = [problem_from(finding, verdict.skill.path) for finding in verdict.findings]
+        reasons = "; ".join(dict.fromkeys(problem.message for problem in problems)) or "it is not usable"
+        hints = "; ".join(dict.fromkeys(problem.hint for problem in problems if problem.hint))
+        hint = hints if self.by == "user" and hints else available
+        return Refused(f"Skill '{name}' can't be used here: {reasons}", hint)
 
     def activate(self, skill: Skill, arguments: str | tuple[str, ...]) -> tuple[Activation, tuple[Message, ...]]:
+        """Render a skill, and the message that carries it where a tool's answer does not."""
         activation = self.render(skill, Call(skill.name, arguments, self.by, self.cwd))
         return activation, (Message("user", skill_context(activation, self.resources(skill)), skill=skill.name),)
 
     def render(self, skill: Skill, call: Call, preview: bool = False) -> Activation:
-        """A skill's instructions for a call.  Commands run only where the skill may be used and is trusted."""
+        """A skill's instructions for a call.  Commands run only if the skill is usable and trusted."""
         library = self.library
         verdict = next((candidate for candidate in library.verdicts if candidate.skill.path == skill.path), None)
         usable = verdict is not None and verdict.usable
@@ -112,8 +118,11 @@ class SkillAccess:
         if library.settings.shell_off:
             off = "off"
         rooted = skill.origin.dialect.authoring.rooted
+        # One look at the folder serves the body and every command in it.
+        verifier = SkillVerifier(library, skill)
+        verifier.check()
         options = RenderOptions(
-            run=lambda source, env, shell, limit: self._command(skill, source, env, (shell, limit)),
+            run=lambda source, env, shell, limit: self._command(verifier, skill, source, env, (shell, limit)),
             off=off or ("preview" if preview else ""),
             variables={
                 "SKILL_DIR": skill.directory,
@@ -125,23 +134,28 @@ class SkillAccess:
             has=lambda path: paths.is_file(f"{skill.directory}/{path}"),
             clock=monotonic,
         )
-        return render(skill, library.read(skill).text, call, options)
+        return render(skill, library.read(skill, verify=False).text, call, options)
 
     def _command(
-        self, skill: Skill, source: str, values: dict[str, str], bounds: tuple[ShellRules, float]
+        self,
+        verifier: SkillVerifier,
+        skill: Skill,
+        source: str,
+        values: dict[str, str],
+        bounds: tuple[ShellRules, float],
     ) -> ProcessResult:
         shell, limit = bounds
-        verify_installed(self.library, skill, running=True)
+        verifier.check(running=True)
         env = skill_environment(self.library, skill)
-        own_name = ("",) if "$0" in source else ()  # a word that was not given is no word, not the shell's name
+        own_name = ("",) if "$0" in source else ()  # `$0` without an argument is empty, not the shell's name
         argv = (*shell_program(shell, env), source, *own_name)
         cwd = skill.directory if shell.cwd == "skill" else self.cwd
         program = ProgramSpec(argv, cwd, env | values, limit, merged=shell.output == "merged")
         return self._run(program, skill)
 
     def _run(self, program: ProgramSpec, skill: Skill) -> ProcessResult:
-        boundary = sandbox_for_skill(self.library, skill, self.cwd, self.write, self.alone or self.by == "schedule")
-        result = self.runner(self.library, program, boundary)
+        sandbox = sandbox_for_skill(self.library, skill, self.cwd, self.write, self.unattended or self.by == "schedule")
+        result = self.runner(self.library, program, sandbox)
         return replace(
             result, note="; ".join(filter(None, (result.note, *grants_for_skill(self.library, skill).notes)))
         )
@@ -150,24 +164,28 @@ class SkillAccess:
         return tool_result(activation)
 
     def resources(self, skill: Skill) -> tuple[str, ...]:
-        """The files of a skill that its instructions may speak of."""
+        """The files of a skill that its instructions may refer to."""
         visible = (path for path, _ in paths.tree_of(skill.directory) if not _private.search(path))
         return tuple(path for path in visible if path != skill.path.rpartition("/")[2])
 
     def page(self, skill: Skill, path: str, offset: int) -> FilePage:
-        """Part of a text file; every other path, kind of file or content is refused in words."""
+        """Part of a text file; any other path, file type or content is refused with a reason."""
         verify_installed(self.library, skill)
         with _refuse_private_paths(skill, path) as inside:
             size, data = files.read_part(skill.directory, inside, offset, PAGE_BYTES)
         return _decode_page(path, offset, size, data)
 
-    def whole(self, skill: Skill, path: str, limit: int) -> bytes:
-        """All of a file, text or not, if it has no more bytes than that; what is refused is refused as above."""
-        verify_installed(self.library, skill)
+    def read_whole(self, skill: Skill, path: str, limit: int, verifier: SkillVerifier | None = None) -> bytes:
+        """A whole file, text or not, of up to `limit` bytes; refuses what `page` refuses.
+
+        To read many files of one skill, pass one verifier: its folder is then hashed once.
+        """
+        (verifier or SkillVerifier(self.library, skill)).check()
         with _refuse_private_paths(skill, path) as inside:
             return files.read_skill_file(skill.directory, inside, limit)[1]
 
-    def located(self, location: str) -> tuple[Skill, str]:
+    def locate(self, location: str) -> tuple[Skill, str]:
+        """The skill that a location of the catalog lies in, and the path inside its folder."""
         home = self.library.place.home
         path = home + location[1:] if location.startswith("~/") else location
         if ".." not in path.split("/"):
@@ -180,46 +198,47 @@ class SkillAccess:
         )
 
     def scripts(self, skill: Skill) -> tuple[str, ...] | None:
-        """The files beneath `scripts/`; None where there is no such folder inside its own.  Links stay inside too."""
+        """The files below `scripts/`; None without such a folder.  Links that lead out of it are left out."""
         skill_folder = paths.real_path(skill.directory)
         folder = paths.real_path(f"{skill.directory}/scripts")
         if not paths.is_folder(folder) or folder == skill_folder or not paths.is_inside(folder, skill_folder):
             return None
         script_paths = []
         for path, status in paths.tree_of(folder):
-            kind = status.st_mode & 0o170000
-            leads = paths.real_path(f"{folder}/{path}") if kind == 0o120000 else ""
-            if kind == 0o100000 or (leads and paths.is_inside(leads, folder) and paths.is_file(leads)):
+            file_type = status.st_mode & 0o170000
+            target = paths.real_path(f"{folder}/{path}") if file_type == 0o120000 else ""
+            if file_type == 0o100000 or (target and paths.is_inside(target, folder) and paths.is_file(target)):
                 script_paths.append(path)
         return tuple(script_paths)
 
-    def lies(self, skill: Skill, path: str) -> Literal["", "folder", "elsewhere"]:
-        """A folder beneath `scripts/`, a link that leads out of it, or nothing at all."""
+    def script_path_kind(self, skill: Skill, path: str) -> Literal["", "folder", "elsewhere"]:
+        """What a path that is no script is: a folder below `scripts/`, something outside it, or nothing."""
         if not paths.can_be_path(path):
             return ""
         folder = paths.real_path(f"{skill.directory}/scripts")
-        leads = paths.real_path(f"{folder}/{path}")
-        if not paths.is_inside(leads, folder):
+        target = paths.real_path(f"{folder}/{path}")
+        if not paths.is_inside(target, folder):
             return "elsewhere"
-        return "folder" if paths.is_folder(leads) else ""
+        return "folder" if paths.is_folder(target) else ""
 
     def run(self, skill: Skill, script: str, words: tuple[str, ...]) -> ProcessResult:
-        """Run a script that `scripts` names, by the interpreter of its kind."""
-        current = files.stat_key(skill.path)
-        if current != skill.key and skill.path not in self.library.kept:
+        """Run a script that `scripts` lists, with the interpreter for its suffix."""
+        # The verdict was about the file as it was: a changed SKILL.md may ask for other grants.
+        if files.stat_key(skill.path) != skill.key and skill.path not in self.library.kept:
             raise Changed(f"{skill.path} changed since the library was opened", "reload the library", skill.path)
         verify_installed(self.library, skill, running=True)
         env = skill_environment(self.library, skill)
-        kind = script[script.rindex(".") :]
-        interpreter = next((candidate for name in _INTERPRETERS[kind] if (candidate := which(name, env["PATH"]))), "")
-        if not interpreter and kind == ".py":
+        suffix = script[script.rindex(".") :]
+        interpreter = next((path for name in _INTERPRETERS[suffix] if (path := which(name, env["PATH"]))), "")
+        if not interpreter and suffix == ".py":
             interpreter = own_python()
         if not interpreter:
-            return ProcessResult(None, "", note=f"there is no {_INTERPRETERS[kind][0]} on PATH")
+            return ProcessResult(None, "", note=f"there is no {_INTERPRETERS[suffix][0]} on PATH")
         argv = (interpreter, f"{skill.directory}/scripts/{script}", *words)
         return self._run(ProgramSpec(argv, skill.directory, env, SCRIPT_SECONDS), skill)
 
     def search(self, query: str, limit: int) -> Sequence[Skill]:
+        """The skills that match a request best, of those that may be used."""
         offered = {skill.path for skill in self.offered()}
         hits = self.library.search(query, limit=limit, audience="person" if self.by == "user" else "model")
         return [hit.skill for hit in hits if hit.skill.path in offered]
@@ -227,9 +246,9 @@ class SkillAccess:
 
 @contextmanager
 def _refuse_private_paths(skill: Skill, path: str) -> Iterator[str]:
-    """Paths that lead elsewhere or are nobody's business, and why a file can't be read.
+    """Refuse private paths and paths that lead out of the skill; turn errors of reading into refusals.
 
-    What is opened is the path itself, or where its `..` lead if that is inside.
+    Yields the path to open: the path as given, or where its `..` lead if that is inside the skill.
     """
     if path.startswith(("/", "~")) or _windows_path.match(path):
         raise Refused(f"Access denied: '{path}' is outside skill directory")
@@ -256,7 +275,7 @@ def _decode_page(path: str, offset: int, size: int, data: bytes) -> FilePage:
     end = offset + len(data)
     if b"\0" in data:
         raise BadRequest(f"Not a text file: '{path}' holds binary data ({size:,} bytes)")
-    for trimmed in range(4):
+    for trimmed in range(4):  # a page may end inside a character, which has up to four bytes
         try:
             text = data[: len(data) - trimmed].decode("utf-8")
         except UnicodeDecodeError:

@@ -1,4 +1,8 @@
-"""Skills for elsewhere: a `.skill` file, a site's index, a plugin, or the writing of another dialect."""
+"""Export skills: as `.skill` files, as a site's index, as a plugin, or rewritten for another dialect.
+
+What a form can't express is reported as a loss, never dropped silently.  Losses of a dialect are found by reading the
+exported file back in that dialect and comparing, so that no table of differences has to be kept up to date.
+"""
 
 from __future__ import annotations
 
@@ -18,10 +22,11 @@ from ..types.errors import BadRequest, Refused
 from ..types.problem import Problem, problem_from
 from ..types.skill import BrokenSkill, Found, Skill
 from .library import Library
+from .locks import SkillVerifier
 
 Packing: TypeAlias = Literal["skill", "well-known", "plugin"]
-LARGEST = 52_428_800
-"""Bytes of one skill."""
+MAX_SKILL_BYTES = 52_428_800
+"""Of all files of one skill together."""
 INDEX = ".well-known/agent-skills"
 INDEX_SCHEMA = "https://schemas.agentskills.io/discovery/0.2.0/schema.json"
 PLUGIN_SCHEMA = "https://agent-plugins.org/schemas/1.0.0/plugin.schema.json"
@@ -40,18 +45,19 @@ _COMPARED_FIELDS = {
 
 
 class ExportResult(NamedTuple):
-    """Files to write, and what is lost on the way: a sentence by skill."""
+    """Files to write, and what is lost: (skill, sentence) pairs."""
 
     files: Mapping[str, PackedFile]
     losses: tuple[tuple[str, str], ...] = ()
 
 
 def export_skills(library: Library, skills: Sequence[Skill], to: str, name: str = "") -> ExportResult:
-    """What to write for a form: one of `Packing`, or the name of a dialect."""
-    twice = {skill.name for skill in skills if sum(other.name == skill.name for other in skills) > 1}
-    if twice:
-        raise BadRequest(f"two skills are called `{min(twice)}`", "export them one by one, as `name@root`")
+    """The files of an export; `to` is a `Packing` or the name of a dialect."""
+    duplicates = {skill.name for skill in skills if sum(other.name == skill.name for other in skills) > 1}
+    if duplicates:
+        raise BadRequest(f"two skills are called `{min(duplicates)}`", "export them one by one, as `name@root`")
     for skill in skills:
+        # The name becomes a folder of the export: it must not lead anywhere else.
         if skill.name in ("", ".", "..") or "/" in skill.name or "\0" in skill.name:
             raise BadRequest(f"`{skill.name}` can't be the name of a folder", "rename the skill", skill.path)
     match to:
@@ -74,36 +80,40 @@ def prefix_paths(folder: str, files: Mapping[str, PackedFile]) -> dict[str, Pack
 
 
 def export_files(library: Library, skill: Skill) -> dict[str, PackedFile]:
-    """A skill's files but for hidden ones and its evals; its file is called SKILL.md whatever it is called here."""
-    desk = library.desk(by="user")
-    file = skill.path.rpartition("/")[2]
+    """A skill's files without hidden ones and evals.  Its file is named SKILL.md, however it is spelled here."""
+    access = library.skill_access(by="user")
+    skill_file = skill.path.rpartition("/")[2]
     files: dict[str, PackedFile] = {}
-    room = LARGEST
-    for path in (file, *desk.resources(skill)):
+    verifier = SkillVerifier(library, skill)
+    remaining = MAX_SKILL_BYTES
+    for path in (skill_file, *access.resources(skill)):
+        # Evals are for the author, and stay out of what others install.
         if path.startswith("evals/"):
             continue
-        data = desk.whole(skill, path, LARGEST)
-        room -= len(data)
-        if room < 0:
-            raise Refused(f"`{skill.name}` has more than {LARGEST:,} bytes", "move large files elsewhere", skill.path)
-        files["SKILL.md" if path == file else path] = PackedFile(data, is_program(f"{skill.directory}/{path}"))
+        data = access.read_whole(skill, path, MAX_SKILL_BYTES, verifier)
+        remaining -= len(data)
+        if remaining < 0:
+            raise Refused(
+                f"`{skill.name}` has more than {MAX_SKILL_BYTES:,} bytes", "move large files elsewhere", skill.path
+            )
+        files["SKILL.md" if path == skill_file else path] = PackedFile(data, is_program(f"{skill.directory}/{path}"))
     return files
 
 
 def _site_files(library: Library, skills: Sequence[Skill]) -> dict[str, PackedFile]:
-    """The index of a site and its archives: SKILL.md alone where there is nothing else."""
+    """A site's index and its archives; a skill that is only a SKILL.md is served as that file."""
     files: dict[str, PackedFile] = {}
     entries = []
     for skill in sorted(skills, key=lambda item: item.name):
         inside = export_files(library, skill)
-        alone = list(inside) == ["SKILL.md"]
-        path = f"{skill.name}/SKILL.md" if alone else f"{skill.name}.tar.gz"
-        data = inside["SKILL.md"].data if alone else build_tar(inside)
+        single = list(inside) == ["SKILL.md"]
+        path = f"{skill.name}/SKILL.md" if single else f"{skill.name}.tar.gz"
+        data = inside["SKILL.md"].data if single else build_tar(inside)
         files[f"{INDEX}/{path}"] = PackedFile(data)
         entries.append(
             {
                 "name": skill.name,
-                "type": "skill-md" if alone else "archive",
+                "type": "skill-md" if single else "archive",
                 "description": skill.description,
                 "url": f"/{INDEX}/{path}",
                 "digest": "sha256:" + sha256(data).hexdigest(),
@@ -118,8 +128,8 @@ def _plugin_files(library: Library, skills: Sequence[Skill], name: str) -> dict[
 
     if not is_plugin_name(name):
         raise BadRequest(
-            f"`{name}` is no name for a plugin" if name else "a plugin needs a name",
-            "give --name: small letters, digits, `.` and `-`",
+            f"`{name}` is not a valid plugin name" if name else "a plugin needs a name",
+            "pass --name: lowercase letters, digits, `.` and `-`",
         )
     files = {
         "plugin.json": _json_content(
@@ -140,16 +150,16 @@ def _json_content(value: object) -> PackedFile:
 
 
 def _standard_warnings(library: Library, skills: Sequence[Skill]) -> tuple[tuple[str, str], ...]:
-    """What readers of the open standard may stumble over."""
+    """What other readers of the open standard may reject."""
     return tuple((name, fault.message) for name, fault in _standard_faults(library, skills))
 
 
 def _standard_faults(library: Library, skills: Sequence[Skill]) -> Iterator[tuple[str, Problem]]:
     for skill in skills:
-        data = library.desk(by="user").whole(skill, skill.path.rpartition("/")[2], LARGEST)
-        for mark in check_skill_file(data, skill.name):
-            if mark.code != "bom-stripped":
-                yield skill.name, problem_from(mark, skill.path)
+        data = library.skill_access(by="user").read_whole(skill, skill.path.rpartition("/")[2], MAX_SKILL_BYTES)
+        for finding in check_skill_file(data, skill.name):
+            if finding.code != "bom-stripped":
+                yield skill.name, problem_from(finding, skill.path)
 
 
 def invalid_skills(library: Library, skills: Sequence[Skill]) -> dict[str, str]:
@@ -168,12 +178,10 @@ def _export_as_dialect(library: Library, skills: Sequence[Skill], dialect: Diale
         inside = export_files(library, skill)
         old = skill.origin.dialect.authoring
         text = inside["SKILL.md"].data.decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n")
-        body = (
-            split_frontmatter(text, old.indented).body
-            if split_frontmatter(text, old.indented).block is not None
-            else text
-        )
+        document = split_frontmatter(text, old.indented)
+        body = document.body if document.block is not None else text
         new = translate_body(body, skill.arguments, old, dialect.authoring)
+        # The frontmatter stays byte for byte: rewriting it would lose comments and the order of keys.
         head = text[: len(text) - len(body)] if text.endswith(body) else ""
         data = (head + new.text).encode()
         losses += [(skill.name, loss) for loss in (*_reading_losses(skill, data, dialect), *new.losses)]
@@ -182,13 +190,14 @@ def _export_as_dialect(library: Library, skills: Sequence[Skill], dialect: Diale
 
 
 def _reading_losses(skill: Skill, data: bytes, dialect: Dialect) -> list[str]:
-    """How another dialect reads the same frontmatter otherwise."""
+    """How another dialect reads the same frontmatter differently."""
+    # Without a namespace: a plugin's prefix is not part of what the file says.
     origin = replace(skill.origin, dialect=dialect, namespace="")
     parsed = parse(Found(origin, skill.name, skill.path, skill.key, data, True), {})
     if isinstance(parsed, BrokenSkill):
         return [f"it does not load there: {fault.message}" for fault in parsed.problems[-1:]]
     losses = [
-        f"{label} is read otherwise there"
+        f"{label} is read differently there"
         for key, label in _COMPARED_FIELDS.items()
         if getattr(parsed, key) != getattr(skill, key)
     ]

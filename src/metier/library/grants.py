@@ -1,4 +1,9 @@
-"""What a skill's programs are granted: what it asks for or the configuration says, less what nobody may open."""
+"""What a skill's programs may reach: environment, files, network, and the sandbox they run in.
+
+A skill asks in its frontmatter; the configuration, where it mentions the skill, replaces what it asks for.  Neither can
+open metier's own folder, because a program that could write there could approve itself.  Keys and passwords are opened
+only by the user's own configuration, never by a skill or a project.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, get_args
 
+from ..dialects import PROTECTED_FOLDERS
 from ..host import paths
 from ..host.git import repository_of
 from ..host.sandbox.profile import PRIVATE
@@ -26,7 +32,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class SkillGrants:
-    """What a skill gets: permissions, names of the environment, and words about what it does not get."""
+    """What a skill is granted: permissions, variables, and notes about what it asked for and does not get."""
 
     permissions: SandboxPermissions = field(default_factory=SandboxPermissions)
     env: tuple[str, ...] = ()
@@ -34,16 +40,13 @@ class SkillGrants:
 
 
 def grants_for_skill(library: Library, skill: Skill) -> SkillGrants:
-    """What the skill's own frontmatter asks for; where the configuration speaks of it, that counts instead.
-
-    Nothing opens metier's own folder, and keys and passwords only what stands in the user's own configuration.
-    """
+    """What the frontmatter asks for; a key that the configuration sets for the skill counts instead."""
     requested = requested_permissions(skill)._asdict()
     configured = _configured_permissions(library.settings, skill)
     effective = {key: configured.get(key, value) for key, value in requested.items()}
     notes: list[str] = []
     read, write = (tuple(_granted_paths(library, skill, key, effective, notes)) for key in ("read", "write"))
-    notes += [f"{path} may be written and is not there: make it first" for path in write if not paths.exists(path)]
+    notes += [f"{path} may be written but does not exist: create it first" for path in write if not paths.exists(path)]
     hosts, env = (tuple(map(str, _as_tuple(effective[key]))) for key in ("hosts", "env"))
     return SkillGrants(SandboxPermissions(bool(effective["network"]), hosts, read, write), env, tuple(notes))
 
@@ -51,38 +54,38 @@ def grants_for_skill(library: Library, skill: Skill) -> SkillGrants:
 def _granted_paths(
     library: Library, skill: Skill, key: str, effective: Mapping[str, object], notes: list[str]
 ) -> Iterator[str]:
-    """The paths of one kind as they are; those that stay shut are noted."""
+    """The granted paths for `read` or `write`; each refused path becomes a note."""
     users_own = _is_users_own(library.settings, skill, key)
     for text in map(str, _as_tuple(effective[key])):
         path = paths.absolute_path(
             text.replace("$METIER_HOME", library.place.state), skill.directory, library.place.home
         )
-        real = paths.real_path(path)
+        real = paths.real_path(path)  # a link to something private is as private
         if _may_schedule(library, skill, real):
             yield path
         elif _is_metiers_own(library, real):
-            notes.append(f"{text} is not opened to it: it is metier's own")
+            notes.append(f"no access to {text}: it belongs to metier")
         elif _is_private(library, real) and not users_own:
             notes.append(
-                f"{text} is not opened to it: it is private; your own configuration may,"
-                f" with `{key}` in [skills.entries.{skill.settings_key}.permissions]"
+                f"no access to {text}: it is private; to allow it, set `{key}` in"
+                f" [skills.entries.{skill.settings_key}.permissions] of your own configuration"
             )
         else:
             yield path
 
 
 def _configured_permissions(settings: Settings, skill: Skill) -> Mapping[str, Setting]:
-    """What the configuration opens to a skill; a project's speaks of its own skills alone."""
+    """What the configuration grants a skill; a project's configuration counts for its own skills only."""
     return settings.entry_for(skill.settings_key, skill.origin.source == "project").permissions
 
 
 def _is_users_own(settings: Settings, skill: Skill, key: str) -> bool:
-    """Whether the user's configuration says it, and not the project's."""
+    """Whether the user's configuration sets this key, and the project's does not override it."""
     users = (
         Settings(settings.own_tree if settings.project_tree else settings.tree).entry(skill.settings_key).permissions
     )
-    theirs = Settings(settings.project_tree).entry(skill.settings_key).permissions
-    return key in users and (skill.origin.source != "project" or key not in theirs)
+    projects = Settings(settings.project_tree).entry(skill.settings_key).permissions
+    return key in users and (skill.origin.source != "project" or key not in projects)
 
 
 def _is_metiers_own(library: Library, real: str) -> bool:
@@ -90,7 +93,7 @@ def _is_metiers_own(library: Library, real: str) -> bool:
 
 
 def closed_folders(place: Place) -> tuple[str, ...]:
-    """What no program sees: metier's own folder, and what schedules run though it lies elsewhere."""
+    """Folders that no program sees: metier's own, and scheduler skills that are stored elsewhere."""
     from .scheduled import scheduler_trees  # most commands run nothing
 
     elsewhere = (tree.path for tree in scheduler_trees(place) if not paths.is_inside(tree.path, place.state))
@@ -102,7 +105,7 @@ def _is_private(library: Library, real: str) -> bool:
 
 
 def _may_schedule(library: Library, skill: Skill, real: str) -> bool:
-    """The skill that ships with metier and makes scheduled tasks writes where they lie."""
+    """The bundled skill that creates scheduled tasks may write to the folder of scheduler skills."""
     place = paths.real_path(f"{library.place.state}/scheduler")
     return real == place and skill.path in library.bundled and not was_installed(library, skill)
 
@@ -113,16 +116,17 @@ def _as_tuple(value: Setting | object) -> tuple[object, ...]:
     return () if value is None or value == "" else (value,)
 
 
+# --- Environment ---
+
 _PASSED_VARIABLES = ("PATH", "LANG", "LANGUAGE", "TZ", "TERM", "USER", "LOGNAME", "NO_COLOR", "COLUMNS")
-"""Names of the caller's environment that every program gets; `LC_…` too."""
+"""Variables of the caller that every program gets; `LC_…` too.  An allow list: the rest may hold secrets."""
 _DEFAULT_PATH = "/usr/local/bin:/usr/bin:/bin"
 _USER_SOURCES = frozenset({"user", "bundled", "path", "configured"})
-"""Sources whose skills the user wrote or named: a boundary is preferred for them, not required."""
-_NEEDS: tuple[SandboxNeed, ...] = ("off", "prefer", "require")
+"""Sources whose skills the user wrote or named: a sandbox is preferred for them, not required."""
 
 
 def plain_environment(library: Library) -> dict[str, str]:
-    """What every program gets of the caller's environment."""
+    """The part of the caller's environment that every program gets."""
     outside = library.place.env
     env = {"PATH": _DEFAULT_PATH} | {name: outside[name] for name in _PASSED_VARIABLES if name in outside}
     env.update({name: value for name, value in outside.items() if name.startswith("LC_")})
@@ -130,7 +134,7 @@ def plain_environment(library: Library) -> dict[str, str]:
 
 
 def skill_environment(library: Library, skill: Skill) -> dict[str, str]:
-    """The whole environment of a skill's programs: a few names of ours, what it declares, its settings and options."""
+    """The whole environment of a skill's programs: the plain one, what it declares, its settings and options."""
     outside, env = library.place.env, plain_environment(library)
     needs, grants = skill.requires, grants_for_skill(library, skill)
     declared = (*needs.env, *grants.env, *((needs.primary_env,) if needs.primary_env else ()))
@@ -141,14 +145,15 @@ def skill_environment(library: Library, skill: Skill) -> dict[str, str]:
     reached = {"METIER_READ": grants.permissions.read, "METIER_WRITE": grants.permissions.write}
     env.update({name: ":".join(places) for name, places in reached.items() if places})
     if any(paths.is_inside(path, library.place.state) for places in reached.values() for path in places):
-        env["METIER_HOME"] = library.place.state  # it works on metier's own files, and has to find them
+        env["METIER_HOME"] = library.place.state  # it was granted a part of metier's folder and must find it
     env |= {"SKILL_DIR": skill.directory, "CLAUDE_SKILL_DIR": skill.directory, "PYTHONDONTWRITEBYTECODE": "1"}
-    env |= {"PYTHONPYCACHEPREFIX": "/nonexistent"}  # what stands beside a script, compiled, is not run in its place
+    # Without this Python would run a planted __pycache__/x.pyc in place of the x.py that was approved.
+    env |= {"PYTHONPYCACHEPREFIX": "/nonexistent"}
     return env
 
 
 def _option_variables(options: TextTree, prefix: str) -> Iterator[tuple[str, str]]:
-    """`config.options`, each as a variable; a table's options have its name in front."""
+    """`config.options` as variables; options of a nested table are prefixed with its name."""
     for key, value in options.items():
         name = prefix + "".join(letter if letter.isalnum() and letter.isascii() else "_" for letter in key).upper()
         if isinstance(value, TextTree):
@@ -159,16 +164,20 @@ def _option_variables(options: TextTree, prefix: str) -> Iterator[tuple[str, str
             yield name, value
 
 
+# --- Sandbox ---
+
+
 def sandbox_for_skill(
     library: Library, skill: Skill, cwd: str, write: tuple[str, ...], scheduled: bool = False
 ) -> SandboxSpec:
-    """The boundary for a skill's programs: its folder, the working folder and project to read, and what is granted."""
+    """The sandbox of a skill's programs: its folder, the working folder and project to read, and what is granted."""
     permissions = grants_for_skill(library, skill).permissions
     project = library.place.project
     readable = (cwd, project, *filter(None, [repository_of(project)])) if paths.is_inside(cwd, project) else (cwd,)
     home = library.place.home
+    # Never the home folder or anything above it: that would open everything private in it.
     outer = tuple(folder for folder in readable if folder not in ("/", home) and not paths.is_inside(home, folder))
-    tools = f"{library.place.state}/tools"  # what metier installed for skills is theirs to run
+    tools = f"{library.place.state}/tools"  # programs that metier installed for skills
     outer = (*outer, tools) if paths.exists(tools) else outer
     return SandboxSpec(
         skill_sandbox_need(library, skill, scheduled),
@@ -181,13 +190,13 @@ def sandbox_for_skill(
 
 
 def command_sandbox_need(library: Library) -> SandboxNeed:
-    """For a command that an agent runs and a person allowed."""
+    """Whether a command that an agent runs needs a sandbox."""
     configured = library.settings.at("sandbox.need")
     return configured if configured in get_args(SandboxNeed) else "prefer"  # type: ignore[return-value]  # one of the three
 
 
 def skill_sandbox_need(library: Library, skill: Skill, scheduled: bool = False) -> SandboxNeed:
-    """`require` for what others wrote and what runs unattended; the user's configuration may say otherwise."""
+    """`require` for what others wrote and what runs unattended, unless the user's configuration overrides it."""
     configured = library.settings.at("sandbox.need")
     if configured in get_args(SandboxNeed):
         need: SandboxNeed = configured  # type: ignore[assignment]  # one of the three, as the line above says
@@ -196,22 +205,25 @@ def skill_sandbox_need(library: Library, skill: Skill, scheduled: bool = False) 
     return "prefer" if users_own and not scheduled else "require"
 
 
-def run_program(library: Library, program: ProgramSpec, boundary: SandboxSpec) -> ProcessResult:
-    """Run inside the boundary; a refusal is how it ended."""
-    from ..host import sandbox
-    from ..host.sandbox import probe  # most commands run nothing
+def run_program(library: Library, program: ProgramSpec, sandbox_spec: SandboxSpec) -> ProcessResult:
+    """Run a program in its sandbox; a refusal becomes its result.
+
+    Every program of a library runs through here, so no caller can forget to protect the folders of skills.
+    """
+    from ..host import sandbox  # most commands run nothing
 
     try:
+        spec = replace(sandbox_spec, protected=(*PROTECTED_FOLDERS, *sandbox_spec.protected))
         return sandbox.run_sandboxed(
-            program, boundary, probe.read_machine_options(library.place.env, library.place.state)
+            program, spec, sandbox.read_machine_options(library.place.env, library.place.state)
         )
     except Refused as refusal:
         return ProcessResult(None, "", note=f"{refusal.message}; {refusal.hint}" if refusal.hint else refusal.message)
 
 
 def shell_program(shell: ShellRules, env: Mapping[str, str]) -> tuple[str, ...]:
-    """The shell that a dialect's commands are written for, or the plain one where it is missing."""
-    from ..host.lookup import which
+    """The shell that a dialect's commands are written for, or the other one if it is missing."""
+    from ..host.facts import which
 
     names = ("bash", "sh") if shell.program == "bash" else ("sh", "bash")
     program = next((path for name in names if (path := which(name, env.get("PATH", "")))), "/bin/sh")

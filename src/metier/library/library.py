@@ -1,4 +1,9 @@
-"""A Library: the skills of a place as they were when it was opened."""
+"""A Library: the skills of a place as they were when it was opened.
+
+A Library is a frozen value: it answers from what was seen, and says so (`Changed`) when the disk no longer agrees.
+Whatever costs time is computed when it is first asked for and kept: facts, verdicts, catalogs, the finder.  Modules
+that only some callers need are imported where they are used, because every command line pays for this module.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +17,6 @@ from ..catalog.fit import CatalogBudget
 from ..catalog.listing import ListingStyle, build_catalog
 from ..host import files
 from ..host.facts import gather_facts
-from ..host.memory import pause_garbage_collection
 from ..host.sqlite import IndexDatabase
 from ..resolve.eligibility import requirement_checks
 from ..resolve.resolver import AllowedSkills, ResolvePolicy, required_facts, resolve
@@ -42,56 +46,55 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Library:
-    """What a place offers: skills, verdicts, the catalog, the commands.  `reload()` gives a new one."""
+    """What a place offers: skills, verdicts, the catalog, the commands.  `reload()` returns a new one."""
 
     place: Place
-    """Where it looked from."""
+    """Where it was opened from."""
     request: OpenRequest
     dialect: Dialect
-    """Who serves these skills."""
+    """The dialect that these skills are served in."""
     limits: LibraryLimits
     roots: tuple[SkillRoot, ...]
-    """Where it looked, in order of precedence."""
+    """Where skills were looked for, in order of precedence."""
     skills: Sequence[Skill]
-    """Every skill that loads, the ones that shadow others first."""
+    """Every skill that loads; a skill comes before those it shadows."""
     broken: tuple[BrokenSkill, ...]
     """Every skill that does not load, with the reasons."""
     problems: tuple[Problem, ...]
-    """What there is to say about roots, limits, configuration and the index."""
+    """Problems with roots, limits, configuration and the index."""
     reopen: Callable[[Place, OpenRequest], Library] = field(compare=False, repr=False)
-    """Looks at a place again; `open()` hands itself in, so that nothing here has to import it."""
+    """Opens a place again; `open()` passes itself in, so that this module need not import it."""
     dialects: Mapping[str, Dialect] = field(default_factory=dict, repr=False)
-    """Every dialect there is, the user's own among them."""
+    """Every dialect, including the user's own."""
     settings: Settings = field(default_factory=Settings)
     allowed: AllowedSkills = field(default_factory=AllowedSkills)
     bundled: frozenset[str] = frozenset()
     untrusted: Mapping[str, Finding] = field(default_factory=dict)
     guards: tuple[tuple[str, StatKey | None], ...] = field(default=(), compare=False, repr=False)
-    leaned_on: tuple[str, ...] = field(default=(), compare=False, repr=False)
-    """Files and folders beside the skills that decided something: configuration, trust, plugins."""
+    dependencies: tuple[str, ...] = field(default=(), compare=False, repr=False)
+    """Other files and folders that decided something: configuration, trust, plugins.  A cache checks them."""
     database: IndexDatabase | None = field(default=None, compare=False, repr=False)
     kept: Mapping[str, bytes] = field(default_factory=dict)
-    """The last good text of files that are broken now, by path."""
+    """The last good text of files that are broken now, by path; see `watch`."""
 
     def __hash__(self) -> int:
         return hash((self.place.cwd, self.dialect.name, tuple(skill.path for skill in self.skills)))
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The name of every skill that loads, whatever was decided about it."""
+        """The name of every skill that loads, usable or not."""
         return self.skills.names if isinstance(self.skills, LazySkills) else tuple(skill.name for skill in self.skills)
 
     @cached_property
     def facts(self) -> Facts:
-        """What is true of this machine, as far as these skills ask."""
+        """What is true of this machine, as far as these skills need to know."""
         return gather_facts(*required_facts(self.skills), self.place.env, self.place.platform)
 
     @cached_property
     def verdicts(self) -> tuple[Verdict, ...]:
         """What was decided about every skill."""
-        terms = ResolvePolicy(self.settings, self.allowed, self.bundled, self.untrusted, partial(_same_content, self))
-        with pause_garbage_collection():
-            return resolve(self.skills, self.facts, terms)
+        policy = ResolvePolicy(self.settings, self.allowed, self.bundled, self.untrusted, partial(_same_content, self))
+        return resolve(self.skills, self.facts, policy)
 
     def catalog(
         self,
@@ -103,28 +106,37 @@ class Library:
         request: str = "",
         habits: UsageHabits | None = None,
     ) -> Catalog:
-        """The listing for a system prompt, in the dialect's form and within its limits.
+        """The listing for a system prompt, in the dialect's format and within its limits.
 
-        What does not fit is left out as the policy says, the dialect's own if none is given: `ranked` keeps a part
-        of the limits for skills that answer `request`, which belong at the end of the conversation; `prefix` cuts
-        from the end, and the note that then says how many were left out comes on top of the limits.
+        `policy` decides what is left out when not everything fits (default: the dialect's).  `ranked` reserves a part
+        of the limits for skills that match `request`; these belong at the end of the conversation.  `prefix` cuts
+        from the end; its note about how many were left out comes on top of the limits.
         """
+        options = CatalogOptions(format, max_skills, max_chars, policy, request, habits)
+        if request or habits is not None:  # for one turn only: keeping these would grow without bound
+            return library_catalog(self, options)
+        if options not in self._catalogs:
+            self._catalogs[options] = library_catalog(self, options)
+        return self._catalogs[options]
 
-        return library_catalog(self, CatalogOptions(format, max_skills, max_chars, policy, request, habits))
+    @cached_property
+    def _catalogs(self) -> dict[CatalogOptions, Catalog]:
+        """Listings made so far: a turn asks for the same one several times.  Not a field, so `replace()` drops it."""
+        return {}
 
     def search(self, query: str, *, limit: int = 10, audience: Audience = "model") -> tuple[SearchHit, ...]:
-        """The skills that answer a request, best first.  A model finds what its catalog may list, a person all."""
+        """The skills that match a request, best first.  A model finds what its catalog may list, a person all."""
         return self.finder.search(query, limit, audience)
 
     @cached_property
     def finder(self) -> SkillFinder:
-        """What searches these skills; the index is brought up to date when it is first asked for."""
+        """The search over these skills; the first use brings the index up to date."""
         from .search import open_finder
 
         return open_finder(self)
 
     def in_order(self) -> Sequence[Verdict]:
-        """An agent's own order where it has a list."""
+        """The verdicts, in the order of the agent's list if it has one."""
         names = self.allowed.names
         if not names:
             return self.verdicts
@@ -136,20 +148,21 @@ class Library:
         )
 
     def commands(self, prefix: str = "", reserved: Sequence[str] = ()) -> tuple[SlashCommand, ...]:
-        """What a person may type after `/`; with a prefix, the commands that begin with it."""
+        """What a person may type after `/`; with `prefix`, the commands that start with it."""
+        # Not kept like catalogs: scheduler skills are looked up on disk each time.
         rules = self.dialect.serving.commands
         table = command_table(self.verdicts, rules, reserved, _scheduled_commands(self))
-        begin = prefix.removeprefix("/")
-        return tuple(command for command in table if command.name.startswith(begin)) if begin else table
+        start = prefix.removeprefix("/")
+        return tuple(command for command in table if command.name.startswith(start)) if start else table
 
     def pick(self, typed: str, limit: int = 10) -> tuple[SlashCommand, ...]:
-        """The commands a person may mean by what they have typed so far, best first: letters or whole words."""
+        """The commands that match what a person has typed so far, best first: by letters or by whole words."""
         from .search import matching_commands
 
         return matching_commands(self, typed, limit)
 
     def match(self, line: str) -> CommandMatch:
-        """What a line of input calls, if it calls anything: `at` is its place in `commands()`."""
+        """The command that a line of input calls, if any: `at` is its index in `commands()`."""
         table = self.commands()
         names = [
             NamedCommand(
@@ -162,17 +175,17 @@ class Library:
         return match_command(line, names, self.dialect.serving.commands.matching)
 
     def find(self, name: str) -> Verdict:
-        """The skill of that name, `name@root` for one that is shadowed; a folder's name will do."""
+        """The skill with that name, or `name@root` for a shadowed one; a folder's name works too."""
         return _find_verdict(self, name)
 
     def nearest(self, name: str) -> tuple[str, ...]:
-        """Up to three names that a misspelled or half-remembered one may have meant."""
+        """Up to three names similar to a misspelled or half-remembered one."""
         from .search import nearest_names
 
         return nearest_names(self, name)
 
-    def desk(self, *, cwd: str = "", by: InvokedBy = "model", write: Sequence[str] = ()) -> SkillAccess:
-        """The skills as a model, a person or a schedule may use them; `write` are folders that scripts may write in."""
+    def skill_access(self, *, cwd: str = "", by: InvokedBy = "model", write: Sequence[str] = ()) -> SkillAccess:
+        """The skills as a model, a person or a schedule may use them; scripts may also write to `write`."""
         from .access import SkillAccess
 
         return SkillAccess(self, cwd or self.place.cwd, by, tuple(write))
@@ -180,28 +193,28 @@ class Library:
     def activate(
         self, name: str, arguments: str | Sequence[str] = "", *, by: InvokedBy = "user", cwd: str = ""
     ) -> Activation:
-        """A skill's instructions as a model gets them: arguments, variables and commands filled in."""
+        """A skill's instructions as a model gets them, with arguments, variables and commands filled in."""
         from ..types.activation import Call
 
-        desk = self.desk(cwd=cwd, by=by)
+        access = self.skill_access(cwd=cwd, by=by)
         call_arguments = arguments if isinstance(arguments, str) else tuple(arguments)
-        return desk.render(desk.skill(name), Call(name, call_arguments, by, desk.cwd))
+        return access.render(access.skill(name), Call(name, call_arguments, by, access.cwd))
 
     def tools(self, *, cwd: str = "", write: Sequence[str] = ()) -> tuple[Tool, ...]:
-        """The tools a model reaches these skills with; none where there is no skill for it."""
+        """The tools through which a model uses these skills; none if it may use no skill."""
         from .skill_tools import tools_of
 
-        desk = self.desk(cwd=cwd, write=write)
-        return tools_of(desk, self.dialect.serving.tools) if desk.offered() else ()
+        access = self.skill_access(cwd=cwd, write=write)
+        return tools_of(access, self.dialect.serving.tools) if access.offered() else ()
 
     def tools_for(self, provider: Provider) -> list[dict[str, Any]]:
-        """The tools as `"anthropic"`, `"openai"` or `"openai-responses"` takes them in a request."""
+        """The tools in the request format of `"anthropic"`, `"openai"` or `"openai-responses"`."""
         from .sdk import tools_for
 
         return tools_for(self, provider)
 
     def handle(self, call: object) -> dict[str, Any] | None:
-        """Do what a call from one of their SDKs asks; the answer is in its form, None for a tool not of these."""
+        """Run a tool call from one of these SDKs and answer in its format; None for a tool that is not ours."""
         from .sdk import handle_call
 
         return handle_call(self, call)
@@ -210,45 +223,40 @@ class Library:
         """Every requirement of a skill, met or not."""
         return requirement_checks(skill, self.facts, self.settings)
 
-    def read(self, skill: Skill | str) -> SkillBody:
-        """A skill's instructions.  If the file is no longer the one that was judged, that is an error."""
-        from hashlib import sha256
+    def read(self, skill: Skill | str, *, verify: bool = True) -> SkillBody:
+        """A skill's instructions.  If the file is no longer the one that was judged, that is an error.
 
-        from ..parse.reader import parse_body
-
+        `verify=False` is for a caller that has just compared the skill with its lock.
+        """
         skill = self.find(skill).skill if isinstance(skill, str) else skill
-        if roots_with_lock(skill, self.place):
+        if verify and roots_with_lock(skill, self.place):
             from .locks import verify_installed  # only where something was installed
 
             verify_installed(self, skill)
-        data = self.kept[skill.path] if skill.path in self.kept else _read_bytes(self, skill)
-        text, marks = parse_body(data, skill.origin.dialect)
-        if marks and marks[-1].fatal:
-            raise unloadable_error(BrokenSkill(skill.id, skill.path, skill.key, skill.origin, marks))
-        return SkillBody(skill, text, "sha256:" + sha256(data).hexdigest(), marks)
+        return _read_body(self, skill)
 
     @cached_property
     def snapshot(self) -> Snapshot:
-        """The version of this content: it grows when content changes, and only then."""
+        """The version of this content; it grows when content changes, and only then."""
         from .snapshot import snapshot_of
 
         return snapshot_of(self)
 
     def reload(self) -> Library:
-        """Look again.  What `watch` kept alive of a file that is broken stays, and is listed as broken too."""
+        """Open the place again.  A broken file keeps the last good text that `watch` saved, and is listed as broken."""
         from .watch import reload_library
 
         return reload_library(self)
 
     def watch(self, stop: StopSignal | None = None) -> Iterator[Change]:
-        """Wait for changes; each one comes with the library as it is then.  Ends when `stop` is set."""
+        """Wait for changes and yield each with the new library.  Ends when `stop` is set."""
         from .watch import watch_changes
 
         return watch_changes(self, stop)
 
 
 def _find_verdict(library: Library, name: str) -> Verdict:
-    by_name = [v for v in library.verdicts if name in (v.skill.identity, v.skill.name)]
+    by_name = [verdict for verdict in library.verdicts if name in (verdict.skill.identity, verdict.skill.name)]
     for verdict in by_name:
         if verdict.usable:
             return verdict
@@ -258,6 +266,7 @@ def _find_verdict(library: Library, name: str) -> Verdict:
     matching = by_name or [verdict for verdict in library.verdicts if verdict.skill.id == name]
     if matching:
         return matching[0]
+    # A skill that exists but does not load: say why, instead of "unknown".
     for broken in library.broken:
         if name in (broken.id, broken.name):
             raise unloadable_error(broken)
@@ -270,7 +279,7 @@ def unloadable_error(broken: BrokenSkill) -> Unloadable:
 
 
 def _scheduled_commands(library: Library) -> tuple[SlashCommand, ...]:
-    """Scheduler skills are no skills of the library; they are offered by name alone."""
+    """Scheduler skills are not skills of the library; only their commands are offered."""
     if not library.dialect.serving.commands.scheduled:
         return ()
     from .scheduled import COMMAND_PREFIX, scheduler_folders
@@ -282,17 +291,29 @@ def _scheduled_commands(library: Library) -> tuple[SlashCommand, ...]:
 
 
 def _same_content(library: Library, first: Skill, second: Skill) -> bool:
-    """Whether two skills of one name have the same bytes."""
-    if first.key[3] != second.key[3]:
+    """Whether two skills with one name have the same files.  The cheap comparisons come first."""
+    if first.key[3] != second.key[3]:  # the size of SKILL.md
         return False
     try:
         if library.read(first).digest != library.read(second).digest:
             return False
-        from ..sources.bundled import folder_digest
+        from ..sources.skill_files import folder_digest
 
         return folder_digest(first.directory) == folder_digest(second.directory)  # scripts count as well
     except (MetierError, OSError):
         return False
+
+
+def _read_body(library: Library, skill: Skill) -> SkillBody:
+    from hashlib import sha256
+
+    from ..parse.reader import parse_body
+
+    data = library.kept[skill.path] if skill.path in library.kept else _read_bytes(library, skill)
+    text, findings = parse_body(data, skill.origin.dialect)
+    if findings and findings[-1].fatal:
+        raise unloadable_error(BrokenSkill(skill.id, skill.path, skill.key, skill.origin, findings))
+    return SkillBody(skill, text, "sha256:" + sha256(data).hexdigest(), findings)
 
 
 def _read_bytes(library: Library, skill: Skill) -> bytes:
@@ -311,7 +332,7 @@ def _read_bytes(library: Library, skill: Skill) -> bytes:
 
 
 class CatalogOptions(NamedTuple):
-    """What a caller of `catalog()` asked for."""
+    """The arguments of `catalog()`."""
 
     format: ListingFormat | None = None
     max_skills: int | None = None
@@ -322,7 +343,7 @@ class CatalogOptions(NamedTuple):
 
 
 def library_catalog(library: Library, options: CatalogOptions) -> Catalog:
-    """The listing, whole if it fits."""
+    """Build a listing: whole if it fits, else as the policy says."""
     _check_options(options)
     listing = library.dialect.serving.listing
     budget = CatalogBudget(
@@ -331,9 +352,9 @@ def library_catalog(library: Library, options: CatalogOptions) -> Catalog:
     )
     style = ListingStyle(listing, library.place.home, options.format)
     policy = options.policy or library.settings.policy or listing.policy
+    # Cutting from the end needs no ranking, and so neither an index nor a search.
     if policy == "prefix" or (budget.skills is None and budget.characters is None):
-        with pause_garbage_collection():
-            return build_catalog(library.in_order(), style, budget)
+        return build_catalog(library.in_order(), style, budget)
     from ..catalog.fit import RankingHints
 
     problems: list[Problem] = []
@@ -342,6 +363,7 @@ def library_catalog(library: Library, options: CatalogOptions) -> Catalog:
         finder = library.finder
         if finder.fault is None:
             return finder.search(options.request, most, "model")
+        # Reported once: the library may have noticed the same fault of the index when it was opened.
         if finder.fault.code not in {problem.code for problem in library.problems}:
             problems.append(finder.fault)
         return ()
@@ -363,4 +385,4 @@ def _check_options(options: CatalogOptions) -> None:
     if options.policy is not None and options.policy not in get_args(ListingPolicy):
         raise BadRequest(f"`{options.policy}` is not a policy", "one of: " + ", ".join(get_args(ListingPolicy)))
     if min(options.max_skills or 0, options.max_chars or 0) < 0:
-        raise BadRequest("a limit can't be less than nothing", "give a number from 0 up, or None for no limit")
+        raise BadRequest("max_skills and max_chars must be 0 or more", "pass None for no limit")

@@ -1,4 +1,4 @@
-"""Hot reload: the library as it changes, with the last good version of what breaks."""
+"""A library that is reopened whenever it is asked, for hosts that keep tools over a long conversation."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from .watch import reopen_library
 
 @dataclass
 class LiveLibrary:
-    """The skills of a place as they are now.  Tools that were handed out once go on working."""
+    """The skills of a place as they are now.  Tools that were handed out keep working."""
 
     library: Library = field(repr=False)
-    """As it was when it was last looked at."""
+    """As of the last look."""
     cwd: str = ""
-    """The agent's working folder; the library's own if there is none."""
+    """The agent's working folder; the library's own if empty."""
     write: Sequence[str] = ()
-    """Folders that scripts may write in, beside their own."""
+    """More folders that scripts may write to."""
 
     def now(self) -> Library:
-        """Look again.  Where that can't be done there are no skills until it can."""
+        """Reopen the library.  While that fails there are no skills."""
         self.library = reopen_library(self.library)
         return self.library
 
@@ -35,12 +35,13 @@ class LiveLibrary:
         return self.now().catalog()
 
     def tools(self) -> tuple[Tool, ...]:
-        """The tools, skills or no skills: some may come while the conversation lasts."""
+        """The tools, even without skills: some may be added while the conversation lasts."""
+        # A tool finds its implementation by name when it is called, in the library as it is then.
         return tuple(replace(tool, call=partial(self.call, tool.name)) for tool in self._tools(self.library))
 
     def offered(self) -> bool:
-        """Whether there is a skill for the model now."""
-        return bool(self._desk(self.now()).offered())
+        """Whether the model may use any skill now."""
+        return bool(self._access(self.now()).offered())
 
     def call(self, name: str, arguments: Mapping[str, object]) -> Answer:
         """Call a tool by name."""
@@ -51,7 +52,7 @@ class LiveLibrary:
         return Answer(f"There is no tool '{name}'. Available: {', '.join(tool.name for tool in tools)}", error=True)
 
     def _tools(self, library: Library) -> tuple[Tool, ...]:
-        return tools_of(self._desk(library), library.dialect.serving.tools)
+        return tools_of(self._access(library), library.dialect.serving.tools)
 
-    def _desk(self, library: Library) -> SkillAccess:
-        return library.desk(cwd=self.cwd, write=self.write)
+    def _access(self, library: Library) -> SkillAccess:
+        return library.skill_access(cwd=self.cwd, write=self.write)

@@ -1,8 +1,14 @@
-"""Whether there is a lock beside a root: one look, so that whoever installed nothing pays nothing."""
+"""The locks of a library's roots: which installed skills may be used, and whether they are still what was approved.
+
+Listing skills must not hash every installed file each time, so a note in the index remembers, for a folder that
+matched its lock, a digest of its files' stat data.  As long as that is the same, nothing is read.  Before something
+runs the files themselves are hashed, by `SkillVerifier`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..host import paths, trees
@@ -10,27 +16,23 @@ from ..host.facts import now_ns
 from ..host.sqlite import IndexDatabase
 from ..sources.roots import any_lock, roots_with_lock
 from ..sources.scan import is_settled
+from ..sources.skill_files import manifest_digest
 from ..types.errors import Changed, HostError
-from ..types.lockfile import LockEntry, Lockfile
+from ..types.lockfile import FileManifest, LockEntry, Lockfile
 from ..types.place import Place, SkillRoot
 from ..types.problem import Finding
 from ..types.skill import Skill
 from . import lockfile
-from .lockfile import InstallRoot, tree_digest
+from .lockfile import InstallRoot
 from .trust import run_digests
 
 if TYPE_CHECKING:
     from .library import Library
 
 
-def locks_beside_roots(roots: Sequence[SkillRoot], place: Place) -> LockedSkills | None:
-    """What the locks beside the roots say; nothing is read where there is none."""
-    folders = [root.origin.path for root in roots]
-    return read_locks(locked_roots(folders, place)) if any_lock(folders, place) else None
-
-
 _WRITE_NOTE = "INSERT OR REPLACE INTO notes VALUES (?, ?)"
-_MOST_BYTES = 256_000
+_MAX_SKILL_BYTES = 256_000
+"""Of a SKILL.md that is read to find its commands."""
 
 
 class LockedSkills(NamedTuple):
@@ -40,53 +42,60 @@ class LockedSkills(NamedTuple):
     """By the path of the skill's folder."""
     unreadable: Mapping[str, str]
     """Roots whose lock can't be read, and why."""
-    leaned_on: tuple[str, ...] = ()
+    dependencies: tuple[str, ...] = ()
+    """The files that these were read from, there or not."""
 
 
-def locked_roots(roots: Iterable[str], here: Place) -> Iterator[InstallRoot]:
+def locks_beside_roots(roots: Sequence[SkillRoot], place: Place) -> LockedSkills | None:
+    """The locks beside the roots; None, and nothing read, where no root has one."""
+    folders = [root.origin.path for root in roots]
+    return read_locks(locked_roots(folders, place)) if any_lock(folders, place) else None
+
+
+def locked_roots(roots: Iterable[str], place: Place) -> Iterator[InstallRoot]:
     """The roots that have a lock."""
-    for root in dict.fromkeys((*roots, f"{here.state}/plugins")):
-        install_root = InstallRoot(root, paths.is_inside(root, here.project) and not paths.is_inside(root, here.state))
+    for root in dict.fromkeys((*roots, f"{place.state}/plugins")):
+        shared = paths.is_inside(root, place.project) and not paths.is_inside(root, place.state)
+        install_root = InstallRoot(root, shared)
         if paths.exists(install_root.lock):
             yield install_root
 
 
 def read_locks(install_roots: Iterable[InstallRoot]) -> LockedSkills:
-    """What the locks say; a folder that is in place and not entered yet counts as what its journal says."""
+    """Read locks.  A folder that is in place but not in the lock yet counts as what its journal record says."""
     entries: dict[str, tuple[InstallRoot, LockEntry]] = {}
     unreadable: dict[str, str] = {}
-    leaned: list[str] = []
+    dependencies: list[str] = []
     for install_root in install_roots:
-        leaned += [install_root.lock, f"{install_root.work}/journal"]
+        dependencies += [install_root.lock, f"{install_root.work}/journal"]
         try:
-            waiting = lockfile.pending_entries(
-                install_root
-            )  # before the lock: what leaves the journal is in the lock by then
+            # The journal before the lock: an entry that leaves the journal in between is in the lock by then.
+            pending = lockfile.pending_entries(install_root)
             lock: Lockfile = lockfile.read_lock(install_root)
         except HostError as error:
             unreadable[install_root.root] = error.message
             continue
-        for key, entry in {**lock.skills, **waiting}.items():
+        for key, entry in {**lock.skills, **pending}.items():
             entries[f"{install_root.root}/{key}"] = (install_root, entry)
-    return LockedSkills(entries, unreadable, tuple(leaned))
+    return LockedSkills(entries, unreadable, tuple(dependencies))
 
 
 def lock_findings(skills: Iterable[Skill], locks: LockedSkills, database: IndexDatabase | None) -> dict[str, Finding]:
-    """The skills that may not be used, and why: never approved, or not what was approved."""
+    """The skills that may not be used, and why: never approved, or changed since."""
     findings: dict[str, Finding] = {}
     notes = _read_lock_notes(database)
     fresh: list[tuple[str, str]] = []
     for skill in skills:
-        bad = next((why for root, why in locks.unreadable.items() if paths.is_inside(skill.path, root)), None)
-        if bad is not None:
-            findings[skill.path] = Finding("lock-unreadable", 0, (bad,))
+        fault = next((why for root, why in locks.unreadable.items() if paths.is_inside(skill.path, root)), None)
+        if fault is not None:
+            findings[skill.path] = Finding("lock-unreadable", 0, (fault,))
             continue
         if skill.directory not in locks.entries:
             continue
         install_root, entry = locks.entries[skill.directory]
-        mark = _lock_finding(skill, install_root, entry, notes, fresh)
-        if mark is not None:
-            findings[skill.path] = mark
+        finding = _lock_finding(skill, install_root, entry, notes, fresh)
+        if finding is not None:
+            findings[skill.path] = finding
     if database is not None and fresh:
         with database.change() as change:
             for note in fresh:
@@ -104,21 +113,25 @@ def _lock_finding(
     skill: Skill, install_root: InstallRoot, entry: LockEntry, notes: Mapping[str, str], fresh: list[tuple[str, str]]
 ) -> Finding | None:
     name = skill.directory[len(install_root.root) + 1 :]
+    # In a shared root the trust book decides: the lock's approval is somebody else's.
     if entry.approval is None and not install_root.shared:
         return Finding("unapproved", 0, (name,))
     key, began = f"lock\0{skill.directory}", now_ns()
     try:
         stat_stamp, newest = trees.tree_stat_digest(skill.directory)
-        stamp = f"{stat_stamp} {tree_digest(entry.files)}"
+        stamp = f"{stat_stamp} {manifest_digest(entry.files)}"
         if notes.get(key) == stamp:
             return None
-        differences = list(lockfile.compare_files(entry.files, lockfile.marks_at(skill.directory), install_root.shared))
+        manifest = lockfile.folder_manifest(skill.directory)
+        differences = list(lockfile.compare_files(entry.files, manifest, install_root.shared))
     except (OSError, HostError) as error:
         return Finding("changed-since-approval", 0, (name, f"it can't be read: {error}"))
     if not differences:
+        # A file written within the clock's resolution could change again without another time: no note for it.
         if is_settled((0, newest, newest, 0), began):
             fresh.append((key, stamp))
         return None
+    # A frozen skill may not differ at all; any other only in what can't run.
     if entry.frozen:
         return Finding("changed-since-approval", 0, (name, f"{differences[0][0]} was {differences[0][1]}"))
     if _within_approval(skill, install_root, entry):
@@ -130,56 +143,92 @@ def _lock_finding(
     )
 
 
-def verify_installed(library: Library, skill: Skill, running: bool = False) -> None:
-    """Refuse a frozen skill of which any file differs, and name the file; asked before a skill is used.
+class SkillVerifier:
+    """Checks one skill against its lock and, in a project, against what was trusted.
 
-    Before something of a skill runs, what was not frozen is looked at again too: it must still be what was approved,
-    and in a project what was trusted.
+    A verifier serves one activation or one export: the folder is hashed at most once, however many commands run or
+    files are read, and all of them are judged by the same look.
     """
-    if running and skill.origin.source == "project":
-        _check_still_trusted(library, skill)
-    for install_root in locked_roots(roots_with_lock(skill, library.place), library.place):
-        locks = read_locks([install_root])
-        if locks.unreadable:
-            raise HostError(locks.unreadable[install_root.root], "mend the lock; nothing of this root is used before")
-        _, entry = locks.entries.get(skill.directory, (install_root, None))
-        if entry is None or not (entry.frozen or running):
-            continue
-        differences = list(lockfile.compare_files(entry.files, lockfile.marks_at(skill.directory), install_root.shared))
-        if differences and (entry.frozen or not _within_approval(skill, install_root, entry)):
-            path, difference = differences[0]
-            back = "`metier sync --force`" if entry.frozen else "`metier sync --force` or `metier rollback`"
+
+    def __init__(self, library: Library, skill: Skill) -> None:
+        self._library = library
+        self._skill = skill
+
+    def check(self, running: bool = False) -> None:
+        """Refuse a frozen skill if any file differs, and name the file.
+
+        `running` is for when something of the skill is about to run.  Then a skill that is not frozen is checked too:
+        it must still be what was approved, and in a project what was trusted.
+        """
+        library, skill = self._library, self._skill
+        if running and skill.origin.source == "project" and not self._trusted:
             raise Changed(
-                f"`{skill.name}` is {'frozen' if entry.frozen else 'approved as it was'}, and {path} was {difference}",
-                f"{back} brings it back; `metier approve` takes it as it is",
-                f"{skill.directory}/{path}",
+                f"`{skill.name}` is not what was trusted: what it runs or is granted has changed",
+                f"review it, then run `metier trust {library.place.project}`",
+                skill.directory,
             )
+        for install_root, entry in self._entries:
+            if not (entry.frozen or running):
+                continue
+            differences = list(lockfile.compare_files(entry.files, self._files, install_root.shared))
+            if differences and (entry.frozen or not _within_approval(skill, install_root, entry)):
+                raise _changed_error(skill, entry, *differences[0])
+
+    @cached_property
+    def _entries(self) -> list[tuple[InstallRoot, LockEntry]]:
+        """The lock entries for this skill.  An unreadable lock is an error: it may forbid what would be used."""
+        library, skill = self._library, self._skill
+        entries = []
+        for install_root in locked_roots(roots_with_lock(skill, library.place), library.place):
+            locks = read_locks([install_root])
+            if locks.unreadable:
+                raise HostError(
+                    locks.unreadable[install_root.root], "repair the lock; until then no skill of this root is used"
+                )
+            if skill.directory in locks.entries:
+                entries.append(locks.entries[skill.directory])
+        return entries
+
+    @cached_property
+    def _files(self) -> FileManifest:
+        return lockfile.folder_manifest(self._skill.directory)
+
+    @cached_property
+    def _trusted(self) -> bool:
+        from .settings import read_trust_record
+        from .trust import trust_findings
+
+        place = self._library.place
+        return not trust_findings([self._skill], place, read_trust_record(place), self._library.limits)
 
 
-def _check_still_trusted(library: Library, skill: Skill) -> None:
-    from .settings import read_trust_record
-    from .trust import trust_findings
+def verify_installed(library: Library, skill: Skill, running: bool = False) -> None:
+    """Check a skill once, as `SkillVerifier.check` does."""
+    SkillVerifier(library, skill).check(running)
 
-    place = library.place
-    if trust_findings([skill], place, read_trust_record(place), library.limits):
-        raise Changed(
-            f"`{skill.name}` is not what was trusted: what it runs or is granted changed since",
-            f"look at it, then run `metier trust {place.project}`",
-            skill.directory,
-        )
+
+def _changed_error(skill: Skill, entry: LockEntry, path: str, difference: str) -> Changed:
+    state = "frozen" if entry.frozen else "approved as it was"
+    restore = "`metier sync --force`" if entry.frozen else "`metier sync --force` or `metier rollback`"
+    return Changed(
+        f"`{skill.name}` is {state}, and {path} was {difference}",
+        f"{restore} restores it; `metier approve` accepts it as it is",
+        f"{skill.directory}/{path}",
+    )
 
 
 def _within_approval(skill: Skill, install_root: InstallRoot, entry: LockEntry) -> bool:
-    """Whether all that can run in it was approved, whatever the words beside; in a project the trust book says it."""
+    """Whether everything that can run in it was approved, whatever its prose says; in a project trust decides."""
     if install_root.shared:
         return True
-    return entry.approval is not None and run_digests(skill, _MOST_BYTES, beside=False) <= frozenset(
+    return entry.approval is not None and run_digests(skill, _MAX_SKILL_BYTES, beside=False) <= frozenset(
         entry.approval.runs
     )
 
 
 def was_installed(library: Library, skill: Skill) -> bool:
-    """Whether a skill was installed, so that others wrote it, wherever it lies."""
+    """Whether a skill was installed, and so written by others, wherever it lies."""
+    # A local entry is a skill of the user's own that was frozen, not one that was installed.
     for install_root in locked_roots(roots_with_lock(skill, library.place), library.place):
         entry = read_locks([install_root]).entries.get(skill.directory)
         if entry is not None and entry[1].provenance.kind != "local":

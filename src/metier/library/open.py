@@ -1,4 +1,9 @@
-"""open(): gather settings, trust and roots for a place, look, and hand over a Library."""
+"""open(): gather settings, trust and roots for a place, scan them, and return a Library.
+
+The order matters.  Settings come first, because they choose the dialect, the limits and the roots; a project's settings
+count only once it is trusted.  Skills are scanned next, and only then withheld by trust and locks: what is withheld is
+still listed, with the reason.  Trust and lock code is imported only where a project has skills or a root has a lock.
+"""
 
 from __future__ import annotations
 
@@ -45,14 +50,14 @@ INDEX_FILE = "index.db"
 
 @dataclass(frozen=True)
 class OpenRequest:
-    """What a caller of open() asked for."""
+    """The arguments of open()."""
 
     dialect: str | None = None
     agent: str | Sequence[str] | None = None
     root: str | None = None
     index: bool = True
     habits: UsageHabits = field(default_factory=UsageHabits)
-    """Of the conversation that the library is for."""
+    """Of the conversation that this library serves."""
 
 
 def open(
@@ -64,11 +69,10 @@ def open(
     root: str | None = None,
     index: bool = True,
 ) -> Library:
-    """Look at the skills of a place.  Nothing of theirs runs.
+    """Open the skills of a place.  Nothing in them runs.
 
-    `dialect` chooses who serves them: its roots, its listing, its commands.  `agent` is the name or file of an
-    agent, or the list of skills it may use.  `root` looks at that one folder alone.  `index=False` reads every
-    file anew and remembers nothing.
+    `dialect` chooses the roots, the listing and the commands.  `agent` is the name or file of an agent, or the list of
+    skills it may use.  `root` opens that one folder only.  `index=False` reads every file again and stores nothing.
     """
     return open_at(
         find_place(str(path), profile), OpenRequest(dialect, agent, None if root is None else str(root), index)
@@ -76,7 +80,7 @@ def open(
 
 
 def open_at(place: Place, request: OpenRequest) -> Library:
-    """The same, for a place that was described rather than found."""
+    """Open a place that is given as a value, instead of the one the process runs in."""
     problems: list[Problem] = []
     settings, record = load_settings(place, problems)
     dialects = all_dialects(settings, problems)
@@ -88,10 +92,10 @@ def open_at(place: Place, request: OpenRequest) -> Library:
     if request.root is not None:
         library_roots: tuple[SkillRoot, ...] = (named_root(request.root, request.dialect or "", place, root_options),)
     else:
-        root_options = root_options._replace(
-            plugins=find_plugins(place, settings, problems) if serving.serving.plugins else ()
-        )
+        plugins = find_plugins(place, settings, problems) if serving.serving.plugins else ()
+        root_options = root_options._replace(plugins=plugins)
         library_roots = find_roots(place, root_options)
+    # Without a usable index everything works, only slower: a fault of it is a problem, not an error.
     database = _open_index(place, problems) if request.index else None
     reader = SkillReader(SimpleSkillReader().read, lambda item: parse_any(item, dialects))
     scan_result = scan.scan_roots(library_roots, limits, database, reader)
@@ -109,6 +113,7 @@ def open_at(place: Place, request: OpenRequest) -> Library:
 
         root_locks = locks_beside_roots(library_roots, place)
     if root_locks is not None:
+        # An untrusted project is the stronger reason: it stays where both apply.
         withheld = {**lock_findings(scan_result.skills, root_locks, database), **withheld}
     if database is not None and database.silent:
         problems.append(index.index_problem(database.silent, database.path))
@@ -127,7 +132,7 @@ def open_at(place: Place, request: OpenRequest) -> Library:
         bundled=bundled_paths(place.state) if request.root is None else frozenset(),
         untrusted=withheld,
         guards=scan_result.guards,
-        leaned_on=(
+        dependencies=(
             *_dependency_paths(place, settings, record, scan_result.skills),
             *_lock_paths(library_roots, root_locks),
         ),
@@ -137,10 +142,10 @@ def open_at(place: Place, request: OpenRequest) -> Library:
 
 
 def _lock_paths(library_roots: Sequence[SkillRoot], root_locks: LockedSkills | None) -> Iterator[str]:
-    """The locks that are there or may come, and every file of what they lock."""
+    """Every lock, existing or not, and every file of what they lock."""
     yield from (f"{root.origin.path}-lock.json" for root in library_roots)
     if root_locks is not None:
-        yield from root_locks.leaned_on
+        yield from root_locks.dependencies
         for directory in root_locks.entries:
             yield directory
             yield from (f"{directory}/{path}" for path in paths.tree_paths(directory))
@@ -149,7 +154,7 @@ def _lock_paths(library_roots: Sequence[SkillRoot], root_locks: LockedSkills | N
 def _dependency_paths(
     place: Place, settings: Settings, record: TrustRecord | None, skills: Sequence[Skill]
 ) -> Iterator[str]:
-    """Every path beside the roots that this look depended on, there or not."""
+    """Every path outside the roots that the result depends on, existing or not."""
     yield from (f"{place.state}/{name}" for name in (CONFIG_FILE, "trust.json", "bundled.json", "plugins"))
     yield from (f"{ancestor}/.git" for ancestor in place.ancestors)
     for folder in (
@@ -184,7 +189,7 @@ def _open_index(place: Place, problems: list[Problem]) -> IndexDatabase | None:
 
 
 def _allowed_skills(agent: str | Sequence[str] | None, place: Place, root_options: RootOptions) -> AllowedSkills:
-    """The skills an agent may use: a list, what its configuration or its own file says, or everything."""
+    """The skills an agent may use: as a list, from the configuration, from its own file, or all."""
     if agent is None:
         return AllowedSkills()
     if not isinstance(agent, str):
@@ -194,21 +199,22 @@ def _allowed_skills(agent: str | Sequence[str] | None, place: Place, root_option
         names = agents[agent]
     else:
         names = _skills_of_agent(agent, place, agents_trusted(place, read_trust_record(place)))
+    # Some products give an agent without a list no skills, others all.
     if names is None and root_options.serving.serving.unlisted_agent == "none":
         return AllowedSkills(())
     return AllowedSkills(names)
 
 
 def _skills_of_agent(agent: str, place: Place, trusted: bool) -> tuple[str, ...] | None:
-    """The `skills:` of an agent's own file; the project's agents are looked at only once it is trusted."""
+    """The `skills:` of an agent's own file.  A project's agents are read only once it is trusted."""
     from .trust import AGENT_FOLDERS
 
-    theirs: list[str] = []
+    project_files: list[str] = []
     if "/" in agent or agent.endswith(".md"):
         candidates = [paths.absolute_path(agent, place.cwd, place.home)]
     else:
-        theirs = [f"{place.project}/{folder}/{agent}.md" for folder in AGENT_FOLDERS]
-        candidates = [*(theirs if trusted else ()), f"{place.state}/agents/{agent}.md"]
+        project_files = [f"{place.project}/{folder}/{agent}.md" for folder in AGENT_FOLDERS]
+        candidates = [*(project_files if trusted else ()), f"{place.state}/agents/{agent}.md"]
     for path in candidates:
         text = paths.read_text_file(path)
         if text is None:
@@ -217,11 +223,11 @@ def _skills_of_agent(agent: str, place: Place, trusted: bool) -> tuple[str, ...]
 
         has_frontmatter, names = agent_skills(text)
         if not has_frontmatter:
-            raise BadRequest(f"{path} has no frontmatter", "begin it with `---`, a name and `skills:`", path)
+            raise BadRequest(f"{path} has no frontmatter", "start it with `---`, a name and `skills:`", path)
         return names
-    if not trusted and any(paths.exists(path) for path in theirs):
+    if not trusted and any(paths.exists(path) for path in project_files):
         raise BadRequest(
-            f"the agent `{agent}` belongs to a project that is not trusted, or not with its agents as they are now",
+            f"the agent `{agent}` belongs to a project that is not trusted, or whose agents changed since",
             f"run `metier trust {place.project}`",
         )
     folders = [*(f"{place.project}/{relative}" for relative in AGENT_FOLDERS if trusted), f"{place.state}/agents"]
@@ -231,5 +237,5 @@ def _skills_of_agent(agent: str, place: Place, trusted: bool) -> tuple[str, ...]
     near = get_close_matches(
         agent, [file_name.removesuffix(".md") for file_name in file_names if file_name.endswith(".md")], 1
     )
-    hint = "give the path of its file, put it into .metier/agents, or name it in [agents]"
-    raise BadRequest(f"no agent is called `{agent}`", f"did you mean `{near[0]}`?" if near else hint)
+    hint = "pass the path of its file, put it into .metier/agents, or add it to [agents]"
+    raise BadRequest(f"no agent named `{agent}`", f"did you mean `{near[0]}`?" if near else hint)

@@ -1,4 +1,8 @@
-"""What a new or changed skill does to the choice among the others."""
+"""How a new or changed skill competes with the others for a model's choice.
+
+A prompt counts as stolen if its owner ranks first for it now and would not with the newcomer's card in the index.
+Comparing descriptions alone would miss that: two texts can differ and still answer the same prompts.
+"""
 
 from __future__ import annotations
 
@@ -15,10 +19,10 @@ from ..types.skill import Skill
 if TYPE_CHECKING:
     from .library import Library
 
-_MOST_NEIGHBORS = 8
-_MOST_PROMPTS = 8
-_MOST_NAMED = 3
-"""Prompts that a finding names."""
+_MAX_NEIGHBORS = 8
+_MAX_PROMPTS = 8
+_MAX_NAMED = 3
+"""Prompts that one finding quotes."""
 
 
 class StolenPrompt(NamedTuple):
@@ -29,45 +33,47 @@ class StolenPrompt(NamedTuple):
 
 
 def selection_findings(skill: Skill, library: Library | None = None) -> tuple[Finding, ...]:
-    """What there is to say about a skill's description, on its own and beside the skills of a library."""
-    marks = []
+    """Findings about a skill's description, on its own and compared with the skills of a library."""
+    findings = []
     if is_stuffed(skill.description):
-        why = "it asks to be used whatever is wanted" if demands_use(skill.description) else "it is a list of keywords"
-        marks.append(Finding("stuffed-description", 0, (why,)))
+        why = "it asks to be used for every request" if demands_use(skill.description) else "it is a list of keywords"
+        findings.append(Finding("stuffed-description", 0, (why,)))
     if library is None:
-        return tuple(marks)
+        return tuple(findings)
     near = neighbor_skills(library, skill)
     stolen: dict[str, list[str]] = {}
     for theft in find_stolen_prompts(library, skill, near):
         stolen.setdefault(theft.owner.name, []).append(theft.prompt)
     for owner, prompts in stolen.items():
-        quoted = "; ".join(f"“{prompt}”" for prompt in prompts[:_MOST_NAMED])
-        marks.append(Finding("trigger-interference", 0, (owner, quoted)))
-    return (*marks, *_overlap_findings(skill, near))
+        quoted = "; ".join(f"“{prompt}”" for prompt in prompts[:_MAX_NAMED])
+        findings.append(Finding("trigger-interference", 0, (owner, quoted)))
+    return (*findings, *_overlap_findings(skill, near))
 
 
 def _overlap_findings(skill: Skill, near: Sequence[Skill]) -> Iterator[Finding]:
-    """The skills that a model may mistake it for, because they say nearly the same; none steals from its equal."""
+    """The skills that a model may confuse it with because the descriptions are nearly the same."""
     if not near:
         return
-    from ..catalog.similarity import find_lookalikes  # only where there is something to hold it against
+    from ..catalog.similarity import find_lookalikes  # only where there is something to compare with
 
     descriptions = [(neighbor.name, neighbor.description) for neighbor in near]
     overlaps = (
-        mark for mark in find_lookalikes(skill.name, skill.description, descriptions) if mark.code == "trigger-overlap"
+        finding
+        for finding in find_lookalikes(skill.name, skill.description, descriptions)
+        if finding.code == "trigger-overlap"
     )
-    yield from (Finding(mark.code, 0, mark.details) for mark in overlaps)
+    yield from (Finding(finding.code, 0, finding.details) for finding in overlaps)
 
 
 def neighbor_skills(library: Library, skill: Skill) -> tuple[Skill, ...]:
-    """The other skills that are found by what a skill says of itself."""
-    skills = (hit.skill for hit in library.search(f"{skill.name} {skill.description}", limit=_MOST_NEIGHBORS + 1))
+    """The other skills that a search for this skill's own words finds."""
+    skills = (hit.skill for hit in library.search(f"{skill.name} {skill.description}", limit=_MAX_NEIGHBORS + 1))
     return tuple(other for other in skills if other.path != skill.path and other.identity != skill.identity)
 
 
 def find_stolen_prompts(library: Library, newcomer: Skill, near: Sequence[Skill]) -> Iterator[StolenPrompt]:
-    """The trigger prompts of its neighbours that a skill would be chosen for before them."""
-    from ..catalog.cards import make_card  # only one new skill is held against the others
+    """Trigger prompts of neighbouring skills for which the newcomer would be ranked first instead."""
+    from ..catalog.cards import make_card  # only needed for one new skill at a time
     from .search import LexicalEngine
 
     engine = library.finder.engines[0]
@@ -88,5 +94,5 @@ def trigger_prompts(skill: Skill) -> tuple[str, ...]:
         except HostError:
             continue
         if text is not None and (prompts := parse_triggers(text)):
-            return prompts[:_MOST_PROMPTS]
-    return quoted_triggers(skill.description)[:_MOST_PROMPTS]
+            return prompts[:_MAX_PROMPTS]
+    return quoted_triggers(skill.description)[:_MAX_PROMPTS]

@@ -1,4 +1,4 @@
-"""Scheduler skills: a tree of their own, never in the catalog, each offered as `/sched-NAME`."""
+"""Scheduler skills: kept in folders of their own, never in the catalog, each offered as `/sched-NAME`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..types.skill import BrokenSkill, Found, Origin
 
 CREATOR_SKILL = "scheduler-skill-creator"
 COMMAND_PREFIX = "sched-"
-_MOST_SKILL_BYTES = 256_000
+_MAX_SKILL_BYTES = 256_000
 
 
 class SchedulerTree(NamedTuple):
@@ -25,7 +25,7 @@ class SchedulerTree(NamedTuple):
 
 
 def scheduler_trees(place: Place) -> tuple[SchedulerTree, ...]:
-    """metier's own tree, then Agenvoy's."""
+    """metier's own folder, then Agenvoy's."""
     return (
         SchedulerTree(f"{place.state}/scheduler", DIALECTS["standard"]),
         SchedulerTree(f"{place.home.rstrip('/')}/.config/agenvoy/skills/scheduler", DIALECTS["agenvoy"]),
@@ -33,7 +33,7 @@ def scheduler_trees(place: Place) -> tuple[SchedulerTree, ...]:
 
 
 def scheduler_folders(place: Place) -> dict[str, str]:
-    """Every scheduler skill by name; what metier's own tree has comes first."""
+    """Every scheduler skill by name; metier's own folder wins."""
     by_name: dict[str, str] = {}
     for tree in scheduler_trees(place):
         for name in paths.folders_with(tree.path, "SKILL.md"):
@@ -42,7 +42,7 @@ def scheduler_folders(place: Place) -> dict[str, str]:
 
 
 def find_scheduler_skill(place: Place, name: str) -> str:
-    """The folder of a scheduler skill whose frontmatter says the folder's own name."""
+    """The folder of a scheduler skill; its frontmatter must have the folder's name."""
     by_name = scheduler_folders(place)
     bare = name.removeprefix("/").removeprefix(COMMAND_PREFIX)
     folder = by_name.get(name) or by_name.get(bare)
@@ -51,37 +51,38 @@ def find_scheduler_skill(place: Place, name: str) -> str:
 
         raise UnknownSkill(name, tuple(get_close_matches(bare, by_name, 3, 0.6)))
     declared = _read_skill(folder)[0]
+    # Schedules refer to the folder's name; another name in the file would make two for one task.
     if declared != paths.real_name(folder):
         message = f"the folder of this scheduler skill is {paths.real_name(folder)}, its frontmatter says `{declared}`"
-        raise Refused(message, "make the two equal", f"{folder}/SKILL.md")
+        raise Refused(message, "use one name for both", f"{folder}/SKILL.md")
     return folder
 
 
 def _read_skill(folder: str) -> tuple[str, str]:
     """Name and body of the skill in a folder."""
     try:
-        key, data = files.read_skill_file(folder, "SKILL.md", _MOST_SKILL_BYTES)
+        key, data = files.read_skill_file(folder, "SKILL.md", _MAX_SKILL_BYTES)
     except OSError as error:
         raise Unloadable(f"{folder}/SKILL.md can't be read: {error.strerror or 'too large'}", "", folder) from error
-    lenient = DIALECTS["agenvoy"]  # what a scheduler skill must hold is a name and a body
+    lenient = DIALECTS["agenvoy"]  # a scheduler skill needs only a name and a body
     origin = Origin("user", 1, "scheduler", folder, lenient)
     skill = parse(Found(origin, paths.real_name(folder), f"{folder}/SKILL.md", key, data, True), DIALECTS)
-    body, marks = parse_body(data, lenient)
-    if isinstance(skill, BrokenSkill) or (marks and marks[-1].fatal):
-        raise Unloadable(f"{folder}/SKILL.md is no skill", "run `metier validate` on its folder", folder)
+    body, findings = parse_body(data, lenient)
+    if isinstance(skill, BrokenSkill) or (findings and findings[-1].fatal):
+        raise Unloadable(f"{folder}/SKILL.md is not a valid skill", "run `metier validate` on its folder", folder)
     return skill.name, body.strip()
 
 
 def read_body(folder: str) -> str:
-    """The instructions, without frontmatter and white space around them."""
+    """The instructions, without frontmatter and surrounding white space."""
     return _read_skill(folder)[1]
 
 
 def manual_message(place: Place, name: str, extra: str, rules: CommandRules) -> str:
-    """The message that `/sched-NAME extra` sends: this is a run, and nothing is to be scheduled."""
+    """The message that `/sched-NAME extra` sends: it asks to run the task now, not to schedule it."""
     bare = name.removeprefix("/").removeprefix(COMMAND_PREFIX).strip()
     if not bare:
-        raise BadRequest("scheduler skill name required", "type `/sched-` and its name")
+        raise BadRequest("scheduler skill name required", "type `/sched-NAME`")
     folder = scheduler_folders(place).get(bare)
     if folder is None:
         from difflib import get_close_matches
@@ -92,11 +93,12 @@ def manual_message(place: Place, name: str, extra: str, rules: CommandRules) -> 
         )
     text = read_body(folder)
     if not text:
-        raise Unloadable(f"scheduler skill {bare} is empty", "write what it is to do", f"{folder}/SKILL.md")
+        hint = "write its instructions below the frontmatter"
+        raise Unloadable(f"scheduler skill {bare} is empty", hint, f"{folder}/SKILL.md")
     message = rules.manual_run.replace("<name>", bare) + "\n\n---\n" + text
     return message + (f"\n\n---\n{rules.manual_extra}{extra.strip()}" if extra.strip() else "")
 
 
 def scheduler_roots(place: Place) -> tuple[str, ...]:
-    """The folders of scheduler skills, which an agent may write in once somebody allowed it."""
+    """The folders of scheduler skills, which an agent may write to if a person allows it."""
     return tuple(tree.path for tree in scheduler_trees(place))

@@ -1,4 +1,7 @@
-"""The tools in the forms that the SDKs of Anthropic and OpenAI take, and the answer to a call that comes back."""
+"""The tools in the formats of Anthropic's and OpenAI's SDKs, and the answers to their calls.
+
+No SDK is imported: a call is read by its fields, so objects and plain dictionaries of any SDK version work.
+"""
 
 from __future__ import annotations
 
@@ -22,11 +25,11 @@ class ProviderCall(NamedTuple):
     id: str
     name: str
     arguments: object
-    """A mapping; or JSON text that should hold one."""
+    """A mapping, or JSON text of one."""
 
 
 def tools_for(library: Library, provider: Provider) -> list[dict[str, Any]]:
-    """What the parameter `tools` of a request takes."""
+    """The value for the parameter `tools` of a request."""
     if provider not in get_args(Provider):
         raise BadRequest(f"`{provider}` is not a provider", "one of: " + ", ".join(get_args(Provider)))
     return [_tool_schema(tool, provider) for tool in library.tools()]
@@ -40,13 +43,14 @@ def _tool_schema(tool: Tool, provider: Provider) -> dict[str, Any]:
         case "openai":
             return {"type": "function", "function": {**named, "parameters": tool.schema}}
         case "openai-responses":
+            # Not strict: strict schemas allow no optional parameters.
             return {"type": "function", **named, "parameters": tool.schema, "strict": False}
 
 
 def handle_call(library: Library, call: object) -> dict[str, Any] | None:
-    """Do what a call asks, and give the answer in its provider's form; None for a tool that is not metier's.
+    """Run a tool call and answer in its provider's format; None for a tool that is not metier's.
 
-    `call` is what the SDK gave: an object or a dictionary, of Anthropic's messages, OpenAI's chat or its responses.
+    `call` is what the SDK returned: an object or a dictionary, of Anthropic's messages, OpenAI's chat or its responses.
     """
     request = read_call(call)
     tool = next((candidate for candidate in library.tools() if candidate.name == request.name), None)
@@ -59,7 +63,7 @@ def handle_call(library: Library, call: object) -> dict[str, Any] | None:
 
 
 def read_call(call: object) -> ProviderCall:
-    """A call of any of the three kinds."""
+    """Read a call of any of the three providers."""
     kind = _read_field(call, "type")
     inner = _read_field(call, "function")
     if kind == "tool_use":
@@ -90,6 +94,7 @@ def _read_field(source: object, key: str) -> object:
 def _parse_arguments(raw: object) -> Mapping[str, object] | None:
     if isinstance(raw, str):
         try:
+            # OpenAI sends an empty string for a call without arguments.
             raw = loads(raw) if raw.strip() else {}
         except (ValueError, RecursionError):
             return None
@@ -97,7 +102,7 @@ def _parse_arguments(raw: object) -> Mapping[str, object] | None:
 
 
 def answer_texts(answer: Answer) -> list[str]:
-    """An answer with the messages that follow it, for where nothing can follow a tool's answer."""
+    """An answer and the messages that follow it, for hosts where nothing can follow a tool's answer."""
     return [answer.text, *(message.text for message in answer.messages)]
 
 

@@ -1,4 +1,10 @@
-"""Searching a library: the index is brought up to date, the engines are asked, and skills come back."""
+"""Search over the skills of a library: by words, by meaning where that is configured, and both fused.
+
+The lexical engine takes candidates from SQLite's FTS index and scores them with `catalog.rank`, which weighs fields,
+holds back descriptions stuffed with keywords and can say which terms matched.  The index is filled in slices: names and
+descriptions at once, bodies as long as a search has patience for, so that the first search of a large library answers
+quickly and later ones answer better.
+"""
 
 from __future__ import annotations
 
@@ -30,21 +36,21 @@ if TYPE_CHECKING:
     from .library import Library
 
 
-_MOST_TERMS = 16
-"""So many terms of a request are looked for; all of them count in the score."""
-_FEWEST_CANDIDATES = 150
-_MOST_CANDIDATES = 6_400
-_MOST_EXPLAINED = 25
-"""So many answers say which terms they have."""
+_MAX_TERMS = 16
+"""Terms of a request that select candidates; every term counts in the score."""
+_MIN_CANDIDATES = 150
+_MAX_CANDIDATES = 6_400
+_MAX_EXPLAINED = 25
+"""Results that carry an explanation of the matched terms."""
 _BATCH_SIZE = 200
-"""Skills in one transaction: nobody waits long for the index."""
+"""Skills per transaction: short enough that other processes do not wait long for the index."""
 PATIENCE = 0.3
-"""Seconds that one search spends reading bodies it has not seen yet; the next one goes on from there."""
+"""Seconds that one search spends reading bodies that are not indexed yet; the next search continues from there."""
 
 
 @dataclass(frozen=True)
 class LexicalEngine:
-    """The words of a request against the cards in the index."""
+    """Matches the words of a request with the cards in the index."""
 
     database: IndexDatabase
     among: Collection[str]
@@ -54,51 +60,52 @@ class LexicalEngine:
     name: str = "lexical"
 
     def rank(self, request: str, most: int) -> Sequence[RankedSkill]:
-        weighed, candidates = self._asked(request, most)
-        worth = ranking.score_cards(weighed, [skill_card for _, skill_card in candidates])
-        best = sorted(zip(worth, candidates, strict=True), key=lambda pair: (-pair[0], pair[1][0]))[:most]
-        explained = [ranking.explain_match(weighed, skill_card) for _, (_, skill_card) in best[:_MOST_EXPLAINED]]
+        weighed, candidates = self._candidates(request, most)
+        scores = ranking.score_cards(weighed, [skill_card for _, skill_card in candidates])
+        best = sorted(zip(scores, candidates, strict=True), key=lambda pair: (-pair[0], pair[1][0]))[:most]
+        explained = [ranking.explain_match(weighed, skill_card) for _, (_, skill_card) in best[:_MAX_EXPLAINED]]
         first = sum(bool(term.fields) for term in explained[0]) if explained else 0
+        # "Clear" is for skills that really fit: half the best score, of a request that fits any skill at all.
         clear = ranking.request_applies([score for score, _ in best], first, self.total)
         return [
-            RankedSkill(path, score, clear and score >= best[0][0] / 2, explained[at] if at < _MOST_EXPLAINED else ())
+            RankedSkill(path, score, clear and score >= best[0][0] / 2, explained[at] if at < _MAX_EXPLAINED else ())
             for at, (score, (path, _)) in enumerate(best)
         ]
 
     def loses(self, request: str, owner: str, newcomer: str, card: SearchCard) -> bool:
-        """Whether a skill that is first for a request would not be if there were this card."""
-        weighed, candidates = self._asked(request, 10)
+        """Whether the owner ranks first for a request now, and would not with the newcomer's card."""
+        weighed, candidates = self._candidates(request, 10)
         others = [candidate for candidate in candidates if candidate[0] != newcomer]
-        *worth, new = ranking.score_cards(weighed, [*(other_card for _, other_card in others), card])
-        first = max(zip(worth, others, strict=True), key=lambda pair: pair[0], default=None)
+        *scores, new = ranking.score_cards(weighed, [*(other_card for _, other_card in others), card])
+        first = max(zip(scores, others, strict=True), key=lambda pair: pair[0], default=None)
         return first is not None and first[1][0] == owner and new > first[0]
 
     def likeliest(self, request: str, most: int) -> list[str]:
-        """The paths of candidates, before they are scored."""
-        return [path for path, _ in self._asked(request, most)[1]][:most]
+        """The paths of candidates in the order of the index, before they are scored."""
+        return [path for path, _ in self._candidates(request, most)[1]][:most]
 
-    def _asked(self, request: str, most: int) -> tuple[ranking.WeightedQuery, list[search_index.CandidateCard]]:
-        question = ranking.parse_query(request)
-        common = search_index.term_frequencies(self.database, question.weights)
-        weighed = ranking.weigh_query(question, common, self.usual, self.total)
-        terms = search_index.affordable_terms(list(islice(weighed.terms, _MOST_TERMS)), common)
-        return weighed, self._candidates(terms, most)
+    def _candidates(self, request: str, most: int) -> tuple[ranking.WeightedQuery, list[search_index.CandidateCard]]:
+        query = ranking.parse_query(request)
+        common = search_index.term_frequencies(self.database, query.weights)
+        weighed = ranking.weigh_query(query, common, self.usual, self.total)
+        terms = search_index.affordable_terms(list(islice(weighed.terms, _MAX_TERMS)), common)
+        return weighed, self._select_candidates(terms, most)
 
-    def _candidates(self, terms: Sequence[str], most: int) -> list[search_index.CandidateCard]:
-        """The likeliest of this place's own skills; other places' are passed over."""
-        needed = max(_FEWEST_CANDIDATES, most + 50)
+    def _select_candidates(self, terms: Sequence[str], most: int) -> list[search_index.CandidateCard]:
+        """The likeliest skills of this place; those of other places in the index are skipped."""
+        needed = max(_MIN_CANDIDATES, most + 50)
         limit = needed
-        while True:
+        while True:  # ask for more until enough of them are this place's
             rows = search_index.candidate_cards(self.database, terms, limit)
             mine = [row for row in rows if row[0] in self.among]
-            if len(mine) >= needed or len(rows) < limit or limit >= _MOST_CANDIDATES:
+            if len(mine) >= needed or len(rows) < limit or limit >= _MAX_CANDIDATES:
                 return mine[:needed]
             limit *= 4
 
 
 @dataclass(frozen=True)
 class IndexOrderEngine:
-    """The same words in the order that the index alone would give: what the scores are measured against."""
+    """The order that the index alone would give: a baseline to measure the scores against."""
 
     words: LexicalEngine
     name: str = "plain"
@@ -108,22 +115,22 @@ class IndexOrderEngine:
 
 
 def open_memory_engine(library: Library) -> LexicalEngine:
-    """The lexical engine over an index in memory, made anew: names and descriptions only, so that nobody waits."""
+    """The lexical engine over a new index in memory: names and descriptions only, because bodies take too long."""
     database = memory_database(index.SCHEMA)
     update_index(library, database, lambda: False)
     return _lexical_engine(library, database)
 
 
 def open_stored_engine(library: Library, patience: float = PATIENCE) -> tuple[LexicalEngine | None, Problem | None]:
-    """The lexical engine over the library's own index, or why it can't be used; neither where it has none."""
+    """The lexical engine over the library's own index, or why it can't be used; (None, None) without an index."""
     database = library.database
     if database is None:
         return None, next((problem for problem in library.problems if problem.code in CODE_FAMILIES["index"]), None)
     connection = open_writer(database)
     fault = "locked" if connection is None else ""
     if connection is not None:
-        until = monotonic() + patience
-        update_index(library, connection, lambda: monotonic() < until)
+        deadline = monotonic() + patience
+        update_index(library, connection, lambda: monotonic() < deadline)
         fault = connection.silent
         connection.close()
     engine = _lexical_engine(library, database)
@@ -140,16 +147,17 @@ def _lexical_engine(library: Library, database: IndexDatabase) -> LexicalEngine:
 
 
 def open_writer(database: IndexDatabase) -> IndexDatabase | None:
-    """A connection of its own to write with: if it must give up, reading goes on."""
+    """A separate connection for writing: if writing has to stop, reading continues."""
     return open_database(database.path, index.SCHEMA, index.READER_VERSION)[0]
 
 
 def update_index(library: Library, database: IndexDatabase, go_on: Callable[[], bool]) -> int:
-    """Make the cards those of this library, then read bodies while told to: how many are left to read."""
+    """Bring the cards in line with this library, then read bodies while `go_on()`; returns how many are left."""
     indexed = search_index.indexed_cards(database)
     stamps = {skill.path: index_stamp(skill) for skill in library.skills}
     new = [skill for skill in library.skills if indexed.get(skill.path, _NOT_INDEXED).mark != stamps[skill.path]]
     roots = tuple(root.origin.path + "/" for root in library.roots)
+    # Cards below other roots belong to other places, and stay.
     gone = [path for path in indexed if path.startswith(roots) and path not in stamps]
     for batch in _split_batches(new):
         rows = [
@@ -178,13 +186,13 @@ def _split_batches(skills: Sequence[Skill]) -> Iterator[Sequence[Skill]]:
 
 
 def index_stamp(skill: Skill) -> str:
-    """What changes when the file does, or how it is read."""
+    """Changes when the file changes, or how it is read."""
     text = f"{skill.name}\0{skill.description}".encode("utf-8", "surrogatepass")
     return f"{'.'.join(map(str, skill.key))}.{crc32(text):08x}"
 
 
 def _read_card(library: Library, skill: Skill, stamp: str) -> NewCard:
-    """A skill's whole card; what can't be read has no more than its head."""
+    """A skill's card with its body; without one if the file can't be read."""
     body = ""
     folder, _, name = skill.path.rpartition("/")
     try:
@@ -195,15 +203,17 @@ def _read_card(library: Library, skill: Skill, stamp: str) -> NewCard:
     return NewCard(skill.path, stamp, True, make_card(skill.name, skill.description, body))
 
 
+# --- Searching by meaning ---
+
 DENSE_PATIENCE = 1.0
-"""Seconds that one search spends making vectors it has not seen yet."""
-_BATCH = 16
-"""Vectors in one transaction: each takes some twenty milliseconds to make."""
+"""Seconds that one search spends encoding skills that have no vector yet."""
+_VECTOR_BATCH = 16
+"""Vectors per transaction: each takes about twenty milliseconds to compute."""
 
 
 @dataclass(frozen=True)
 class DenseEngine:
-    """A request against the vectors of skills."""
+    """Compares a request with the vectors of skills."""
 
     encoder: TextEncoder
     paths: tuple[str, ...]
@@ -211,17 +221,17 @@ class DenseEngine:
     name: str = "dense"
 
     def rank(self, request: str, most: int) -> Sequence[RankedSkill]:
-        worth = self.encoder.nearest(request, self.vectors)
-        best = sorted(zip(worth, self.paths, strict=True), key=lambda pair: (-pair[0], pair[1]))[:most]
-        return [RankedSkill(path, near) for near, path in best]
+        similarities = self.encoder.nearest(request, self.vectors)
+        best = sorted(zip(similarities, self.paths, strict=True), key=lambda pair: (-pair[0], pair[1]))[:most]
+        return [RankedSkill(path, similarity) for similarity, path in best]
 
 
 def open_dense_engine(library: Library, lexical: LexicalEngine, encoder: TextEncoder, patience: float) -> DenseEngine:
-    """The engine over the same index; it makes vectors for so many seconds, and knows those that are made."""
+    """The dense engine over the same index; it encodes for `patience` seconds and uses the vectors that exist."""
     connection = open_writer(lexical.database) if lexical.database.path else lexical.database
     if connection is not None:
-        until = monotonic() + patience
-        encode_pending(library, connection, encoder, lambda: monotonic() < until)
+        deadline = monotonic() + patience
+        encode_pending(library, connection, encoder, lambda: monotonic() < deadline)
         if connection is not lexical.database:
             connection.close()
     stored_vectors = [
@@ -237,46 +247,45 @@ def _skill_text(skill: Skill) -> str:
 
 
 def encode_pending(library: Library, database: IndexDatabase, encoder: TextEncoder, go_on: Callable[[], bool]) -> int:
-    """Make vectors while told to: how many are left to make."""
+    """Encode skills without a vector while `go_on()`; returns how many are left."""
     lacking = search_index.paths_without_vector(database)
     pending = [skill for skill in library.skills if skill.path in lacking]
     encoded = 0
     while encoded < len(pending) and go_on() and not database.silent:
-        batch = pending[encoded : encoded + _BATCH]
+        batch = pending[encoded : encoded + _VECTOR_BATCH]
         search_index.save_vectors(
             database,
-            [
-                (skill.path, index_stamp(skill), encoder.encode(f"{skill.name.replace('-', ' ')}: {skill.description}"))
-                for skill in batch
-            ],
+            [(skill.path, index_stamp(skill), encoder.encode(_skill_text(skill))) for skill in batch],
         )
         encoded += len(batch)
     return len(pending) - encoded
 
 
+# --- Fusing the engines ---
+
 _WEIGHTS = {"lexical": 2.0}
-"""In a fusion; every other engine has 1."""
+"""Weights in a fusion; every other engine has 1."""
 _EXTRA_DEPTH = 50
-"""How much further down each engine is asked than is wanted: some answers may not be shown."""
+"""How many more results each engine is asked for: some may not be shown to this audience."""
 
 
 @dataclass(frozen=True)
 class SkillFinder:
-    """The engines, asked together, over the skills of one library."""
+    """The engines over the skills of one library, asked together."""
 
     verdicts: Mapping[str, Verdict]
     """By the path of the skill's file."""
     engines: tuple[SearchEngine, ...]
     beside: tuple[SearchEngine, ...] = ()
-    """Engines that no answer comes from: they are only compared with the others."""
+    """Engines that contribute no result: they are only compared with the others."""
     fault: Problem | None = None
-    """Why the index could not be used: the engines then work without it, and take longer."""
+    """Why the index could not be used; the engines then work without it, and slower."""
 
     def search(self, query: str, limit: int = 10, audience: Audience = "model") -> tuple[SearchHit, ...]:
         if limit < 0:
-            raise BadRequest("a limit can't be less than nothing", "give a number from 0 up")
+            raise BadRequest("limit must be 0 or more", "pass a number from 0 up")
         if audience not in get_args(Audience):
-            raise BadRequest(f"`{audience}` is nobody who searches", "one of: " + ", ".join(get_args(Audience)))
+            raise BadRequest(f"`{audience}` is not an audience", "one of: " + ", ".join(get_args(Audience)))
         rankings = {engine.name: engine.rank(query, limit + _EXTRA_DEPTH) for engine in self.engines}
         best = next(iter(rankings.values())) if len(rankings) == 1 else fuse_rankings(rankings, _WEIGHTS)
         engine_ranks = ranks_by_path(rankings)
@@ -295,22 +304,23 @@ class SkillFinder:
         return tuple(hits)
 
     def shadow(self, query: str, most: int = 50) -> dict[str, tuple[str, ...]]:
-        """What every engine alone would show, those of the fusion and those that run beside it: paths, best first."""
+        """What each engine alone would return, including those outside the fusion: paths, best first."""
         every = (*self.engines, *self.beside)
         return {engine.name: tuple(ranked.path for ranked in engine.rank(query, most)) for engine in every}
 
 
 def model_may_see(verdict: Verdict) -> bool:
-    """Whether the model's catalog may list it."""
+    """Whether the model's catalog may list this skill."""
     skill = verdict.skill
     hides = skill.origin.dialect.authoring.user_invocable_hides
     return verdict.usable and skill.model_may_invoke and (skill.user_may_invoke or not hides)
 
 
 def open_finder(library: Library, patience: float | None = None) -> SkillFinder:
-    """The engines of a library: words always, meaning too where the configuration asks for it."""
+    """The engines of a library: lexical always, dense too if it is configured."""
     verdicts = {verdict.skill.path: verdict for verdict in library.verdicts}
     word_engine, fault = open_stored_engine(library) if patience is None else open_stored_engine(library, patience)
+    # The index is locked or damaged: search names and descriptions in memory instead.
     if word_engine is None:
         word_engine = open_memory_engine(library)
     engines: tuple[SearchEngine, ...] = (word_engine,)
@@ -325,7 +335,7 @@ def open_finder(library: Library, patience: float | None = None) -> SkillFinder:
 
 
 def nearest_names(library: Library, name: str) -> tuple[str, ...]:
-    """Names that are spelled almost so; then, where there is an index, of skills that the words are about."""
+    """Names with a similar spelling; if there are none and there is an index, skills about these words."""
     from difflib import get_close_matches
 
     names = dict.fromkeys([*(skill.name for skill in library.skills), *(broken.id for broken in library.broken)])
@@ -338,34 +348,37 @@ def nearest_names(library: Library, name: str) -> tuple[str, ...]:
 
 
 def matching_commands(library: Library, typed: str, limit: int) -> tuple[SlashCommand, ...]:
-    """Commands for what a person has typed so far: by their letters first, then by what their skills are for."""
+    """Commands for what a person has typed so far: by letters first, then by what their skills are for."""
     table = library.commands()
     query = typed.removeprefix("/")
     about = [hit.skill.path for hit in library.search(query, limit=limit, audience="person")] if " " in query else []
     return pick_commands(table, query, about)[:limit]
 
 
+# --- Indexing in the background ---
+
+
 class BackgroundIndexer:
-    """The index of a library being filled by a thread of its own."""
+    """Fills the index of a library in a thread of its own."""
 
     def __init__(self, library: Library) -> None:
         self._library = library
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="metier-index", daemon=True)
         self.left = -1
-        """How many skills were still to read when it ended; -1 while nobody knows."""
+        """How many skills were left to read when it ended; -1 until then."""
 
     def start(self) -> BackgroundIndexer:
         self._thread.start()
         return self
 
     def stop(self, patience: float | None = None) -> None:
-        """Leave off after the batch at hand, and wait for that."""
+        """Stop after the current batch, and wait for that."""
         self._stop.set()
         self._thread.join(patience)
 
     def wait(self, patience: float | None = None) -> bool:
-        """Wait for the end; whether it came."""
+        """Wait for the end; returns whether it came within `patience`."""
         self._thread.join(patience)
         return not self._thread.is_alive()
 
@@ -373,6 +386,7 @@ class BackgroundIndexer:
         stored = self._library.database
         if stored is None:
             return
+        # SQLite connections do not cross threads.
         connection, _ = open_database(stored.path, index.SCHEMA, index.READER_VERSION)
         if connection is None:
             return
@@ -380,7 +394,6 @@ class BackgroundIndexer:
             self.left = update_index(self._library, connection, self._go_on)
             if self._library.settings.dense and self._go_on():
                 from .encoder import load_encoder
-                from .search import encode_pending
 
                 self.left += encode_pending(self._library, connection, load_encoder(), self._go_on)
         finally:
@@ -391,5 +404,5 @@ class BackgroundIndexer:
 
 
 def start_indexing(library: Library) -> BackgroundIndexer:
-    """Begin to fill the index of a library; searching and listing go on meanwhile."""
+    """Start to fill the index of a library; searching and listing continue meanwhile."""
     return BackgroundIndexer(library).start()

@@ -1,4 +1,9 @@
-"""What the user and a trusted project configured for a place."""
+"""What the user and a trusted project configured for a place.
+
+A project's configuration counts only if the project is trusted as a whole and the file is still the one that was
+trusted: it can add roots, agents and dialects, and so decide what a model reads.  Faults are problems to show, never
+errors: a typo in a configuration must not take all skills away.
+"""
 
 from __future__ import annotations
 
@@ -18,11 +23,12 @@ CONFIG_FILE = "config.toml"
 
 
 def load_settings(place: Place, problems: list[Problem]) -> tuple[Settings, TrustRecord | None]:
-    """The user's configuration, then that of the project if it is trusted and still says what it said."""
+    """The user's configuration, merged with the project's if that is trusted and unchanged since."""
     own_path = f"{place.state}/{CONFIG_FILE}"
     settings = _parse_settings(own_path, _read_config_text(own_path, problems), problems)
     record = read_trust_record(place)
     path = f"{place.project}/.metier/{CONFIG_FILE}"
+    # In the home folder the project's file is the user's own, which is loaded already.
     if record is None or not record.whole or path == own_path:
         return settings, record
     if not agents_trusted(place, record):
@@ -41,15 +47,16 @@ def load_settings(place: Place, problems: list[Problem]) -> tuple[Settings, Trus
         return settings, record
     from ..parse.config import merge_settings
 
-    theirs = _parse_settings(path, text, problems)
-    if "sandbox" in theirs.tree:
-        own_only = "the boundary is set in your own configuration alone"
+    project_settings = _parse_settings(path, text, problems)
+    # A project must not switch off the sandbox that protects from it.
+    if "sandbox" in project_settings.tree:
+        own_only = "the sandbox is configured only in your own configuration"
         problems.append(problem_from(Finding("config-unknown-key", 0, ("sandbox", own_only)), path))
-    return merge_settings(settings, theirs), record
+    return merge_settings(settings, project_settings), record
 
 
 def _read_config_text(path: str, problems: list[Problem]) -> str | None:
-    """A configuration file; one that can't be read is a finding, and the rest goes on without it."""
+    """A configuration file; if it can't be read, that is a problem and loading continues without it."""
     try:
         return paths.read_text_file(path)
     except HostError as error:
@@ -60,16 +67,16 @@ def _read_config_text(path: str, problems: list[Problem]) -> str | None:
 def _parse_settings(path: str, text: str | None, problems: list[Problem]) -> Settings:
     if text is None:
         return Settings()
-    from ..parse.config import parse_settings  # no configuration, no need for a TOML reader
+    from ..parse.config import parse_settings  # without a configuration no TOML parser is loaded
 
-    marks: list[Finding] = []
-    settings = parse_settings(text, marks)
-    problems += [problem_from(mark, path) for mark in marks]
+    findings: list[Finding] = []
+    settings = parse_settings(text, findings)
+    problems += [problem_from(finding, path) for finding in findings]
     return settings
 
 
 def read_trust_record(place: Place) -> TrustRecord | None:
-    """What the user trusted this project with, if they did."""
+    """What the user trusted in this project; None if nothing."""
     if not paths.exists(f"{place.state}/trust.json"):
         return None
     from .trust import read_trust_book
@@ -91,13 +98,14 @@ def read_trust_record(place: Place) -> TrustRecord | None:
 
 
 def agents_trusted(place: Place, record: TrustRecord | None) -> bool:
-    """Whether the project's agents are those that were trusted with it."""
+    """Whether the project's agent files are the ones that were trusted."""
     from .trust import agents_digest
 
     return record is not None and record.whole and record.agents == agents_digest(place.project)
 
 
 def all_dialects(settings: Settings, problems: list[Problem]) -> Mapping[str, Dialect]:
+    """The built-in dialects, and those that the configuration defines."""
     tables = settings.tree.get("dialects")
     if not isinstance(tables, Mapping) or not tables:
         return DIALECTS
@@ -105,9 +113,9 @@ def all_dialects(settings: Settings, problems: list[Problem]) -> Mapping[str, Di
 
     dialects = dict(DIALECTS)
     for name, table in tables.items():
-        marks: list[Finding] = []
-        dialect = custom_dialect(str(name), table, DIALECTS, marks) if isinstance(table, Mapping) else None
-        problems += [problem_from(mark) for mark in marks]
+        findings: list[Finding] = []
+        dialect = custom_dialect(str(name), table, DIALECTS, findings) if isinstance(table, Mapping) else None
+        problems += [problem_from(finding) for finding in findings]
         if dialect is not None:
             dialects[dialect.name] = dialect
     return dialects
@@ -116,7 +124,7 @@ def all_dialects(settings: Settings, problems: list[Problem]) -> Mapping[str, Di
 def drop_unknown_dialects(
     settings: Settings, dialects: Mapping[str, Dialect], path: str, problems: list[Problem]
 ) -> Settings:
-    """A dialect that the configuration names and nobody knows is passed over, with a word about it."""
+    """Ignore unknown dialects that the configuration names, and report each as a problem."""
     expected = "one of " + ", ".join(dialects)
     named = settings.tree.get("dialect")
     if named is not None and named not in dialects:
@@ -134,7 +142,7 @@ def drop_unknown_dialects(
 
 
 def drop_outside_roots(settings: Settings, place: Place, problems: list[Problem]) -> Settings:
-    """A project may configure roots inside itself; one that lies elsewhere is passed over, with a word about it."""
+    """Ignore roots of a project's configuration that lie outside the project, and report each as a problem."""
     roots = []
     for root in settings.roots:
         path = paths.absolute_path(root.path, place.project, place.home)

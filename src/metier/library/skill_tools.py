@@ -1,4 +1,9 @@
-"""What the tools need of a library, and how they read what a model sends."""
+"""The tools through which a model uses skills, each built over a `SkillAccessPort`.
+
+A tool never raises for what a model gets wrong: every refusal is an answer that says what to do instead
+(`guard_errors`).  The names, parameters and answers of `skill_use`, `skill_read_file`, `skill_run_script`, `run_skill`
+and `read` follow the products that they come from, so that skills written for those work unchanged.
+"""
 
 from __future__ import annotations
 
@@ -38,35 +43,37 @@ class SkillAccessPort(Protocol):
         """The skill of that name, or a refusal that lists the names there are."""
 
     def activate(self, skill: Skill, arguments: str | tuple[str, ...]) -> tuple[Activation, tuple[Message, ...]]:
-        """A skill's instructions, and the messages that carry them where they are not the tool's own answer."""
+        """A skill's instructions, and the messages that carry them if the tool's answer does not."""
 
     def result(self, activation: Activation) -> str:
-        """The instructions as a tool's own answer."""
+        """The instructions as a tool's answer."""
 
     def page(self, skill: Skill, path: str, offset: int) -> FilePage:
         """Part of a file of a skill."""
 
-    def located(self, location: str) -> tuple[Skill, str]:
+    def locate(self, location: str) -> tuple[Skill, str]:
         """The skill that a location of the catalog lies in, and the path inside its folder."""
 
     def scripts(self, skill: Skill) -> tuple[str, ...] | None:
-        """The paths in its `scripts/` folder; None where it has none."""
+        """The paths in its `scripts/` folder; None if it has none."""
 
-    def lies(self, skill: Skill, path: str) -> Literal["", "folder", "elsewhere"]:
-        """What a path in its `scripts/` folder leads to that is none of those."""
+    def script_path_kind(self, skill: Skill, path: str) -> Literal["", "folder", "elsewhere"]:
+        """What a path in its `scripts/` folder is, if it is not a script."""
 
     def run(self, skill: Skill, script: str, words: tuple[str, ...]) -> ProcessResult:
         """Run a script of a skill."""
 
     def search(self, query: str, limit: int) -> Sequence[Skill]:
-        """The skills that fit a request best."""
+        """The skills that match a request best."""
 
+
+# --- Arguments and errors ---
 
 ToolArguments = Mapping[str, object]
 
 
 def activated_event(activation: Activation) -> Activated:
-    """What happens when a tool makes a skill part of the conversation."""
+    """The event of a tool that activates a skill."""
     skill, call = activation.skill, activation.call
     return Activated(
         skill.name,
@@ -82,7 +89,7 @@ def activated_event(activation: Activation) -> Activated:
 
 
 def guard_errors(call: Callable[[ToolArguments], Answer]) -> Callable[[ToolArguments], Answer]:
-    """A tool that answers with an error where it would have failed."""
+    """Wrap a tool so that it answers with an error instead of raising."""
 
     def answer(arguments: ToolArguments) -> Answer:
         try:
@@ -97,7 +104,7 @@ def guard_errors(call: Callable[[ToolArguments], Answer]) -> Callable[[ToolArgum
 
 
 def error_reason(error: MetierError) -> FailureReason:
-    """What kind of failure it was."""
+    """The reason that events record for a failure."""
     for reason in get_args(FailureReason):
         if reason == error.reason:
             return cast("FailureReason", reason)
@@ -109,7 +116,7 @@ def _as_sentence(text: str) -> str:
 
 
 def text_argument(arguments: ToolArguments, name: str, default: str | None = None) -> str:
-    """One parameter as text; numbers are taken for what they say."""
+    """A parameter as text; models send numbers where text is wanted, so those are accepted."""
     value = arguments.get(name, default)
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         if value is None:
@@ -117,12 +124,12 @@ def text_argument(arguments: ToolArguments, name: str, default: str | None = Non
         raise BadRequest(f"{name} must be text", f"pass {name} as a string")
     text = str(value)
     if "\0" in text:
-        raise BadRequest(f"{name} holds a NUL character", "leave it out")
+        raise BadRequest(f"{name} contains a NUL character", "remove it")
     return text
 
 
 def words_or_text_argument(arguments: ToolArguments, name: str) -> str | tuple[str, ...]:
-    """A parameter that may be left out, as one text, or as ready words where a model sends a list."""
+    """An optional parameter as one text, or as separate words if a model sends a list."""
     value = arguments.get(name)
     if isinstance(value, list | tuple):
         return tuple(text_argument({name: word}, name) for word in value)
@@ -130,6 +137,7 @@ def words_or_text_argument(arguments: ToolArguments, name: str) -> str | tuple[s
 
 
 def number_argument(arguments: ToolArguments, name: str, default: int) -> int:
+    """An optional parameter as a number; digits in a string are accepted."""
     value = arguments.get(name, default)
     if isinstance(value, str) and value.strip().isdigit():
         value = int(value.strip()[:12])
@@ -139,7 +147,7 @@ def number_argument(arguments: ToolArguments, name: str, default: int) -> int:
 
 
 def render_skill_list(skills: Sequence[Skill]) -> str:
-    """One line for each skill."""
+    """A line per skill; nothing in a name or description can close the frame around the list."""
     lines = []
     for skill in skills:
         name, description = (
@@ -148,6 +156,9 @@ def render_skill_list(skills: Sequence[Skill]) -> str:
         )
         lines.append(f"- {name}: {description}" if description else f"- {name}")
     return "\n".join(lines)
+
+
+# --- Reading files ---
 
 
 def skill_read_file(access: SkillAccessPort) -> Tool:
@@ -164,20 +175,20 @@ def skill_read_file(access: SkillAccessPort) -> Tool:
         (
             ToolParameter("skill_name", "Name of the skill."),
             ToolParameter("file_path", "Relative path within the skill directory."),
-            ToolParameter("offset", "Byte to begin at, to go on in a long file.", required=False, kind="integer"),
+            ToolParameter("offset", "Byte to start at, to continue a long file.", required=False, kind="integer"),
         ),
         guard_errors(call),
     )
 
 
 def read(access: SkillAccessPort) -> Tool:
-    """Takes a location as the catalog prints it."""
+    """Takes a location as printed in the catalog."""
 
     def call(arguments: ToolArguments) -> Answer:
-        skill, path = access.located(text_argument(arguments, "path"))
+        skill, path = access.locate(text_argument(arguments, "path"))
         page = access.page(skill, path, number_argument(arguments, "offset", 0))
         event = None
-        if skill.path == f"{skill.directory}/{path}":  # to read its instructions is to activate it
+        if skill.path == f"{skill.directory}/{path}":  # reading its instructions activates it
             event = activated_event(Activation(skill, Call(skill.name, by="model"), page.text))
         return replace(_page_answer(page), activated=event, skill=skill.name)
 
@@ -186,7 +197,7 @@ def read(access: SkillAccessPort) -> Tool:
         "Read a file of a skill, such as its SKILL.md at the <location> that is listed for it.",
         (
             ToolParameter("path", "The location of the file."),
-            ToolParameter("offset", "Byte to begin at, to go on in a long file.", required=False, kind="integer"),
+            ToolParameter("offset", "Byte to start at, to continue a long file.", required=False, kind="integer"),
         ),
         guard_errors(call),
     )
@@ -195,12 +206,14 @@ def read(access: SkillAccessPort) -> Tool:
 def _page_answer(page: FilePage) -> Answer:
     if page.next is None:
         return Answer(page.text)
-    return Answer(f"{page.text}\n[{page.size - page.next} of {page.size} bytes left: go on with offset {page.next}]")
+    return Answer(f"{page.text}\n[{page.size - page.next} of {page.size} bytes left: continue with offset {page.next}]")
 
 
-SECONDS = 30
-_MOST_BYTES = 100_000
-"""Of all arguments together."""
+# --- Running scripts ---
+
+SCRIPT_SECONDS = 30.0
+_MAX_BYTES = 100_000
+"""Of all arguments together; the kernel allows 128 KiB for one."""
 
 
 def skill_run_script(access: SkillAccessPort) -> Tool:
@@ -223,7 +236,7 @@ def skill_run_script(access: SkillAccessPort) -> Tool:
 
 
 def resolve_script(access: SkillAccessPort, skill: Skill, name: str) -> str:
-    """The script a model means, by its path in `scripts/`; every other path is refused."""
+    """The script that a model names, as its path in `scripts/`; any other path is refused."""
     available = access.scripts(skill)
     if available is None:
         raise BadRequest(f"Skill '{skill.name}' has no scripts/ directory", "its instructions say how to go on")
@@ -231,10 +244,11 @@ def resolve_script(access: SkillAccessPort, skill: Skill, name: str) -> str:
     if not name or name.startswith(("/", "~")) or "\\" in name or not f"{inner_path}/".startswith("scripts/"):
         raise _outside_scripts(name)
     requested, name = name, inner_path.removeprefix("scripts").lstrip("/")
+    # Models often repeat the folder: `scripts/run.py` means `run.py`, unless there is a folder of that name inside.
     if name not in available and name.startswith("scripts/") and name.removeprefix("scripts/") in available:
         name = name.removeprefix("scripts/")
     if name not in available:
-        match access.lies(skill, name):
+        match access.script_path_kind(skill, name):
             case "elsewhere":
                 raise _outside_scripts(requested)
             case "folder":
@@ -250,26 +264,26 @@ def _outside_scripts(name: str) -> Refused:
 
 
 def split_arguments(arguments: str | tuple[str, ...]) -> tuple[str, ...]:
-    """Arguments as a shell would split them, with nothing of a shell about them."""
+    """Split arguments as a shell does, without expanding anything."""
     try:
         words = tuple(shlex.split(arguments) if isinstance(arguments, str) else arguments)
     except ValueError as error:
         raise BadRequest(f"script_args can't be split: {error}", "balance the quotes") from error
     if any("\0" in word for word in words):
-        raise BadRequest("script_args holds a NUL character", "leave it out")
-    if sum(len(word.encode("utf-8", "surrogateescape")) + 1 for word in words) > _MOST_BYTES:
-        raise BadRequest(f"script_args has more than {_MOST_BYTES:,} bytes", "put long input into a file")
+        raise BadRequest("script_args contains a NUL character", "remove it")
+    if sum(len(word.encode("utf-8", "surrogateescape")) + 1 for word in words) > _MAX_BYTES:
+        raise BadRequest(f"script_args has more than {_MAX_BYTES:,} bytes", "put long input into a file")
     return words
 
 
 def script_answer(script: str, result: ProcessResult) -> Answer:
-    """What a script wrote, with its errors and its exit status."""
+    """A script's output with its stderr and exit status."""
     parts = [visible_text(result.stdout)]
     if stderr := visible_text(result.stderr).strip("\n"):
         parts.append(f"[stderr]\n{stderr}")
     output = "\n".join(part.rstrip("\n") for part in parts if part.strip())
     if result.timed_out:
-        text = f"Script timed out after {SECONDS}s: {script}"
+        text = f"Script timed out after {SCRIPT_SECONDS:.0f}s: {script}"
         return Answer(f"{text}\n{output}".strip(), error=True, note=result.note, reason="timeout")
     if result.status is None:
         why = result.note or "it could not be started"
@@ -278,6 +292,9 @@ def script_answer(script: str, result: ProcessResult) -> Answer:
         output += f"\n[exit code: {result.status}]"
     reason: FailureReason = "exit-status" if result.status else ""
     return Answer(output.strip() or "[no output]", note=result.note, status=result.status, reason=reason)
+
+
+# --- Activating and finding skills ---
 
 
 def skill_use(access: SkillAccessPort) -> Tool:
@@ -301,7 +318,7 @@ def skill_use(access: SkillAccessPort) -> Tool:
 
 
 def run_skill(access: SkillAccessPort) -> Tool:
-    """Answers with the instructions themselves; a name that nobody has is answered with the names there are."""
+    """Answers with the instructions themselves; an unknown name is answered with the names available."""
 
     def call(arguments: ToolArguments) -> Answer:
         name = text_argument(arguments, "skill", "").strip()
@@ -310,6 +327,7 @@ def run_skill(access: SkillAccessPort) -> Tool:
         offered = access.offered()
         try:
             skill = access.skill(name)
+        # An unknown name is no error here: the format of this tool answers with the list.
         except MetierError:
             if not offered:
                 return Answer("skill not found\nno skills available")
@@ -330,8 +348,8 @@ def skill_search(access: SkillAccessPort) -> Tool:
         query = text_argument(arguments, "query").strip()
         matches = access.search(query, min(number_argument(arguments, "limit", 10), 50))
         if not matches:
-            return Answer("No skill fits that. Try other words, or go on without one.")
-        return Answer(f"Skills that may fit, best first:\n{render_skill_list(matches)}")
+            return Answer("No skill matches. Try other words, or continue without one.")
+        return Answer(f"Matching skills, best first:\n{render_skill_list(matches)}")
 
     return Tool(
         "skill_search",
@@ -355,5 +373,5 @@ TOOL_FACTORIES = {
 
 
 def tools_of(access: SkillAccessPort, names: Sequence[ToolName]) -> tuple[Tool, ...]:
-    """The tools of those names, for one desk."""
+    """The tools with these names, over one access."""
     return tuple(TOOL_FACTORIES[name](access) for name in names)

@@ -1,4 +1,9 @@
-"""Snapshot versions: per workspace and global, growing only when content changes."""
+"""Snapshot versions: a number per workspace that grows when the content of its library changes, and only then.
+
+A version is a time in milliseconds, or one more than the last where the clock has not moved on: it grows across
+processes and restarts without a counter that everybody would have to share.  `bump_everywhere` raises a global version
+that counts for every workspace, after something was installed for all of them.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +24,7 @@ if TYPE_CHECKING:
 _WRITE_NOTE = "INSERT OR REPLACE INTO notes VALUES (?, ?)"
 _UNREADABLE = "unreadable"
 _memory: dict[str, tuple[int, str]] = {}
-"""Versions of this process, for libraries without an index."""
+"""Versions in this process, for libraries without an index."""
 
 
 @dataclass(frozen=True)
@@ -27,13 +32,13 @@ class Snapshot:
     """The content of a library at one moment."""
 
     version: int
-    """Grows with every change, here or for all workspaces."""
+    """Grows with every change, of this workspace or of all."""
     workspace: str
-    """The folder it is about."""
+    """The folder that it describes."""
     fingerprint: str
-    """The same for the same content and the same verdicts."""
+    """Equal for equal content and verdicts."""
     digests: dict[str, str]
-    """By path: the digest of each SKILL.md; of a broken one what is wrong, and the digest that was kept, if one was."""
+    """By path: the digest of each SKILL.md; for a broken one its findings, and the digest of the kept text if any."""
 
 
 def next_version(current: int) -> int:
@@ -42,6 +47,7 @@ def next_version(current: int) -> int:
 
 
 def snapshot_of(library: Library) -> Snapshot:
+    """The snapshot of a library; raises the version of its workspace if the content is new."""
     from hashlib import sha256  # slow to load, and every command imports this module
 
     digests = dict(_skill_digests(library))
@@ -58,18 +64,18 @@ def snapshot_of(library: Library) -> Snapshot:
 
 
 def bump_everywhere(database: IndexDatabase | None) -> int:
-    """Make every workspace's snapshot out of date: after installing something for all of them."""
+    """Raise the version of every workspace, after installing something for all of them."""
     return _raise_version(database, "", None)
 
 
 def _verdict_lines(library: Library) -> Iterable[str]:
-    """What is decided about each skill counts as content: a binary that appears changes the catalog."""
+    """Verdicts count as content: a program that is installed makes a skill usable and changes the catalog."""
     for verdict in library.verdicts:
-        yield f"{verdict.skill.path}\0{','.join(mark.code for mark in verdict.marks)}"
+        yield f"{verdict.skill.path}\0{','.join(finding.code for finding in verdict.findings)}"
 
 
 def _skill_digests(library: Library) -> Iterable[tuple[str, str]]:
-    broken = {item.path: "broken:" + ",".join(mark.code for mark in item.marks) for item in library.broken}
+    broken = {item.path: "broken:" + ",".join(finding.code for finding in item.findings) for item in library.broken}
     yield from broken.items()
     began = now_ns()
     notes = _digest_notes(library.database)
@@ -82,6 +88,7 @@ def _skill_digests(library: Library) -> Iterable[tuple[str, str]]:
             continue
         digest = _digest_of_skill(library, skill)
         yield skill.path, f"{broken[skill.path]} {digest}" if skill.path in broken else digest
+        # Only a file whose time stamps have settled can be recognised by them later.
         if digest != _UNREADABLE and skill.path not in library.kept and is_settled(skill.key, began):
             fresh.append((key, stamp + digest))
     _write_notes(library.database, fresh)
@@ -127,7 +134,7 @@ def _raise_version(database: IndexDatabase | None, workspace: str, fingerprint: 
 def _advance_version(database: IndexDatabase | None, workspace: str, fingerprint: str | None) -> int:
     version, before = _load_version(database, workspace)
     if fingerprint is None or before != fingerprint:
-        # Above all that was ever handed out, so that a rise for one shows through a rise for everybody, and back.
+        # Above every version handed out so far, so that a rise of one workspace shows above a global rise, and back.
         version = next_version(max([version, *_every_version(database)]))
     _memory[workspace] = (version, fingerprint or "")
     return version

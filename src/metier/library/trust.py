@@ -1,8 +1,13 @@
-"""The book of trusted projects, kept outside them, and what their skills can do now."""
+"""The trust book: which projects a person trusts, and exactly what of their skills was trusted.
+
+The book is kept outside the projects, so that a project can't trust itself.  A record holds a digest for each thing in
+a skill that can run or is granted, instead of one digest of its folder: prose may be edited freely, and a question
+about a change can name exactly what is new.  Whatever can't be read gets a new digest every time, and so is never
+trusted.  Commands are found as every dialect together would find them: too many rather than too few.
+"""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from hashlib import sha256
@@ -11,8 +16,10 @@ from typing import Literal, NamedTuple
 
 from ..host import files, fs, paths
 from ..host.facts import now_ns
+from ..parse.markers import commands_to_trust
+from ..parse.reader import parse_body
 from ..resolve.capabilities import SkillCapabilities, TrustRecord, find_untrusted
-from ..types.dialect import LibraryLimits
+from ..types.dialect import Dialect, LibraryLimits
 from ..types.errors import HostError, MetierError
 from ..types.place import Place
 from ..types.problem import Finding
@@ -22,10 +29,10 @@ TRUST_FILE = "trust.json"
 CONFIG_FILE = ".metier/config.toml"
 AGENT_FOLDERS = ("workspace/agents", ".metier/agents", ".claude/agents", "agents")
 """Where a project keeps its agents."""
-_MOST_BYTES = 67_108_864
-"""Of one skill's files, read to vouch for them."""
+_MAX_BYTES = 67_108_864
+"""Of one skill's files that are hashed; beyond that a file counts as changed each time."""
 _INERT_SUFFIXES = (".md", ".txt", ".rst", ".png", ".jpg", ".jpeg", ".gif", ".svg", ".webp", ".pdf", ".csv", ".bak")
-"""Endings of files that nothing runs, as long as they are not executable and not in `scripts/`."""
+"""Suffixes of files that nothing runs, unless they are executable or in `scripts/`."""
 _PROSE_KEYS = frozenset(
     {
         "license",
@@ -44,16 +51,13 @@ _PROSE_KEYS = frozenset(
         "repository",
     }
 )
-"""Frontmatter that says something and grants nothing; every other key counts."""
-_inline = re.compile(r"(?=!`([^`]*)`)")
-_opener = {tick: re.compile(rf"[ \t]*({tick}{{3,}})[ \t]*!") for tick in "`~"}
-_closer = {tick: re.compile(rf"(?:[ \t]*+>)*+[ \t]*+({tick}{{3,}})[ \t\r]*") for tick in "`~"}
+"""Frontmatter that only describes and grants nothing; every other key, known or not, counts."""
 
 Record = Mapping[str, object]
 
 
 def read_trust_book(folder: str) -> dict[str, dict[str, object]]:
-    """The records of all trusted projects, by their real path.  A damaged book trusts nobody."""
+    """The records of all trusted projects, by their real path.  A damaged book is an error, and trusts no project."""
     path = f"{folder}/{TRUST_FILE}"
     text = paths.read_text_file(path)
     if text is None:
@@ -62,7 +66,7 @@ def read_trust_book(folder: str) -> dict[str, dict[str, object]]:
         book = loads(text)
         projects = book["projects"]
         if book["version"] != 1 or not isinstance(projects, dict):
-            raise ValueError("unknown form")
+            raise ValueError("unknown format")
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise HostError(
             f"{path} is damaged: {error}",
@@ -73,25 +77,25 @@ def read_trust_book(folder: str) -> dict[str, dict[str, object]]:
 
 
 def write_trust_record(folder: str, project: str, record: Mapping[str, object] | None) -> None:
-    """Keep what a project was trusted with; None takes the trust back."""
+    """Store what of a project is trusted; None revokes the trust."""
     _update_book(folder, project, lambda _: record)
 
 
 def trust_skills(folder: str, project: str, added: Mapping[str, object]) -> None:
-    """Trust some more skills of a project, and nothing else of it that was not trusted before."""
+    """Trust more skills of a project, and nothing else of it."""
 
-    def more(before: Mapping[str, object]) -> Mapping[str, object]:
+    def add_skills(before: Mapping[str, object]) -> Mapping[str, object]:
         trusted, new = before.get("skills"), added.get("skills")
         skills = {**(trusted if isinstance(trusted, dict) else {}), **(new if isinstance(new, dict) else {})}
         return {"configuration": "", "whole": False, **before, "skills": skills}
 
-    _update_book(folder, project, more)
+    _update_book(folder, project, add_skills)
 
 
 def _update_book(
     folder: str, project: str, change: Callable[[Mapping[str, object]], Mapping[str, object] | None]
 ) -> None:
-    """Read, change and write the book with nobody in between."""
+    """Read, change and write the book under its lock."""
     fs.make_folder(folder)
     with fs.hold_lock(f"{folder}/.{TRUST_FILE}.lock"):
         book = read_trust_book(folder)
@@ -104,102 +108,81 @@ def _update_book(
         )
 
 
-def run_digests(skill: Skill, limit: int, beside: bool = True) -> frozenset[str]:
-    """A digest for each command in a skill's body, each file of it that can run, and each thing it is granted.
+# --- What a skill can run ---
 
-    `beside` those, where anything runs, each other file: it may be what is run.
+
+def run_digests(skill: Skill, limit: int, beside: bool = True) -> frozenset[str]:
+    """A digest for each command in a skill's body, each file that can run, and each thing it is granted.
+
+    With `beside`, and if anything runs, also for each other file: a script may read or run it.
     """
     return frozenset(digest for kind, _, digest in _iter_runnables(skill, limit) if beside or kind != "beside")
 
 
 class RunnableItem(NamedTuple):
-    """Something that a skill can run or is granted, in words for the person who is asked."""
+    """Something that a skill can run or is granted, described for the person who is asked."""
 
     label: str
     new: bool
-    """Whether what was trusted before did not have it, or had it otherwise."""
+    """Whether it is new or changed since it was trusted."""
 
 
 _QUIET_KEYS = frozenset({"arguments", "argument-hint"})
-"""Frontmatter that counts, and that nobody has to be asked about."""
+"""Frontmatter that counts, but is not shown when a person is asked."""
 RunnableKind = Literal["runs", "beside", "quiet"]
 
 
 def runnable_items(skill: Skill, limit: int, before: Collection[str] = ()) -> tuple[RunnableItem, ...]:
-    """The same in words, held against the digests of what was trusted before."""
+    """What `run_digests` covers, described, and compared with the digests that were trusted before."""
     items = {
         (label, digest)
         for kind, label, digest in _iter_runnables(skill, limit)
-        if kind == "runs" or (kind == "beside" and _is_news(digest, before))
+        if kind == "runs" or (kind == "beside" and _is_new(digest, before))
     }
     return tuple(RunnableItem(label, digest not in before) for label, digest in sorted(items))
 
 
-def _is_news(digest: str, before: Collection[str]) -> bool:
-    """Files beside what runs are named only where they differ from what was trusted."""
+def _is_new(digest: str, before: Collection[str]) -> bool:
+    """Other files are named only where they differ from what was trusted: listing all would bury what runs."""
     return bool(before) and digest not in before
 
 
 def _iter_runnables(skill: Skill, limit: int) -> Iterator[tuple[RunnableKind, str, str]]:
-    """Each thing by its kind, a word for it and its digest.  What can't be seen has a new digest every time."""
+    """Each thing as (kind, label, digest).  What can't be read has a new digest every time."""
     directory = skill.directory
     try:
         _, data = files.read_skill_file(directory, skill.path.rpartition("/")[2], limit)
-        body = data.decode("utf-8", "replace").replace("\r\n", "\n").replace("\r", "\n")
     except (OSError, MetierError):
         yield "runs", "SKILL.md, which can't be read", _digest_parts("unseen", str(now_ns()))
-        body = ""
-    commands = tuple(find_commands(body))
+        data = b""
+    commands = find_commands(data, skill.origin.dialect)
     for command in commands:
         yield "runs", f"`{command}`", _digest_parts("command", command)
+    # A command that names SKILL.md may run any line of it, so its whole text counts.
     if any("skill.md" in command.lower() for command in commands):
-        yield "beside", "the file SKILL.md", _digest_parts("body", body)
+        yield "beside", "the file SKILL.md", _digest_parts("body", _text_of(data))
     yield from _runnable_files(directory, bool(commands))
     yield from _frontmatter_grants(skill)
 
 
-def find_commands(body: str) -> Iterator[str]:
-    """Everything in a body that any dialect might take for a command, and rather too much than too little."""
-    lines = body.split("\n")
-    inline = [command for line in lines for command in _inline_commands(line)]
-    yield from dict.fromkeys(command.strip() for command in inline)
-    for tick in "`~":
-        yield from _block_commands(lines, tick)
+def _text_of(data: bytes) -> str:
+    """All of a SKILL.md, whatever ends its lines."""
+    return data.decode("utf-8", "replace").replace("\r\n", "\n").replace("\r", "\n")
 
 
-def _block_commands(lines: list[str], tick: str) -> Iterator[str]:
-    block: list[str] | None = None
-    ticks = 0
-    for line in lines:
-        opened, closed = _opener[tick].match(line), _closer[tick].fullmatch(line)
-        if block is None:
-            if opened is not None:
-                block, ticks = [line[opened.end() :]], len(opened[1])
-        elif closed is not None and len(closed[1]) >= ticks:
-            yield "\n".join(block).strip()
-            block = None
-        else:
-            block.append(line)
-            if opened is not None:  # perhaps it is the one that counts: then its own end counts
-                ticks = max(ticks, len(opened[1]))
-    if block is not None:
-        yield "\n".join(block).strip()
-
-
-def _inline_commands(line: str) -> list[str]:
-    """The commands between backticks; where longer runs of them make that hard to tell, all from the first on."""
-    if "``" not in line:
-        return _inline.findall(line)
-    start = line.find("!`")
-    return [line[start + 2 :]] if start >= 0 else []
+def find_commands(data: bytes, dialect: Dialect) -> tuple[str, ...]:
+    """The commands to trust in a SKILL.md, found in the text that is rendered by the reader that rendering uses."""
+    body, marks = parse_body(data, dialect)
+    # A file that does not load here runs nothing; what it would run elsewhere is still worth knowing before it is kept.
+    return commands_to_trust(_text_of(data) if marks and marks[-1].fatal else body)
 
 
 def _runnable_files(directory: str, runs: bool) -> Iterator[tuple[RunnableKind, str, str]]:
-    """Files that can run and links; where anything runs, all the others too, for it may run those."""
+    """Files that can run, and links; if anything runs, all other files too, because it may run those."""
     tree = paths.tree_of(directory, passing_over=frozenset())
-    bytes_left = _MOST_BYTES
-    if len(tree) >= paths.MOST_FILES:  # what was not seen can't be vouched for, today or tomorrow
-        yield "runs", "more files than can be vouched for", _digest_parts("unseen", str(now_ns()))
+    bytes_left = _MAX_BYTES
+    if len(tree) >= paths.MOST_FILES:  # what was not listed can't be trusted
+        yield "runs", "more files than can be checked", _digest_parts("unseen", str(now_ns()))
     inert = []
     for path, status in tree:
         if path == "SKILL.md":
@@ -224,19 +207,19 @@ def _runnable_files(directory: str, runs: bool) -> Iterator[tuple[RunnableKind, 
 
 
 def can_run(path: str, executable: bool) -> bool:
-    """Whether a file of a skill might be run: all but text, pictures and tables that lie where nothing runs them."""
+    """Whether a file of a skill might be run: all but text, pictures and tables outside `scripts/`."""
     return executable or path.startswith("scripts/") or not path.lower().endswith(_INERT_SUFFIXES)
 
 
 def _link_digest(directory: str, path: str) -> str:
-    """A link inside the skill counts by where it leads; one that leads out can't be vouched for."""
+    """A link inside the skill counts by its target; one that leads out is never trusted."""
     real = paths.real_path(f"{directory}/{path}")
     inside = paths.is_inside(real, paths.real_path(directory))
     return _digest_parts("link", path, real if inside else str(now_ns()))
 
 
 def _frontmatter_grants(skill: Skill) -> Iterator[tuple[RunnableKind, str, str]]:
-    """What its frontmatter asks for, and what it no longer forbids itself."""
+    """What its frontmatter asks for, and what it no longer denies itself."""
     yield "quiet", f"the name {skill.name}", _digest_parts("name", skill.identity, skill.name)
     if skill.model_may_invoke:
         yield "quiet", "the model may use it", _digest_parts("model")
@@ -248,12 +231,13 @@ def _frontmatter_grants(skill: Skill) -> Iterator[tuple[RunnableKind, str, str]]
         if key not in _PROSE_KEYS and value:
             text = value if isinstance(value, str) else dumps(value, sort_keys=True)
             yield "quiet" if key in _QUIET_KEYS else "runs", _grant_text(key, value), _digest_parts("grant", key, text)
+    # Dropping a denial grants something: its absence has a digest of its own.
     if "disallowed-tools" not in skill.extra:
         yield "quiet", "no tool is disallowed", _digest_parts("undenied")
 
 
 def _grant_text(key: str, value: object) -> str:
-    """A part of the frontmatter for a person to read: what is nested has a line for each leaf."""
+    """A part of the frontmatter for a person to read: a line per leaf of what is nested."""
     lines = list(_leaf_lines("", value))
     if len(lines) == 1 and not lines[0][0]:
         return f"{key}: {value if isinstance(value, str) else lines[0][1]}"
@@ -274,12 +258,12 @@ def _leaf_lines(where: str, value: object) -> Iterator[tuple[str, str]]:
 
 
 def _one_line_text(value: object) -> str:
-    """One line, whatever somebody wrote: a line of their own may not look like one of ours."""
+    """One line, whatever the value is: a line break in it must not produce a line that looks like ours."""
     return value if isinstance(value, str) and value.isprintable() else dumps(value, ensure_ascii=False)
 
 
 def _content_digest(directory: str, path: str, size: int) -> str:
-    """The digest of a file's content, or nothing when it can't be had."""
+    """The digest of a file's content; empty if it can't be read."""
     try:
         _, data = files.read_skill_file(directory, path, size)
     except (OSError, MetierError):
@@ -292,12 +276,12 @@ def _digest_parts(*parts: str) -> str:
 
 
 def config_digest(text: str | None) -> str:
-    """The digest of a project's configuration; its text is not interpreted here."""
+    """The digest of a project's configuration; the text is not parsed."""
     return "" if text is None else sha256(text.encode()).hexdigest()
 
 
 def agents_digest(project: str) -> str:
-    """The digest of a project's agent files; nothing where it has none."""
+    """The digest of a project's agent files; empty if it has none."""
     agent_texts = [(path, _agent_text(f"{project}/{path}")) for path in agent_paths(project)]
     return _digest_parts("agents", dumps(agent_texts)) if agent_texts else ""
 
@@ -316,41 +300,45 @@ def agent_paths(project: str) -> list[str]:
 def _agent_text(path: str) -> str:
     try:
         return paths.read_text_file(path) or ""
-    except HostError:  # what can't be read can't be vouched for
+    except HostError:  # what can't be read is never trusted
         return str(now_ns())
 
 
+# --- Records and verdicts ---
+
+
 def make_trust_record(project: str, skills: Iterable[Skill], limit: int, whole: bool = False) -> dict[str, object]:
-    """What is trusted when a person trusts a project as it is now; `whole` is its configuration and agents too."""
-    places = {skill.directory.removeprefix(project + "/"): sorted(run_digests(skill, limit)) for skill in skills}
+    """The record that trusts these skills as they are now; `whole` includes the project's configuration and agents."""
+    digests = {skill.directory.removeprefix(project + "/"): sorted(run_digests(skill, limit)) for skill in skills}
     configuration = config_digest(paths.read_text_file(f"{project}/{CONFIG_FILE}")) if whole else ""
     agents = agents_digest(project) if whole else ""
-    return {"skills": places, "configuration": configuration, "agents": agents, "whole": whole}
+    return {"skills": digests, "configuration": configuration, "agents": agents, "whole": whole}
 
 
 def trust_findings(
     skills: Sequence[Skill], place: Place, record: TrustRecord | None, limits: LibraryLimits
 ) -> Mapping[str, Finding]:
-    theirs = [skill for skill in skills if skill.origin.source == "project"]
-    if not theirs:
+    """The project skills that may not be used, and why: never trusted, or changed since."""
+    project_skills = [skill for skill in skills if skill.origin.source == "project"]
+    if not project_skills:
         return {}
-    if record is None:
-        return find_untrusted(((skill, "", SkillCapabilities()) for skill in theirs), None, place.project)
-    now = (
+    if record is None:  # nothing needs to be hashed
+        return find_untrusted(((skill, "", SkillCapabilities()) for skill in project_skills), None, place.project)
+    current = (
         (
             skill,
             skill.directory.removeprefix(place.project + "/"),
             SkillCapabilities(run_digests(skill, limits.file_bytes)),
         )
-        for skill in theirs
+        for skill in project_skills
     )
-    return find_untrusted(now, record, place.project)
+    return find_untrusted(current, record, place.project)
 
 
 def mark_trusted_skills(
     skills: Sequence[Skill], withheld: Mapping[str, Finding], record: TrustRecord | None
 ) -> tuple[Skill, ...]:
-    """In a project of which only some skills were trusted, written or installed, each of those says so itself."""
+    """Mark trusted skills one by one, in a project where only some skills are trusted."""
     if record is None or record.whole:
         return tuple(skills)
     return tuple(

@@ -1,4 +1,9 @@
-"""Hot reload: the library as it changes, with the last good version of what breaks."""
+"""Hot reload: yield a new library for each change, with the last good version of what breaks.
+
+File events make it quick, but can be lost (network mounts, overflowing queues, folders that come later).  So the
+library is also reopened at intervals, at most a fiftieth of the time, and a change counts only if the snapshot's
+fingerprint differs: saving a file without changing it yields nothing.
+"""
 
 from __future__ import annotations
 
@@ -17,16 +22,17 @@ from ..types.skill import Skill
 if TYPE_CHECKING:
     from .library import Library
 
-_MOST_KEPT_BYTES = 67_108_864
-_SHORTEST_MS = 1_000
-_LONGEST_MS = 60_000
+_MAX_KEPT_BYTES = 67_108_864
+"""Of all texts kept in memory as last good versions."""
+_MIN_INTERVAL_MS = 1_000
+_MAX_INTERVAL_MS = 60_000
 _BACKSTOP_SHARE = 50
-"""The backstop may cost a fiftieth of the time."""
+"""Looking again may take one fiftieth of the time."""
 
 
 @dataclass(frozen=True)
 class Change:
-    """A new version of a library, and the names of what is different in it."""
+    """A new version of a library, and the names of what differs."""
 
     library: Library
     """As it is now."""
@@ -38,7 +44,7 @@ class Change:
 
 
 def reload_library(library: Library) -> Library:
-    """Look again; a skill whose file no longer loads stays as it was, if its text was kept."""
+    """Reopen a library; a skill that no longer loads keeps its last good version, if its text was kept."""
     return _with_last_good(library, library.reopen(library.place, library.request), library.kept)
 
 
@@ -46,7 +52,7 @@ def _with_last_good(old: Library, new: Library, texts: Mapping[str, bytes]) -> L
     broken = {item.path: item.origin for item in new.broken}
     if not broken:
         return new
-    # The root may have another rank or standing by now; the reading of the file is still the old one.
+    # The root may have another rank or trust by now; how the file was parsed is still the old way.
     saved = [
         skill._replace(origin=replace(broken[skill.path], dialect=skill.origin.dialect))
         for skill in old.skills
@@ -58,22 +64,22 @@ def _with_last_good(old: Library, new: Library, texts: Mapping[str, bytes]) -> L
     from .trust import mark_trusted_skills, trust_findings
 
     record = read_trust_record(new.place)
-    standing = trust_findings(saved, new.place, record, new.limits)
-    judged = mark_trusted_skills(saved, standing, record)
-    skills = sorted((*new.skills, *judged), key=lambda skill: (-skill.origin.rank, skill.path.split("/")))
+    untrusted = trust_findings(saved, new.place, record, new.limits)
+    kept_skills = mark_trusted_skills(saved, untrusted, record)
+    skills = sorted((*new.skills, *kept_skills), key=lambda skill: (-skill.origin.rank, skill.path.split("/")))
     return replace(
         new,
         skills=tuple(skills),
         kept={skill.path: texts[skill.path] for skill in saved},
-        untrusted={**new.untrusted, **standing},
+        untrusted={**new.untrusted, **untrusted},
     )
 
 
 def watch_changes(library: Library, stop: StopSignal | None = None) -> Iterator[Change]:
-    """Yield each change of content.  Events make it quick; looking again at intervals makes it certain."""
+    """Yield each change of content until `stop` is set."""
     texts = _read_texts(library, library.kept)
     current = library
-    _ = library.snapshot  # the first one reads every file; how long a look takes is measured without it
+    _ = library.snapshot  # the first one reads every file; measure later looks without that
     while stop is None or not stop.is_set():
         began = monotonic()
         fresh = _with_last_good(current, reopen_library(current), texts)
@@ -83,11 +89,11 @@ def watch_changes(library: Library, stop: StopSignal | None = None) -> Iterator[
             current = fresh
             texts = _read_texts(current, texts)
             yield change
-            every = DEBOUNCE_MS  # more may have come before there was anything to hear it
+            every = DEBOUNCE_MS  # look again soon: changes before the watch started raise no event
         else:
             if fresh.database is not None and fresh.database is not current.database:
-                fresh.database.close()  # nobody has seen it; waiting for the collector would leave files open
-            every = min(max(_SHORTEST_MS, int(took * 1000 * _BACKSTOP_SHARE)), _LONGEST_MS)
+                fresh.database.close()  # unused: waiting for the collector would keep files open
+            every = min(max(_MIN_INTERVAL_MS, int(took * 1000 * _BACKSTOP_SHARE)), _MAX_INTERVAL_MS)
         folders = _watched_folders(current)
         for _ in watch_batches(folders, _watched_path_filter(current), every, stop):
             break
@@ -96,25 +102,27 @@ def watch_changes(library: Library, stop: StopSignal | None = None) -> Iterator[
 
 
 def reopen_library(library: Library) -> Library:
-    """Look again.  When that can't be done (the named root is gone, the trust book is damaged) nothing is offered
-    until it can: the watch outlives it."""
+    """Reopen a library.  While that fails (the named root is gone, the trust book is damaged) there are no skills,
+    but no error either: a watch must outlive it."""
     try:
         return library.reopen(library.place, library.request)
     except MetierError as error:
         gone = library.request.root is not None and not paths.is_folder(library.roots[0].origin.path)
-        mark = Finding("not-found") if gone else Finding("config-syntax", 0, (error.message,), fatal=True)
-        return replace(library, skills=(), broken=(), problems=(problem_from(mark, error.path),), kept={}, untrusted={})
+        finding = Finding("not-found") if gone else Finding("config-syntax", 0, (error.message,), fatal=True)
+        problems = (problem_from(finding, error.path),)
+        return replace(library, skills=(), broken=(), problems=problems, kept={}, untrusted={})
 
 
 def _read_texts(library: Library, before: Mapping[str, bytes]) -> dict[str, bytes]:
-    """The text of every skill file, so that a good version outlives a bad edit."""
+    """The text of every skill file, so that a good version survives a bad edit."""
     texts: dict[str, bytes] = {}
-    room = _MOST_KEPT_BYTES
+    remaining = _MAX_KEPT_BYTES
     for skill in library.skills:
+        # A kept skill is broken on disk: its good text is only in memory.
         data = before.get(skill.path) if skill.path in library.kept else _read_unchanged_text(skill, library)
-        if data is not None and len(data) <= room:
+        if data is not None and len(data) <= remaining:
             texts[skill.path] = data
-            room -= len(data)
+            remaining -= len(data)
     return texts
 
 
@@ -141,7 +149,7 @@ def _library_change(old: Library, new: Library) -> Change | None:
 
 
 def _watched_folders(library: Library) -> set[str]:
-    """Every folder whose names or files matter, and the nearest parent of a root that is not there yet."""
+    """Every folder whose entries matter, and the nearest existing parent of each missing root."""
     folders = {path for path, _ in library.guards}
     folders |= {skill.directory for skill in library.skills}
     folders |= {item.path.rpartition("/")[0] for item in library.broken}
@@ -150,7 +158,7 @@ def _watched_folders(library: Library) -> set[str]:
 
 
 def _missing_roots(library: Library) -> set[str]:
-    """For each root that is not there: the first folder on the way to it that is not."""
+    """For each missing root, the first folder on the way to it that is missing."""
     missing = set()
     for root in library.roots:
         path = root.origin.path

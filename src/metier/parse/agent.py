@@ -23,6 +23,7 @@ def parse_agent_file(text: str, path: str) -> AgentFile | None:
     tree = TextTree(head.tree)
     written = tree.get("tools", "")
     tools = allowed_tools(written if isinstance(written, str) else tree.words("tools"))
+    # Claude Code writes `model: inherit` for what is the default here.
     model = tree.text("model").strip()
     return AgentFile(
         name=clean_line(tree.text("name")) or path.rpartition("/")[2].removesuffix(".md"),
@@ -38,18 +39,18 @@ def parse_agent_file(text: str, path: str) -> AgentFile | None:
 
 
 def _limit_faults(tree: TextTree) -> Iterator[str]:
-    """Limits that limit nothing."""
+    """Limits that have no effect, one sentence each."""
     usual = {bound.name for bound in fields(TurnBounds)}
     limits = tree.plain().get("limits")
     if limits is not None and not isinstance(limits, dict):
-        yield f"`limits` is not a table of {', '.join(sorted(usual))}, and limits nothing"
+        yield f"`limits` must be a table of {', '.join(sorted(usual))}; it is ignored"
         return
     for key, value in (limits or {}).items():
         number = str(value).strip().replace(".", "", 1)
         if key not in usual:
-            yield f"`limits` has no `{key}`: there are {', '.join(sorted(usual))}"
+            yield f"`limits.{key}` is not a limit; use one of {', '.join(sorted(usual))}"
         elif not number.isdecimal():
-            yield f"`limits.{key}` is not a number, and limits nothing"
+            yield f"`limits.{key}` must be a number; it is ignored"
 
 
 def _turn_bounds(tree: TextTree) -> TurnBounds:

@@ -1,4 +1,8 @@
-"""The routing card of a body: what stands out in it, which is what it is about."""
+"""What a skill is searched by, other than its name and description: its routing card and its trigger phrases.
+
+The card is what an author made stand out in the body: headings, bold text, code spans.  The whole body was refused:
+long skills would match everything, and the index would hold every body.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +20,7 @@ _code = re.compile(r"(?<!`)`([^`\n]{2,60})`(?!`)").findall
 
 def routing_card(body: str) -> str:
     """Headings, then bold text, then code spans, each once, at most 1,500 characters."""
-    text = _fence("", body[:100_000])
+    text = _fence("", body[:100_000])  # a body may be 256 KB; what it is about stands near the top
     strong = (starred or underscored for starred, underscored in _strong(text))
     pieces: list[str] = []
     room = LONGEST_CARD

@@ -5,6 +5,7 @@ from __future__ import annotations
 import unicodedata
 from typing import NamedTuple
 
+from ..dialects.standard import SPECIFIED_FIELDS
 from ..types.problem import Finding
 from ..types.tree import RawValue
 from . import frontmatter
@@ -12,24 +13,22 @@ from .document import ParseRefusal, decode_text, split_frontmatter
 from .fields import LONGEST_COMPATIBILITY, LONGEST_DESCRIPTION, LONGEST_NAME
 from .frontmatter import BadYaml
 
-SPECIFIED_FIELDS = frozenset({"name", "description", "license", "compatibility", "metadata", "allowed-tools"})
-
 
 class _FieldSheet(NamedTuple):
     tree: dict[str, RawValue]
     lines: dict[str, int]
 
     def line(self, key: str) -> int:
-        return self.lines.get(key, -1) + 2
+        return self.lines.get(key, -1) + 2  # lines count from 0, after the opening `---`
 
 
 def check_skill_file(data: bytes, directory: str) -> tuple[Finding, ...]:
-    """Every way in which a file's bytes break the specification; nothing is repaired."""
-    marks: list[Finding] = []
+    """Every way in which a file breaks the specification; nothing is repaired."""
+    findings: list[Finding] = []
     try:
-        text = decode_text(data, True, marks)
+        text = decode_text(data, True, findings)
     except ParseRefusal as refusal:
-        return tuple(refusal.marks)
+        return tuple(refusal.findings)
     block, _, opened, _ = split_frontmatter(text)
     if block is None:
         return (Finding("unclosed-frontmatter" if opened else "no-frontmatter", 1, fatal=True),)
@@ -40,13 +39,13 @@ def check_skill_file(data: bytes, directory: str) -> tuple[Finding, ...]:
     if reading.kind:
         return (Finding("not-a-mapping", 2, (reading.kind,), fatal=True),)
     sheet = _FieldSheet(reading.tree, reading.lines)
-    marks = [mark._replace(fatal=True) for mark in marks]
-    marks += [Finding("duplicate-key", line + 2, (key,), fatal=True) for key, line in reading.twice]
+    findings = [finding._replace(fatal=True) for finding in findings]
+    findings += [Finding("duplicate-key", line + 2, (key,), fatal=True) for key, line in reading.twice]
     unknown = [key for key in sheet.tree if key not in SPECIFIED_FIELDS]
     if unknown:
-        marks.append(Finding("unknown-field", sheet.line(unknown[0]), (", ".join(unknown),), fatal=True))
-    marks += [*_check_name(sheet, directory), *_check_description(sheet), *_check_compatibility(sheet)]
-    return tuple(marks)
+        findings.append(Finding("unknown-field", sheet.line(unknown[0]), (", ".join(unknown),), fatal=True))
+    findings += [*_check_name(sheet, directory), *_check_description(sheet), *_check_compatibility(sheet)]
+    return tuple(findings)
 
 
 def _check_name(sheet: _FieldSheet, directory: str) -> list[Finding]:
@@ -54,28 +53,29 @@ def _check_name(sheet: _FieldSheet, directory: str) -> list[Finding]:
     line = sheet.line("name")
     if not isinstance(value, str):
         return [Finding("field-type", line, ("name",), fatal=True)]
+    # The reference validator compares NFKC forms: a name typed on macOS may be decomposed.
     name = unicodedata.normalize("NFKC", value.strip())
     if not name:
         return [Finding("missing-name", max(line, 1), (directory,), fatal=True)]
-    marks = []
+    findings = []
     if len(name) > LONGEST_NAME:
-        marks.append(Finding("name-too-long", line, (str(len(name)),), fatal=True))
+        findings.append(Finding("name-too-long", line, (str(len(name)),), fatal=True))
     reason = name_fault(name)
     if reason:
-        marks.append(Finding("name-invalid", line, (name, reason), fatal=True))
+        findings.append(Finding("name-invalid", line, (name, reason), fatal=True))
     if name != unicodedata.normalize("NFKC", directory):
-        marks.append(Finding("name-mismatch", line, (name, directory), fatal=True))
-    return marks
+        findings.append(Finding("name-mismatch", line, (name, directory), fatal=True))
+    return findings
 
 
 def name_fault(name: str) -> str:
-    """How a name breaks the rule of the specification, or nothing."""
+    """How a name breaks the rule of the specification; empty if it does not."""
     if name != name.lower():
         return "it must be lowercase"
     if name.startswith("-") or name.endswith("-"):
         return "it must not begin or end with a hyphen"
     if "--" in name:
-        return "it must not hold two hyphens in a row"
+        return "it must not contain consecutive hyphens"
     if not all(character.isalnum() or character == "-" for character in name):
         return "only letters, digits and hyphens are allowed"
     return ""

@@ -1,4 +1,9 @@
-"""Configuration: TOML text becomes Settings, and every key that is not a setting is named."""
+"""Configuration: TOML text becomes Settings, and every key that is not a setting is reported.
+
+A wrong key or value costs itself and nothing else: it is reported, removed from the tree and counts as not set, so
+that no later stage has to check types again.  A project's file is merged over the user's, but never widens what the
+user allows (`USER_ONLY_KEYS`, `skills.shell`).
+"""
 
 from __future__ import annotations
 
@@ -34,7 +39,7 @@ TOP_LEVEL_KEYS = (
     "config",
 )
 USER_ONLY_KEYS = ("sandbox", "model", "models", "agent", "mcp", "record", "improve")
-"""What only the user's own file may say: who is asked, what may be done, what is started."""
+"""Only the user's own file may set these: a cloned project must not choose models, permissions or servers."""
 AGENT_KEYS = ("allow", "ask", "deny", "network", "turns", "tokens", "seconds", "cost")
 MODEL_KEYS = ("provider", "model", "url", "key", "window", "reply", "input_price", "output_price")
 SERVER_KEYS = ("command", "args", "env", "url", "headers")
@@ -42,7 +47,7 @@ LIMIT_KEYS = tuple(field.name for field in fields(LibraryLimits))
 _SKILLS_KEYS = ("entries", "allowBundled", "shell", "install")
 _ENTRY_KINDS = {
     "enabled": (bool, "true or false"),
-    "apiKey": (str, "a text"),
+    "apiKey": (str, "a string"),
     "env": (dict, "a table"),
     "config": (dict, "a table"),
     "permissions": (dict, "a table"),
@@ -59,83 +64,84 @@ _KINDS = {**dict.fromkeys((*_TABLES, "record", "improve"), dict), "dialect": str
 _at_line = re.compile(r"\(at line (\d+), column \d+\)").search
 
 
-def parse_settings(text: str, marks: list[Finding]) -> Settings:
-    """What one file says; what it says wrongly is marked and passed over."""
+def parse_settings(text: str, findings: list[Finding]) -> Settings:
+    """The settings of one file; what is wrong in it is reported and ignored."""
     try:
         tree = tomllib.loads(text)
-    except (ValueError, RecursionError) as error:  # a number too long to read is a ValueError and nothing more
+    except (ValueError, RecursionError) as error:  # an overlong number is a plain ValueError
         line = _line_of(str(error), text)
-        marks.append(Finding("config-syntax", line, (str(error) or "it is nested too deeply",), fatal=True))
+        findings.append(Finding("config-syntax", line, (str(error) or "it is nested too deeply",), fatal=True))
         return Settings()
-    _mark_unknown_keys("", tree, TOP_LEVEL_KEYS, marks)
+    _mark_unknown_keys("", tree, TOP_LEVEL_KEYS, findings)
+    # Removed, not only reported: no later stage has to ask again whether a table is one.
     for key in [key for key, kind in _KINDS.items() if key in tree and not isinstance(tree[key], kind)]:
-        marks.append(Finding("config-type", 0, (key, "a table" if _KINDS[key] is dict else "a text")))
+        findings.append(Finding("config-type", 0, (key, "a table" if _KINDS[key] is dict else "a string")))
         del tree[key]
     not_tables = [name for name, table in tree.get("dialects", {}).items() if not isinstance(table, dict)]
-    marks += [Finding("config-type", 0, (f"dialects.{name}", "a table")) for name in not_tables]
+    findings += [Finding("config-type", 0, (f"dialects.{name}", "a table")) for name in not_tables]
     skills = tree.get("skills", {})
-    _check_skills(skills, marks)
-    _check_sandbox(tree.get("sandbox", {}), marks)
-    _check_improve(tree.get("improve", {}), marks)
-    _check_acting(tree, marks)
-    _check_record(tree.get("record", {}), marks)
+    _check_skills(skills, findings)
+    _check_sandbox(tree.get("sandbox", {}), findings)
+    _check_improve(tree.get("improve", {}), findings)
+    _check_acting(tree, findings)
+    _check_record(tree.get("record", {}), findings)
     return Settings(
         tree=tree,
-        roots=_parse_roots(tree.get("roots", []), marks),
-        plugins=_text_list("plugins", tree.get("plugins", []), marks),
-        limits=_parse_limits(tree.get("limits", {}), marks),
-        agents=_parse_agents(tree.get("agents", {}), marks),
-        allow_bundled=_text_list("skills.allowBundled", skills.get("allowBundled", []), marks),
-        policy=_listing_policy(tree.get("catalog", {}), marks),
-        pinned=_text_list("catalog.pinned", tree.get("catalog", {}).get("pinned", []), marks),
-        dense=_dense_search(tree.get("search", {}), marks),
+        roots=_parse_roots(tree.get("roots", []), findings),
+        plugins=_text_list("plugins", tree.get("plugins", []), findings),
+        limits=_parse_limits(tree.get("limits", {}), findings),
+        agents=_parse_agents(tree.get("agents", {}), findings),
+        allow_bundled=_text_list("skills.allowBundled", skills.get("allowBundled", []), findings),
+        policy=_listing_policy(tree.get("catalog", {}), findings),
+        pinned=_text_list("catalog.pinned", tree.get("catalog", {}).get("pinned", []), findings),
+        dense=_dense_search(tree.get("search", {}), findings),
     )
 
 
-def _listing_policy(table: Mapping[str, object], marks: list[Finding]) -> ListingPolicy | None:
-    _mark_unknown_keys("catalog.", table, CATALOG_KEYS, marks)
+def _listing_policy(table: Mapping[str, object], findings: list[Finding]) -> ListingPolicy | None:
+    _mark_unknown_keys("catalog.", table, CATALOG_KEYS, findings)
     chosen = table.get("policy")
     for policy in get_args(ListingPolicy):
         if chosen == policy:
             return cast("ListingPolicy", policy)
     if chosen is not None:
-        marks.append(Finding("config-type", 0, ("catalog.policy", " or ".join(get_args(ListingPolicy)))))
+        findings.append(Finding("config-type", 0, ("catalog.policy", " or ".join(get_args(ListingPolicy)))))
     return None
 
 
-def _dense_search(table: Mapping[str, object], marks: list[Finding]) -> bool:
-    _mark_unknown_keys("search.", table, SEARCH_KEYS, marks)
+def _dense_search(table: Mapping[str, object], findings: list[Finding]) -> bool:
+    _mark_unknown_keys("search.", table, SEARCH_KEYS, findings)
     dense = table.get("dense", False)
     if not isinstance(dense, bool):
-        marks.append(Finding("config-type", 0, ("search.dense", "true or false")))
+        findings.append(Finding("config-type", 0, ("search.dense", "true or false")))
     return dense is True
 
 
-def _check_acting(tree: Mapping[str, object], marks: list[Finding]) -> None:
-    """What is said of agents, models and MCP servers; what is of the wrong kind is marked and counts as not said."""
+def _check_acting(tree: Mapping[str, object], findings: list[Finding]) -> None:
+    """Check agents, models and MCP servers; a value of the wrong type is reported and removed."""
     agent = tree.get("agent")
     if isinstance(agent, dict):
-        _mark_unknown_keys("agent.", agent, AGENT_KEYS, marks)
+        _mark_unknown_keys("agent.", agent, AGENT_KEYS, findings)
         for key, value in list(agent.items()):
             kind, expected = _AGENT_KINDS.get(key, (object, ""))
             if not isinstance(value, kind) or (kind is not bool and isinstance(value, bool)):
-                marks.append(Finding("config-type", 0, (f"agent.{key}", expected)))
+                findings.append(Finding("config-type", 0, (f"agent.{key}", expected)))
                 del agent[key]
     for name, known_keys in (("models", MODEL_KEYS), ("mcp", SERVER_KEYS)):
         tables = tree.get(name)
         for key, table in list(tables.items()) if isinstance(tables, dict) else ():
             if isinstance(table, dict):
-                _mark_unknown_keys(f"{name}.{key}.", table, known_keys, marks)
+                _mark_unknown_keys(f"{name}.{key}.", table, known_keys, findings)
             elif isinstance(tables, dict):
-                marks.append(Finding("config-type", 0, (f"{name}.{key}", "a table")))
+                findings.append(Finding("config-type", 0, (f"{name}.{key}", "a table")))
                 del tables[key]
 
 
 _NUMBER: tuple[type, ...] = (int, float)
 _AGENT_KINDS: Mapping[str, tuple[Any, str]] = {
-    "allow": (list, "a list of texts"),
-    "ask": (list, "a list of texts"),
-    "deny": (list, "a list of texts"),
+    "allow": (list, "a list of strings"),
+    "ask": (list, "a list of strings"),
+    "deny": (list, "a list of strings"),
     "network": (bool, "true or false"),
     "turns": (_NUMBER, "a number"),
     "tokens": (_NUMBER, "a number"),
@@ -145,7 +151,7 @@ _AGENT_KINDS: Mapping[str, tuple[Any, str]] = {
 
 
 def _line_of(message: str, text: str) -> int:
-    """The line a TOML reader complains of; it only says so in words."""
+    """The line of a syntax error; `tomllib` gives it only in its message."""
     match = _at_line(message)
     if match is not None:
         return int(match[1])
@@ -153,21 +159,21 @@ def _line_of(message: str, text: str) -> int:
 
 
 def merge_settings(first: Settings, second: Settings) -> Settings:
-    """The user's file and the project's as one: the second says more where both speak, but never lifts a bound."""
+    """The user's file and the project's as one: the project's wins where both set a key, but never lifts a bound."""
     tree = _merge_trees(first.tree, second.tree)
     for key in USER_ONLY_KEYS:
         tree.pop(key, None)
         if key in first.tree:
             tree[key] = first.tree[key]
     skills = tree.get("skills")
-    if first.shell_off and isinstance(skills, dict):
+    if first.shell_off and isinstance(skills, dict):  # a project can't switch commands back on
         skills["shell"] = "off"
     return Settings(
         tree=tree,
         project_tree=second.tree,
         own_tree=first.tree,
         roots=tuple(replace(root, project=True) for root in second.roots) + first.roots,
-        plugins=first.plugins,
+        plugins=first.plugins,  # kept apart from the project's, which must lie in the project
         project_plugins=second.plugins,
         limits={**first.limits, **second.limits},
         agents={**first.agents, **second.agents},
@@ -186,7 +192,7 @@ def _merge_trees(first: Mapping[str, object], second: Mapping[str, object]) -> d
     return both
 
 
-def _mark_unknown_keys(where: str, table: Mapping[str, object], names: Iterable[str], marks: list[Finding]) -> None:
+def _mark_unknown_keys(where: str, table: Mapping[str, object], names: Iterable[str], findings: list[Finding]) -> None:
     known_keys = tuple(names)
     for key in table:
         if key not in known_keys:
@@ -194,90 +200,90 @@ def _mark_unknown_keys(where: str, table: Mapping[str, object], names: Iterable[
             hint = f"did you mean `{where}{near[0]}`?" if near else "known here: " + ", ".join(known_keys)
             if not where and not near:
                 hint += "; settings that skills ask for go under [config]"
-            marks.append(Finding("config-unknown-key", 0, (where + key, hint)))
+            findings.append(Finding("config-unknown-key", 0, (where + key, hint)))
 
 
-def _table_at(tree: Mapping[str, object], key: str, marks: list[Finding]) -> Mapping[str, object]:
+def _table_at(tree: Mapping[str, object], key: str, findings: list[Finding]) -> Mapping[str, object]:
     value = tree.get(key, {})
     if isinstance(value, Mapping):
         return value
-    marks.append(Finding("config-type", 0, (key, "a table")))
+    findings.append(Finding("config-type", 0, (key, "a table")))
     return {}
 
 
-def _text_list(key: str, value: object, marks: list[Finding]) -> tuple[str, ...]:
+def _text_list(key: str, value: object, findings: list[Finding]) -> tuple[str, ...]:
     if isinstance(value, list) and all(isinstance(item, str) for item in value):
         return tuple(item for item in value if isinstance(item, str))
-    marks.append(Finding("config-type", 0, (key, "a list of texts")))
+    findings.append(Finding("config-type", 0, (key, "a list of strings")))
     return ()
 
 
-def _check_skills(skills: Mapping[str, object], marks: list[Finding]) -> None:
-    """`skills.<key>` may be any skill; a plain value there is a slip."""
+def _check_skills(skills: Mapping[str, object], findings: list[Finding]) -> None:
+    """`skills.KEY` may be any skill's table; a plain value there is a mistake."""
     plain = {key: value for key, value in skills.items() if not isinstance(value, Mapping)}
-    _mark_unknown_keys("skills.", plain, _SKILLS_KEYS, marks)
+    _mark_unknown_keys("skills.", plain, _SKILLS_KEYS, findings)
     if plain.get("shell", "on") not in ("on", "off", True, False):
-        marks.append(Finding("config-type", 0, ("skills.shell", "on or off")))
-    for key, entry in _table_at(skills, "entries", marks).items():
+        findings.append(Finding("config-type", 0, ("skills.shell", "on or off")))
+    for key, entry in _table_at(skills, "entries", findings).items():
         where = f"skills.entries.{key}"
         if isinstance(entry, Mapping):
-            _check_entry(where, entry, marks)
+            _check_entry(where, entry, findings)
         else:
-            marks.append(Finding("config-type", 0, (where, "a table")))
+            findings.append(Finding("config-type", 0, (where, "a table")))
     for key, entry in skills.items():
         if isinstance(entry, Mapping) and key not in _SKILLS_KEYS:
-            _check_entry(f"skills.{key}", entry, marks)
+            _check_entry(f"skills.{key}", entry, findings)
 
 
-def _check_sandbox(sandbox: dict[str, object], marks: list[Finding]) -> None:
-    _mark_unknown_keys("sandbox.", sandbox, ("need",), marks)
+def _check_sandbox(sandbox: dict[str, object], findings: list[Finding]) -> None:
+    _mark_unknown_keys("sandbox.", sandbox, ("need",), findings)
     if sandbox.get("need", "prefer") not in get_args(SandboxNeed):
-        marks.append(Finding("config-type", 0, ("sandbox.need", "one of " + ", ".join(get_args(SandboxNeed)))))
+        findings.append(Finding("config-type", 0, ("sandbox.need", "one of " + ", ".join(get_args(SandboxNeed)))))
         del sandbox["need"]
 
 
-def _check_improve(improve: dict[str, object], marks: list[Finding]) -> None:
-    _mark_unknown_keys("improve.", improve, IMPROVE_KEYS, marks)
+def _check_improve(improve: dict[str, object], findings: list[Finding]) -> None:
+    _mark_unknown_keys("improve.", improve, IMPROVE_KEYS, findings)
     if "mode" in improve and improve["mode"] not in get_args(ImprovementMode):
-        marks.append(Finding("config-type", 0, ("improve.mode", "one of " + ", ".join(get_args(ImprovementMode)))))
+        findings.append(Finding("config-type", 0, ("improve.mode", "one of " + ", ".join(get_args(ImprovementMode)))))
         del improve["mode"]
 
 
-def _check_record(record: dict[str, object], marks: list[Finding]) -> None:
-    _mark_unknown_keys("record.", record, RECORD_KEYS, marks)
+def _check_record(record: dict[str, object], findings: list[Finding]) -> None:
+    _mark_unknown_keys("record.", record, RECORD_KEYS, findings)
     for key in RECORD_KEYS:
         value = record.get(key, 1)
         if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-            marks.append(Finding("config-type", 0, (f"record.{key}", "a number, 0 for no end")))
+            findings.append(Finding("config-type", 0, (f"record.{key}", "a whole number, 0 for no limit")))
             del record[key]
 
 
-def _check_permissions(where: str, table: object, marks: list[Finding]) -> None:
+def _check_permissions(where: str, table: object, findings: list[Finding]) -> None:
     if not isinstance(table, Mapping):
         return
-    _mark_unknown_keys(f"{where}.permissions.", table, _PERMISSIONS, marks)
+    _mark_unknown_keys(f"{where}.permissions.", table, _PERMISSIONS, findings)
     for key, kind in _PERMISSIONS.items():
         if key in table and not isinstance(table[key], kind):
-            marks.append(
+            findings.append(
                 Finding("config-type", 0, (f"{where}.permissions.{key}", "true or false" if kind is bool else "a list"))
             )
 
 
-def _check_entry(where: str, entry: Mapping[str, object], marks: list[Finding]) -> None:
-    """What the configuration says of one skill; a key of the skill's own goes under `config`."""
-    _mark_unknown_keys(where + ".", entry, _ENTRY_KEYS, marks)
+def _check_entry(where: str, entry: Mapping[str, object], findings: list[Finding]) -> None:
+    """Check the settings of one skill; keys that the skill itself defines go under `config`."""
+    _mark_unknown_keys(where + ".", entry, _ENTRY_KEYS, findings)
     for key, (kind, expected) in _ENTRY_KINDS.items():
         if key in entry and not isinstance(entry[key], kind):
-            marks.append(Finding("config-type", 0, (f"{where}.{key}", expected)))
-    _check_permissions(where, entry.get("permissions"), marks)
+            findings.append(Finding("config-type", 0, (f"{where}.{key}", expected)))
+    _check_permissions(where, entry.get("permissions"), findings)
     env = entry.get("env")
     for name, value in env.items() if isinstance(env, Mapping) else ():
         if not isinstance(value, str | int | float):
-            marks.append(Finding("config-type", 0, (f"{where}.env.{name}", "a text")))
+            findings.append(Finding("config-type", 0, (f"{where}.env.{name}", "a string")))
 
 
-def _parse_limits(table: Mapping[str, object], marks: list[Finding]) -> dict[str, int]:
-    _mark_unknown_keys("limits.", table, LIMIT_KEYS, marks)
+def _parse_limits(table: Mapping[str, object], findings: list[Finding]) -> dict[str, int]:
+    _mark_unknown_keys("limits.", table, LIMIT_KEYS, findings)
     limits = {}
     for key, value in table.items():
         if key not in LIMIT_KEYS:
@@ -285,31 +291,31 @@ def _parse_limits(table: Mapping[str, object], marks: list[Finding]) -> dict[str
         if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
             limits[key] = value
         else:
-            marks.append(Finding("config-type", 0, (f"limits.{key}", "a whole number")))
+            findings.append(Finding("config-type", 0, (f"limits.{key}", "a whole number")))
     return limits
 
 
-def _parse_roots(value: object, marks: list[Finding]) -> tuple[ConfiguredRoot, ...]:
+def _parse_roots(value: object, findings: list[Finding]) -> tuple[ConfiguredRoot, ...]:
     roots = []
     for number, item in enumerate(value if isinstance(value, list) else [value]):
         where = f"roots[{number}]"
         if isinstance(item, str):
             roots.append(ConfiguredRoot(item))
         elif isinstance(item, Mapping) and isinstance(item.get("path"), str):
-            _mark_unknown_keys(where + ".", item, _ROOT_KEYS, marks)
+            _mark_unknown_keys(where + ".", item, _ROOT_KEYS, findings)
             path, dialect, label = (text if isinstance(text := item.get(key), str) else "" for key in _ROOT_KEYS)
             roots.append(ConfiguredRoot(path, dialect, label))
         else:
-            marks.append(Finding("config-type", 0, (where, "a path, or a table with `path`")))
+            findings.append(Finding("config-type", 0, (where, "a path, or a table with `path`")))
     return tuple(roots)
 
 
-def _parse_agents(table: Mapping[str, object], marks: list[Finding]) -> dict[str, tuple[str, ...] | None]:
+def _parse_agents(table: Mapping[str, object], findings: list[Finding]) -> dict[str, tuple[str, ...] | None]:
     agents: dict[str, tuple[str, ...] | None] = {}
     for name, entry in table.items():
         if not isinstance(entry, Mapping):
-            marks.append(Finding("config-type", 0, (f"agents.{name}", "a table")))
+            findings.append(Finding("config-type", 0, (f"agents.{name}", "a table")))
             continue
-        _mark_unknown_keys(f"agents.{name}.", entry, ("skills",), marks)
-        agents[name] = _text_list(f"agents.{name}.skills", entry["skills"], marks) if "skills" in entry else None
+        _mark_unknown_keys(f"agents.{name}.", entry, ("skills",), findings)
+        agents[name] = _text_list(f"agents.{name}.skills", entry["skills"], findings) if "skills" in entry else None
     return agents

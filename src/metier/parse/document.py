@@ -1,4 +1,4 @@
-"""Bytes as text."""
+"""Bytes become text, and text is split into frontmatter and body."""
 
 from __future__ import annotations
 
@@ -8,30 +8,31 @@ from ..types.problem import Finding
 
 
 class ParseRefusal(Exception):
-    """The file does not load; the marks say why, the last one fatally."""
+    """The file does not load; the findings say why, and the last one is fatal."""
 
-    def __init__(self, marks: list[Finding], name: str = "") -> None:
-        super().__init__(marks[-1].code)
-        self.marks = marks
+    def __init__(self, findings: list[Finding], name: str = "") -> None:
+        super().__init__(findings[-1].code)
+        self.findings = findings
         self.name = name
 
 
-def decode_text(head: bytes, entire_file: bool, marks: list[Finding]) -> str:
-    """UTF-8 without a byte order mark, lines ended by LF.  Bad bytes are a Refusal."""
+def decode_text(head: bytes, entire_file: bool, findings: list[Finding]) -> str:
+    """UTF-8 without a byte order mark, lines ended by LF.  Bad bytes raise `ParseRefusal`."""
     if head.isascii() and b"\0" not in head and b"\r" not in head:
         return head.decode("ascii")
     try:
         text = head.decode()
     except UnicodeDecodeError as error:
+        # Only the first bytes may be here: a character cut in half at their end is not a fault of the file.
         if entire_file or error.start < len(head) - 3 or error.reason != "unexpected end of data":
             line = _line_at(head, error.start)
-            raise ParseRefusal([*marks, Finding("not-utf8", line, (str(error.start),), fatal=True)]) from None
+            raise ParseRefusal([*findings, Finding("not-utf8", line, (str(error.start),), fatal=True)]) from None
         text = head[: error.start].decode()
     if "\0" in text:
         line = _line_at(head, head.index(b"\0"))
-        raise ParseRefusal([*marks, Finding("nul-byte", line, fatal=True)])
+        raise ParseRefusal([*findings, Finding("nul-byte", line, fatal=True)])
     if text[:1] == "\ufeff":
-        marks.append(Finding("bom-stripped", 1))
+        findings.append(Finding("bom-stripped", 1))
         text = text[1:]
     if "\r" in text:
         text = text.replace("\r\n", "\n").replace("\r", "\n")

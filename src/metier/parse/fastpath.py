@@ -1,18 +1,21 @@
 """The short way for the many plain skills: from the head's bytes to a Skill, with nothing in between.
 
-It gives what the long way gives, or None; a property test holds the two together.
+Most published skills open with `name` and a plain `description`, and the lines below repeat from skill to skill
+(`license: MIT`).  So the first two are cut out of the bytes directly, and what the rest means is remembered by its
+text.  Whatever is not certain gives None, and the long way (`reader.parse_any`) reads it: this path may be slow to say
+yes, never wrong.  A property test holds the two together.
 """
 
 from __future__ import annotations
 
 import re
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from ..types.dialect import Dialect
 from ..types.problem import Finding
 from ..types.skill import NO_STAT_KEY, NOTHING_REQUIRED, Found, Origin, Requirements, Skill, StatKey
 from ..types.text import clean_line
-from ..types.tree import EMPTY_TREE, RawValue
+from ..types.tree import EMPTY_TREE, RawValue, TextTree
 from . import plain_yaml
 from .fields import (
     LONGEST_DESCRIPTION,
@@ -50,10 +53,11 @@ _description_text = re.compile(
 ).match
 """Text in quotes, in a block of evenly indented lines, or plain and perhaps going on in such lines."""
 _MOST_KNOWN = 4_096
+"""Texts remembered before all are forgotten: a root of distinct skills must not fill the memory."""
 new_tuple = tuple.__new__
 
-RemainingFields: TypeAlias = tuple[str, bool, bool, bool, Requirements, Any, Any]
-"""The fields of a Skill from its hint to what was noted: all that comes of what follows the description."""
+RemainingFields: TypeAlias = tuple[str, bool, bool, bool, Requirements, TextTree, tuple[Finding, ...]]
+"""The fields of a Skill from its hint to its marks: all that comes of what follows the description."""
 FieldReading: TypeAlias = tuple[str, RawValue, bool, bool, Requirements]
 """A key, its value, whether that decides anything, whether the dialect knows the key, and what it asks for."""
 _NO_FIELD: FieldReading = ("", "", True, True, NOTHING_REQUIRED)
@@ -64,11 +68,11 @@ _NO_REMAINING: RemainingFields = ("", True, True, True, NOTHING_REQUIRED, EMPTY_
 
 def parse_simple(candidate: Found) -> Skill | None:
     """A skill whose name is its folder's and whose frontmatter the plain reader knows."""
-    return None if candidate.marks else SimpleSkillReader().read(*candidate[:5])
+    return None if candidate.findings else SimpleSkillReader().read(*candidate[:5])
 
 
 class SimpleSkillReader:
-    """`simple` for many skills.  Those of one root often have the same lines, and these are read once."""
+    """`parse_simple` for many skills.  Those of one root often have the same lines, and these are read once."""
 
     __slots__ = ("_by_folder", "_dialect", "_fields", "_rests")
 
@@ -76,7 +80,7 @@ class SimpleSkillReader:
         self._dialect: Dialect | None = None
         self._by_folder = False
         self._rests: dict[bytes, RemainingFields] = {}
-        """What comes of all that stands below a description, in the dialect at hand."""
+        """What comes of all that stands below a description, in the current dialect."""
         self._fields: dict[str, FieldReading] = {}
         """What comes of a line there and those indented below it."""
 
@@ -90,12 +94,14 @@ class SimpleSkillReader:
             return None
         if not id.isascii() or " " in id or len(id) > LONGEST_NAME:
             return _parse_by_lines(Found(origin, id, path, key, head, False))
+        # The folder's name is known before the file is read, so the first lines are compared, not parsed.
         opening = f"---\nname: {id}\ndescription: ".encode()
         at = len(opening)
         first = stop = head.find(b"\n", at)
         end = head.find(b"\n---\n", stop)
         if end < 0 or not head.startswith(opening) or head[10] not in _FIRST:
             return _parse_by_lines(Found(origin, id, path, key, head, False))
+        # The plainest of all: one line of ordinary characters, in which the only colon is that of `description:`.
         if (
             head[at] in _FIRST
             and head[stop - 1] != _BLANK
@@ -110,6 +116,7 @@ class SimpleSkillReader:
                 return _parse_by_lines(Found(origin, id, path, key, head, False))
             description, stop, repaired = parsed
             tidy = description.isascii() and "\n" not in description and "  " not in description
+        # The long way reports what is too long; `end` rules that out for most without counting characters.
         if end > LONGEST_DESCRIPTION and (len(description) > LONGEST_DESCRIPTION or end > LONGEST_BLOCK):
             return None
         remaining = _NO_REMAINING
@@ -119,14 +126,14 @@ class SimpleSkillReader:
             if learnt is None:
                 return None
             remaining = learnt
-        hint, user, model, enabled, requires, extra, noted = remaining
-        if stop > first and noted:
+        hint, user, model, enabled, requires, extra, findings = remaining
+        if stop > first and findings:  # they were learned below a description of one line; this one has more
             further = head.count(b"\n", first, stop)
-            noted = tuple([mark._replace(line=mark.line + further) for mark in noted])
+            findings = tuple([finding._replace(line=finding.line + further) for finding in findings])
         if repaired:
-            noted = (*repaired, *noted)
+            findings = (*repaired, *findings)
         return new_tuple(
-            Skill, (id, id, description, path, key, origin, hint, user, model, enabled, requires, extra, noted, tidy)
+            Skill, (id, id, description, path, key, origin, hint, user, model, enabled, requires, extra, findings, tidy)
         )
 
     def _turn_to(self, dialect: Dialect) -> None:
@@ -153,6 +160,7 @@ class SimpleSkillReader:
                 decides = True
             elif not is_known:
                 unknown.append(key)
+        # A field that decides something, or a key twice: then the fields are read together, by the common rules.
         if decides or len(tree) < len(rows):
             if "" in tree or len(tree) < len(rows):
                 tree = plain_yaml.read_plain(text[1:-1]) or {}
@@ -164,7 +172,7 @@ class SimpleSkillReader:
                 True,
                 True,
                 requires,
-                tree,
+                TextTree(tree),
                 _note_unknown_fields(unknown, "\n" + text) if unknown else (),
             )
         if remaining is not None:
@@ -273,12 +281,12 @@ def _remaining_fields(origin: Origin, tree: dict[str, RawValue] | None, block: s
     """What a tree means beside a name and a description; `block` has its keys at their lines."""
     if not tree or "name" in tree or "description" in tree or _names_dialect(tree):
         return None
-    marks: list[Finding] = []
+    findings: list[Finding] = []
     head = ParsedHead(tree, {}, "", block)
     authoring = origin.dialect.authoring
     if not tree.keys() <= authoring.fields:
-        normalize_keys(head, authoring, marks)
-    return complete_skill(Found(origin, "", "", NO_STAT_KEY, b"", False), origin, head, marks, "", "")[6:13]
+        normalize_keys(head, authoring, findings)
+    return complete_skill(Found(origin, "", "", NO_STAT_KEY, b"", False), origin, head, findings, "", "")[6:13]
 
 
 def _is_text(head: bytes) -> bool:

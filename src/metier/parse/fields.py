@@ -6,36 +6,23 @@ import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from ..dialects import DIALECTS
 from ..types.dialect import AuthoringRules, Dialect
 from ..types.problem import Finding, ProblemCode
 from ..types.skill import NOTHING_REQUIRED, REQUIREMENT_KEYS, Found, Origin, Requirements, Skill, allowed_tools
 from ..types.text import strip_hidden
-from ..types.tree import EMPTY_TREE, RawValue
+from ..types.tree import EMPTY_TREE, RawValue, TextTree
 from .document import ParseRefusal
 
-METADATA_REQUIREMENT_KEYS = frozenset(
-    {
-        "requires",
-        "platforms",
-        "os",
-        "always",
-        "primaryEnv",
-        "skillKey",
-        "requiresBinaries",
-        "requiresEnv",
-        "metier",
-        "openclaw",
-        "clawdbot",
-        "moltbot",
-        "clawdis",
-    }
+METADATA_REQUIREMENT_KEYS = REQUIREMENT_KEYS.union(
+    *(filter(None, dialect.authoring.requires_at) for dialect in DIALECTS.values())
 )
 """Keys under `metadata` that may ask for something."""
 _EMPTY_MAP: dict[str, RawValue] = {}
 
 
 def may_require(tree: dict[str, RawValue]) -> bool:
-    """A quick no for the many skills that ask for nothing."""
+    """A quick no for the many skills that require nothing."""
     metadata = tree.get("metadata")
     return "config" in tree or (isinstance(metadata, dict) and not METADATA_REQUIREMENT_KEYS.isdisjoint(metadata))
 
@@ -86,9 +73,12 @@ def _as_words(raw: RawValue | None) -> tuple[str, ...]:
     return (raw,) if isinstance(raw, str) and raw.strip() else ()
 
 
+# --- Fields ---
+
 LONGEST_NAME = 64
 LONGEST_DESCRIPTION = 1024
 LONGEST_COMPATIBILITY = 500
+"""The limits of the specification."""
 _LONGEST_FALLBACK = 200
 
 _kebab = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*").fullmatch
@@ -150,28 +140,30 @@ def dialect_named(tree: Mapping[str, RawValue], dialects: Mapping[str, Dialect])
     return dialects.get(name) if isinstance(name, str) else None
 
 
-def build_skill(candidate: Found, origin: Origin, head: ParsedHead, marks: list[Finding]) -> Skill:
-    """Everything the frontmatter says, or a Refusal."""
+def build_skill(candidate: Found, origin: Origin, head: ParsedHead, findings: list[Finding]) -> Skill:
+    """Everything the frontmatter says; raises `ParseRefusal` where the dialect does not load it."""
     tree, authoring = head.tree, origin.dialect.authoring
     if not tree.keys() <= authoring.fields:
-        normalize_keys(head, authoring, marks)
-    name = _read_name(head, candidate.id, authoring, marks)
+        normalize_keys(head, authoring, findings)
+    name = _read_name(head, candidate.id, authoring, findings)
     written = tree.pop("description", "")
     if not isinstance(written, str):
-        _refuse_type("description", head, authoring, marks, name)
+        _refuse_type("description", head, authoring, findings, name)
         written = ""
     description = written.strip()
     if not description:
-        description = _fallback_description(head, authoring, marks, name)
+        description = _fallback_description(head, authoring, findings, name)
     if len(description) > LONGEST_DESCRIPTION:
-        marks.append(Finding("description-too-long", line_of_key("description", head.block), (str(len(description)),)))
-    return complete_skill(candidate, origin, head, marks, name, description)
+        findings.append(
+            Finding("description-too-long", line_of_key("description", head.block), (str(len(description)),))
+        )
+    return complete_skill(candidate, origin, head, findings, name, description)
 
 
 def complete_skill(
-    candidate: Found, origin: Origin, head: ParsedHead, marks: list[Finding], name: str, description: str
+    candidate: Found, origin: Origin, head: ParsedHead, findings: list[Finding], name: str, description: str
 ) -> Skill:
-    """A skill with all that its frontmatter holds beside a name and a description."""
+    """A skill with all that its frontmatter holds other than a name and a description."""
     tree, authoring = head.tree, origin.dialect.authoring
     user = model = True
     hint = ""
@@ -180,9 +172,10 @@ def complete_skill(
         model = not _parse_boolean(tree.pop("disable-model-invocation", ""), False)
         hint = _source_text(tree.pop("argument-hint", ""), head.sources.get("argument-hint", ""))
     if "allowed-tools" in tree:
-        _check_tools(tree["allowed-tools"], head, marks)
+        _check_tools(tree["allowed-tools"], head, findings)
     if "compatibility" in tree:
-        _check_compatibility(tree["compatibility"], head, authoring, marks)
+        _check_compatibility(tree["compatibility"], head, authoring, findings)
+    # A skill that neither a person nor a model may call is off.
     needs, enabled = NOTHING_REQUIRED, user or model
     if authoring.json_metadata and "metadata" in tree:
         _read_json_metadata(tree, head.sources.get("metadata", ""))
@@ -202,13 +195,13 @@ def complete_skill(
         model,
         enabled,
         needs,
-        tree or EMPTY_TREE,
-        tuple(marks),
+        TextTree(tree) if tree else EMPTY_TREE,
+        tuple(findings),
     )
 
 
-def normalize_keys(head: ParsedHead, authoring: AuthoringRules, marks: list[Finding]) -> None:
-    """Give keys their usual spelling; name those the dialect does not know."""
+def normalize_keys(head: ParsedHead, authoring: AuthoringRules, findings: list[Finding]) -> None:
+    """Give keys their usual spelling; report those the dialect does not know."""
     tree, fields = head.tree, authoring.fields
     unknown = [key for key in tree if key not in fields]
     if not _SPELLED.isdisjoint(unknown):
@@ -219,11 +212,12 @@ def normalize_keys(head: ParsedHead, authoring: AuthoringRules, marks: list[Find
                 head.sources[usual] = head.sources[key]
         unknown = [key for key in unknown if SPELLINGS.get(key, key) not in fields]
     if unknown:
-        marks.append(Finding("unknown-field", line_of_key(unknown[0], head.block), (", ".join(unknown),)))
+        findings.append(Finding("unknown-field", line_of_key(unknown[0], head.block), (", ".join(unknown),)))
 
 
 def line_of_key(key: str, block: str, absent: int = 2) -> int:
     """The line in the file that a key of the block stands on, however it is spelled or quoted."""
+    # The plain spelling first: a search by pattern is rarely needed.
     at = block.find(f"\n{key}:")
     if at >= 0:
         return block.count("\n", 0, at) + 3
@@ -234,16 +228,19 @@ def line_of_key(key: str, block: str, absent: int = 2) -> int:
     return absent if match is None else block.count("\n", 0, match.start()) + 2
 
 
-def _read_name(head: ParsedHead, id: str, authoring: AuthoringRules, marks: list[Finding]) -> str:
+def _read_name(head: ParsedHead, id: str, authoring: AuthoringRules, findings: list[Finding]) -> str:
     value = head.tree.pop("name", "")
+    # A list or a map is no name; dialects that load anything fall back to the folder's.
     if not isinstance(value, str):
-        _refuse_type("name", head, authoring, marks, id)
+        _refuse_type("name", head, authoring, findings, id)
         value = ""
     name = value.strip()
     if not name:
-        marks.append(Finding("missing-name", line_of_key("name", head.block, 1), (id,), fatal=authoring.name_required))
+        findings.append(
+            Finding("missing-name", line_of_key("name", head.block, 1), (id,), fatal=authoring.name_required)
+        )
         if authoring.name_required:
-            raise ParseRefusal(marks, id)
+            raise ParseRefusal(findings, id)
         name = id
     rule = authoring.name_rule
     if rule == "free":
@@ -251,15 +248,15 @@ def _read_name(head: ParsedHead, id: str, authoring: AuthoringRules, marks: list
     if rule == "word":
         if not _word(name):
             line = line_of_key("name", head.block, 1)
-            marks.append(Finding("name-invalid", line, (name, "letters, digits, `-` and `_`"), fatal=True))
-            raise ParseRefusal(marks, name)
+            findings.append(Finding("name-invalid", line, (name, "letters, digits, `-` and `_`"), fatal=True))
+            raise ParseRefusal(findings, name)
     elif rule == "kebab" and not _kebab(name):
         line = line_of_key("name", head.block, 1)
-        marks.append(Finding("name-invalid", line, (name, "small letters, digits and single hyphens inside")))
+        findings.append(Finding("name-invalid", line, (name, "small letters, digits and single hyphens inside")))
     elif rule == "standard" and name != id and not _same_name(name, id):
-        marks.append(Finding("name-mismatch", line_of_key("name", head.block, 1), (name, id)))
+        findings.append(Finding("name-mismatch", line_of_key("name", head.block, 1), (name, id)))
     if len(name) > LONGEST_NAME:
-        marks.append(Finding("name-too-long", line_of_key("name", head.block, 1), (str(len(name)),)))
+        findings.append(Finding("name-too-long", line_of_key("name", head.block, 1), (str(len(name)),)))
     return name
 
 
@@ -271,14 +268,14 @@ def _same_name(name: str, folder: str) -> bool:
     return unicodedata.normalize("NFKC", name) == unicodedata.normalize("NFKC", folder)
 
 
-def _refuse_type(key: str, head: ParsedHead, authoring: AuthoringRules, marks: list[Finding], name: str) -> None:
+def _refuse_type(key: str, head: ParsedHead, authoring: AuthoringRules, findings: list[Finding], name: str) -> None:
     fatal = authoring.frontmatter_required
-    marks.append(Finding("field-type", line_of_key(key, head.block), (key,), fatal=fatal))
+    findings.append(Finding("field-type", line_of_key(key, head.block), (key,), fatal=fatal))
     if fatal:
-        raise ParseRefusal(marks, name)
+        raise ParseRefusal(findings, name)
 
 
-def _fallback_description(head: ParsedHead, authoring: AuthoringRules, marks: list[Finding], name: str) -> str:
+def _fallback_description(head: ParsedHead, authoring: AuthoringRules, findings: list[Finding], name: str) -> str:
     """A description for a skill that gives none."""
     rule = authoring.description
     if rule == "optional":
@@ -289,13 +286,13 @@ def _fallback_description(head: ParsedHead, authoring: AuthoringRules, marks: li
     elif rule == "first-paragraph":
         text = first_paragraph(head.body)
     if text:
-        marks.append(Finding("description-from-body", 1))
+        findings.append(Finding("description-from-body", 1))
         return text
     if rule == "first-paragraph":
         return ""
     code: ProblemCode = "missing-description"
-    marks.append(Finding(code, line_of_key("description", head.block, 1), fatal=True))
-    raise ParseRefusal(marks, name)
+    findings.append(Finding(code, line_of_key("description", head.block, 1), fatal=True))
+    raise ParseRefusal(findings, name)
 
 
 def _first_line(body: str) -> str:
@@ -324,22 +321,22 @@ def _source_text(value: RawValue, source: str) -> str:
     return value.strip() if isinstance(value, str) else source
 
 
-def _check_tools(value: RawValue, head: ParsedHead, marks: list[Finding]) -> None:
+def _check_tools(value: RawValue, head: ParsedHead, findings: list[Finding]) -> None:
     if isinstance(value, str) and flat_brackets(value):
         return
     texts = value if isinstance(value, str) else [item for item in value if isinstance(item, str)]
     if allowed_tools(texts) is None:
-        marks.append(Finding("tools-invalid", line_of_key("allowed-tools", head.block)))
+        findings.append(Finding("tools-invalid", line_of_key("allowed-tools", head.block)))
 
 
-def _check_compatibility(value: RawValue, head: ParsedHead, authoring: AuthoringRules, marks: list[Finding]) -> None:
+def _check_compatibility(value: RawValue, head: ParsedHead, authoring: AuthoringRules, findings: list[Finding]) -> None:
     if "compatibility" not in authoring.fields or not isinstance(value, str):
         return
     line = line_of_key("compatibility", head.block)
     if not value.strip():
-        marks.append(Finding("compatibility-empty", line))
+        findings.append(Finding("compatibility-empty", line))
     elif len(value) > LONGEST_COMPATIBILITY:
-        marks.append(Finding("compatibility-too-long", line, (str(len(value)),)))
+        findings.append(Finding("compatibility-too-long", line, (str(len(value)),)))
 
 
 def _read_json_metadata(tree: dict[str, RawValue], source: str) -> None:

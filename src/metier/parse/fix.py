@@ -1,7 +1,10 @@
-"""Mending a SKILL.md: one slip at a time, as text, without touching the rest of the file.
+"""`lint --fix`: repair a SKILL.md one mistake at a time, as text, without touching the rest of the file.
 
-Every change to the frontmatter is read back before it is kept: it must say what it was meant to say, and all
-that the block said before.
+Every change to the frontmatter is read back before it is kept: it must say what it was meant to say, and all that the
+block said before.  Rewriting the file from its parsed tree was refused: it would lose comments, order and quoting.
+Removing hidden characters is the risky part, because they may be all that keeps a command from running; a line stays
+as it is when a command, a placeholder or a fence would appear in it, and the whole file when a command would appear
+elsewhere.
 """
 
 from __future__ import annotations
@@ -9,28 +12,27 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from ..types.text import hidden_characters_in, strip_hidden
 from ..types.tree import RawValue
 from . import frontmatter
 from .check import name_fault
+from .document import split_frontmatter
 from .fields import LONGEST_DESCRIPTION, SPELLINGS, first_paragraph
 from .frontmatter import BadYaml, FrontmatterReading
+from .markers import ANY_DIALECT, find_markers, opening_fence
 from .plain_yaml import PLAIN_TEXT_KEYS, STRUCTURED_KEYS, repair_block
 
 _key = re.compile(r"([A-Za-z_][A-Za-z0-9_-]*)[ \t]*:(?:[ \t]+(.*))?$").match
 _line = re.compile(r"([^\r\n]*)(\r\n|\r|\n|$)")
-_LIVE = (
-    re.compile(r"!`[^`]*`?"),
-    re.compile(r"(?:`{3,}|~{3,})[ \t]*!?"),
-    re.compile(r"(?<!\\)\\*\$(?:\{[^}]*\}?|ARGUMENTS(?:\[[0-9]*\])?|[\w@]+)"),
-)
-"""Commands, fences and placeholders of any dialect."""
-_begins_fence = re.compile(r"[ \t>*+-]*(?:`{3,}|~{3,})[ \t]*!?").match
-_commands = re.compile(r"[ \t>*+-]*(`{3,}|~{3,})[ \t]*!").match
+_placeholders = re.compile(r"(?<!\\)\\*\$(?:\{[^}]*\}?|ARGUMENTS(?:\[[0-9]*\])?|[\w@]+)")
+"""Placeholders of any dialect."""
+_SHELLS = (ANY_DIALECT, replace(ANY_DIALECT, anchored=True))
+"""The widest rules, and those for which the character before a command decides: a command may be new to either."""
 _ROUNDS = 4
-"""Curing one slip may bare another; what has been mended has nothing left to mend."""
+"""Fixing one mistake may uncover another; after this many rounds nothing is left to fix."""
 _KNOWN_KEYS = PLAIN_TEXT_KEYS | STRUCTURED_KEYS | frozenset(SPELLINGS) | frozenset(SPELLINGS.values())
 
 KEY_TYPOS = {
@@ -52,7 +54,7 @@ KEY_TYPOS = {
 """Keys that people write, and the ones they mean."""
 
 
-class MendedText(NamedTuple):
+class FixedText(NamedTuple):
     text: str
     what: tuple[str, ...]
 
@@ -62,18 +64,18 @@ class _TextLine(NamedTuple):
     end: str
 
 
-def mend_text(text: str, directory: str) -> MendedText:
-    """The text with every slip that has one clear cure cured, and what was done."""
+def fix_text(text: str, directory: str) -> FixedText:
+    """The text with every mistake fixed that has one obvious fix, and what was done."""
     changes: list[str] = []
     for _ in range(_ROUNDS):
-        text, new_changes = _mend_once(text, directory)
+        text, new_changes = _fix_once(text, directory)
         changes += [change for change in new_changes if change not in changes]
         if not new_changes:
             break
-    return MendedText(text, tuple(changes))
+    return FixedText(text, tuple(changes))
 
 
-def _mend_once(text: str, directory: str) -> MendedText:
+def _fix_once(text: str, directory: str) -> FixedText:
     changes: list[str] = []
     if text.startswith("\ufeff") and not text.startswith("\ufeff\ufeff"):
         text = text[1:]
@@ -82,12 +84,12 @@ def _mend_once(text: str, directory: str) -> MendedText:
     hidden = hidden_characters_in(text)
     if hidden:
         bare = _strip_all_lines(lines)
-        if bare != lines:
+        if bare != lines and not _runs_more(bare, lines):
             lines = bare
             changes.append(f"removed hidden characters ({', '.join(hidden)})")
-    lines = _mend_frontmatter(lines, directory, changes)
+    lines = _fix_frontmatter(lines, directory, changes)
     return (
-        MendedText("".join(line.text + line.end for line in lines), tuple(changes)) if changes else MendedText(text, ())
+        FixedText("".join(line.text + line.end for line in lines), tuple(changes)) if changes else FixedText(text, ())
     )
 
 
@@ -138,8 +140,8 @@ def _strip_each_line(lines: Sequence[_TextLine]) -> Iterator[_TextLine]:
             closing = "" if line.text.strip(" \t").startswith(closing) else closing
         else:
             yield _TextLine(_strip_line(line.text), line.end)
-            commands = _commands(line.text)
-            closing = commands[1] if commands else ""
+            ticks, info = opening_fence(line.text)
+            closing = ticks if info.strip(" \t").startswith("!") else ""
 
 
 def _strip_line(text: str) -> str:
@@ -150,15 +152,29 @@ def _strip_line(text: str) -> str:
     return text if _live_constructs(bare) - _live_constructs(text) else bare
 
 
-def _live_constructs(text: str) -> Counter[str]:
-    """What a line would run or fill in, each with the characters around it: they decide whether it does."""
-    constructs = Counter(
-        text[max(0, match.start() - 1) : match.end() + 1] for pattern in _LIVE for match in pattern.finditer(text)
+def _live_constructs(text: str) -> Counter[object]:
+    """What a line would run, fill in or fence off; placeholders with the characters around them, which decide."""
+    constructs: Counter[object] = Counter(
+        text[max(0, match.start() - 1) : match.end() + 1] for match in _placeholders.finditer(text)
     )
-    fence = _begins_fence(text)
-    if fence:
-        constructs["\n" + fence[0]] += 1
+    constructs.update((shell.anchored, marker.command) for shell in _SHELLS for marker in find_markers(text, shell))
+    ticks, info = opening_fence(text)
+    if ticks:
+        constructs[ticks, info.strip(" \t").startswith("!")] += 1
     return constructs
+
+
+def _runs_more(lines: Sequence[_TextLine], before: Sequence[_TextLine]) -> bool:
+    """Whether a command runs that did not: one line can close a comment or a fence around another."""
+    return bool(_all_commands(lines) - _all_commands(before))
+
+
+def _all_commands(lines: Sequence[_TextLine]) -> Counter[object]:
+    text = _join_texts(lines)
+    bodies = {text, split_frontmatter(text).body}
+    return Counter(
+        (shell.anchored, marker.command) for body in bodies for shell in _SHELLS for marker in find_markers(body, shell)
+    )
 
 
 def _hides_key(text: str) -> bool:
@@ -193,19 +209,20 @@ def _is_fence(line: _TextLine) -> bool:
     return line.text.rstrip(" \t") == "---"
 
 
-def _mend_frontmatter(lines: list[_TextLine], directory: str, changes: list[str]) -> list[_TextLine]:
+def _fix_frontmatter(lines: list[_TextLine], directory: str, changes: list[str]) -> list[_TextLine]:
     if not _is_fence(lines[0]):
         lines = _open_frontmatter(lines, directory, changes)
         if not _is_fence(lines[0]):
             return lines
     end = next((number for number in range(1, len(lines)) if _is_fence(lines[number])), None)
+    # Frontmatter that is never closed: it ends where its keys do.
     if end is None:
         end = _end_of_keys(lines)
         if end == 1:
             return lines
         lines = _insert_lines(lines, end, ["---"])
         changes.append(f"closed the frontmatter on line {end + 1}")
-    block = _mend_block(lines[1:end], changes)
+    block = _fix_block(lines[1:end], changes)
     block = _add_missing_fields(block, lines[0].end, lines[end + 1 :], directory, changes)
     return [lines[0], *block, *lines[end:]]
 
@@ -269,8 +286,8 @@ def _reads_as(block: Sequence[_TextLine], tree: Mapping[str, RawValue]) -> bool:
     return reading is not None and reading.tree == tree
 
 
-def _mend_block(block: list[_TextLine], changes: list[str]) -> list[_TextLine]:
-    """What YAML can't read, then typos in keys."""
+def _fix_block(block: list[_TextLine], changes: list[str]) -> list[_TextLine]:
+    """Fix what YAML can't read, then typos in keys."""
     try:
         reading = frontmatter.read_yaml(_join_texts(block))
     except BadYaml as fault:
@@ -294,6 +311,7 @@ def _rename_keys(block: list[_TextLine], reading: FrontmatterReading, changes: l
         intended = KEY_TYPOS.get(key)
         if intended is None or not block[number].text.startswith(key):
             continue
+        # Both are there: which one is meant is the author's to say.
         if intended in {SPELLINGS.get(name, name) for name in tree}:
             continue
         renamed = [*block]

@@ -1,4 +1,9 @@
-"""The YAML reader: events, never objects.  Tags, anchors, aliases and merge keys are refused here."""
+"""The YAML reader: frontmatter as a tree of text, built from YAML events, never from YAML objects.
+
+Scalars keep the text an author wrote (`version: 1.10` stays `1.10`), and nothing is constructed, so a file can neither
+run code nor expand.  Tags, anchors, aliases and merge keys are refused: no skill needs them, products differ in what
+they mean, and aliases are how a small file becomes a huge one.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +16,10 @@ from .document import split_frontmatter
 
 DEEPEST = 64
 LONGEST_BLOCK = 65_536
+"""Characters of frontmatter; far more than any real skill has."""
 _OTHER_ENDS = "\x85\u2028\u2029"
 _MOST_TWICE, _MOST_LINES = 20, 200
-"""Lines are worked out for so many keys; nobody reads of more."""
+"""Duplicate keys that are reported, and keys whose lines are computed."""
 _CURE = "put the value in quotes, and indent with spaces"
 
 
@@ -23,7 +29,7 @@ class BadYaml(Exception):
         self.reason = reason
         self.line = line
         self.forbidden = forbidden
-        """Well-formed, and refused all the same."""
+        """Well-formed YAML that metier refuses."""
         self.cure = cure
 
 
@@ -119,6 +125,7 @@ class _TreeBuilder:
             raise BadYaml("aliases (`*name`) are refused", self._line(event), forbidden=True)
         elif name == "ScalarEvent":
             self._guard(event)
+            # The line feed at the end of a block scalar comes from its notation, not from what the author means.
             text = event.value
             self._put(text.rstrip("\n") if event.style in ("|", ">") else text, event)
         elif name in ("MappingStartEvent", "SequenceStartEvent"):
@@ -139,6 +146,7 @@ class _TreeBuilder:
     def _open(self, container: Any, event: Any) -> None:
         if self._waiting_for_key():
             raise BadYaml("a key must be text", self._line(event))
+        # The source of a top-level value is kept: `argument-hint: [file]` is a text that looks like a list.
         if len(self.stack) == 1 and isinstance(self.stack[0], dict):
             self.started = event.start_mark.index
         if self.flow is None and event.flow_style:
@@ -203,6 +211,9 @@ def has_c_reader() -> bool:
     return hasattr(yaml, "CBaseLoader")
 
 
+# --- Frontmatter with types, for skills that are exported as JSON ---
+
+# The core schema of YAML 1.2.  Numbers are bounded: Python refuses to convert longer ones.
 _CORE: tuple[tuple[re.Pattern[str], Any], ...] = (
     (re.compile(r"(?:null|Null|NULL|~|)"), lambda text: None),
     (re.compile(r"(?:true|True|TRUE|false|False|FALSE)"), lambda text: text.lower() == "true"),
@@ -214,7 +225,7 @@ _CORE: tuple[tuple[re.Pattern[str], Any], ...] = (
 
 
 def read_typed_frontmatter(text: str) -> dict[str, Any] | None:
-    """The frontmatter as JSON has it; None where there is none, or YAML and JSON can't say it alike."""
+    """The frontmatter with JSON types; None where there is none, or where YAML and JSON would differ."""
     block = split_frontmatter(text).block
     if block is None:
         return None

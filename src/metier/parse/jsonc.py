@@ -1,4 +1,9 @@
-"""Change one member of a JSON file that people edit: comments, order and layout of everything else stay."""
+"""JSON that people write: JSON5 metadata in frontmatter, and JSON files with comments that are edited in place.
+
+Two readers, because they answer different questions.  The first gives the values of an object that need not be YAML
+(OpenClaw's `metadata: { … }`).  The second gives where each value stands, so that one member of a client's settings
+file can be changed while comments, order and layout of everything else stay.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +13,8 @@ from json import dumps, loads
 from typing import NamedTuple
 
 from ..types.tree import RawValue
+
+# --- JSON5 in frontmatter ---
 
 MAX_JSON5_DEPTH = 64
 
@@ -55,6 +62,7 @@ def lift_metadata(block: str) -> LiftedMetadata | None:
     line_end = _line_rest(block, at)
     if line_end is None:
         return None
+    # As many lines as before, so that findings further down keep their lines.
     empty = " ''" + "\n" * block.count("\n", key.end(), line_end.end())
     return LiftedMetadata(block[: key.end()] + empty + block[line_end.end() :], metadata)
 
@@ -125,7 +133,7 @@ def _unescape_string(match: re.Match[str]) -> str:
     if "\\" not in text:
         return text
     plain = _escape(_unescape_character, text)
-    # Characters beyond the first plane are written as two halves; a half alone is no character.
+    # Characters outside the basic plane are written as two surrogates; one alone is replaced.
     return plain.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
@@ -134,7 +142,10 @@ def _unescape_character(match: re.Match[str]) -> str:
     return chr(int(digits, 16)) if digits else _NAMED.get(match[3], match[3])
 
 
+# --- JSON with comments, edited in place ---
+
 MAX_JSONC_DEPTH = 100
+"""Deeper than any settings file, and far from Python's recursion limit."""
 
 
 class BadJson(Exception):
@@ -187,6 +198,7 @@ def without_member(text: str, keys: Sequence[str]) -> str:
         if key != keys[-1]:
             continue
         members = node.members or ()
+        # The comma goes too: the one before it, or the one after it where it is the first.
         if at:
             return text[: members[at - 1][2].end] + text[value.end :]
         if len(members) > 1:
@@ -223,7 +235,7 @@ def _indent_at(text: str, at: int) -> str:
 
 
 def _indent_unit(text: str) -> str:
-    """What the file is indented with; two blanks where nothing is."""
+    """What the file is indented with; two spaces where nothing is."""
     for line in text.split("\n"):
         blank = line[: len(line) - len(line.lstrip(" \t"))]
         if blank and line.strip()[:1] == '"':
@@ -240,7 +252,7 @@ def _read_document(text: str) -> JsonNode:
     node = reader.value(0)
     reader.skip()
     if reader.at < len(text):
-        raise BadJson("there is more behind the end", _line_at(text, reader.at))
+        raise BadJson("unexpected text after the end of the document", _line_at(text, reader.at))
     return node
 
 
@@ -261,7 +273,7 @@ class _JsoncReader:
             elif text.startswith("/*", self.at):
                 end = text.find("*/", self.at + 2)
                 if end < 0:
-                    raise self.bad("a comment has no end")
+                    raise self.bad("unterminated comment")
                 self.at = end + 2
             else:
                 return
@@ -275,7 +287,7 @@ class _JsoncReader:
 
     def value(self, depth: int) -> JsonNode:
         if depth > MAX_JSONC_DEPTH:
-            raise self.bad(f"it is nested more than {MAX_JSONC_DEPTH} deep")
+            raise self.bad(f"nested more than {MAX_JSONC_DEPTH} deep")
         match self.peek():
             case "{":
                 return self.object(depth)
@@ -290,7 +302,7 @@ class _JsoncReader:
                 while self.at < len(self.text) and (self.text[self.at].isalnum() or self.text[self.at] in "+-."):
                     self.at += 1
                 if start == self.at:
-                    raise self.bad("a value is missing")
+                    raise self.bad("expected a value")
                 return JsonNode(start, self.at)
 
     def string(self) -> str:
@@ -300,12 +312,12 @@ class _JsoncReader:
             self.at += 2 if self.text[self.at] == "\\" else 1
         if self.text[self.at : self.at + 1] != '"':
             self.at = start
-            raise self.bad("a string has no end")
+            raise self.bad("unterminated string")
         self.at += 1
         try:
             return str(loads(self.text[start : self.at]))
         except ValueError:
-            raise self.bad("a string can't be read") from None
+            raise self.bad("invalid string") from None
 
     def object(self, depth: int) -> JsonNode:
         start = self.at
@@ -313,17 +325,17 @@ class _JsoncReader:
         members = []
         while self.peek() != "}":
             if self.peek() != '"':
-                raise self.bad("a name in double quotes is missing")
+                raise self.bad("expected a key in double quotes")
             began = self.at
             key = self.string()
             if self.peek() != ":":
-                raise self.bad("a colon is missing")
+                raise self.bad("expected `:`")
             self.at += 1
             members.append((key, began, self.value(depth + 1)))
             if self.peek() == ",":
                 self.at += 1
             elif self.peek() != "}":
-                raise self.bad("a comma is missing")
+                raise self.bad("expected `,`")
         self.at += 1
         return JsonNode(start, self.at, tuple(members))
 
@@ -335,6 +347,6 @@ class _JsoncReader:
             if self.peek() == ",":
                 self.at += 1
             elif self.peek() != "]":
-                raise self.bad("a comma is missing")
+                raise self.bad("expected `,`")
         self.at += 1
         return JsonNode(start, self.at)

@@ -1,12 +1,18 @@
-"""What a careful reader would say about a SKILL.md that loads."""
+"""`metier lint`: what is suspicious about a SKILL.md that loads.
+
+Hidden characters, misspelled fields, constructs of another dialect that do nothing here, and dollar signs that will be
+replaced although they were meant as they stand.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
 from difflib import get_close_matches
+from heapq import merge
+from operator import itemgetter
 
-from ..types.dialect import AuthoringRules, Dialect
+from ..types.dialect import AuthoringRules, Dialect, ShellRules
 from ..types.problem import Finding
 from ..types.skill import PERMISSIONS
 from ..types.text import hidden_characters_in, hides_nothing
@@ -15,9 +21,8 @@ from .document import split_frontmatter
 from .fields import SPELLINGS, line_of_key
 from .fix import KEY_TYPOS
 from .frontmatter import BadYaml
+from .markers import ANY_DIALECT, find_markers
 
-_fence = re.compile(r"[ \t]*(?P<mark>`{3,}|~{3,})(?P<info>[^`\n]*)$")
-_inline = re.compile(r"(?<![\\\w`])!`[^`\n]+`")
 _variable = re.compile(r"\$\{(?:SKILL_DIR|CLAUDE_SKILL_DIR|CLAUDE_PROJECT_DIR|CLAUDE_SESSION_ID|CLAUDE_EFFORT)\}")
 _word = re.compile(r"\$ARGUMENTS\[[0-9]+\]")
 _slice = re.compile(r"\$\{@:[0-9]+(?::[0-9]+)?\}")
@@ -38,24 +43,29 @@ def foreign_constructs(body: str, dialect: Dialect, names: Iterable[str] = (), b
 def _find_constructs(
     body: str, authoring: AuthoringRules, names: tuple[str, ...]
 ) -> Iterator[tuple[int, str, str, str]]:
-    """Line, kind, what stands there, and what to do."""
-    fence = ""
+    """Line, kind, what stands there, and what to do; in order of lines."""
     patterns = list(_foreign_patterns(authoring, names))
-    for number, line in enumerate(body.split("\n"), 1):
-        for kind, pattern, cure in patterns:
-            sources = (match[0] for match in pattern.finditer(line))
-            yield from ((number, kind, source, cure) for source in sources if source[2:-1] not in authoring.variables)
-        opened = _fence.match(line)
-        if fence:
-            if opened and opened["mark"].startswith(fence) and not opened["info"].strip():
-                fence = ""
-        elif opened:
-            fence = opened["mark"]
-            if opened["info"].strip() == "!" and fence[0] == "`" and not (authoring.shell and authoring.shell.fenced):
-                inline = "write it as an inline command" if authoring.shell else "put it into a script"
-                yield number, _BLOCK, _BLOCK, f"no block of commands runs in this dialect: {inline}"
-        elif authoring.shell is None and (match := _inline.search(line)):
-            yield number, _MARKER, match[0], "no command in a body runs in this dialect: put it into a script"
+    placeholders = (
+        (number, kind, match[0], cure)
+        for number, line in enumerate(body.split("\n"), 1)
+        for kind, pattern, cure in patterns
+        for match in pattern.finditer(line)
+        if match[0][2:-1] not in authoring.variables
+    )
+    return merge(placeholders, _foreign_commands(body, authoring.shell), key=itemgetter(0))
+
+
+def _foreign_commands(body: str, shell: ShellRules | None) -> Iterator[tuple[int, str, str, str]]:
+    """Commands that some dialect runs and this one does not."""
+    line, counted = 1, 0
+    for marker in find_markers(body, ANY_DIALECT):
+        line, counted = line + body.count("\n", counted, marker.start), marker.start
+        if marker.block and not (shell and shell.fenced):
+            inline = "write it as an inline command" if shell else "put it into a script"
+            yield line, _BLOCK, _BLOCK, f"no block of commands runs in this dialect: {inline}"
+        elif not marker.block and shell is None:
+            source = body[marker.start : marker.end]
+            yield line, _MARKER, source, "no command in a body runs in this dialect: put it into a script"
 
 
 def _foreign_patterns(authoring: AuthoringRules, names: tuple[str, ...]) -> Iterator[tuple[str, re.Pattern[str], str]]:
@@ -74,23 +84,24 @@ def _foreign_patterns(authoring: AuthoringRules, names: tuple[str, ...]) -> Iter
         yield "name", pattern, f"write its number, from `${arguments.first}` on"
 
 
+# Bounded repeats: a line may be as long as the file.
 _awk = re.compile(r"\bawk\b[^\n`'\"]{0,200}['\"][^'\"\n$]{0,400}(\$[0-9])")
 _LONGEST_KEY, _MOST_KEYS = 40, 100
 _price = re.compile(r"(?<![\w$\\])(\$[0-9][0-9,]*(?:\.[0-9]+)?(?:,[0-9]{3}|\.[0-9]{2}|[0-9]{2,}))")
 
-_NO_ESCAPE = "if it is meant as it stands, write it in words: this dialect has no escape"
+_NO_ESCAPE = "if it is meant literally, write it in words: this dialect has no escape"
 
 
 def lint(text: str, dialect: Dialect) -> list[Finding]:
     """Hidden characters, misspelled fields, what the dialect lacks, and what looks like a placeholder but is none."""
-    marks = _check_hidden(text)
+    findings = _check_hidden(text)
     block, body, _, _ = split_frontmatter(text, dialect.authoring.indented)
     reading = _read_block(block, dialect)
     if reading is not None:
-        marks += [*_check_typos(reading, dialect), *_check_permissions(reading, block or "")]
+        findings += [*_check_typos(reading, dialect), *_check_permissions(reading, block or "")]
     before = text.count("\n") - body.count("\n")
-    marks += foreign_constructs(body, dialect, _argument_names(reading), before)
-    return marks + _check_hazards(body, dialect, before)
+    findings += foreign_constructs(body, dialect, _argument_names(reading), before)
+    return findings + _check_hazards(body, dialect, before)
 
 
 def _read_block(block: str | None, dialect: Dialect) -> frontmatter.FrontmatterReading | None:
@@ -128,29 +139,29 @@ def _check_hidden(text: str) -> list[Finding]:
 
 def _check_typos(reading: frontmatter.FrontmatterReading, dialect: Dialect) -> list[Finding]:
     fields = dialect.authoring.fields
-    marks = []
+    findings = []
     for key, line in list(reading.lines.items())[:_MOST_KEYS]:
         if len(key) > _LONGEST_KEY or _is_field(key, dialect):
             continue
         suggestion = KEY_TYPOS.get(key) or next(iter(get_close_matches(key, fields, 1, 0.85)), None)
         if suggestion and suggestion not in reading.tree:
-            marks.append(Finding("field-typo", line + 2, (key, suggestion)))
-    return marks
+            findings.append(Finding("field-typo", line + 2, (key, suggestion)))
+    return findings
 
 
 def _check_permissions(reading: frontmatter.FrontmatterReading, block: str) -> list[Finding]:
-    """What is asked for by a name that asks for nothing."""
+    """Permissions with a name that grants nothing."""
     permissions: object = reading.tree
     for key in ("metadata", "metier", "permissions"):
         permissions = permissions.get(key) if isinstance(permissions, dict) else None
     unknown = [key for key in permissions if key not in PERMISSIONS] if isinstance(permissions, dict) else []
     rows = block.split("\n")
-    marks = []
+    findings = []
     for key in unknown[:_MOST_KEYS]:
         suggestion = next(iter(get_close_matches(key[:_LONGEST_KEY], PERMISSIONS, 1, 0.6)), "`, `".join(PERMISSIONS))
         line = next((number for number, row in enumerate(rows, 2) if f"{key}:" in row), 0)
-        marks.append(Finding("field-typo", line, (f"metadata.metier.permissions.{key[:_LONGEST_KEY]}", suggestion)))
-    return marks
+        findings.append(Finding("field-typo", line, (f"metadata.metier.permissions.{key[:_LONGEST_KEY]}", suggestion)))
+    return findings
 
 
 def _is_field(key: str, dialect: Dialect) -> bool:
@@ -163,10 +174,10 @@ def _check_hazards(body: str, dialect: Dialect, before: int) -> list[Finding]:
     arguments = dialect.authoring.arguments
     if arguments is None:
         return []
-    marks = []
+    findings = []
     for number, line in enumerate(body.split("\n") if "$" in body else (), before + 1):
         for placeholder in (*_awk.findall(line), *_price.findall(line)):
-            cure = f"write `\\{placeholder}` if it is meant as it stands" if arguments.escape else _NO_ESCAPE
-            marks.append(Finding("placeholder-hazard", number, (placeholder, cure)))
+            cure = f"write `\\{placeholder}` if it is meant literally" if arguments.escape else _NO_ESCAPE
+            findings.append(Finding("placeholder-hazard", number, (placeholder, cure)))
             break
-    return marks
+    return findings

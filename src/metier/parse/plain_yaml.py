@@ -1,6 +1,11 @@
-"""The plain reader: frontmatter of the common, simple kind, read line by line.
+"""Frontmatter without a YAML library: the plain reader for the common case, and repairs for common mistakes.
 
-It gives exactly what the YAML reader gives, or None: anything it is not sure of is the YAML reader's.
+The plain reader reads line by line what almost all skills hold: keys with plain, quoted or block text, flat lists,
+nested maps.  It gives exactly what the YAML reader gives, or None: anything it is not sure of is left to YAML, whose
+import alone takes longer than most lists of skills.
+
+A repair quotes a value that YAML can't read and that can only have been meant as text (`description: Use when: …`).
+Every repair is read back, and reported; nothing is guessed about keys that may hold lists or maps.
 """
 
 from __future__ import annotations
@@ -35,6 +40,7 @@ _JSON = re.compile(
 ).fullmatch
 _ESCAPED = re.compile(r'(?:[^"\\]|\\["\\])*').fullmatch
 _DEEPEST = 8
+"""Levels of nesting that are read here; deeper ones are left to YAML."""
 HINT_KEYS = frozenset({"argument-hint", "argument_hint", "argumentHint"})
 """Keys whose value is its source text, also when it looks like a list."""
 
@@ -45,6 +51,7 @@ def read_plain(block: str) -> dict[str, RawValue] | None:
         return None
     lines = block.split("\n")
     tree: dict[str, RawValue] = {}
+    # A comment may begin anywhere after a space; the first loop below does not look for one.
     if "#" in block and " #" in block:
         return _read_mapping(lines, 0, 0, tree)
     for number, line in enumerate(lines):
@@ -60,7 +67,7 @@ def read_plain(block: str) -> dict[str, RawValue] | None:
         ):
             if not number:
                 return _read_mapping(lines, 0, 0, tree)
-            tree.popitem()  # the line before may go on in this one
+            tree.popitem()  # the line before may continue in this one
             return _read_mapping(lines, 0, number - 1, tree)
         tree[key] = value
     return tree
@@ -82,6 +89,7 @@ def _read_mapping(lines: list[str], depth: int, at: int, tree: dict[str, RawValu
             if matched is None:
                 return None
             key, value = matched[1], line[matched.end() :]
+        # A duplicate is YAML's to report, and a character that does not print may be one that YAML refuses.
         if key in tree or not value.isprintable():
             return None
         value = value.strip(" ")
@@ -132,6 +140,7 @@ def _read_value(key: str, value: str, below: list[str], depth: int) -> RawValue 
         if below and not depth and key in HINT_KEYS:
             return None
         return _read_nested(below, depth) if below else ""
+    # Only scalars whose end does not matter: all trailing line feeds are removed from a block anyway.
     if value in ("|", ">", "|-", ">-", "|+", ">+"):
         return _block_scalar(value[0], below)
     if below:
@@ -203,6 +212,7 @@ def _read_json_object(value: str) -> RawValue | None:
 
 
 def _reject_duplicates(items: list[tuple[str, object]]) -> dict[str, object]:
+    # JSON lets the last of two keys win; YAML reports the duplicate, so this is left to it.
     members = dict(items)
     if len(members) != len(items) or "<<" in members:
         raise ValueError("a key twice")
@@ -266,6 +276,8 @@ def _block_list(lines: list[str]) -> list[RawValue] | None:
     return items
 
 
+# --- Repairs ---
+
 STRUCTURED_KEYS = frozenset(
     {
         "metadata",
@@ -308,7 +320,7 @@ PLAIN_TEXT_KEYS = frozenset(
 _KNOWN_KEYS = PLAIN_TEXT_KEYS | STRUCTURED_KEYS
 
 MOST_KEYS = 200
-"""Each key of a block is read by itself to find the faulty ones; no author writes more."""
+"""Each key is read by itself to find the faulty ones, so their number bounds the time; no author writes more."""
 
 _loose_key = re.compile(r"([A-Za-z_][A-Za-z0-9_-]*)[ \t]*:[ \t]+(\S.*)$").match
 
@@ -316,13 +328,13 @@ _loose_key = re.compile(r"([A-Za-z_][A-Za-z0-9_-]*)[ \t]*:[ \t]+(\S.*)$").match
 class RepairedBlock(NamedTuple):
     reading: FrontmatterReading
     what: tuple[tuple[str, int], ...]
-    """Each thing that was mended, and its line in the block."""
+    """Each thing that was repaired, and its line in the block."""
 
 
 def repair_colons(block: str) -> RepairedBlock | None:
-    """The commonest slip alone, `: ` in a plain value: no YAML reader takes that, so none need be asked."""
+    """Repair only the most common mistake, `: ` in a plain value: no YAML reader accepts it, so YAML is not loaded."""
     lines = block.split("\n")
-    mended = []
+    repaired = []
     for number, line in enumerate(lines):
         key, _, value = line.partition(": ")
         if ": " not in value or key not in PLAIN_TEXT_KEYS or not value[0].isalnum():
@@ -333,9 +345,9 @@ def repair_colons(block: str) -> RepairedBlock | None:
         if " #" in text:
             return None
         lines[number] = key + ": '" + text.replace("'", "''") + "'"
-        mended.append((f"`{key}`, taken as plain text", number))
-    tree = read_plain("\n".join(lines)) if mended else None
-    return RepairedBlock(FrontmatterReading(tree), tuple(mended)) if tree else None
+        repaired.append((f"`{key}`, taken as plain text", number))
+    tree = read_plain("\n".join(lines)) if repaired else None
+    return RepairedBlock(FrontmatterReading(tree), tuple(repaired)) if tree else None
 
 
 def repair_block(block: str, fault: BadYaml) -> RepairedBlock:
@@ -345,11 +357,11 @@ def repair_block(block: str, fault: BadYaml) -> RepairedBlock:
     lines = block.split("\n")
     if sum(line[:1] not in ("", " ", "\t", "#") for line in lines) > MOST_KEYS:
         raise fault
-    mended: list[tuple[str, int]] = []
+    repaired: list[tuple[str, int]] = []
     untabbed = [_expand_tabs(line) for line in lines]
     if untabbed != lines:
         first = next(number for number, line in enumerate(lines) if line != untabbed[number])
-        mended.append(("tabs in the indentation, read as spaces", first))
+        repaired.append(("tabs in the indentation, read as spaces", first))
         lines = untabbed
     at = 0
     while at < len(lines):
@@ -360,16 +372,16 @@ def repair_block(block: str, fault: BadYaml) -> RepairedBlock:
         if quoted is not None:
             key, text = quoted
             lines[at:stop] = [text] + [""] * (stop - at - 1)
-            mended.append((f"`{key}`, taken as plain text", at))
+            repaired.append((f"`{key}`, taken as plain text", at))
         at = stop
-    if not mended:
+    if not repaired:
         raise fault
     block = "\n".join(lines)
     tree = read_plain(block)
     if tree:
-        return RepairedBlock(FrontmatterReading(tree), tuple(mended))
+        return RepairedBlock(FrontmatterReading(tree), tuple(repaired))
     try:
-        return RepairedBlock(frontmatter.read_yaml(block), tuple(mended))
+        return RepairedBlock(frontmatter.read_yaml(block), tuple(repaired))
     except BadYaml:
         raise fault from None
 
@@ -402,6 +414,6 @@ def _quote_value(lines: list[str]) -> tuple[str, str] | None:
     if len(lines) > 1 and key not in PLAIN_TEXT_KEYS:
         return None
     if any((slipped := _loose_key(line.strip())) and slipped[1] in _KNOWN_KEYS for line in lines[1:]):
-        return None  # a key that was indented by mistake is no part of the text above it
+        return None  # a key indented by mistake is not part of the text above it
     text = " ".join([value, *(line.strip() for line in lines[1:] if line.strip())])
     return key, key + ": '" + text.replace("'", "''") + "'"

@@ -1,4 +1,9 @@
-"""2. parse: Found -> Skill."""
+"""Read the head of a SKILL.md: the short way where it is plain, the long way for everything else.
+
+The long way tries the plain reader, then repairs of the most common mistake, then YAML, then repairs of what YAML
+refuses; the first that succeeds counts.  What can't be read at all is a `BrokenSkill` with every reason, never an
+exception: one bad file must not hide the others.
+"""
 
 from __future__ import annotations
 
@@ -18,63 +23,64 @@ from .plain_yaml import repair_block, repair_colons
 
 
 def parse(candidate: Found, dialects: Mapping[str, Dialect]) -> Skill | BrokenSkill:
-    """Read the head of a SKILL.md.  One that does not load comes back as Broken, with every reason."""
+    """Read the head of a SKILL.md.  One that does not load comes back as a `BrokenSkill`, with every reason."""
     return parse_simple(candidate) or parse_any(candidate, dialects)
 
 
 def parse_any(candidate: Found, dialects: Mapping[str, Dialect]) -> Skill | BrokenSkill:
     """The same by the long way, which reads whatever the short one does not."""
-    marks = list(candidate.marks)
+    findings = list(candidate.findings)
     origin = candidate.origin
     try:
-        text = decode_text(candidate.head, candidate.whole, marks)
-        noticed = len(marks)
-        head = parse_head(text, origin.dialect.authoring, marks, candidate.whole)
+        text = decode_text(candidate.head, candidate.whole, findings)
+        noticed = len(findings)
+        head = parse_head(text, origin.dialect.authoring, findings, candidate.whole)
         named_dialect = dialect_named(head.tree, dialects) if "metadata" in head.tree else None
         if named_dialect is not None and named_dialect is not origin.dialect:
+            # Read again: the named dialect may accept what the root's refuses, and the other way round.
             origin = replace(origin, dialect=named_dialect)
-            del marks[noticed:]
-            head = parse_head(text, named_dialect.authoring, marks, candidate.whole)
-        return build_skill(candidate, origin, head, marks)
+            del findings[noticed:]
+            head = parse_head(text, named_dialect.authoring, findings, candidate.whole)
+        return build_skill(candidate, origin, head, findings)
     except ParseRefusal as refusal:
         return BrokenSkill(
-            candidate.id, candidate.path, candidate.key, origin, tuple(refusal.marks), refusal.name or candidate.id
+            candidate.id, candidate.path, candidate.key, origin, tuple(refusal.findings), refusal.name or candidate.id
         )
 
 
-def parse_head(text: str, authoring: AuthoringRules, marks: list[Finding], entire_file: bool = True) -> ParsedHead:
+def parse_head(text: str, authoring: AuthoringRules, findings: list[Finding], entire_file: bool = True) -> ParsedHead:
     """The frontmatter as a tree of text, and the body that follows it."""
     block, body, opened, _ = split_frontmatter(text, authoring.indented)
     if block is None:
         if opened and not entire_file:
-            return _unclosed_head(authoring, marks)
+            return _unclosed_head(authoring, findings)
         loads = authoring.unclosed_is_body if opened else not authoring.frontmatter_required
-        marks.append(Finding("unclosed-frontmatter" if opened else "no-frontmatter", 1, fatal=not loads))
+        findings.append(Finding("unclosed-frontmatter" if opened else "no-frontmatter", 1, fatal=not loads))
         if not loads:
-            raise ParseRefusal(marks)
+            raise ParseRefusal(findings)
         return ParsedHead({}, {}, text, "")
     tree = plain_yaml.read_plain(block)
     if tree:
         return ParsedHead(tree, {}, body, block)
-    return _parse_yaml_head(block, body, authoring, marks)
+    return _parse_yaml_head(block, body, authoring, findings)
 
 
-def _unclosed_head(authoring: AuthoringRules, marks: list[Finding]) -> ParsedHead:
+def _unclosed_head(authoring: AuthoringRules, findings: list[Finding]) -> ParsedHead:
     """Frontmatter that does not end where the longest that is read must."""
     loads = authoring.broken_yaml_is_empty
     reason = f"no closing `---` within {frontmatter.LONGEST_BLOCK} characters"
-    marks.append(Finding("invalid-yaml", 1, (reason, "close it with a line `---`, or shorten it"), fatal=not loads))
+    findings.append(Finding("invalid-yaml", 1, (reason, "close it with a line `---`, or shorten it"), fatal=not loads))
     if not loads:
-        raise ParseRefusal(marks)
+        raise ParseRefusal(findings)
     return ParsedHead({}, {}, "", "")
 
 
-def _parse_yaml_head(block: str, body: str, authoring: AuthoringRules, marks: list[Finding]) -> ParsedHead:
-    """The frontmatter by way of YAML, mended where it can be."""
+def _parse_yaml_head(block: str, body: str, authoring: AuthoringRules, findings: list[Finding]) -> ParsedHead:
+    """The frontmatter by way of YAML, repaired where that is possible."""
     loads = authoring.broken_yaml_is_empty
     quick = repair_colons(block)
     if quick is not None:
-        marks.extend(Finding("yaml-repaired", line + 2, (repair_note,)) for repair_note, line in quick.what)
+        findings.extend(Finding("yaml-repaired", line + 2, (repair_note,)) for repair_note, line in quick.what)
         return ParsedHead(quick.reading.tree, {}, body, block)
     try:
         reading = frontmatter.read_yaml(block)
@@ -84,34 +90,34 @@ def _parse_yaml_head(block: str, body: str, authoring: AuthoringRules, marks: li
 
             lifted = lift_metadata(block)
             if lifted is not None:
-                head = _parse_yaml_head(lifted.block, body, replace(authoring, json_metadata=False), marks)
+                head = _parse_yaml_head(lifted.block, body, replace(authoring, json_metadata=False), findings)
                 head.tree["metadata"] = lifted.metadata
                 return head._replace(block=block)
         try:
-            reading, mended = repair_block(block, fault)
+            reading, repaired = repair_block(block, fault)
         except BadYaml:
-            marks.append(Finding("invalid-yaml", fault.line + 2, (fault.reason, fault.cure), fatal=not loads))
+            findings.append(Finding("invalid-yaml", fault.line + 2, (fault.reason, fault.cure), fatal=not loads))
             if not loads:
-                raise ParseRefusal(marks) from None
+                raise ParseRefusal(findings) from None
             return ParsedHead({}, {}, body, block)
-        marks.extend(Finding("yaml-repaired", line + 2, (repair_note,)) for repair_note, line in mended)
+        findings.extend(Finding("yaml-repaired", line + 2, (repair_note,)) for repair_note, line in repaired)
     if reading.kind:
-        marks.append(Finding("not-a-mapping", 2, (reading.kind,), fatal=not loads))
+        findings.append(Finding("not-a-mapping", 2, (reading.kind,), fatal=not loads))
         if not loads:
-            raise ParseRefusal(marks)
-    marks.extend(Finding("duplicate-key", line + 2, (key,)) for key, line in reading.twice)
+            raise ParseRefusal(findings)
+    findings.extend(Finding("duplicate-key", line + 2, (key,)) for key, line in reading.twice)
     return ParsedHead(reading.tree, reading.sources, body, block)
 
 
 def parse_body(data: bytes, dialect: Dialect) -> tuple[str, tuple[Finding, ...]]:
-    """The instructions in a whole file.  Bytes that are no text, or no skill, give marks, the last one fatal."""
-    marks: list[Finding] = []
+    """The instructions in a whole file, and findings.  If the file does not load, the last finding is fatal."""
+    findings: list[Finding] = []
     try:
-        text = decode_text(data, True, marks)
-        head = parse_head(text, dialect.authoring, marks)
+        text = decode_text(data, True, findings)
+        head = parse_head(text, dialect.authoring, findings)
     except ParseRefusal as refusal:
-        return "", tuple(refusal.marks)
-    return head.body.strip(), tuple(marks)
+        return "", tuple(refusal.findings)
+    return head.body.strip(), tuple(findings)
 
 
 def agent_skills(text: str) -> tuple[bool, tuple[str, ...] | None]:

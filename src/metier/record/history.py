@@ -1,4 +1,12 @@
-"""The history of skills: every change of one is a commit, with what led to it, in a repository beside the skills."""
+"""The history of skills: every change is a commit, with its reason, in a repository of metier's own.
+
+There is one bare git repository for each root, in metier's state folder; a tree has `skills/NAME/files/…` and, next to
+the files, `about.json` with what git can't hold (modes other than 644 and 755, the entry of the lock).  The skill's
+folder is read by metier and only bytes are passed to git, so that no attribute, hook or filter that a skill brings can
+run; names with a meaning for git are escaped.  Reverting is a new commit: nothing is ever lost.  Refused: a repository
+among the skills (a skill may bring its own `.git`), `git add` and `git commit` (concurrent ones fail on `index.lock`,
+and a killed one leaves it behind), and a table in SQLite, which no common tool can show.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +22,7 @@ from ..host.repository import BareRepository, TreeChange, TreeLeaf
 from ..types.errors import BadRequest
 from ..types.text import one_line, shorten_text, visible_text
 
-_MOST_EVIDENCE = 20_000
+_MAX_EVIDENCE = 20_000
 _ABOUT_FILE = "about.json"
 _LINK_MODE = 0o120000
 _rev = re.compile(r"[0-9a-f]{4,40}|HEAD(~[0-9]{1,6})?").fullmatch
@@ -23,22 +31,24 @@ _escaped_character = re.compile(r"%([0-9A-F]{2})")
 
 
 class HistoryChange(NamedTuple):
-    """What is to be kept: a skill as its folder is now; where that is gone, so is the skill."""
+    """A change to record: the skill is what its folder holds now; without a folder, it was removed."""
 
     act: str
     """add, update, improve, edit, trash, rollback…"""
     name: str
-    """The skill's place in its root."""
+    """The skill's path in its root."""
     folder: str
     evidence: str = ""
-    """What led to it, for a person to read.  Never interpreted."""
+    """The reason, for people.  Never parsed."""
     run: str = ""
-    """The run that it came from."""
+    """The run that made it."""
     lock: str = ""
-    """What the lock says of it, as JSON."""
+    """Its entry in the lock, as JSON."""
 
 
 class SkillVersion(NamedTuple):
+    """A commit, as people see it."""
+
     rev: str
     act: str
     name: str
@@ -50,27 +60,28 @@ class SkillVersion(NamedTuple):
 
 
 class BlameLine(NamedTuple):
-    """A line of a skill, and the version that it came from."""
+    """A line of a file, and the version that it came from."""
 
     text: str
     version: SkillVersion
 
 
 def repository_path(state: str, root: str) -> str:
-    """Where the history of a root's skills lies: in metier's own folder, never among the skills."""
+    """The repository for a root: in metier's state folder, never among the skills."""
     names = {f"{state}/skills": "skills", f"{state}/plugins": "plugins", f"{state}/scheduler": "scheduler"}
     name = names.get(root) or f"root-{sha256(root.encode('utf-8', 'surrogateescape')).hexdigest()[:16]}"
     return f"{state}/history/{name}.git"
 
 
 def record_change(repository: str, change: HistoryChange) -> SkillVersion | None:
-    """Keep a skill as it is now; None when nothing changed.  Any number of processes may do so at once."""
+    """Commit a skill as it is now; None if nothing changed.  Several processes may do so at once."""
     with git.open_for_writing(repository) as repo:
         head = git.head_commit(repo)
         place = _skill_prefix(change.name)
         before = git.list_tree(repo, head, place) if head else {}
         entries = git.scan_worktree(change.folder)
         leaves = {} if entries is None else _build_leaves(repo, change, entries, before)
+        # The same bytes and modes are no change, whatever the act was.
         if leaves == before:
             return None
         at = now_ns() // 1_000_000_000
@@ -83,7 +94,7 @@ def record_change(repository: str, change: HistoryChange) -> SkillVersion | None
 def _build_leaves(
     repo: BareRepository, change: HistoryChange, entries: Mapping[str, git.WorktreeFile], before: Mapping[str, TreeLeaf]
 ) -> dict[str, TreeLeaf]:
-    """The skill as the repository will have it.  Bytes that it has already are not written again."""
+    """The tree of a skill.  Blobs that its last version has are not written again."""
     known_oids = {leaf.oid for leaf in before.values()}
     modes = {path: f"{entry.permissions:o}" for path, entry in sorted(entries.items()) if not _is_usual_mode(entry)}
     lock = loads(change.lock) if change.lock else None
@@ -98,14 +109,17 @@ def _build_leaves(
 
 
 def _is_usual_mode(entry: git.WorktreeFile) -> bool:
-    """Whether a tree's mode says all there is to say."""
+    """Whether the mode in the tree is the whole truth."""
     return entry.leaf.mode == "120000" or entry.permissions == int(entry.leaf.mode, 8) & 0o777
 
 
 def _commit_message(change: HistoryChange, day: str) -> str:
-    """The subject; then what a program reads, a fixed number of lines; then the evidence, which none does."""
+    """The subject, three lines for programs, then the evidence.
+
+    Programs read a fixed number of lines, so evidence that looks like one of them changes nothing.
+    """
     subject = f"{change.act}_{one_line(change.name)}_{day}"
-    evidence = shorten_text(visible_text(change.evidence).strip(), _MOST_EVIDENCE)
+    evidence = shorten_text(visible_text(change.evidence).strip(), _MAX_EVIDENCE)
     head = f"Act: {_escape_name(change.act)}\nName: {_escape_name(change.name)}\nRun: {_escape_name(change.run)}"
     return f"{subject}\n\n{head}\n" + (f"\n{evidence}\n" if evidence else "")
 
@@ -119,12 +133,12 @@ def _parse_version(rev: str, at: int, message: str) -> SkillVersion:
 
 
 def list_versions(repository: str, name: str = "", limit: int = 50) -> tuple[SkillVersion, ...]:
-    """The changes of a skill, or of all of them, the newest first."""
+    """The changes of a skill, or of all, newest first."""
     return _read_versions(repository, limit, _skill_prefix(name) if name else "")
 
 
 def versions_since(repository: str, rev: str) -> tuple[SkillVersion, ...]:
-    """What came after a version, the newest first."""
+    """The changes after a version, newest first."""
     return _read_versions(repository, 1_000_000, "", _require_commit(repository, rev))
 
 
@@ -139,7 +153,7 @@ def _has_commits(repository: str) -> bool:
 
 
 def skill_names(repository: str) -> tuple[str, ...]:
-    """The skills that are there, as far as the history knows."""
+    """The skills in the newest version."""
     if not _has_commits(repository):
         return ()
     repo = BareRepository(repository)
@@ -147,7 +161,7 @@ def skill_names(repository: str) -> tuple[str, ...]:
 
 
 def find_version(repository: str, rev: str) -> SkillVersion:
-    """The version that a few hexadecimal digits mean, or `HEAD` and so many before it."""
+    """The version for a few hexadecimal digits, `HEAD` or `HEAD~N`."""
     commit = _require_commit(repository, rev)
     return next(_parse_version(*entry) for entry in git.list_commits(BareRepository(repository), 1, rev=commit))
 
@@ -163,12 +177,12 @@ def _resolve_rev(repository: str, rev: str) -> str:
 def _require_commit(repository: str, rev: str) -> str:
     commit = _resolve_rev(repository, rev)
     if not commit:
-        raise BadRequest(f"the history has no version `{one_line(rev)}`", "run `metier history` to see what it has")
+        raise BadRequest(f"the history has no version `{one_line(rev)}`", "run `metier history` to list the versions")
     return commit
 
 
 def read_files(repository: str, name: str, rev: str) -> dict[str, tuple[int, bytes]]:
-    """A skill as it was: the mode and the bytes of every file; of a link, where it led.  Empty where it was not."""
+    """The files of a skill in a version: mode and bytes, for a link its target.  Empty if it had none."""
     repo, commit = BareRepository(repository), _require_commit(repository, rev)
     leaves = git.list_tree(repo, commit, _skill_prefix(name))
     modes = _read_about(repo, leaves)["modes"]
@@ -189,7 +203,7 @@ def _file_mode(leaf: TreeLeaf, recorded_mode: object) -> int:
 
 
 def read_lock_entry(repository: str, name: str, rev: str) -> str:
-    """What the lock said of a skill then, as JSON; empty where it had no entry."""
+    """The lock entry of a skill in a version, as JSON; empty if it had none."""
     repo, commit = BareRepository(repository), _require_commit(repository, rev)
     entry = _read_about(repo, git.list_tree(repo, commit, _skill_prefix(name)))["lock"]
     return dumps(entry) if entry else ""
@@ -203,30 +217,31 @@ def _read_about(repo: BareRepository, leaves: Mapping[str, TreeLeaf]) -> dict[st
 
 
 def diff_versions(repository: str, name: str, rev: str, to: str = "") -> str:
-    """What changed in a skill from a version to another, or to the newest, as text."""
+    """The diff of a skill from one version to another, or to the newest."""
     repo = BareRepository(repository)
     old, new = _require_commit(repository, rev), _require_commit(repository, to) if to else git.head_commit(repo)
+    # A skill that was added or removed is compared with the empty tree.
     place = f"{_skill_prefix(name)}/files"
     trees = [f"{commit}:{place}" if git.list_tree(repo, commit, place) else git.EMPTY_TREE for commit in (old, new)]
     return git.diff_trees(repo, *trees) + "".join(_mode_changes(repository, name, old, new))
 
 
 def _mode_changes(repository: str, name: str, old: str, new: str) -> list[str]:
-    """The modes that trees can't tell apart."""
+    """The changed modes that trees can't tell apart."""
     repo = BareRepository(repository)
     before, after = (
         _read_about(repo, git.list_tree(repo, commit, _skill_prefix(name)))["modes"] for commit in (old, new)
     )
-    usual = "as usual"
+    default = "default"
     return [
-        f"{path}: mode {before.get(path, usual)} is now {after.get(path, usual)}\n"
+        f"{path}: mode {before.get(path, default)} is now {after.get(path, default)}\n"
         for path in sorted({*before, *after})
         if before.get(path) != after.get(path)
     ]
 
 
 def blame_file(repository: str, name: str, path: str = "SKILL.md") -> tuple[BlameLine, ...]:
-    """Each line of a skill's file, and the version that it came from."""
+    """Each line of a file, and the version that it came from."""
     if not _has_commits(repository):
         return ()
     repo = BareRepository(repository)
@@ -238,7 +253,7 @@ def blame_file(repository: str, name: str, path: str = "SKILL.md") -> tuple[Blam
     return tuple(BlameLine(text, versions_by_rev[rev]) for rev, text in lines)
 
 
-# --- Names as git may have them ---
+# --- Names that are safe in a tree ---
 
 
 def _skill_prefix(name: str) -> str:
@@ -246,7 +261,11 @@ def _skill_prefix(name: str) -> str:
 
 
 def _escape_name(text: str) -> str:
-    """A name as one step of a path.  What git gives a meaning to (`.git`, `.gitattributes`…) is spelled otherwise."""
+    """A name as one part of a path; names with a meaning for git (`.git`, `.gitattributes`…) get a prefix.
+
+    Compared without case and without characters that HFS+ ignores, and with the short names of NTFS (`git~1`), as git
+    itself does.
+    """
     spelled = _unsafe.sub(lambda match: f"%{ord(match[0]):02X}", text)
     plain = "".join(character for character in spelled if "!" <= character <= "~").lower()
     special = plain.startswith((".git", "git~")) or (plain.startswith("gi") and "~" in plain)

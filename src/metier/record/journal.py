@@ -1,4 +1,9 @@
-"""A journal: the events of one run, a line each, in a file of the owner's alone."""
+"""A journal: the events of one run, a line of JSON each, in a file that only its owner can read.
+
+Lines are appended as events happen, so a crash loses at most the last one.  A field with its default value is left out
+and an unknown field or kind is skipped: journals are read by older and newer versions than wrote them.  Runs are named
+by their start time, so the order of names is the order of runs.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +14,14 @@ from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
 from json import dumps, loads
 from typing import Any, NamedTuple, get_args
 
-from ..host import fs
+from ..host import fs, trees
 from ..host.facts import local_stamp, new_name, now_ns
 from ..types.activation import Message, ToolCall
 from ..types.agent import IMPROVER
 from ..types.errors import BadRequest
 from ..types.event import Ended, Event, Nested, Started, Usage, Wrote
+
+# --- Events as JSON ---
 
 EVENT_KINDS: dict[str, type[Any]] = {kind.__name__.lower(): kind for kind in get_args(Event)}
 _EVENT_TYPES = frozenset(EVENT_KINDS.values())
@@ -22,24 +29,24 @@ _INNER_TYPES: dict[str, type[Any]] = {"messages": Message, "calls": ToolCall, "c
 
 
 def encode_event(event: Event) -> dict[str, object]:
-    """An event as plain values: `event` is always its kind, and what happened in a delegated run is `inner`."""
+    """An event as plain values: `event` is its kind, and the event of a delegated run is `inner`."""
     document = encode_dataclass(event)
     if isinstance(event, Nested):
         document["inner"] = document.pop("event")
     if isinstance(event, Ended):
-        document.setdefault("code", 0)  # a program should not have to know what is usual
+        document.setdefault("code", 0)  # programs read it, and should not have to know the default
     return {"event": type(event).__name__.lower(), **document}
 
 
 def event_line(event: Event, at: float = 0.0) -> str:
-    """An event as one line of JSON; halves of characters, which no file can hold, are spelled out."""
+    """An event as one line of JSON; lone surrogates, which UTF-8 can't hold, are escaped."""
     stamped = {"at": round(at, 3), **encode_event(event)} if at else encode_event(event)
     text = dumps(stamped, ensure_ascii=False, separators=(",", ":"))
     return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def encode_dataclass(value: Any) -> dict[str, object]:
-    """A dataclass as plain values; what is as usual is left out."""
+    """A dataclass as plain values; fields with their default value are left out."""
     document: dict[str, object] = {}
     for field in fields(value):
         content = getattr(value, field.name)
@@ -65,7 +72,7 @@ def _encode_value(value: Any) -> Any:
 
 
 def decode_event(written: Mapping[str, Any]) -> Event | None:
-    """The event that was written; None for one of a kind that this version does not know."""
+    """The event of a document; None for a kind that this version does not know."""
     kind = EVENT_KINDS.get(str(written.get("event")))
     if kind is Nested:
         written = {**written, "event": written.get("inner")}
@@ -77,7 +84,7 @@ def decode_event(written: Mapping[str, Any]) -> Event | None:
 
 
 def decode_dataclass(kind: type[Any], written: Mapping[str, Any]) -> Any:
-    """What is missing is as usual, and what is not known is passed over: journals outlive versions."""
+    """A dataclass from plain values; missing fields get their default, unknown ones are skipped."""
     names = {field.name for field in fields(kind)}
     return kind(**{name: _decode_field(name, value) for name, value in written.items() if name in names})
 
@@ -86,7 +93,7 @@ def _decode_field(name: str, value: Any) -> Any:
     if name in ("event", "activated") and isinstance(value, Mapping):
         inner = decode_event(value)
         if inner is None:
-            raise ValueError("an event of a kind that is not known")
+            raise ValueError("unknown kind of event")
         return inner
     kind = _INNER_TYPES.get(name)
     if isinstance(value, list):
@@ -94,17 +101,21 @@ def _decode_field(name: str, value: Any) -> Any:
     return decode_dataclass(kind, value) if kind and isinstance(value, Mapping) else value
 
 
+# --- Files ---
+
 _run_id = re.compile(r"[0-9]{8}-[0-9]{6}-[0-9a-f]{6}").fullmatch
 
 
 class RecordedEvent(NamedTuple):
+    """An event with its time."""
+
     at: float
-    """When, in seconds since 1970."""
+    """In seconds since 1970."""
     event: Event
 
 
 def new_run_id() -> str:
-    """A name for a run."""
+    """A new name for a run."""
     return new_name()
 
 
@@ -114,17 +125,19 @@ def runs_folder(state: str) -> str:
 
 @dataclass(frozen=True)
 class Journal:
+    """The file of one run."""
+
     path: str
     hide: Callable[[str], str] = str
-    """Takes secrets out of a line before it is written."""
+    """Removes secrets from a line before it is written."""
 
     def keep(self, event: Event) -> None:
-        """Write an event down.  Pieces of a reply are not: the reply itself follows."""
+        """Append an event.  Pieces of a reply are not kept: the whole reply follows."""
         if not isinstance(event, Wrote):
             fs.append_line(self.path, self.hide(event_line(event, now_ns() / 1e9)))
 
     def read(self) -> Iterator[RecordedEvent]:
-        """Everything that was written; a line that was cut off by a crash is passed over."""
+        """All events; a line that a crash cut off is skipped."""
         for line in fs.read_lines(self.path):
             try:
                 written = loads(line)
@@ -137,44 +150,45 @@ class Journal:
 
     @contextmanager
     def claimed(self) -> Iterator[None]:
-        """Nobody else goes on with this run meanwhile."""
+        """Hold the run: no other process can continue it meanwhile."""
         with fs.claim_file(self.path) as free:
             if not free:
-                raise BadRequest("that run is going on somewhere else", "wait for it to end, or start another")
+                raise BadRequest("that run is active in another process", "wait for it to end, or start a new run")
             yield
 
 
 def find_journal(state: str, run: str, hide: Callable[[str], str] = str) -> Journal:
-    """The journal of a run that is there; the beginning of its name will do, and `last` is the newest of a person's."""
+    """The journal of a run, by its name or the start of it; `last` is the newest that a person started."""
     names = run_ids(state)
     if run == "last" and names:
         journals = [Journal(f"{runs_folder(state)}/{name}.jsonl", hide) for name in reversed(names)]
         return next(filter(_is_person_run, journals), journals[0])
+    # A full name wins over longer names that start with it.
     matches = [name for name in names if name.startswith(run)] if run else []
     if run in matches:
         matches = [run]
     if len(matches) != 1:
-        problem = f"no run is called `{run}`" if not matches else f"{len(matches)} runs begin with `{run}`"
-        raise BadRequest(problem, "run `metier runs` to see what there is")
+        problem = f"no run named `{run}`" if not matches else f"{len(matches)} run names start with `{run}`"
+        raise BadRequest(problem, "run `metier runs` to list them")
     return Journal(f"{runs_folder(state)}/{matches[0]}.jsonl", hide)
 
 
 def _is_person_run(journal: Journal) -> bool:
-    """Whether a run was begun by somebody, and not by another run or by what improves skills afterwards."""
+    """Whether a person started the run, and not another run or the improver."""
     first_event = next((recorded.event for recorded in journal.read()), None)
     return isinstance(first_event, Started) and not first_event.parent and first_event.agent != IMPROVER
 
 
 def prune_journals(state: str, days: int, most: int) -> None:
-    """Remove the journals that are older or more than are kept, but for runs that are going on; 0 is no end."""
+    """Remove journals beyond the age and number to keep, except those of active runs; 0 is no limit."""
     names = run_ids(state)
-    began = local_stamp(now_ns() - days * 86_400_000_000_000) if days else ""
-    old = [name for at, name in enumerate(names) if name < began or (most and at < len(names) - most)]
-    for name in old:
+    oldest_kept = local_stamp(now_ns() - days * 86_400_000_000_000) if days else ""
+    expired = [name for at, name in enumerate(names) if name < oldest_kept or (most and at < len(names) - most)]
+    for name in expired:
         fs.remove_unclaimed(f"{runs_folder(state)}/{name}.jsonl")
 
 
 def run_ids(state: str) -> list[str]:
-    """The runs there are, the oldest first."""
-    names = [name.removesuffix(".jsonl") for name in fs.list_files(runs_folder(state)) if name.endswith(".jsonl")]
+    """The names of all runs, oldest first."""
+    names = [name.removesuffix(".jsonl") for name in trees.list_names(runs_folder(state)) if name.endswith(".jsonl")]
     return sorted(name for name in names if _run_id(name))

@@ -1,4 +1,10 @@
-"""What the journals say of each skill: how often it was offered, activated and of use, and what is odd about it."""
+"""Counts over journals: the funnel from listing to use, figures for each skill, and habits.
+
+All three read the same events and differ in what they count.  The funnel counts turns by what was shown and what was
+activated from it, and is for judging rankings.  The figures count by skill, and point out skills that are never used,
+mostly fail, or fire too often.  Habits are only how often a skill was activated lately, and are read on every start;
+they scan the text of journals for one kind of line and parse nothing else.
+"""
 
 from __future__ import annotations
 
@@ -26,51 +32,56 @@ from ..types.event import (
 from .journal import run_ids, runs_folder
 from .trace import Trace
 
+# --- The funnel ---
+
 DEPTHS = (1, 3, 10, 25, 50)
+"""The ranks at which recall is measured."""
 
 
 class FunnelTurn(NamedTuple):
-    """One turn of a conversation, as far as choosing a skill goes.  Skills are named by the paths of their files.
+    """One turn of a conversation, for the choice of a skill.  Skills are named by the paths of their files.
 
-    A turn in which more than one skill was activated counts once for each.
+    A turn that activated several skills counts once for each.
     """
 
     shown: Mapping[str, int] = {}
-    """The rank at which each skill stood in the ranked block; 0 for the stable block."""
+    """The rank of each skill in the ranked block; 0 for the stable block."""
     would: Mapping[str, Sequence[str]] = {}
-    """What each engine would have shown, best first; the live one is among them."""
+    """What each engine would have shown, best first; the live one is included."""
     activated: str = ""
     by: InvokedBy = "model"
     used: bool = False
-    """Whether anything was done with it; if not, it was abandoned."""
+    """Whether something was done with it; if not, it was abandoned."""
     outcome: str = ""
     listed: bool = False
     """Whether the catalog listed anything."""
 
 
 class ActivationFunnel(NamedTuple):
+    """How many turns came how far, from shown to finished."""
+
     turns: int
     shown: int
-    """Turns in which something was shown: in the catalog, or suggested for the request."""
+    """Turns with anything listed or suggested."""
     activated: int
     by: Mapping[str, int]
     ranks: Mapping[int, int]
-    """How often a skill was activated from each rank; -1 is one that was not shown."""
+    """Activations by rank; -1 is a skill that was not shown."""
     used: int
     abandoned: int
     finished: int
     recall: Mapping[str, Mapping[int, float]]
-    """For each engine: the share of activated skills among its first 1, 3, 10, 25 and 50."""
+    """For each engine, the share of activated skills among its first 1, 3, 10, 25 and 50."""
 
 
 def build_funnel(turns: Iterable[FunnelTurn]) -> ActivationFunnel:
-    """All turns in figures."""
-    every = list(turns)
-    chosen = [turn for turn in every if turn.activated]
+    """Count all turns."""
+    all_turns = list(turns)
+    chosen = [turn for turn in all_turns if turn.activated]
     used = [turn for turn in chosen if turn.used]
     return ActivationFunnel(
-        turns=len(every),
-        shown=sum(bool(turn.shown) or turn.listed for turn in every),
+        turns=len(all_turns),
+        shown=sum(bool(turn.shown) or turn.listed for turn in all_turns),
         activated=len(chosen),
         by=Counter(turn.by for turn in chosen),
         ranks=Counter(turn.shown.get(turn.activated, -1) for turn in chosen),
@@ -86,7 +97,7 @@ def _engine_names(turns: Iterable[FunnelTurn]) -> list[str]:
 
 
 def _recall_at_depths(turns: Sequence[FunnelTurn], engine: str) -> dict[int, float]:
-    """Only turns in which the engine was asked count, and only skills that the model chose: a person needs no rank."""
+    """Recall over turns in which the engine was asked and the model chose: a person needs no ranking."""
     ranked = [turn for turn in turns if engine in turn.would and turn.by == "model"]
     return {
         depth: sum(turn.activated in turn.would[engine][:depth] for turn in ranked) / len(ranked) if ranked else 0.0
@@ -96,7 +107,7 @@ def _recall_at_depths(turns: Sequence[FunnelTurn], engine: str) -> dict[int, flo
 
 @dataclass
 class _OpenTurn:
-    """A turn while it is read."""
+    """A turn that is being read."""
 
     listed: frozenset[str]
     suggested: Suggested = field(default_factory=Suggested)
@@ -109,7 +120,7 @@ class _OpenTurn:
         would = self.suggested.would
         if not self.chosen:
             return [FunnelTurn(ranks, would, outcome=self.outcome, listed=bool(self.listed))]
-        if self.outcome == "finished":
+        if self.outcome == "finished":  # the last skill may need no tool: its instructions were the help
             self.used[-1] = True
         return [
             FunnelTurn(
@@ -128,7 +139,7 @@ class _OpenTurn:
 
 
 def read_turns(events: Iterable[Event]) -> list[FunnelTurn]:
-    """The turns of a run.  A skill was used if a tool was called after it, or if the turn came to its end with it."""
+    """The turns of a run.  A skill was used if a tool was called after it, or if the turn finished with it."""
     turns: list[FunnelTurn] = []
     listed: frozenset[str] = frozenset()
     open_turn: _OpenTurn | None = None
@@ -151,19 +162,21 @@ def read_turns(events: Iterable[Event]) -> list[FunnelTurn]:
     return turns + (open_turn.turns() if open_turn else [])
 
 
+# --- Figures for each skill ---
+
 Oddity: TypeAlias = Literal["", "dead", "stuck", "over-firing"]
-"""Offered again and again and never used; mostly failing; activated where nothing is done with it, or everywhere."""
+"""Often offered and never used; mostly failing; activated for nothing, or nearly always."""
 
 _DEAD_AFTER = 10
-"""Turns in which a skill was offered, before its silence says something."""
+"""Offers before a skill counts as dead."""
 _STUCK_AFTER = 3
-"""Failed turns, before they do."""
+"""Failed turns before a skill counts as stuck."""
 _FIRING_AFTER = 5
-"""Activations by the model, before they do."""
+"""Activations by the model before a skill counts as over-firing."""
 _BAD_OUTCOMES: frozenset[TurnOutcome] = frozenset(
     {"failed", "refused", "out-of-turns", "out-of-tokens", "out-of-time", "over-cost", "repeating"}
 )
-"""Endings that count against a skill; that a person stopped, or a machine, does not."""
+"""Outcomes that count against a skill; a turn that a person or the machine stopped does not."""
 _ACTIVATING_TOOLS = frozenset({"skill_use", "run_skill"})
 
 
@@ -179,7 +192,7 @@ class PlayedTurn(NamedTuple):
 
     @property
     def activations(self) -> Iterator[tuple[Activated, bool]]:
-        """Each skill that became part of the conversation, and whether a tool was called after it."""
+        """Each activation, and whether a tool was called after it."""
         for at, event in enumerate(self.events):
             if isinstance(event, Activated):
                 after = self.events[at + 1 :]
@@ -190,23 +203,23 @@ class PlayedTurn(NamedTuple):
 
 
 def split_turns(trace: Trace) -> Iterator[PlayedTurn]:
-    """The turns of a run, each with what was offered in it, if only for a while."""
-    now: set[str] = set()
+    """The turns of a run, each with every skill that was offered in it, even briefly."""
+    listed: set[str] = set()
     offered: set[str] = set()
     heard: Heard | None = None
     events: list[Event] = []
     for event in trace.events:
         if isinstance(event, Started):
-            now |= set(event.skills)
+            listed |= set(event.skills)
         elif isinstance(event, Offered):
             offered |= set(event.added)
-            now = (now | set(event.added)) - set(event.removed)
+            listed = (listed | set(event.added)) - set(event.removed)
         elif isinstance(event, Suggested):
             offered |= {path.split("/")[-2] for path in event.shown}
         elif isinstance(event, Heard):
             if heard is not None:
                 yield PlayedTurn(frozenset(offered), tuple(events))
-            heard, events, offered = event, [], set(now)
+            heard, events, offered = event, [], set(listed)
         events.append(event)
     if heard is not None:
         yield PlayedTurn(frozenset(offered), tuple(events))
@@ -214,6 +227,8 @@ def split_turns(trace: Trace) -> Iterator[PlayedTurn]:
 
 @dataclass
 class _SkillTally:
+    """The counts of a skill while traces are read."""
+
     offered: int = 0
     by: dict[InvokedBy, int] = field(default_factory=dict)
     succeeded: int = 0
@@ -227,9 +242,11 @@ class _SkillTally:
 
 
 class SkillStats(NamedTuple):
+    """The figures of a skill."""
+
     name: str
     offered: int
-    """Turns in which the model was told of it."""
+    """Turns in which it was listed or suggested."""
     activated: int
     by: dict[InvokedBy, int]
     succeeded: int
@@ -239,20 +256,20 @@ class SkillStats(NamedTuple):
     abandoned: int
     """Activations by the model after which no tool was called."""
     calls: int
-    """Calls of tools that belonged to it: its scripts and files."""
+    """Tool calls for its scripts and files."""
     failures: dict[str, int]
-    """How many of them failed, by reason."""
+    """How many of those failed, by reason."""
     tokens: int
     """Of the turns with it."""
     cost: float | None
     seconds: float
     last: float
-    """When it was last activated, in seconds since 1970; 0 for never."""
+    """The last activation, in seconds since 1970; 0 for never."""
     oddity: Oddity = ""
 
 
 def collect_stats(traces: Iterable[Trace]) -> tuple[SkillStats, ...]:
-    """Every skill that was offered or activated, the most used first."""
+    """The figures of every skill that was offered or activated, most used first."""
     tallies: dict[str, _SkillTally] = {}
     for trace in traces:
         for turn in split_turns(trace):
@@ -265,7 +282,7 @@ def collect_stats(traces: Iterable[Trace]) -> tuple[SkillStats, ...]:
 
 def _count_turn(tallies: dict[str, _SkillTally], turn: PlayedTurn, at: float) -> None:
     ended = turn.ended
-    used: dict[str, bool] = {}
+    used: dict[str, bool] = {}  # a turn counts once for a skill, however often it was activated
     for activated, touched in turn.activations:
         tally = tallies.setdefault(activated.skill, _SkillTally())
         tally.by[activated.by] = tally.by.get(activated.by, 0) + 1
@@ -313,6 +330,7 @@ def _find_oddity(stats: SkillStats) -> Oddity:
         return "dead" if stats.offered >= _DEAD_AFTER else ""
     if stats.failed >= _STUCK_AFTER and stats.failed >= stats.succeeded:
         return "stuck"
+    # Over-firing: abandoned more often than not, or activated in more than half of the turns it was offered in.
     if by_model >= _FIRING_AFTER and (
         stats.abandoned * 2 > by_model or (stats.offered >= _DEAD_AFTER and by_model * 2 > stats.offered)
     ):
@@ -320,13 +338,15 @@ def _find_oddity(stats: SkillStats) -> Oddity:
     return ""
 
 
+# --- Habits ---
+
 RECENT_RUNS = 200
-"""So many are looked at: what was used long ago is no habit any more."""
+"""Runs that are looked at; older ones say little about habits."""
 _ACTIVATED_MARK = '"event":"activated"'
 
 
 def count_uses(state: str, among: Collection[str]) -> dict[str, int]:
-    """By path, for these skills.  Lines of other events are not even parsed."""
+    """Recent activations of these skills, by path.  Lines of other events are not parsed."""
     counts: Counter[str] = Counter()
     for name in run_ids(state)[-RECENT_RUNS:]:
         for line in fs.read_lines(f"{runs_folder(state)}/{name}.jsonl"):

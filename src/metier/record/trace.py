@@ -1,4 +1,4 @@
-"""A trace: a run, read back."""
+"""A trace: a run, read back from its journal."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from .journal import Journal, RecordedEvent, run_ids, runs_folder
 
 @dataclass(frozen=True)
 class Trace:
-    """What a run did."""
+    """A run and its events."""
 
     run: str
     recorded: tuple[RecordedEvent, ...]
@@ -40,12 +40,12 @@ class Trace:
 
     @property
     def at(self) -> float:
-        """When it began."""
+        """When it started, in seconds since 1970."""
         return self.recorded[0].at if self.recorded else 0.0
 
     @property
     def task(self) -> str:
-        """What was asked first."""
+        """The first request."""
         return next((event.text for event in self.events if isinstance(event, Heard)), "")
 
     @property
@@ -54,13 +54,14 @@ class Trace:
 
     @property
     def skills(self) -> tuple[str, ...]:
-        """The skills it used, in the order they came."""
+        """The skills it used, in order."""
         return tuple(dict.fromkeys(event.skill for event in self.events if isinstance(event, Activated)))
 
     @property
     def offered(self) -> tuple[str, ...]:
-        """The skills that the model was told of, at the beginning or later."""
+        """The skills that were listed or suggested to the model."""
         later = (name for event in self.events if isinstance(event, Offered) for name in event.added)
+        # Suggestions are paths of SKILL.md files; a skill is named by its folder.
         ranked = (path.split("/")[-2] for event in self.events if isinstance(event, Suggested) for path in event.shown)
         return tuple(dict.fromkeys((*self.started.skills, *later, *ranked)))
 
@@ -70,12 +71,12 @@ class Trace:
 
     @property
     def failures(self) -> tuple[Used, ...]:
-        """The calls of tools that went wrong."""
+        """The tool calls that failed."""
         return tuple(event for event in self.events if isinstance(event, Used) and event.failed)
 
     @property
     def ended(self) -> Ended | None:
-        """How its last turn ended; None while it goes on, or where it was cut off."""
+        """How its last turn ended; None while it runs, or if it was cut off."""
         last = next((event for event in reversed(self.events) if isinstance(event, Ended | Heard)), None)
         return last if isinstance(last, Ended) else None
 
@@ -85,7 +86,7 @@ class Trace:
 
     @property
     def seconds(self) -> float:
-        """How long its turns took together."""
+        """The time of all its turns."""
         return round(sum(event.seconds for event in self.events if isinstance(event, Ended)), 3)
 
     @property
@@ -108,7 +109,7 @@ def read_trace(journal: Journal) -> Trace:
 
 
 def read_traces(state: str) -> Iterator[Trace]:
-    """Every run that was kept, the newest first."""
+    """Every run that is kept, newest first."""
     for name in reversed(run_ids(state)):
         yield read_trace(Journal(f"{runs_folder(state)}/{name}.jsonl"))
 

@@ -1,4 +1,8 @@
-"""What a skill's own frontmatter asks for beside its folder, as it is written there."""
+"""What a skill asks for, and whether it can do more than when it was trusted.
+
+Trust is kept as one digest for each thing that runs or is granted, not as one of the whole folder: an author may
+improve the prose of a trusted skill, but every new command, script or grant asks again.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +15,7 @@ from ..types.skill import PERMISSIONS, Skill
 
 
 class RequestedPermissions(NamedTuple):
-    """A request: it is no grant before a person has seen it."""
+    """What a skill requests; nothing is granted until a person approves it."""
 
     network: bool = False
     hosts: tuple[str, ...] = ()
@@ -21,14 +25,14 @@ class RequestedPermissions(NamedTuple):
 
 
 def requested_permissions(skill: Skill) -> RequestedPermissions:
-    """What it asks for."""
+    """The permissions that the frontmatter requests under `metadata.metier.permissions`."""
     tree = skill.extra.branch("metadata", "metier", "permissions")
     network = tree.text("network").strip().lower() in ("true", "yes", "on", "1")
     return RequestedPermissions(network, *(tree.words(key) for key in PERMISSIONS[1:]))
 
 
 def permission_lines(skill: Skill) -> tuple[str, ...]:
-    """The same in words for whoever approves it, with the variables and the settings that are handed over."""
+    """The same as lines for the person who approves it, with the variables and settings that the skill gets."""
     return tuple(dict.fromkeys(_iter_permission_lines(skill)))
 
 
@@ -40,7 +44,7 @@ def _iter_permission_lines(skill: Skill) -> Iterator[str]:
     yield from (f"reads {path}" for path in requested.read)
     yield from (f"writes {path}" for path in requested.write)
     yield from (f"is given {name}" for name in (*requested.env, *needs.env, needs.primary_env) if name)
-    if skill.settings_key != skill.id:
+    if skill.settings_key != skill.id:  # it reads another skill's settings, API key included
         yield f"has the settings of {skill.settings_key}"
 
 
@@ -57,7 +61,7 @@ class SkillCapabilities:
 
 @dataclass(frozen=True)
 class TrustRecord:
-    """What was there when a person said yes."""
+    """What the project held when a person trusted it."""
 
     skills: Mapping[str, SkillCapabilities] = field(default_factory=dict)
     """By the path of the skill's folder within the project."""
@@ -73,10 +77,10 @@ def find_untrusted(
     skills: Iterable[tuple[Skill, str, SkillCapabilities]], record: TrustRecord | None, project: str
 ) -> dict[str, Finding]:
     """The project's skills that may not be used, and why.  Prose may change; what runs may only shrink."""
-    marks: dict[str, Finding] = {}
+    findings: dict[str, Finding] = {}
     for skill, place, now in skills:
         if record is None or place not in record.skills:
-            marks[skill.path] = Finding("untrusted", 0, (project,))
+            findings[skill.path] = Finding("untrusted", 0, (project,))
         elif now.widens(record.skills[place]):
-            marks[skill.path] = Finding("changed-since-trust", 0, (project, "what it runs or is granted"))
-    return marks
+            findings[skill.path] = Finding("changed-since-trust", 0, (project, "what it runs or is granted"))
+    return findings

@@ -24,12 +24,12 @@ _PLATFORM_ALIASES = {"macos": "darwin", "mac": "darwin", "osx": "darwin", "windo
 
 
 def runs_on(platforms: Sequence[str], platform: str) -> bool:
-    """Whether one of the names means this platform, in Node's words or in everybody's."""
+    """Whether one of the names means this platform: Node's name (`darwin`) or the common one (`macos`)."""
     return any(_PLATFORM_ALIASES.get(name.strip().lower(), name.strip().lower()) == platform for name in platforms)
 
 
 def recipe_note(recipe: InstallRecipe, present: frozenset[str], platform: str) -> str:
-    """Whether a recipe can be followed here, in words."""
+    """Whether a recipe can run on this machine, for display."""
     if not recipe_fits(recipe, platform):
         return "not for " + platform
     tools = RECIPE_TOOLS.get(recipe.kind)
@@ -63,6 +63,7 @@ def binary_hint(binaries: Sequence[str], recipes: Sequence[InstallRecipe], platf
 
 def check_eligibility(skill: Skill, facts: Facts, settings: Settings, bundled: bool) -> tuple[Finding, ...]:
     """Every reason why not.  The first three end the check; the last four add up."""
+    # A project's configuration may switch any skill off, but gives variables and keys to its own skills only.
     entry = settings.entry_for(skill.settings_key, skill.origin.source == "project")
     if not skill.enabled or not entry.enabled:
         return (Finding("disabled", 0, (_how_to_enable(skill, entry),)),)
@@ -73,26 +74,28 @@ def check_eligibility(skill: Skill, facts: Facts, settings: Settings, bundled: b
         return ()
     if needs.platforms and not runs_on(needs.platforms, facts.platform):
         return (Finding("platform", 0, (facts.platform, ", ".join(needs.platforms))),)
-    if needs.always:
+    if needs.always:  # after the platform: `always` waives what can be installed or set, not the machine
         return ()
     return _missing_requirements(skill, facts, settings, entry)
 
 
 def _missing_requirements(skill: Skill, facts: Facts, settings: Settings, entry: SkillSettings) -> tuple[Finding, ...]:
     needs = skill.requires
-    marks = []
+    findings = []
     binaries = [name for name in needs.binaries if name not in facts.binaries]
     if binaries:
-        marks.append(Finding("binary", 0, (", ".join(binaries), binary_hint(binaries, skill.install, facts.platform))))
+        findings.append(
+            Finding("binary", 0, (", ".join(binaries), binary_hint(binaries, skill.install, facts.platform)))
+        )
     if needs.any_binary and not any(name in facts.binaries for name in needs.any_binary):
-        marks.append(Finding("any_binary", 0, (", ".join(needs.any_binary),)))
+        findings.append(Finding("any_binary", 0, (", ".join(needs.any_binary),)))
     names = [name for name in needs.env if not is_variable_set(name, skill, facts, entry)]
     if names:
-        marks.append(Finding("env", 0, (", ".join(names), "; ".join(f"export {name}=..." for name in names))))
+        findings.append(Finding("env", 0, (", ".join(names), "; ".join(f"export {name}=..." for name in names))))
     paths = [path for path in needs.config if not is_configured(path, skill, settings)]
     if paths:
-        marks.append(Finding("config", 0, (", ".join(paths),)))
-    return tuple(marks)
+        findings.append(Finding("config", 0, (", ".join(paths),)))
+    return tuple(findings)
 
 
 def _how_to_enable(skill: Skill, entry: SkillSettings) -> str:

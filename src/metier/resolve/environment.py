@@ -1,4 +1,9 @@
-"""The environment that a skill's own processes get on top of ours: declared, harmless, and never ours to change."""
+"""The variables that a skill's processes get in addition to metier's own environment.
+
+A skill gets what it declares.  Variables that make an interpreter or the loader run other code are refused even when
+declared, and anything that looks like a secret is refused unless declared: a setting for one skill must not leak
+another service's key.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +32,9 @@ _FORBIDDEN_NAMES = frozenset(
         "OPENSSL_CONF",
     }
 )
+"""They choose what code a program loads or runs, or make it write its secrets down."""
 _FORBIDDEN_PREFIXES = ("DYLD_", "LD_", "BASH_FUNC_")
+# A skill may declare a key that it needs; one it does not declare is somebody else's.
 _SECRET_ENDINGS = ("API_KEY", "TOKEN", "PASSWORD", "PRIVATE_KEY", "SECRET")
 _SECRETS = frozenset({"AWS_SECRET_ACCESS_KEY"})
 
@@ -52,6 +59,7 @@ def build_overlay(
     if primary.strip() and api_key.strip():
         pairs.append((primary.strip(), api_key.strip()))
     for name, value in pairs:
+        # What the caller already has wins: settings fill gaps, they never override the user's shell.
         if not name or not value or present.get(name) or name in added:
             continue
         if "\0" in name + value or "=" in name or is_blocked_name(name, declared_names):
@@ -62,7 +70,7 @@ def build_overlay(
 
 
 def is_forbidden_name(name: str) -> bool:
-    """Names that decide what a program runs, whoever declares them."""
+    """Whether a variable decides what code a program runs; declaring it makes no difference."""
     upper = name.upper()
     return upper in _FORBIDDEN_NAMES or upper.startswith(_FORBIDDEN_PREFIXES)
 

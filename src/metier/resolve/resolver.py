@@ -1,4 +1,9 @@
-"""An agent's list of skills: absent, empty, or those it names."""
+"""Decide about every skill: may it run here, is it trusted and allowed, and does another one shadow it.
+
+Skills come in order of precedence, so one pass with a table of winners decides shadowing.  Most libraries have ten
+thousand plain skills with distinct names and no configuration: those take a path that looks at nothing but the few
+skills that ask for something.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +21,7 @@ from .eligibility import check_eligibility
 
 @dataclass(frozen=True)
 class AllowedSkills:
-    """None is no list at all, and so everything; an empty list is nothing."""
+    """An agent's list of skills: None is no list, and so everything; an empty list allows nothing."""
 
     names: tuple[str, ...] | None = None
 
@@ -29,14 +34,14 @@ class AllowedSkills:
 
 
 new = tuple.__new__
-"""Verdicts are tuples, and come by the ten thousand: this makes one in half the time."""
+"""Makes a verdict in half the time its constructor takes; there are ten thousand of them."""
 
 _name, _origin, _requires, _enabled = map(field_getter, ("name", "origin", "requires", "enabled"))
 
 
 @dataclass(frozen=True)
 class ResolvePolicy:
-    """What decides beside the facts: the settings, the agent's list, what is bundled, what is not trusted."""
+    """What decides, other than the facts: the settings, the agent's list, what is bundled, what is not trusted."""
 
     settings: Settings = field(default_factory=Settings)
     allowed: AllowedSkills = field(default_factory=AllowedSkills)
@@ -53,6 +58,7 @@ def resolve(skills: Sequence[Skill], facts: Facts, terms: ResolvePolicy) -> tupl
     plain = not terms.settings.mentions_skills and terms.allowed.everything
     if plain and not terms.untrusted and _all_distinct(skills):
         verdicts = list(map(new, repeat(Verdict), zip(skills, repeat(()), repeat(None))))
+        # Everything else is eligible by construction; only these can fail a check.
         asking = [at for at, needs in enumerate(map(_requires, skills)) if needs is not NOTHING_REQUIRED]
         off = [at for at, enabled in enumerate(map(_enabled, skills)) if not enabled]
         for at in (*asking, *off):
@@ -80,22 +86,23 @@ def _resolve_in_order(skills: Sequence[Skill], facts: Facts, terms: ResolvePolic
         if skill.origin is not origin:
             origin = skill.origin
             by_folder = origin.dialect.authoring.identity == "directory"
-        marks: tuple[Finding, ...] = ()
+        findings: tuple[Finding, ...] = ()
         if not plain or skill.requires is not NOTHING_REQUIRED or not skill.enabled:
-            marks = _judge_skill(skill, facts, terms)
+            findings = _judge_skill(skill, facts, terms)
+        # A skill that is not trusted shadows nothing: a cloned project must not replace the user's own skill.
         if terms.untrusted and skill.path in terms.untrusted:
-            verdicts.append(Verdict(skill, (*marks, terms.untrusted[skill.path])))
+            verdicts.append(Verdict(skill, (*findings, terms.untrusted[skill.path])))
             continue
         identity = skill.identity if origin.namespace else skill.id if by_folder else skill.name
         winner = winners.setdefault(identity, skill)
         if winner is skill:
-            verdicts.append(new(Verdict, (skill, marks, None)))
+            verdicts.append(new(Verdict, (skill, findings, None)))
         elif precedence_key(skill) < precedence_key(winner):
-            return resolve(sorted(skills, key=precedence_key), facts, terms)  # they came in another order
-        elif not terms.same(winner, skill):
+            return resolve(sorted(skills, key=precedence_key), facts, terms)  # the caller's order was another one
+        elif not terms.same(winner, skill):  # a copy of the same bytes is left out without a word
             called = skill.qualified if skill.qualified != winner.qualified else skill.id
             shadow = Finding("shadowed", 0, (winner.path, called))
-            verdicts.append(Verdict(skill, (*marks, shadow), winner))
+            verdicts.append(Verdict(skill, (*findings, shadow), winner))
     return tuple(verdicts)
 
 
@@ -105,12 +112,12 @@ def precedence_key(skill: Skill) -> tuple[int, list[str]]:
 
 
 def _judge_skill(skill: Skill, facts: Facts, terms: ResolvePolicy) -> tuple[Finding, ...]:
-    marks = check_eligibility(skill, facts, terms.settings, skill.path in terms.bundled)
-    return marks if terms.allowed.has(skill) else (*marks, Finding("not-allowed", 0, (skill.name,)))
+    findings = check_eligibility(skill, facts, terms.settings, skill.path in terms.bundled)
+    return findings if terms.allowed.has(skill) else (*findings, Finding("not-allowed", 0, (skill.name,)))
 
 
 def required_facts(skills: Iterable[Skill]) -> tuple[set[str], set[str]]:
-    """The binaries and the variables that facts are wanted about."""
+    """The binaries and the variables that facts are needed about."""
     binaries: set[str] = set()
     names: set[str] = set()
     for needs in [needs for needs in map(_requires, skills) if needs is not NOTHING_REQUIRED]:

@@ -1,4 +1,9 @@
-"""A batch: many calls over the queue, done by the daemon of this home, or by a worker of its own while it lasts."""
+"""Batches: run many tasks over the queue, and give their results as they end.
+
+The daemon of this home does the work if it runs; otherwise the process of the batch is a worker while it lasts, which
+takes the calls of batches but no firings.  A batch is named by a digest of its tasks, so that running the same one
+again after an interrupt continues it: tasks that have ended are not done twice.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +38,7 @@ if TYPE_CHECKING:
 def run_batch_task(
     task: BatchTask, step: DurableStep, stopped: Callable[[], bool], after: AfterRun | None = None
 ) -> RunOutcome:
-    """Do one call: what a person would be asked is refused, unless it was allowed from the start."""
+    """Run one task unattended: whatever needs approval is refused, unless the task allows it."""
     from ..agent.agent import agent_for
     from ..agent.agent_files import parse_rules
     from ..agent.policies import durable_step
@@ -49,7 +54,7 @@ def run_batch_task(
     for event in session.say(task.text):
         ended = event if isinstance(event, Ended) else ended
     if ended is None:
-        return RunOutcome(False, "it ended before it began")
+        return RunOutcome(False, "the run ended before it started")
     return RunOutcome(ended.outcome == "finished", ended.text or ended.outcome)
 
 
@@ -57,7 +62,7 @@ _POLL_SECONDS = 0.2
 
 
 def run_batch(place: Place, do: TaskRunner, tasks: Sequence[BatchTask], jobs: int = 4) -> Iterator[BatchResult]:
-    """Do calls, and give each as it ends.  A batch that was cut off goes on where it was."""
+    """Run tasks, and yield each result as it ends.  A batch that was interrupted continues."""
     digest = sha256(dumps([repr(task) for task in tasks]).encode("utf-8", "replace")).hexdigest()[:16]
     engine = open_engine(place)
     try:
@@ -73,36 +78,38 @@ def _hold_batch(place: Place, digest: str) -> Iterator[None]:
         with daemon.hold_daemon_lock(lock_path(place, f"batch-{digest}")):
             yield
     except Refused as error:
-        raise BadRequest("the same batch is going on in another process", "wait for it to end") from error
+        raise BadRequest("the same batch is running in another process", "wait for it to end") from error
 
 
 def _queue_batch(
-    place: Place, engine: Engine, do: TaskRunner, tasks: Sequence[BatchTask], terms: tuple[str, int]
+    place: Place, engine: Engine, do: TaskRunner, tasks: Sequence[BatchTask], digest_and_jobs: tuple[str, int]
 ) -> Iterator[BatchResult]:
-    (digest, jobs), home = terms, home_id(place)
-    name, durable = f"batch-{digest}", DurableExecutor(engine, f"batch-{digest}-{daemon.random_token()}")
+    (digest, jobs), home = digest_and_jobs, home_id(place)
+    name, durable = f"batch-{digest}", DurableExecutor(engine, f"batch-{digest}-{facts.random_hex(4)}")
+    # Decided once: a daemon that starts later takes calls from the same queue beside this process.
     private = not _daemon_alive(place, engine, home, name)
     if private:
         _start_worker(engine, durable, (home, name), do, jobs)
+        # A process of the same batch may have died with calls unfinished, and no daemon runs that would requeue them.
         for worker in _dead_workers(place, engine, home, durable):
             take_over_work(engine, durable, worker, utc_now())
-    number = unfinished_batch(engine, digest) or f"{digest}-{daemon.random_token()}"
-    enqueue_calls(engine, durable, home, number, tasks)
+    batch = unfinished_batch(engine, digest) or f"{digest}-{facts.random_hex(4)}"
+    enqueue_calls(engine, durable, home, batch, tasks)
     try:
-        yield from _batch_results(place, engine, durable, (number, len(tasks), private, home))
-        forget_batch(engine, number)
+        yield from _batch_results(place, engine, durable, (batch, len(tasks), private, home))
+        forget_batch(engine, batch)
     finally:
         if private:
             queue.dismiss_worker(engine, durable.worker, "left")
 
 
 def _batch_results(
-    place: Place, engine: Engine, durable: DurableExecutor, of: tuple[str, int, bool, str]
+    place: Place, engine: Engine, durable: DurableExecutor, progress: tuple[str, int, bool, str]
 ) -> Iterator[BatchResult]:
-    (number, total, private, home), seen, pace = of, set[int](), WorkerSettings()
+    (batch, total, private, home), seen, pace = progress, set[int](), WorkerSettings()
     beaten = facts.monotonic()
     while len(seen) < total:
-        for result in ended_calls(engine, number):
+        for result in ended_calls(engine, batch):
             if result.number not in seen:
                 seen.add(result.number)
                 yield result
@@ -111,23 +118,23 @@ def _batch_results(
             if private:
                 queue.record_heartbeat(engine, durable.worker)
             elif not _daemon_alive(place, engine, home, ""):
-                raise HostError("the daemon that worked on it is gone", "run it again: what is done is kept")
+                raise HostError("the daemon that ran this batch stopped", "run it again: finished tasks are kept")
         facts.sleep(_POLL_SECONDS)
 
 
 def _start_worker(engine: Engine, durable: DurableExecutor, who: tuple[str, str], do: TaskRunner, jobs: int) -> None:
-    """Become a worker that takes calls, and no firings."""
+    """Become a worker that takes calls but no firings."""
     home, name = who
     me = WorkerRecord(
         durable.worker, name, home, daemon.host_name(), daemon.current_pid(), store.epoch_ms(utc_now()), 0, "up"
     )
     queue.register_worker(engine, me)
     caller = CallExecutor(do, engine, durable, threading.Event())
-    durable.launch([caller.line(home, jobs, _POLL_SECONDS)])
+    durable.launch([caller.binding(home, jobs, _POLL_SECONDS)])
 
 
 def _daemon_alive(place: Place, engine: Engine, home: str, mine: str) -> bool:
-    """Whether a daemon of this home is there to do it."""
+    """Whether a daemon of this home runs."""
     return any(
         worker.state == "up" and daemon.current_holder(lock_path(place, worker.name))
         for worker in queue.list_workers(engine)
@@ -136,7 +143,7 @@ def _daemon_alive(place: Place, engine: Engine, home: str, mine: str) -> bool:
 
 
 def _dead_workers(place: Place, engine: Engine, home: str, durable: DurableExecutor) -> list[WorkerRecord]:
-    """Workers of this home whose processes are gone."""
+    """Workers of this home that have died.  Their lock file tells at once; no lease has to pass."""
     workers = [worker for worker in queue.list_workers(engine) if worker.home == home and worker.id != durable.worker]
     gone = [
         worker

@@ -1,8 +1,10 @@
-"""A batch: many calls over the queue, done by the daemon of this home, or by a worker of its own while it lasts."""
+"""The calls of batches in the store and in the queue, and what a worker does with each.
+
+`batch.py` starts a batch and waits for its results; here is what it shares with the daemon.
+"""
 
 from __future__ import annotations
 
-import sys
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
@@ -12,23 +14,42 @@ from typing import TYPE_CHECKING
 from ..types.errors import MetierError
 from ..types.schedule import BatchResult, BatchTask, RunOutcome, TaskRunner
 from .database import fetch_rows, run_statement
-from .durable import DurableExecutor, QueueBinding
-from .queue import WorkItem
+from .durable import DurableExecutor, QueueBinding, QueueEntry
+from .failures import CrashRecorder, failed_outcome
 
 if TYPE_CHECKING:
     from .database import Engine
 
 
 CALL_WORKFLOW = "metier.call"
+_LONGEST_NOTE = 100_000
+"""Of an answer or an error; a batch prints it, so more is kept than of a firing."""
+
+
+@dataclass(frozen=True)
+class QueuedCall:
+    """A call in the queue, by its batch and its number, which counts from 1."""
+
+    batch: str
+    number: int
+
+    @property
+    def id(self) -> str:
+        """The id of its workflow."""
+        return f"{self.batch}@{self.number}"
+
+    @property
+    def arguments(self) -> tuple[str, int]:
+        return self.batch, self.number
 
 
 def queue_of(home: str) -> str:
-    """Calls work on the files of their home, so each home has a queue of its own."""
+    """The queue of a home: calls work on its files, so no worker of another home may take them."""
     return f"metier-calls-{home}"
 
 
 def unfinished_batch(engine: Engine, digest: str) -> str:
-    """The batch of the same calls that was left in the middle; empty where there is none."""
+    """The batch of the same calls that was interrupted; empty if there is none."""
     with engine.connect() as connection:
         matches = fetch_rows(
             connection, "SELECT batch FROM metier_calls WHERE batch LIKE :like LIMIT 1", like=f"{digest}-%"
@@ -37,7 +58,7 @@ def unfinished_batch(engine: Engine, digest: str) -> str:
 
 
 def enqueue_calls(engine: Engine, durable: DurableExecutor, home: str, batch: str, tasks: Sequence[BatchTask]) -> None:
-    """Write calls down and queue them, all or none; what is there already is left as it is."""
+    """Store calls and queue them, all or none; those that exist already stay as they are."""
     with engine.begin() as connection:
         for number, task in enumerate(tasks, 1):
             new = run_statement(
@@ -49,17 +70,17 @@ def enqueue_calls(engine: Engine, durable: DurableExecutor, home: str, batch: st
                 task=dumps(asdict(task)),
             )
             if new:
-                durable.enqueue(connection, WorkItem(batch, number), CALL_WORKFLOW, queue_of(home))
+                durable.enqueue(connection, QueuedCall(batch, number), CALL_WORKFLOW, queue_of(home))
 
 
-def task_of(engine: Engine, item: WorkItem) -> BatchTask | None:
-    """What is to be done; None where it is done, or nobody wants it any more."""
+def task_of(engine: Engine, call: QueuedCall) -> BatchTask | None:
+    """The task of a call; None if it has ended, or its batch was deleted."""
     with engine.connect() as connection:
         matches = fetch_rows(
             connection,
             "SELECT task FROM metier_calls WHERE batch = :batch AND number = :number AND state = ''",
-            batch=item.schedule,
-            number=item.due,
+            batch=call.batch,
+            number=call.number,
         )
     if not matches:
         return None
@@ -67,16 +88,16 @@ def task_of(engine: Engine, item: WorkItem) -> BatchTask | None:
     return BatchTask(**{**values, "allow": tuple(values["allow"])})
 
 
-def end_call(engine: Engine, item: WorkItem, outcome: RunOutcome) -> None:
+def end_call(engine: Engine, call: QueuedCall, outcome: RunOutcome) -> None:
     with engine.begin() as connection:
         run_statement(
             connection,
             "UPDATE metier_calls SET state = :state, note = :note"
             " WHERE batch = :batch AND number = :number AND state = ''",
-            batch=item.schedule,
-            number=item.due,
+            batch=call.batch,
+            number=call.number,
             state="finished" if outcome.ok else "failed",
-            note=outcome.text[:100_000],
+            note=outcome.text[:_LONGEST_NOTE],
         )
 
 
@@ -100,39 +121,43 @@ def forget_batch(engine: Engine, batch: str) -> None:
 
 @dataclass
 class CallExecutor:
-    """What a worker does with each call that it takes from the queue."""
+    """Does the calls that a worker takes from the queue."""
 
     do: TaskRunner
     engine: Engine
     durable: DurableExecutor
     leaving: threading.Event
-    working: set[WorkItem] = field(default_factory=set)
+    working: set[QueueEntry] = field(default_factory=set)
+    """What this worker is doing; shared with the firings of the same worker."""
     park: Callable[[], object] = lambda: threading.Event().wait()
-    """Waits for ever: this worker is leaving, and what comes next is for another."""
+    """Blocks forever: this worker is leaving, and another continues from here."""
 
-    def line(self, home: str, jobs: int, poll: float) -> QueueBinding:
-        return QueueBinding(queue_of(home), CALL_WORKFLOW, self.work, jobs, poll)
+    def binding(self, home: str, jobs: int, poll: float) -> QueueBinding:
+        return QueueBinding(
+            queue_of(home), CALL_WORKFLOW, lambda batch, number: self.work(QueuedCall(batch, number)), jobs, poll
+        )
 
-    def work(self, item: WorkItem) -> None:
-        """Do one call.  Whatever happens, it is written down."""
+    def work(self, call: QueuedCall) -> None:
+        """Do one call and record its outcome, whatever it is."""
         if self.leaving.is_set():
+            # Taken from the queue while leaving: left to another worker.
             threading.Event().wait()
-        task = task_of(self.engine, item)
+        task = task_of(self.engine, call)
         if task is None:
             return
-        outcome: RunOutcome | None = None
-        self.working.add(item)
+        self.working.add(call)
         try:
-            outcome = self.do(task, self._step, self.leaving.is_set)
-        except MetierError as error:
-            outcome = RunOutcome(False, f"{error.message}{'; ' + error.hint if error.hint else ''}")
+            with CrashRecorder(lambda outcome: end_call(self.engine, call, outcome)):
+                outcome = self._outcome(task)
+            end_call(self.engine, call, outcome)
         finally:
-            self.working.discard(item)
-            fault = sys.exception()
-            if outcome is None and isinstance(fault, Exception):
-                outcome = RunOutcome(False, f"{type(fault).__name__}: {fault}")
-            if outcome is not None:
-                end_call(self.engine, item, outcome)
+            self.working.discard(call)
+
+    def _outcome(self, task: BatchTask) -> RunOutcome:
+        try:
+            return self.do(task, self._step, self.leaving.is_set)
+        except MetierError as error:
+            return failed_outcome(error)
 
     def _step(self, name: str, work: Callable[[], object]) -> object:
         if self.leaving.is_set():

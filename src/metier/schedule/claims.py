@@ -1,4 +1,12 @@
-"""Time and the book: what is due is claimed once, what was missed is written down, what is old is forgotten."""
+"""Claims: each due instant is entered exactly once, missed ones are recorded, and old ones deleted.
+
+Any number of workers look at the same schedules.  A claim computes what is due, then moves `next_due` with an UPDATE
+that names the values it has read: revision, `seen` and `next_due`.  One worker changes the row; for the others it
+matches nothing, and they enter nothing.  The firings are inserted in the same transaction, under the primary key
+(schedule, due), so a crash leaves both or neither, and an instant that fired before a clock went back can't be entered
+again.  Electing a leader was refused: it has to be noticed when it dies, and two may believe they lead.  `SKIP LOCKED`
+on PostgreSQL only saves workers from waiting for one another; nothing depends on it for correctness.
+"""
 
 from __future__ import annotations
 
@@ -8,28 +16,28 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..types.schedule import Schedule
 from .database import document_field, fetch_rows, run_statement
-from .plan import DueInstants, apply_overlap, compute_due, when_of
+from .plan import DueInstants, apply_overlap, compute_due
 from .store import epoch_ms, insert_firings, instant_of, pause_in, schedule_of, starts_of
-from .times import next_instant
+from .times import fires_once, next_instant, trigger_text
 
 if TYPE_CHECKING:
     from .database import Connection, Engine
 
 _MOST_NAMED = 100
-"""So many missed instants are written down one by one."""
+"""Missed instants that get a row each; older ones share one."""
 _CLOCK_TOLERANCE_MS = 60_000
-"""A clock that is this far behind what the book has seen was turned back."""
+"""A clock this far behind the latest one recorded was set back; less is the difference between two machines."""
 
 
 class ClaimCounts(NamedTuple):
-    """What one look at the clock brought."""
+    """How many schedules were due, and how many firings were entered."""
 
     schedules: int
     firings: int
 
 
 def claim_due(engine: Engine, now: datetime, most: int = 50) -> ClaimCounts:
-    """Move the next time of what is due, and write its firings down; each instant is claimed by one worker, once."""
+    """Claim the schedules that are due: move their next time and enter their firings."""
     lock = " FOR UPDATE SKIP LOCKED" if engine.dialect.name == "postgresql" else ""
     with engine.begin() as connection:
         due_rows = fetch_rows(
@@ -46,8 +54,9 @@ def claim_due(engine: Engine, now: datetime, most: int = 50) -> ClaimCounts:
 
 
 def _claim_schedule(connection: Connection, schedule: Schedule, row: Any, now: datetime) -> int:
-    if row["seen"] > epoch_ms(now) + _CLOCK_TOLERANCE_MS and not schedule.once:  # the clock was turned back
-        due_now = DueInstants((), (), None, next_instant(when_of(schedule), schedule.zone, now))
+    if row["seen"] > epoch_ms(now) + _CLOCK_TOLERANCE_MS and not fires_once(schedule.trigger):
+        # The clock was set back: fire nothing twice, and do not stay silent until it has caught up again.
+        due_now = DueInstants((), (), None, next_instant(schedule.trigger, schedule.zone, now))
     else:
         due_now = compute_due(schedule, now)
     since = max([*due_now.fire, *due_now.missed], default=now)
@@ -70,7 +79,7 @@ def _claim_schedule(connection: Connection, schedule: Schedule, row: Any, now: d
 
 
 def _record_due(connection: Connection, schedule: Schedule, due_now: DueInstants, now: datetime) -> int:
-    """Write down what is to fire and what was missed."""
+    """Enter the firings that are due, as the overlap rule has it, and record those that were missed."""
     if not (due_now.fire or due_now.missed):
         return 0
     open_now = fetch_rows(
@@ -83,14 +92,14 @@ def _record_due(connection: Connection, schedule: Schedule, due_now: DueInstants
     if admission.stop:
         run_statement(
             connection,
-            "UPDATE metier_firings SET stop = 1, note = 'a later one came'"
+            "UPDATE metier_firings SET stop = 1, note = 'replaced by a later firing'"
             " WHERE schedule = :id AND state IN ('queued', 'running')",
             id=schedule.id,
         )
     if admission.dropped:
         run_statement(
             connection,
-            "UPDATE metier_firings SET state = 'replaced', note = 'a later one came', ended = :now"
+            "UPDATE metier_firings SET state = 'replaced', note = 'replaced by a later firing', ended = :now"
             " WHERE schedule = :id AND state = 'waiting'",
             id=schedule.id,
             now=epoch_ms(now),
@@ -101,28 +110,30 @@ def _record_due(connection: Connection, schedule: Schedule, due_now: DueInstants
     ]
     entered = insert_firings(connection, new)
     _record_missed(connection, schedule, due_now, now)
-    if schedule.once and not due_now.fire:
-        pause_in(connection, schedule.id, f"its time passed while nobody was there: {schedule.when}", now)
+    if fires_once(schedule.trigger) and not due_now.fire:
+        passed = f"its time passed while no worker was running: {trigger_text(schedule.trigger)}"
+        pause_in(connection, schedule.id, passed, now)
     return entered
 
 
 def _record_missed(connection: Connection, schedule: Schedule, due_now: DueInstants, now: datetime) -> None:
-    """Write down the latest that were missed, each, and one that stands for those before."""
+    """Record the latest missed instants one by one, and those before them in one row."""
     older, named = due_now.missed[:-_MOST_NAMED], due_now.missed[-_MOST_NAMED:]
     insert_firings(
-        connection, [(schedule.id, epoch_ms(at), "missed", "no worker was there", 0, epoch_ms(now)) for at in named]
+        connection, [(schedule.id, epoch_ms(at), "missed", "no worker was running", 0, epoch_ms(now)) for at in named]
     )
     if not older:
         return
     count_text = f"{len(older)} were missed" if due_now.uncounted is None else f"more than {len(older)} were missed"
-    note = f"no worker was there; {count_text} from {older[0].isoformat()} to {older[-1].isoformat()}"
-    for at in older:  # the first may have been dealt with before the clock was turned back
+    note = f"no worker was running; {count_text} from {older[0].isoformat()} to {older[-1].isoformat()}"
+    # The first may be recorded already, from before the clock was set back.
+    for at in older:
         if insert_firings(connection, [(schedule.id, epoch_ms(at), "missed", note, 0, epoch_ms(now))]):
             return
 
 
 def recompute_next(engine: Engine, now: datetime) -> int:
-    """Count every next time anew, from the last one that was dealt with: zones may have changed their rules."""
+    """Recompute every next time from the last instant handled: an update may have changed the rules of a zone."""
     changed = 0
     with engine.begin() as connection:
         recurring = (
@@ -130,7 +141,7 @@ def recompute_next(engine: Engine, now: datetime) -> int:
         )
         for row in fetch_rows(connection, recurring):
             schedule = schedule_of(row)
-            coming = next_instant(when_of(schedule), schedule.zone, instant_of(row["since"]))
+            coming = next_instant(schedule.trigger, schedule.zone, instant_of(row["since"]))
             if coming is None or epoch_ms(coming) == row["next_due"]:
                 continue
             after = replace(schedule, next=coming)
@@ -148,7 +159,7 @@ def recompute_next(engine: Engine, now: datetime) -> int:
 
 
 def forget_old(engine: Engine, now: datetime, days: int = 90) -> int:
-    """Drop firings that ended long ago, and pinned copies that no schedule names."""
+    """Delete firings that ended long ago, and pinned copies that no schedule uses."""
     with engine.begin() as connection:
         dropped = run_statement(
             connection, "DELETE FROM metier_firings WHERE ended < :old", old=epoch_ms(now - timedelta(days=days))

@@ -1,4 +1,7 @@
-"""The book's database: SQLite in metier's own folder, or the PostgreSQL that METIER_DATABASE_URL names."""
+"""The database of schedules: SQLite in metier's own folder, or the PostgreSQL that METIER_DATABASE_URL names.
+
+Statements are SQL text that both databases accept, run through SQLAlchemy for its pool; this module alone imports it.
+"""
 
 from __future__ import annotations
 
@@ -40,6 +43,7 @@ CREATE TABLE metier_workers (
 """
 
 
+# Version 1 is never edited: a new database is made as version 1 and then migrated, so both ways end at the same tables.
 _MIGRATIONS = {
     2: """
 CREATE TABLE metier_calls (
@@ -48,19 +52,20 @@ CREATE TABLE metier_calls (
 """,
     3: "ALTER TABLE metier_firings ADD COLUMN run TEXT NOT NULL DEFAULT ''",
 }
-"""What each version added to the tables of the one before."""
+"""The statements that lead from each version of the tables to the next."""
 
 
 def open_engine(place: Place, wait_ms: int = 5_000) -> Engine:
-    """The database, its tables made where they are not.  Nothing that is there is made anew."""
+    """Open the database, and create or migrate its tables.  A damaged database is never replaced."""
     try:
-        import sqlalchemy  # noqa: F401  # is it there?
+        import sqlalchemy  # noqa: F401  # is it installed?
     except ImportError:
         raise MissingExtra("a schedule", "schedule") from None
+    # A literal: the docs list variables by such calls.
     url = place.env.get("METIER_DATABASE_URL", "")
     if url and not url.startswith(("postgresql://", "postgres://", "postgresql+psycopg://")):
         raise BadRequest(
-            f"{URL_VARIABLE} is not a PostgreSQL address", "set it to postgresql://…, or leave it out for SQLite"
+            f"{URL_VARIABLE} is not a PostgreSQL URL", "set it to postgresql://…, or unset it to use SQLite"
         )
     engine = _open_postgres(url) if url else _open_sqlite(place, wait_ms)
     with named_errors(place):
@@ -69,7 +74,7 @@ def open_engine(place: Place, wait_ms: int = 5_000) -> Engine:
 
 
 def make_tables(engine: Engine) -> None:
-    """The tables of the book, where they are not there yet."""
+    """Create or migrate the tables."""
     from sqlalchemy import inspect
 
     with engine.begin() as connection:
@@ -94,19 +99,23 @@ def _open_sqlite(place: Place, wait_ms: int) -> Engine:
 
     @event.listens_for(engine, "connect")
     def prepare(connection: Any, _: object) -> None:
+        # Take the write lock when a transaction begins: upgrading a read lock later fails instead of waiting.
         connection.isolation_level = "IMMEDIATE"
+        # WAL lets readers go on while one writes; FULL, because a claim that a power cut undoes would fire twice.
         for pragma in (f"busy_timeout = {wait_ms}", "journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON"):
             connection.execute(f"PRAGMA {pragma}")
-        connection.execute("PRAGMA cache_size = -512")  # for each connection of the pool: a worker's memory stays flat
+        # KiB, for each connection of the pool: the default is 2000.
+        connection.execute("PRAGMA cache_size = -512")
         add_subsecond_clock(connection)
 
     return engine
 
 
 def _migrate_schema(connection: Connection, exists: bool, shared: bool) -> None:
-    """Two workers may come to an empty database at once: one of them fills it, the other finds it filled."""
+    """Create the tables, and bring them to the current version.  Two workers that start at once do it once."""
     if not exists:
         if shared:
+            # IF NOT EXISTS is no protection: of two that create it at once, one fails with a unique violation.
             fetch_rows(connection, "SELECT pg_advisory_xact_lock(731005501)")
         run_statement(connection, "CREATE TABLE IF NOT EXISTS metier_schema (version BIGINT NOT NULL)")
     versions = fetch_rows(connection, "SELECT version FROM metier_schema")
@@ -115,8 +124,9 @@ def _migrate_schema(connection: Connection, exists: bool, shared: bool) -> None:
         run_statement(connection, "INSERT INTO metier_schema (version) VALUES (1)")
     version = versions[0]["version"] if versions else 1
     if version > SCHEMA_VERSION:
-        raise HostError("the book of schedules was made by a newer metier", "upgrade metier; nothing was changed")
-    for step in range(version + 1, SCHEMA_VERSION + 1):  # all of it in one transaction: a crash leaves the old one
+        raise HostError("the database of schedules is from a newer metier", "upgrade metier; nothing was changed")
+    # In one transaction: after a crash the old version is intact.
+    for step in range(version + 1, SCHEMA_VERSION + 1):
         if run_statement(connection, "UPDATE metier_schema SET version = :step WHERE version = :step - 1", step=step):
             _run_all(connection, _MIGRATIONS[step])
 
@@ -128,7 +138,7 @@ def _run_all(connection: Connection, script: str) -> None:
 
 @contextlib.contextmanager
 def named_errors(place: Place) -> Iterator[None]:
-    """A fault of the database as a failure that says what to do."""
+    """Turn errors of the database driver into errors that say what to do."""
     from sqlalchemy.exc import DBAPIError
 
     try:
@@ -141,28 +151,28 @@ def database_failure(place: Place, reason: str) -> HostError:
     path = f"{place.state}/{DATABASE_FILE}"
     if place.env.get(URL_VARIABLE):
         return HostError(
-            f"the database of schedules does not answer: {reason}", f"check {URL_VARIABLE} and that it is reachable"
+            f"can't reach the database of schedules: {reason}", f"check {URL_VARIABLE} and that the server is running"
         )
     if "malformed" in reason or "not a database" in reason:
-        hint = f"copy it away, then `sqlite3 {path} .recover`; it is not made anew by itself"
+        hint = f"back it up, then try `sqlite3 {path} .recover`; metier does not replace it"
         return HostError(f"{path} is damaged: {reason}", hint, path)
     if "locked" in reason:
         return HostError(
-            f"{path} is locked by another program", "try again; `metier daemon status` says who works", path
+            f"{path} is locked by another process", "try again; `metier daemon status` lists the workers", path
         )
-    return HostError(f"{path} can't be used: {reason}", "check permissions and space", path)
+    return HostError(f"can't use {path}: {reason}", "check permissions and disk space", path)
 
 
 @lru_cache(256)
 def _parsed_statement(statement: str) -> Any:
-    """Statements are read once: there are few, and they are run often."""
+    """SQLAlchemy parses a text for its parameters; there are few texts, and they are run often."""
     from sqlalchemy import text
 
     return text(statement)
 
 
 def run_statement(connection: Connection, statement: str, **values: object) -> int:
-    """How many rows a statement changed."""
+    """Run a statement; how many rows it changed."""
     return connection.execute(_parsed_statement(statement), values).rowcount
 
 
@@ -172,12 +182,12 @@ def run_many(connection: Connection, statement: str, values: Sequence[Mapping[st
 
 
 def fetch_rows(connection: Connection, query: str, **values: object) -> list[Any]:
-    """What a query finds; columns by name."""
+    """Run a query; its rows have their columns by name."""
     return list(connection.execute(_parsed_statement(query), values).mappings())
 
 
 def document_field(connection: Connection, field: str) -> str:
-    """A field of a schedule's document, as a query names it: whoever reads one of many parses none."""
+    """The SQL for a field of a schedule's document, so that a query over all schedules parses none of them here."""
     if connection.dialect.name != "postgresql":
         return f"json_extract(document, '$.{field}')"
     expression = f"CAST(document AS json) ->> '{field}'"

@@ -1,8 +1,7 @@
-"""One firing: the skill as it was agreed to, a session, the agent, and an end that is written down."""
+"""One firing: get the skill as it was pinned, run the agent in its session, deliver the result, record the outcome."""
 
 from __future__ import annotations
 
-import sys
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -17,30 +16,31 @@ from ..types.place import Place
 from ..types.schedule import FireCallback, RunOutcome, Schedule
 from ..types.text import clean_line, shorten_text
 from . import pins, queue, store
-from .durable import DurableExecutor
-from .queue import WorkItem
+from .durable import DurableExecutor, QueueEntry
+from .failures import CrashRecorder, failed_outcome
+from .queue import QueuedFiring
 
 if TYPE_CHECKING:
     from .database import Engine
 
 
-def describe_item(item: WorkItem) -> str:
-    return f"{item.schedule}, due {store.instant_of(item.due).strftime('%Y-%m-%dT%H:%M:%SZ')}"
+def describe_firing(firing: QueuedFiring) -> str:
+    return f"{firing.schedule}, due {store.instant_of(firing.due).strftime('%Y-%m-%dT%H:%M:%SZ')}"
 
 
-def _outcome_line(item: WorkItem, outcome: RunOutcome) -> str:
-    """A line for the log: how a firing ended, as which run; the words themselves only where it failed."""
+def _outcome_line(firing: QueuedFiring, outcome: RunOutcome) -> str:
+    """A line for the log: how a firing ended and its run; the text only if it failed."""
     run = f", run {outcome.run}" if outcome.run else ""
     why = "" if outcome.ok else f": {shorten_text(clean_line(outcome.text), 300)}"
-    return f"{'finished' if outcome.ok else 'failed'} {describe_item(item)}{run}{why}"
+    return f"{'finished' if outcome.ok else 'failed'} {describe_firing(firing)}{run}{why}"
 
 
 class StopRequested(Refused):
-    """A run that was asked to stop."""
+    """The run was asked to stop."""
 
 
 class SchedulePaused(Refused):
-    """A skill that is not what was agreed to."""
+    """The skill may not run as it is now; its schedule pauses for review."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class _FiringRun:
 
 @dataclass
 class FiringExecutor:
-    """What a worker does with each firing that it takes from the queue."""
+    """Runs the firings that a worker takes from the queue."""
 
     place: Place
     fire: FireCallback
@@ -71,102 +71,114 @@ class FiringExecutor:
     leaving: threading.Event
     now: Callable[[], datetime]
     say: Callable[[str], None]
-    working: set[WorkItem] = field(default_factory=set)
+    working: set[QueueEntry] = field(default_factory=set)
+    """What this worker is doing, calls of batches included."""
     parked: int = 0
-    """Of those at work, so many have come to a step's end and wait for another worker."""
+    """How many of these have reached the end of a step, and wait for another worker to continue."""
 
     @property
     def busy(self) -> bool:
+        """Whether a thread is within a step, or on its way to one."""
         return len(self.working) > self.parked
 
-    def work(self, item: WorkItem) -> None:
-        """Fire one instant.  Whatever happens, the book is told."""
+    def work(self, firing: QueuedFiring) -> None:
+        """Run a firing and record its outcome, whatever it is."""
         if self.leaving.is_set():
-            threading.Event().wait()  # taken from the queue while leaving: it is for another worker
-        schedule = queue.begin_firing(self.engine, item, self.worker, self.now())
+            # Taken from the queue while leaving: left to another worker.
+            threading.Event().wait()
+        schedule = queue.begin_firing(self.engine, firing, self.worker, self.now())
         if schedule is None:
             return
-        outcome: RunOutcome | None = None
-        self.working.add(item)
-        self.say(f"fires {describe_item(item)}")
+        self.working.add(firing)
+        self.say(f"fires {describe_firing(firing)}")
         try:
-            outcome = self._fire(schedule, item)
-        except SchedulePaused as error:
-            queue.refuse_firing(self.engine, item, error.message, self.now())
-            self.say(f"paused {schedule.id}: {error.message}")
-            return
-        except MetierError as error:
-            outcome = RunOutcome(False, f"{error.message}{'; ' + error.hint if error.hint else ''}")
+            with CrashRecorder(lambda outcome: self._record_crash(firing, outcome)):
+                outcome = self._outcome(schedule, firing)
+            done = outcome is not None and queue.end_firing(self.engine, firing, outcome, self.now())
         finally:
-            self.working.discard(item)
-            fault = sys.exception()
-            if outcome is None and isinstance(fault, Exception) and not isinstance(fault, SchedulePaused):
-                queue.end_firing(self.engine, item, RunOutcome(False, f"{type(fault).__name__}: {fault}"), self.now())
-                self.say(f"failed {describe_item(item)}: {type(fault).__name__}: {fault}")
-        self.say(_outcome_line(item, outcome))
-        self._deliver(schedule, item, outcome)
-        if queue.end_firing(self.engine, item, outcome, self.now()):
+            self.working.discard(firing)
+        if done:
             self.clear(schedule)
 
-    def _fire(self, schedule: Schedule, item: WorkItem) -> RunOutcome:
-        folder = self._agreed(schedule)
-        at = store.instant_of(item.due)
+    def _record_crash(self, firing: QueuedFiring, outcome: RunOutcome) -> None:
+        queue.end_firing(self.engine, firing, outcome, self.now())
+        self.say(_outcome_line(firing, outcome))
+
+    def _outcome(self, schedule: Schedule, firing: QueuedFiring) -> RunOutcome | None:
+        """Fire and deliver the result; None if the schedule was paused instead."""
+        try:
+            outcome = self._fire(schedule, firing)
+        except SchedulePaused as error:
+            queue.refuse_firing(self.engine, firing, error.message, self.now())
+            self.say(f"paused {schedule.id}: {error.message}")
+            return None
+        except MetierError as error:
+            outcome = failed_outcome(error)
+        self.say(_outcome_line(firing, outcome))
+        self._deliver(schedule, firing, outcome)
+        return outcome
+
+    def _fire(self, schedule: Schedule, firing: QueuedFiring) -> RunOutcome:
+        folder = self._pinned_folder(schedule)
+        at = store.instant_of(firing.due)
         run = _FiringRun(
             folder,
             pins.session_folder(self.place, schedule.session or schedule.id, schedule.skill),
             scheduled.read_body(folder),
-            lambda name, work: self._step(item, name, work),
-            lambda: self._must_stop(item),
+            lambda name, work: self._step(firing, name, work),
+            lambda: self._must_stop(firing),
         )
         return self.fire(schedule, at, run)
 
-    def _agreed(self, schedule: Schedule) -> str:
-        """The folder of the skill as it was agreed to; one that changed otherwise pauses the schedule."""
+    def _pinned_folder(self, schedule: Schedule) -> str:
+        """The folder of the pinned skill.  A change that its owner did not make pauses the schedule, or is ignored."""
         if schedule.home == self.home:
             if not paths.exists(f"{schedule.source}/SKILL.md"):
-                raise SchedulePaused(f"its skill is gone from {schedule.source}")
+                raise SchedulePaused(f"its skill is missing from {schedule.source}")
+            # Digest first, run after: the pinned copy is run, so an edit between the two has no effect.
             now = pins.pin_folder(schedule.source)
             if now.digest != schedule.digest:
                 if schedule.own:
                     return pins.unpack_pin(self.place, self._repinned(schedule, now))
                 if schedule.rules.on_change == "pause":
-                    raise SchedulePaused("its skill changed; look at it, then `metier schedule resume` agrees to it")
+                    raise SchedulePaused("its skill changed; review it, then accept it with `metier schedule resume`")
         pinned = store.get_pinned(self.engine, schedule.digest)
         if pinned is None:
-            raise SchedulePaused("the copy of its skill is gone")
+            raise SchedulePaused("the pinned copy of its skill is missing")
         return pins.unpack_pin(self.place, pinned)
 
     def _repinned(self, schedule: Schedule, now: pins.PinnedCopy) -> pins.PinnedCopy:
         try:
             scheduled.find_scheduler_skill(self.place, paths.real_name(schedule.source))
-        except MetierError as error:  # renamed or broken, which is no edit that could run
+        except MetierError as error:  # renamed or broken by the edit: it could not run
             raise SchedulePaused(f"its skill can't be used: {error.message}") from error
         store.repin_schedule(self.engine, schedule, now)
-        self.say(f"pinned anew, its owner edited it: {schedule.skill}")
+        self.say(f"pinned again, its owner edited it: {schedule.skill}")
         return now
 
-    def _step(self, item: WorkItem, name: str, work: Callable[[], object]) -> object:
+    def _step(self, firing: QueuedFiring, name: str, work: Callable[[], object]) -> object:
+        # Between two steps is the only place where a run can change hands.
         if self.leaving.is_set():
             self.park()
-        if self._must_stop(item):
-            raise StopRequested("it was asked to stop")
+        if self._must_stop(firing):
+            raise StopRequested("it was stopped")
         return self.durable.step(name, work)
 
     def park(self) -> None:
-        """This worker is leaving: what comes next is for another, which begins at this very step."""
+        """Block this thread for good: the worker is leaving, and another one continues at this step."""
         self.parked += 1
         threading.Event().wait()
 
-    def _must_stop(self, item: WorkItem) -> bool:
-        return queue.must_stop(self.engine, item)
+    def _must_stop(self, firing: QueuedFiring) -> bool:
+        return queue.must_stop(self.engine, firing)
 
-    def _deliver(self, schedule: Schedule, item: WorkItem, outcome: RunOutcome) -> None:
+    def _deliver(self, schedule: Schedule, firing: QueuedFiring, outcome: RunOutcome) -> None:
         if not schedule.terms.sink:
             return
         result = {
             "schedule": schedule.id,
             "skill": schedule.skill,
-            "instant": store.instant_of(item.due).isoformat(),
+            "instant": store.instant_of(firing.due).isoformat(),
             "ok": outcome.ok,
             "text": outcome.text,
         }
@@ -174,19 +186,22 @@ class FiringExecutor:
             self.durable.step(
                 "deliver", lambda: http.deliver_result(schedule.terms.sink, dumps(result, ensure_ascii=False))
             )
-        except HostError as error:
+        except HostError as error:  # the run itself succeeded, and its result is in the journal
             self.say(error.message)
 
     def clear(self, schedule: Schedule) -> None:
-        """A one-shot is over: its skill goes to the bin, unless another schedule uses it, and then the schedule."""
+        """Trash the skill of a completed one-shot, unless another schedule uses it, then delete the schedule.
+
+        In this order, because `clear_all` finds the schedule again after a crash in between.
+        """
         if schedule.own and schedule.home != self.home:
-            return  # the skill lies with another worker, which will see to it
+            return  # only workers of its home have the folder: one of them clears it
         shared = schedule.own and store.is_used(self.engine, schedule.skill, but=schedule.id)
         if schedule.own and not shared and paths.exists(schedule.source):
             pins.trash_skill(self.place, schedule.source)
         queue.clear_finished(self.engine, schedule.id)
 
     def clear_all(self) -> None:
-        """Make up for what a crash, or a worker elsewhere, left to clear."""
+        """Clear what a crash, or a worker of another home, left."""
         for schedule in queue.finished_one_shots(self.engine, self.home):
             self.clear(schedule)

@@ -1,80 +1,93 @@
-"""What is kept of a scheduled skill beside itself: the pinned copy, its session's folder, and the bin."""
+"""What metier keeps for a scheduled skill: its pinned copy, the folder of its session, and the trash.
+
+A pin is a copy of every file in the database, named by a digest.  The digest alone would detect a change, but workers
+of other homes have no folder to run, and `on_change = "run-pinned"` needs the old files.  The copy is checked against
+its digest whenever it is unpacked, so neither the database nor the unpacked folder has to be trusted.
+"""
 
 from __future__ import annotations
 
 from base64 import b64decode, b64encode
 from contextlib import suppress
-from hashlib import sha256
 from json import dumps, loads
 from typing import NamedTuple
 
 from ..host import facts, files, fs, paths, trees
 from ..record import history
+from ..sources.skill_files import SkillFile, SkillFiles
 from ..types.errors import Changed, MetierError, Refused, Unloadable
 from ..types.place import Place
 
 _MOST_PINNED_BYTES = 8_000_000
+"""A copy is one value in the database, and read whole."""
 
 
 class PinnedCopy(NamedTuple):
-    """A skill as it was: its digest, and every file of it as JSON."""
+    """A copy of a skill: its digest, and every file of it as JSON."""
 
     digest: str
     files: str
 
 
 def pin_folder(folder: str) -> PinnedCopy:
-    """A folder as it is now, whole."""
-    contents: dict[str, list[object]] = {}
+    """Copy a folder as it is now."""
+    contents: dict[str, SkillFile] = {}
     total = 0
     for path, status in paths.tree_of(folder):
         try:
             _, data = files.read_skill_file(folder, path, _MOST_PINNED_BYTES)
         except OSError as error:
-            raise Unloadable(f"{folder}/{path} can't be read: {error.strerror or 'too large'}", "", folder) from error
+            raise Unloadable(f"can't read {folder}/{path}: {error.strerror or 'too large'}", "", folder) from error
         total += len(data)
         if total > _MOST_PINNED_BYTES:
             raise Refused(
-                f"{folder} is too large to be pinned",
-                f"a scheduled skill has at most {_MOST_PINNED_BYTES} bytes",
+                f"{folder} is too large to schedule",
+                f"a scheduled skill can have at most {_MOST_PINNED_BYTES} bytes",
                 folder,
             )
-        contents[path] = [bool(status.st_mode & 0o100), b64encode(data).decode("ascii")]
-    return PinnedCopy(_digest_of_files(contents), dumps(contents, sort_keys=True))
+        contents[path] = SkillFile(status.st_mode & 0o777, data)
+    skill_files = SkillFiles(contents)
+    return PinnedCopy(skill_files.digest, _dump_files(skill_files))
 
 
-def _digest_of_files(contents: dict[str, list[object]]) -> str:
-    """The digest of a folder, as `sources.bundled.digest` has it."""
-    digest = sha256()
-    for path, (executable, text) in sorted(contents.items()):
-        data = b64decode(str(text))
-        digest.update(f"{path}\0{'x' if executable else '-'}\0{len(data)}\0".encode("utf-8", "surrogatepass"))
-        digest.update(data)
-    return "sha256:" + digest.hexdigest()
+def _dump_files(skill_files: SkillFiles) -> str:
+    """Files as the database stores them: of the mode only whether a file may be run."""
+    stored = {path: [file.executable, b64encode(file.data).decode("ascii")] for path, file in skill_files.items()}
+    return dumps(stored, sort_keys=True)
+
+
+def _load_files(text: str) -> SkillFiles:
+    stored = loads(text)
+    return SkillFiles(
+        {
+            path: SkillFile(0o755 if executable else 0o644, b64decode(data))
+            for path, (executable, data) in stored.items()
+        }
+    )
 
 
 def unpack_pin(place: Place, pinned: PinnedCopy) -> str:
-    """The folder of a pinned copy, written where it is not there yet, and checked against its digest."""
+    """Unpack a pinned copy unless it is there; its folder, checked against the digest."""
     target = f"{place.state}/pinned/{pinned.digest.removeprefix('sha256:')}"
-    stored = loads(pinned.files)
-    if _digest_of_files(stored) != pinned.digest:
-        raise Changed("the pinned copy of a skill is not what was pinned", "schedule it anew")
+    skill_files = _load_files(pinned.files)
+    if skill_files.digest != pinned.digest:
+        raise Changed("the pinned copy of a skill does not match its digest", "remove the schedule and add it again")
     if paths.exists(target):
         if pin_folder(target).digest == pinned.digest:
             return target
-        fs.remove_tree(target)
+        trees.remove_tree(target)
+    # Filled elsewhere and then copied: a crash must not leave half a skill under the name of its digest.
     with trees.temporary_folder() as scratch_folder:
-        contents = {path: b64decode(text) for path, (_, text) in stored.items()}
-        trees.fill_folder(f"{scratch_folder}/skill", contents)
-        for path, (executable, _) in stored.items():
-            if executable:
-                trees.allow_execution(trees.path_inside(f"{scratch_folder}/skill", path))
+        trees.fill_folder(f"{scratch_folder}/skill", {path: file.data for path, file in skill_files.items()})
+        for path, file in skill_files.items():
+            if file.executable:
+                trees.make_executable(trees.path_inside(f"{scratch_folder}/skill", path))
         fs.make_folder(f"{place.state}/pinned")
         fs.copy_tree(f"{scratch_folder}/skill", target)
     return target
 
 
-# --- Sessions and the bin ---
+# --- Sessions and the trash ---
 
 DEFAULT_BOT = """# {name}
 
@@ -83,7 +96,7 @@ This agent works unattended: it asks nobody, and says in its answer what it did 
 
 
 def session_folder(place: Place, session: str, name: str) -> str:
-    """The session's own folder, with a default `bot.md`."""
+    """The folder of a session, with a default `bot.md`."""
     folder = trees.path_inside(f"{place.state}/sessions", session)
     fs.make_folder(folder)
     if not paths.exists(f"{folder}/bot.md"):
@@ -92,21 +105,22 @@ def session_folder(place: Place, session: str, name: str) -> str:
 
 
 def trash_skill(place: Place, folder: str) -> str:
-    """Move a scheduler skill to the bin of its tree; where it lies then.  Its history keeps it too."""
+    """Move a scheduler skill to `.Trash` in its tree, and record that in the history; its new path."""
     tree, _, name = folder.rpartition("/")
     _record_history(place, tree, name, "add")
     target = f"{tree}/.Trash/{name}"
     fs.make_folder(f"{tree}/.Trash")
     if paths.exists(target):
         target = f"{target}-{facts.now_ns()}"
-    fs.rename_path(folder, target)
+    trees.move_into_place(folder, target)
     _record_history(place, tree, name, "trash")
     return target
 
 
 def _record_history(place: Place, tree: str, name: str, act: str) -> None:
-    """Keep a scheduler skill as it is now; where that can't be done, the bin has it."""
+    """Record a scheduler skill as it is now.  Failing that is no error: the trash has it too."""
     repository = history.repository_path(place.state, tree)
     with suppress(MetierError):
-        called = "edit" if act == "add" and name in history.skill_names(repository) else act
-        history.record_change(repository, history.HistoryChange(called, name, f"{tree}/{name}"))
+        if act == "add" and name in history.skill_names(repository):
+            act = "edit"
+        history.record_change(repository, history.HistoryChange(act, name, f"{tree}/{name}"))

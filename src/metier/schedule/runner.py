@@ -1,4 +1,9 @@
-"""Skills on a schedule: which folder a name means, what fires it, and the tools by which an agent schedules."""
+"""Scheduled skills and the agent: check what may be scheduled, run a firing, and offer the tools to schedule.
+
+A scheduled run has no user, so everything that one would be asked is settled in advance.  What fails at night is
+refused when the schedule is made; what is not granted by then is refused during the run.  A run starts in the folder of
+its session, and sees the user's configuration but not that of the project it was scheduled from.
+"""
 
 from __future__ import annotations
 
@@ -22,6 +27,7 @@ from ..types.event import Activated, Ended, EventSteps, Heard
 from ..types.model import Tool
 from ..types.place import Place
 from ..types.schedule import FiringContext, RunOutcome, RunTerms, Schedule
+from ..types.settings import Settings
 from ..types.text import estimate_tokens
 from .database import DATABASE_FILE, URL_VARIABLE, open_engine
 
@@ -33,43 +39,53 @@ if TYPE_CHECKING:
     from .tools import ScheduleTools
 
 UNATTENDED_TOOLS = ("write_file", "edit_file", "run_command")
-"""What a run that nobody watches may do unasked, beside what is harmless: all of it inside its own folder."""
+"""What an unattended run may do without a grant, besides harmless tools; all of it inside its own folder."""
 NETWORK_GRANT = "network"
-"""A grant that is no tool: commands may reach the network."""
+"""A grant that is not a tool: commands may use the network."""
 
 
-def resolve_scheduled_folder(place: Place, name: str) -> tuple[str, str, bool]:
-    """Name and folder of what is to be scheduled, and whether it is a scheduler skill of the user's own."""
+# --- Checks before scheduling ---
+
+# The caller opens the library once and passes it to each of these.
+
+
+def resolve_scheduled_folder(library: Library, name: str) -> tuple[str, str, bool]:
+    """The name and folder of the skill to schedule, and whether it is a scheduler skill of the user."""
     try:
-        folder = scheduled.find_scheduler_skill(place, name)
+        folder = scheduled.find_scheduler_skill(library.place, name)
         return folder.rpartition("/")[2], folder, True
     except UnknownSkill as error:
         near = error.nearest
-    library = open_at(place, OpenRequest())
     try:
         verdict = library.find(name)
     except UnknownSkill as error:
         raise UnknownSkill(name, (*near, *error.nearest)[:3]) from None
     if not verdict.usable:
-        raise Refused(f"`{name}` may not run here", f"`metier why {name}` says why")
+        raise Refused(f"`{name}` may not run here", f"run `metier why {name}` for the reason")
     return verdict.skill.name, verdict.skill.directory, False
 
 
-def check_terms(place: Place, terms: RunTerms) -> None:
-    """Refuse now what would fail at night: a model that is none, and grants that grant nothing."""
+def check_run_terms(library: Library, terms: RunTerms) -> None:
+    """Refuse now what would fail at each firing: an unknown model, and permissions that grant nothing."""
     _check_grants(terms.permissions)
     if terms.model:
         from ..agent.models.registry import LOCAL, resolve_address
 
         if terms.model.partition(":")[0] != LOCAL:
-            resolve_address(terms.model, open_at(find_place(place.state), OpenRequest()), keyless=True)
+            resolve_address(terms.model, _without_project(library), keyless=True)
 
 
-def pinned_model(place: Place, named: str) -> str:
-    """The model that a schedule is agreed to with: the one that was named, or the one that would be asked now."""
+def pinned_model(library: Library, named: str) -> str:
+    """The model a schedule is pinned to: the one named, or the one configured now."""
     from ..agent.models.registry import resolve_model_name
 
-    return named or resolve_model_name("", open_at(find_place(place.state), OpenRequest()))
+    return named or resolve_model_name("", _without_project(library))
+
+
+def _without_project(library: Library) -> Library:
+    """A library with the user's configuration alone, as a run has it: a project must not choose its model."""
+    settings = library.settings
+    return replace(library, settings=Settings(settings.own_tree)) if settings.project_tree else library
 
 
 def _check_grants(grants: tuple[str, ...]) -> None:
@@ -80,7 +96,7 @@ def _check_grants(grants: tuple[str, ...]) -> None:
         rule = parse_rule(text)
         if rule is None:
             raise BadRequest(
-                f"`{text}` is not a permission", "write a tool's name, or `run_command(git *)`, or `network`"
+                f"`{text}` is not a permission", "give the name of a tool, `run_command(git *)`, or `network`"
             )
         tool = text.strip().partition("(")[0]
         if rule.tool not in grantable and "*" not in tool:
@@ -97,28 +113,29 @@ def _check_grants(grants: tuple[str, ...]) -> None:
 
 
 AfterRun: TypeAlias = "Callable[[Library, str], Callable[[str], None]]"
-"""Makes what is called with a run's id when it has ended; the improver is such a one."""
+"""Makes the function that is called with the id of a run when it has ended; the improver is one."""
 
 
 def fire_schedule(schedule: Schedule, at: datetime, run: FiringContext, after: AfterRun | None = None) -> RunOutcome:
-    """Run a scheduled skill with the agent, as it was agreed to, with nobody to ask."""
+    """Run a scheduled skill with the agent, as it was pinned, unattended."""
     _check_usable(schedule, run)
     return fire_with(schedule.terms.model, schedule, run, after)
 
 
 def _check_usable(schedule: Schedule, run: FiringContext) -> None:
-    """A skill that may not be used here any more, whatever was agreed, pauses its schedule."""
+    """Pause the schedule of a skill that may not run here any more, although it is pinned: trust was withdrawn."""
     from .fire import SchedulePaused
     from .worker import home_id
 
+    # Workers of another home can't see the folder, so they rely on the pinned copy.
     if schedule.own or schedule.home != home_id(find_place(run.session)) or not paths.exists(schedule.source):
         return
     if not any(_is_usable_from(at, schedule.source) for at in dict.fromkeys((schedule.project, schedule.source))):
-        raise SchedulePaused(f"its skill may not run here; `metier why {schedule.skill}` says why")
+        raise SchedulePaused(f"its skill may not run here; run `metier why {schedule.skill}` for the reason")
 
 
 def _is_usable_from(at: str, folder: str) -> bool:
-    """Whether a skill may be used, looked at from a place; from where nobody finds it, it may not."""
+    """Whether a skill is found and may run, seen from a folder."""
     if not at or not paths.exists(at):
         return False
     library = open_at(find_place(at), OpenRequest())
@@ -126,7 +143,7 @@ def _is_usable_from(at: str, folder: str) -> bool:
 
 
 def fire_with(model: Model | str, schedule: Schedule, run: FiringContext, after: AfterRun | None = None) -> RunOutcome:
-    """The same, with a model that is at hand."""
+    """Run a scheduled skill with a model that is open already, or the one of a name."""
     session = scheduled_agent(model, schedule, run, after).start()
     ended = None
     for event in session.within(_begin_scheduled_run(schedule, run, session.agent.hide), ""):
@@ -139,7 +156,7 @@ def fire_with(model: Model | str, schedule: Schedule, run: FiringContext, after:
 
 
 def _begin_scheduled_run(schedule: Schedule, run: FiringContext, hide: Callable[[str], str]) -> EventSteps[bool]:
-    """The run is one of its skill: the model is told the instructions, and the record says whose they are."""
+    """Begin the run with the instructions, and record which skill they belong to."""
     text, name = hide(_task_text(schedule, run)), schedule.skill
     called = f"/{scheduled.COMMAND_PREFIX if schedule.own else ''}{name} {schedule.arguments}".rstrip()
     yield Heard(called, "schedule", (Message("user", text, skill=name),))
@@ -157,7 +174,7 @@ def _begin_scheduled_run(schedule: Schedule, run: FiringContext, hide: Callable[
 
 
 def scheduled_agent(model: Model | str, schedule: Schedule, run: FiringContext, after: AfterRun | None = None) -> Agent:
-    """Who runs a scheduled skill.  Each reply and each call of a tool is a step, done once."""
+    """The agent of a scheduled run.  Each reply and each tool call is a durable step."""
     from ..agent.agent import Agent
     from ..agent.agent_files import configured_permission, parse_rules, resolve_bounds
     from ..agent.permissions import PermissionRule
@@ -170,6 +187,7 @@ def scheduled_agent(model: Model | str, schedule: Schedule, run: FiringContext, 
         bounds = replace(bounds, cost=schedule.terms.budget)
     grants = schedule.terms.permissions
     usual = configured_permission(library.settings)
+    # Added to the user's configuration, whose `deny` still wins over any grant.
     rules = replace(usual, allow=(*usual.allow, *map(PermissionRule, UNATTENDED_TOOLS), *parse_rules(grants)))
     bot_file = f"{run.session}/bot.md"
     bot = paths.read_text_file(bot_file) or ""
@@ -179,7 +197,8 @@ def scheduled_agent(model: Model | str, schedule: Schedule, run: FiringContext, 
         AgentFile("", instructions=f"{PLAIN_INSTRUCTIONS}\n\n{bot.strip()}".strip()),
         rules,
         bounds,
-        hidden=(bot_file,),  # what the next run is told, of whichever schedule, is not for this one to write
+        # It instructs the next run, so a run that was tricked must not be able to write it.
+        hidden=(bot_file,),
         after=after(library, model if isinstance(model, str) else "") if after is not None else None,
         step=durable_step(run.step, secret_hider(library)),
         alone=UnattendedRun((run.folder,) if run.folder else (), NETWORK_GRANT in grants, schedule.id),
@@ -187,20 +206,20 @@ def scheduled_agent(model: Model | str, schedule: Schedule, run: FiringContext, 
 
 
 def _task_text(schedule: Schedule, run: FiringContext) -> str:
-    """The instructions, what they are called with, and where the skill's own files are, if it has some."""
+    """The instructions, their arguments, and the folder of the skill's files if it has any."""
     parts = [_plain_text(schedule, run) if schedule.own else _render_scheduled_skill(schedule, run)]
     if run.folder and len(list(paths.tree_of(run.folder))) > 1:
-        parts.append(f"The files of this skill are in {run.folder}; relative paths above are meant from there.")
+        parts.append(f"The files of this skill are in {run.folder}; relative paths above start there.")
     return "\n\n".join(parts)
 
 
 def _plain_text(schedule: Schedule, run: FiringContext) -> str:
-    """A scheduler skill is told as it stands."""
+    """A scheduler skill is sent as it is: it has no placeholders."""
     return "\n\n".join(filter(None, (run.body, schedule.arguments and f"Arguments: {schedule.arguments}")))
 
 
 def _render_scheduled_skill(schedule: Schedule, run: FiringContext) -> str:
-    """Any other skill as a call of it reads, from the copy that was agreed to; commands in it run once."""
+    """Any other skill is rendered from the pinned copy, as a call of it would be; commands in it run once."""
     place = find_place(run.session)
     if not run.folder or not paths.exists(run.folder):
         return _plain_text(schedule, run)
@@ -208,23 +227,22 @@ def _render_scheduled_skill(schedule: Schedule, run: FiringContext) -> str:
     skill = next((candidate for candidate in library.skills if candidate.directory == run.folder), None)
     if skill is None:
         return _plain_text(schedule, run)
-    desk = replace(library.desk(cwd=run.session, by="schedule", write=(run.session,)), alone=True)
+    access = replace(library.skill_access(cwd=run.session, by="schedule", write=(run.session,)), unattended=True)
+    # The folder of a pinned copy is a digest; placeholders that name the skill need the name it was scheduled from.
     called = skill._replace(id=schedule.source.rpartition("/")[2])
 
     def text() -> str:
-        activation = desk.render(called, Call(schedule.skill, schedule.arguments, "schedule", run.session))
+        activation = access.render(called, Call(schedule.skill, schedule.arguments, "schedule", run.session))
         used = any(insert.kind in ("argument", "appended") for insert in activation.inserts)
-        return (
-            activation.text
-            if used or not schedule.arguments
-            else f"{activation.text}\n\nArguments: {schedule.arguments}"
-        )
+        if used or not schedule.arguments:
+            return activation.text
+        return f"{activation.text}\n\nArguments: {schedule.arguments}"
 
     return str(run.step("render", text))
 
 
 def _dialect_of(schedule: Schedule, place: Place) -> str:
-    """How the skill is read where it was found, or, on another machine, as its path suggests."""
+    """The dialect the skill was found with, or, on another machine, the one its path suggests."""
     library = open_at(find_place(schedule.project if paths.is_folder(schedule.project) else place.cwd), OpenRequest())
     for skill in library.skills:
         if skill.directory == schedule.source:
@@ -233,12 +251,12 @@ def _dialect_of(schedule: Schedule, place: Place) -> str:
     return guess_dialect(schedule.source.rpartition("/")[0], root_options)
 
 
-# --- Scheduling ---
+# --- Agreements and tools ---
 
 
 @contextmanager
 def preserve_agreements(place: Place, folder: str) -> Iterator[None]:
-    """Schedules that agree to a skill before something that its owner accepted agree to it afterwards too."""
+    """Pin a skill again in the schedules that had its current copy, around a change that its owner accepted."""
     if not _has_sqlalchemy() or not (place.env.get(URL_VARIABLE) or paths.exists(f"{place.state}/{DATABASE_FILE}")):
         yield
         return
@@ -261,7 +279,7 @@ def _has_sqlalchemy() -> bool:
 
 
 def scheduling_tools(session: Session) -> tuple[Tool, ...]:
-    """The tools by which an agent schedules; a run by hand of what is scheduled schedules nothing."""
+    """The tools with which an agent schedules.  While a scheduler skill is run by hand they refuse to schedule."""
     if not _has_sqlalchemy():
         return ()
     from . import tools
@@ -270,14 +288,14 @@ def scheduling_tools(session: Session) -> tuple[Tool, ...]:
     place = session.library.place
     fs.make_folder(f"{place.state}/scheduler")
 
-    def desk(tool: str) -> ScheduleTools:
+    def open_tools(tool: str) -> ScheduleTools:
         if session.by_hand and tool != "list_schedule":
             raise Refused(
-                "this is a run by hand of a scheduler skill that exists, and nothing is to be scheduled",
-                "do what its instructions say, and answer",
+                "an existing scheduler skill is being run by hand, so nothing can be scheduled",
+                "follow its instructions, and answer",
             )
         named = session.agent.model
-        model = pinned_model(place, named if isinstance(named, str) else "")
+        model = pinned_model(session.library, named if isinstance(named, str) else "")
         return tools.ScheduleTools(place, open_engine(place), facts.zone_name(), utc_now, model=model)
 
-    return tools.build_tools(desk)
+    return tools.build_tools(open_tools)

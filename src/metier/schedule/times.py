@@ -1,8 +1,14 @@
-"""Cron with Debian's rules when clocks change: cronsim matches the fields, and the zone is minded here.
+"""Times: what a phrase such as `tomorrow at 9am` means as a trigger, and when a trigger fires.
 
-A job that has `*` for its minute or hour follows real time.  One at a fixed time fires once a day: of two such times
-the first, and after a gap where the time was skipped.  cronsim knows these rules too, but passes over firings where
-clocks move by half an hour, and gives a time that has passed when it is asked within a repeated hour.
+Phrases are a closed grammar in English and Chinese, one pattern for each form.  A phrase names an exact time or is
+refused with the accepted forms; nothing is guessed, because a wrong guess is noticed only after it has fired.  A date
+parser that accepts anything, or a model, would turn `tomorrow morning` into an hour nobody chose.  Durations and
+instants become a `OnceTrigger` in UTC; whatever repeats becomes a `CronTrigger`, so there is one kind of recurrence.
+
+Cron follows Debian's rules when clocks change.  A job with `*` for its minute or hour follows real time.  A job at a
+fixed time fires once a day: at the first of two such times, and right after a gap that skipped it.  cronsim matches the
+fields on a wall clock without a zone, and the zone is applied here: cronsim knows the same rules, but skips firings in
+zones that move by half an hour, and returns a past time when asked within a repeated hour.
 """
 
 from __future__ import annotations
@@ -11,135 +17,37 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
-from typing import TypeAlias
+from typing import assert_never
 from unicodedata import normalize
 from zoneinfo import ZoneInfo
 
 from ..types.errors import BadRequest
-
-_ONE_WEEK = timedelta(days=7)
-"""No zone changes its clocks twice in a week."""
-
-_LARGEST_STEPS = (59, 23, 31, 12, 7)
-_steps = re.compile(r"/0*([0-9]+)").findall
-
-
-def expression_fault(expression: str) -> str:
-    """What is wrong with five fields: they can't be read, step over all there is, or name a date that never comes."""
-    for field, most in zip(expression.split(), _LARGEST_STEPS, strict=True):
-        if wide := next((step for step in _steps(field) if len(step) > 2 or int(step) > most), ""):
-            return f"a step of {wide[:20]} does not fit, {most} is the largest"
-    from cronsim import CronSim, CronSimError  # a tenth of what starting takes
-
-    try:
-        next(CronSim(expression, datetime(2026, 1, 1)))
-    except (CronSimError, AssertionError, ValueError, StopIteration, RecursionError) as error:
-        return str(error).lower() or "it never comes"
-    return ""
-
-
-def cron_instants(expression: str, zone: ZoneInfo, after: datetime) -> Iterator[datetime]:
-    """The firings after an instant, in UTC."""
-    minute, hour = expression.split()[:2]
-    start = after.astimezone(UTC)
-    candidates = (
-        _real_time_instants(expression, zone, start)
-        if "*" in (minute[0], hour[0])
-        else _fixed_instants(expression, zone, start)
-    )
-    return (instant for instant in candidates if instant > start)
-
-
-def _wall_times(expression: str, after: datetime) -> Iterator[datetime]:
-    """What a wall clock shows when the fields match, as if no clock ever changed."""
-    from cronsim import CronSim
-
-    return iter(CronSim(expression, after))
-
-
-def _fixed_instants(expression: str, zone: ZoneInfo, start: datetime) -> Iterator[datetime]:
-    last = None
-    for wall in _wall_times(expression, start.astimezone(zone).replace(tzinfo=None, fold=0) - timedelta(days=2)):
-        local = wall.replace(tzinfo=zone)
-        at = local.astimezone(UTC)
-        if at.astimezone(zone).replace(tzinfo=None) != wall:  # skipped: the clock was moved past it
-            at = _offset_change(zone, at - timedelta(days=2), at)
-        if last is None or at > last:
-            last = at
-            yield at
-
-
-def _real_time_instants(expression: str, zone: ZoneInfo, start: datetime) -> Iterator[datetime]:
-    """One stretch of a constant offset after the other; each begins a second early, to count its first instant."""
-    while True:
-        offset = _utc_offset(zone, start)
-        for wall in _wall_times(expression, (start + offset).replace(tzinfo=None) - timedelta(seconds=1)):
-            at = (wall - offset).replace(tzinfo=UTC)
-            if _utc_offset(zone, at) != offset:
-                start = _offset_change(zone, start, at)
-                break
-            yield at
-            start = at
-        else:
-            return
-
-
-def _utc_offset(zone: ZoneInfo, at: datetime) -> timedelta:
-    return at.astimezone(zone).utcoffset() or timedelta(0)
-
-
-def _offset_change(zone: ZoneInfo, before: datetime, after: datetime) -> datetime:
-    """The first instant with another offset than `before` had; there is one up to `after`."""
-    offset = _utc_offset(zone, before)
-    while before + _ONE_WEEK < after and _utc_offset(zone, before + _ONE_WEEK) == offset:
-        before += _ONE_WEEK
-    after = min(after, before + _ONE_WEEK)
-    while after - before > timedelta(seconds=1):
-        middle = before + (after - before) / 2
-        before, after = (middle, after) if _utc_offset(zone, middle) == offset else (before, middle)
-    return after.replace(microsecond=0)
-
+from ..types.schedule import CronTrigger, OnceTrigger, Trigger
 
 FORMS_HINT = (
     "say `+5m`, `14:30`, `tomorrow at 9am`, `2026-12-31 23:59`, `every 10 minutes`, `weekdays at 9:00`, `每天 9 點`, "
     "or five cron fields"
 )
-
+_CRON_HINT = "use a cron expression such as `*/5 * * * *`"
 _LONGEST_TEXT = 200
+"""Longer texts are refused before any pattern sees them."""
 
 
 class BadTime(BadRequest):
-    """A text that names no time; it is quoted in the message."""
-
-
-@dataclass(frozen=True)
-class OneShotTime:
-    """One instant, in UTC."""
-
-    at: datetime
-
-
-@dataclass(frozen=True)
-class CronExpression:
-    """Five fields, as they were written or as the words mean them."""
-
-    expression: str
-
-
-ScheduleTime: TypeAlias = OneShotTime | CronExpression
+    """A text that names no exact time; the message quotes it."""
 
 
 def zone_of(name: str) -> ZoneInfo:
-    """The zone of that name; a name that leads elsewhere is no zone."""
+    """The time zone of a name; ZoneInfo itself refuses names that lead out of its folder."""
     try:
         return ZoneInfo(name)
     except (KeyError, ValueError, OSError):
         raise BadRequest(f"`{name}` is not a time zone", "give a name such as `Asia/Taipei` or `UTC`") from None
 
 
-def schedule_time(text: str, now: datetime, zone: str) -> ScheduleTime:
-    """What a text means, said at `now` in a zone."""
-    place = zone_of(zone)
+def schedule_time(text: str, now: datetime, zone: str) -> Trigger:
+    """The trigger that a text means when written at `now` in a zone."""
+    local_zone = zone_of(zone)
     if len(text) > _LONGEST_TEXT:
         raise BadTime(f'unrecognized time format: "{text[:_LONGEST_TEXT]}…"', FORMS_HINT)
     plain = text.strip()
@@ -151,7 +59,7 @@ def schedule_time(text: str, now: datetime, zone: str) -> ScheduleTime:
     for form, meaning in _TIME_FORMS:
         match = form(folded)
         if match is not None:
-            return meaning(_TimePhrase(match, text, now, place))
+            return meaning(_TimePhrase(match, text, now, local_zone))
     if not folded or folded in _VAGUE_TIMES or _no_hour(folded):
         raise BadTime(f'no time of day in "{text}"', FORMS_HINT)
     if plain.startswith("@"):
@@ -159,13 +67,81 @@ def schedule_time(text: str, now: datetime, zone: str) -> ScheduleTime:
     raise BadTime(f'unrecognized time format: "{text}"', FORMS_HINT)
 
 
-# Simplified characters as traditional ones, so that each word is in the grammar once.
+# --- Triggers ---
+
+
+def firing_times(trigger: Trigger, zone: str, after: datetime) -> Iterator[datetime]:
+    """The instants after a given one at which a trigger fires, in the zone's own time."""
+    local_zone = zone_of(zone)
+    match trigger:
+        case CronTrigger(expression):
+            instants = cron_instants(expression, local_zone, after)
+        case OnceTrigger(at):
+            instants = iter([at] if at > after else [])
+        case _:
+            assert_never(trigger)
+    return (instant.astimezone(local_zone) for instant in instants)
+
+
+def next_instant(trigger: Trigger, zone: str, after: datetime) -> datetime | None:
+    """The first of these, in UTC; None if there is none."""
+    first = next(firing_times(trigger, zone, after), None)
+    return None if first is None else first.astimezone(UTC)
+
+
+def fires_once(trigger: Trigger) -> bool:
+    """Whether a trigger is over after its first firing."""
+    match trigger:
+        case CronTrigger():
+            return False
+        case OnceTrigger():
+            return True
+        case _:
+            assert_never(trigger)
+
+
+def trigger_text(trigger: Trigger) -> str:
+    """A trigger as text, which `schedule_time` reads back: the cron fields, or the instant in ISO 8601."""
+    match trigger:
+        case CronTrigger(expression):
+            return expression
+        case OnceTrigger(at):
+            return at.isoformat()
+        case _:
+            assert_never(trigger)
+
+
+def trigger_label(trigger: Trigger, zone: str = "") -> str:
+    """A trigger in a list: its cron fields, with the zone if it is given, or `once`."""
+    match trigger:
+        case CronTrigger(expression):
+            return f"{expression} ({zone})" if zone else expression
+        case OnceTrigger():
+            return "once"
+        case _:
+            assert_never(trigger)
+
+
+def trigger_warning(trigger: Trigger) -> str:
+    """What is surprising about a trigger; empty if nothing is."""
+    match trigger:
+        case CronTrigger(expression):
+            return uneven_steps(expression)
+        case OnceTrigger():
+            return ""
+        case _:
+            assert_never(trigger)
+
+
+# --- Folding ---
+
+# Simplified characters become traditional ones, so that the grammar has each word once.
 _TRADITIONAL = str.maketrans("钟后时点周号礼个两", "鐘後時點週號禮個兩")
 _between_wide = re.compile(r"(?<=[^\x00-\x7f])\s+|\s+(?=[^\x00-\x7f])")
 
 
 def _fold_text(text: str) -> str:
-    """Small letters, single blanks, none beside Chinese words, and wide digits as plain ones."""
+    """Lowercase, single spaces, none next to Chinese words, and full-width digits as ASCII."""
     plain = normalize("NFKC", text).translate(_TRADITIONAL)
     return " ".join(_between_wide.sub("", plain).lower().split())
 
@@ -175,11 +151,12 @@ def _fold_text(text: str) -> str:
 _parts = re.compile(r"([0-9]+(?:\.[0-9]+)?)([hms])")
 _durations = re.compile(r"(?:[0-9]+(?:\.[0-9]+)?[hms])+").fullmatch
 _UNIT_SECONDS = {"h": 3_600, "m": 60, "s": 1}
+_LONGEST_DURATION = timedelta(days=36_525)
 
 
 def _parse_duration(written: str, text: str) -> timedelta:
     if _durations(written) is None:
-        raise BadTime(f'bad duration: "{text}"', "say it as `+5m`, `+1h30m`, `+90s` or `+1.5h`")
+        raise BadTime(f'bad duration: "{text}"', "write `+5m`, `+1h30m`, `+90s` or `+1.5h`")
     return _bounded_seconds(sum(float(number) * _UNIT_SECONDS[unit] for number, unit in _parts.findall(written)), text)
 
 
@@ -188,44 +165,44 @@ def _bounded_seconds(seconds: float, text: str) -> timedelta:
         duration = timedelta(seconds=seconds)
     except OverflowError:
         duration = timedelta.max
-    if not timedelta(0) < duration < timedelta(days=36_525):
-        raise BadTime(f'bad duration: "{text}" is no time ahead of now, or a lifetime', "say it as `+5m` or `+1h30m`")
+    if not timedelta(0) < duration < _LONGEST_DURATION:
+        raise BadTime(f'bad duration: "{text}" must be more than 0 and less than 100 years', "write `+5m` or `+1h30m`")
     return duration
 
 
-def _instant_later(ahead: timedelta, now: datetime, text: str) -> OneShotTime:
+def _instant_later(ahead: timedelta, now: datetime, text: str) -> OnceTrigger:
     try:
-        return OneShotTime((now.astimezone(UTC) + ahead).astimezone(UTC))
+        return OnceTrigger((now.astimezone(UTC) + ahead).astimezone(UTC))
     except OverflowError:
-        raise BadTime(f'bad duration: "{text}" leaves the calendar', "say a shorter one") from None
+        raise BadTime(f'bad duration: "{text}" ends after the year 9999', "give a shorter one") from None
 
 
-# --- Words ---
+# --- Phrases ---
 
 
 @dataclass(frozen=True)
 class _TimePhrase:
-    """A text that matched a form, where and when it was said."""
+    """A text that matched a form, with the time and the zone it was written in."""
 
-    found: re.Match[str]
+    match: re.Match[str]
     text: str
     now: datetime
     zone: ZoneInfo
 
     def number(self, name: str) -> int:
-        return int(self.found[name])
+        return int(self.match[name])
 
     def unrecognized(self) -> BadTime:
         return BadTime(f'unrecognized time format: "{self.text}"', FORMS_HINT)
 
     @property
     def clock(self) -> tuple[int, int]:
-        """Hour and minute of T."""
-        if self.found.groupdict().get("noon"):
+        """The hour and minute of its time of day."""
+        if self.match.groupdict().get("noon"):
             return 12, 0
-        hour, minute = int(self.found["hour"]), int(self.found["minute"] or 0)
-        half, part = self.found.groupdict().get("half"), self.found.groupdict().get("part") or ""
-        if self.found.groupdict().get("halfpast"):
+        hour, minute = int(self.match["hour"]), int(self.match["minute"] or 0)
+        half, part = self.match.groupdict().get("half"), self.match.groupdict().get("part") or ""
+        if self.match.groupdict().get("halfpast"):
             minute = 30
         late = part in ("下午", "晚上")
         if half:
@@ -233,7 +210,8 @@ class _TimePhrase:
                 raise self.unrecognized()
             hour = hour % 12 + (12 if half == "pm" else 0)
         elif late:
-            if not 1 <= hour <= 11:  # twelve at night is two different days to different people
+            # 晚上 12 點 means the end of today to some, its beginning to others: refuse it.
+            if not 1 <= hour <= 11:
                 raise self.unrecognized()
             hour += 12
         if hour > 23 or minute > 59:
@@ -241,8 +219,8 @@ class _TimePhrase:
         return hour, minute
 
 
-def _time_on_day(day: date, phrase: _TimePhrase) -> OneShotTime:
-    """T of a day.  A time that is skipped moves forward by the gap; of two, the first is meant."""
+def _time_on_day(day: date, phrase: _TimePhrase) -> OnceTrigger:
+    """The time of day on a date.  A time that clocks skip moves forward by the gap; of a repeated one, the first."""
     hour, minute = phrase.clock
     try:
         at = datetime(day.year, day.month, day.day, hour, minute, tzinfo=phrase.zone).astimezone(UTC)
@@ -251,75 +229,75 @@ def _time_on_day(day: date, phrase: _TimePhrase) -> OneShotTime:
     return _require_future(at, phrase)
 
 
-def _require_future(at: datetime, phrase: _TimePhrase) -> OneShotTime:
+def _require_future(at: datetime, phrase: _TimePhrase) -> OnceTrigger:
     if at <= phrase.now:
         local = at.astimezone(phrase.zone).strftime("%Y-%m-%d %H:%M:%S")
-        raise BadTime(f'already gone: "{phrase.text}" was {local}', "say a time ahead of now")
-    return OneShotTime(at)
+        raise BadTime(f'already gone: "{phrase.text}" was {local}', "give a time in the future")
+    return OnceTrigger(at)
 
 
-def _days_ahead(ahead: int) -> Callable[[_TimePhrase], OneShotTime]:
-    def meaning(phrase: _TimePhrase) -> OneShotTime:
+def _days_ahead(ahead: int) -> Callable[[_TimePhrase], OnceTrigger]:
+    def meaning(phrase: _TimePhrase) -> OnceTrigger:
         return _time_on_day(phrase.now.astimezone(phrase.zone).date() + timedelta(days=ahead), phrase)
 
     return meaning
 
 
-def _on_date(phrase: _TimePhrase) -> OneShotTime:
+def _on_date(phrase: _TimePhrase) -> OnceTrigger:
     try:
-        day = date.fromisoformat(phrase.found["date"])
+        day = date.fromisoformat(phrase.match["date"])
     except ValueError:
         raise phrase.unrecognized() from None
     return _time_on_day(day, phrase)
 
 
-def _exact_instant(phrase: _TimePhrase) -> OneShotTime:
+def _exact_instant(phrase: _TimePhrase) -> OnceTrigger:
     try:
-        at = datetime.fromisoformat(phrase.found[0].upper()).astimezone(UTC)
+        at = datetime.fromisoformat(phrase.match[0].upper()).astimezone(UTC)
     except (ValueError, OverflowError):
         raise phrase.unrecognized() from None
     return _require_future(at, phrase)
 
 
-def _after_units(unit: int) -> Callable[[_TimePhrase], OneShotTime]:
-    def meaning(phrase: _TimePhrase) -> OneShotTime:
+def _after_units(unit: int) -> Callable[[_TimePhrase], OnceTrigger]:
+    def meaning(phrase: _TimePhrase) -> OnceTrigger:
         return _instant_later(_bounded_seconds(phrase.number("n") * unit, phrase.text), phrase.now, phrase.text)
 
     return meaning
 
 
-def _every_step(limit: int, expression: str, unit: str) -> Callable[[_TimePhrase], CronExpression]:
-    def meaning(phrase: _TimePhrase) -> CronExpression:
+def _every_step(limit: int, expression: str, unit: str) -> Callable[[_TimePhrase], CronTrigger]:
+    def meaning(phrase: _TimePhrase) -> CronTrigger:
         step = phrase.number("n")
         if not 1 <= step < limit:
-            message = f'steps that do not fit: "{phrase.text}"; the time between can be 1 to {limit - 1} {unit}'
-            raise BadTime(message, "say a smaller step, or five cron fields")
-        return CronExpression(expression.format(step))
+            message = f'step out of range: "{phrase.text}"; use 1 to {limit - 1} {unit}'
+            raise BadTime(message, "give a smaller step, or five cron fields")
+        return CronTrigger(expression.format(step))
 
     return meaning
 
 
-def _fixed_cron(expression: str) -> Callable[[_TimePhrase], CronExpression]:
-    return lambda phrase: CronExpression(expression)
+def _fixed_cron(expression: str) -> Callable[[_TimePhrase], CronTrigger]:
+    return lambda phrase: CronTrigger(expression)
 
 
-def _cron_at(days: str) -> Callable[[_TimePhrase], CronExpression]:
-    def meaning(phrase: _TimePhrase) -> CronExpression:
+def _cron_at(days: str) -> Callable[[_TimePhrase], CronTrigger]:
+    def meaning(phrase: _TimePhrase) -> CronTrigger:
         hour, minute = phrase.clock
-        return CronExpression(f"{minute} {hour} {days}")
+        return CronTrigger(f"{minute} {hour} {days}")
 
     return meaning
 
 
-def _on_weekday(phrase: _TimePhrase) -> CronExpression:
-    return _cron_at(f"* * {_DAYS.index(phrase.found['day'])}")(phrase)
+def _on_weekday(phrase: _TimePhrase) -> CronTrigger:
+    return _cron_at(f"* * {_DAYS.index(phrase.match['day'])}")(phrase)
 
 
-def _on_zh_weekday(phrase: _TimePhrase) -> CronExpression:
-    return _cron_at(f"* * {_ZH_DAYS[phrase.found['day']]}")(phrase)
+def _on_zh_weekday(phrase: _TimePhrase) -> CronTrigger:
+    return _cron_at(f"* * {_ZH_DAYS[phrase.match['day']]}")(phrase)
 
 
-def _on_month_day(phrase: _TimePhrase) -> CronExpression:
+def _on_month_day(phrase: _TimePhrase) -> CronTrigger:
     day = phrase.number("n")
     if not 1 <= day <= 31:
         raise phrase.unrecognized()
@@ -349,7 +327,9 @@ _NICKNAMES = {
 _DATE = r"(?P<date>[0-9]{4}-[0-9]{2}-[0-9]{2})"
 
 
-def _compile_forms() -> Iterator[tuple[Callable[[str], re.Match[str] | None], Callable[[_TimePhrase], ScheduleTime]]]:
+# The first form that matches the whole text gives its meaning.  A prefix such as `tomorrow at` combines with every way
+# to write a time of day, so each is in the table once.
+def _compile_forms() -> Iterator[tuple[Callable[[str], re.Match[str] | None], Callable[[_TimePhrase], Trigger]]]:
     for pattern, meaning in (
         (rf"in {_NUMBER} ?(?:minutes?|mins?)", _after_units(60)),
         (rf"in {_NUMBER} ?(?:hours?)", _after_units(3_600)),
@@ -394,6 +374,7 @@ def _compile_forms() -> Iterator[tuple[Callable[[str], re.Match[str] | None], Ca
 
 
 _TIME_FORMS = tuple(_compile_forms())
+# These get an error of their own, which says that the hour is missing: an agent then asks the user for it.
 _VAGUE_TIMES = frozenset(
     (
         "later",
@@ -420,7 +401,7 @@ _no_hour = re.compile(
 ).fullmatch
 
 
-# --- Cron ---
+# --- Cron expressions ---
 
 _field = re.compile(
     r"(?:[0-9*?LW#,/-]|JAN|FEB|MAR|APR|MAY|JUN|JUL|AUG|SEP|OCT|NOV|DEC|SUN|MON|TUE|WED|THU|FRI|SAT)+"
@@ -429,6 +410,7 @@ _field = re.compile(
 
 def _looks_like_cron(text: str) -> bool:
     fields = text.split()
+    # In no phrase: an error about the cron fields helps more than one about phrases.
     if "*" in text:
         return True
     return len(fields) > 2 and all(_field(field.upper()) for field in fields)
@@ -438,38 +420,114 @@ def _five_fields_fault(text: str) -> str:
     return f"expression must be 5 fields '{{min}} {{hour}} {{dom}} {{mon}} {{dow}}' (got \"{text}\")"
 
 
-def checked_cron(expression: str, text: str = "") -> CronExpression:
-    """A cron expression that comes true some day; anything else is refused with the reason."""
+def checked_cron(expression: str, text: str = "") -> CronTrigger:
+    """A trigger of a cron expression that matches some day; any other is refused with the reason."""
     text = text or expression
     if len(expression.split()) != 5 or not expression.isascii() or not expression.isprintable():
-        raise BadTime(_five_fields_fault(text), "a cron expression such as `*/5 * * * *`")
+        raise BadTime(_five_fields_fault(text), _CRON_HINT)
     fault = expression_fault(expression)
     if fault:
-        raise BadTime(f'cron "{text}" can\'t be: {fault}', "a cron expression such as `*/5 * * * *`")
-    return CronExpression(expression)
+        raise BadTime(f'invalid cron expression "{text}": {fault}', _CRON_HINT)
+    return CronTrigger(expression)
 
 
 _step = re.compile(r"\*/([0-9]+)").fullmatch
 
 
 def uneven_steps(expression: str) -> str:
-    """What is odd about steps that do not divide the hour or the day; empty when they do."""
+    """A warning about steps that do not divide the hour or the day; empty if they do."""
     minute, hour, *_ = expression.split()
     for field, limit, unit, span in ((minute, 60, "minutes", "hour"), (hour, 24, "hours", "day")):
         match = _step(field)
         if match and limit % int(match[1]):
-            return f"{match[1]} {unit} do not divide the {span}: they are counted anew each {span}"
+            return f"{match[1]} {unit} do not divide the {span}: the count restarts every {span}"
     return ""
 
 
-def cron_firings(cron: CronExpression, zone: str, after: datetime) -> Iterator[datetime]:
-    """The instants after one, in the zone's own time."""
-    place = zone_of(zone)
-    return (instant.astimezone(place) for instant in cron_instants(cron.expression, place, after))
+# --- Cron and the zone ---
+
+_ONE_WEEK = timedelta(days=7)
+"""No zone changes its clocks twice in a week."""
+_LARGEST_STEPS = (59, 23, 31, 12, 7)
+"""Of each field.  cronsim takes larger ones, and then matches the first value alone: never what was meant."""
+_steps = re.compile(r"/0*([0-9]+)").findall
 
 
-def next_instant(when: ScheduleTime, zone: str, after: datetime) -> datetime | None:
-    """The first instant after one, in UTC; None when there is no more."""
-    if isinstance(when, OneShotTime):
-        return when.at if when.at > after else None
-    return next(cron_instants(when.expression, zone_of(zone), after), None)
+def expression_fault(expression: str) -> str:
+    """What is wrong with five cron fields: invalid, a step beyond the range, or a date that never comes."""
+    for field, most in zip(expression.split(), _LARGEST_STEPS, strict=True):
+        if wide := next((step for step in _steps(field) if len(step) > 2 or int(step) > most), ""):
+            return f"a step of {wide[:20]} is too large, the maximum is {most}"
+    # Imported late: it would be a tenth of the start-up time.
+    from cronsim import CronSim, CronSimError
+
+    try:
+        next(CronSim(expression, datetime(2026, 1, 1)))
+    except (CronSimError, AssertionError, ValueError, StopIteration, RecursionError) as error:
+        return str(error).lower() or "it never comes"
+    return ""
+
+
+def cron_instants(expression: str, zone: ZoneInfo, after: datetime) -> Iterator[datetime]:
+    """The firings after an instant, in UTC, as Debian's cron has them."""
+    minute, hour = expression.split()[:2]
+    start = after.astimezone(UTC)
+    candidates = (
+        _real_time_instants(expression, zone, start)
+        if "*" in (minute[0], hour[0])
+        else _fixed_instants(expression, zone, start)
+    )
+    return (instant for instant in candidates if instant > start)
+
+
+def _wall_times(expression: str, after: datetime) -> Iterator[datetime]:
+    """What a wall clock shows when the fields match, as if clocks never changed."""
+    from cronsim import CronSim
+
+    return iter(CronSim(expression, after))
+
+
+def _fixed_instants(expression: str, zone: ZoneInfo, start: datetime) -> Iterator[datetime]:
+    last = None
+    # Two days early: a gap of up to a day (a zone that crosses the date line) moves a firing past the start.
+    for wall in _wall_times(expression, start.astimezone(zone).replace(tzinfo=None, fold=0) - timedelta(days=2)):
+        local = wall.replace(tzinfo=zone)
+        at = local.astimezone(UTC)
+        # Clocks skip this time: fire right after the gap.
+        if at.astimezone(zone).replace(tzinfo=None) != wall:
+            at = _offset_change(zone, at - timedelta(days=2), at)
+        # Several times in one gap are one firing.
+        if last is None or at > last:
+            last = at
+            yield at
+
+
+def _real_time_instants(expression: str, zone: ZoneInfo, start: datetime) -> Iterator[datetime]:
+    """Stretch after stretch of a constant UTC offset; each starts a second early, to include its first instant."""
+    while True:
+        offset = _utc_offset(zone, start)
+        for wall in _wall_times(expression, (start + offset).replace(tzinfo=None) - timedelta(seconds=1)):
+            at = (wall - offset).replace(tzinfo=UTC)
+            if _utc_offset(zone, at) != offset:
+                start = _offset_change(zone, start, at)
+                break
+            yield at
+            start = at
+        else:
+            return
+
+
+def _utc_offset(zone: ZoneInfo, at: datetime) -> timedelta:
+    return at.astimezone(zone).utcoffset() or timedelta(0)
+
+
+def _offset_change(zone: ZoneInfo, before: datetime, after: datetime) -> datetime:
+    """The first instant whose offset differs from that of `before`, by bisection; `after` must have another one."""
+    offset = _utc_offset(zone, before)
+    while before + _ONE_WEEK < after and _utc_offset(zone, before + _ONE_WEEK) == offset:
+        before += _ONE_WEEK
+    after = min(after, before + _ONE_WEEK)
+    while after - before > timedelta(seconds=1):
+        middle = before + (after - before) / 2
+        before, after = (middle, after) if _utc_offset(zone, middle) == offset else (before, middle)
+    return after.replace(microsecond=0)

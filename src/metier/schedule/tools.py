@@ -1,4 +1,7 @@
-"""The tools by which an agent schedules: text in, text out, with Agenvoy's answers."""
+"""The tools with which an agent schedules: text in, text out, with Agenvoy's names and answers.
+
+A skill written for Agenvoy reads these answers, so their texts are Agenvoy's: a `task` fires once, a `cron` repeats.
+"""
 
 from __future__ import annotations
 
@@ -6,25 +9,28 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from json import dumps
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, assert_never
 
 from ..library import scheduled
 from ..library.skill_tools import guard_errors
 from ..types.errors import BadRequest, Refused, UnknownSkill
 from ..types.model import Answer, Tool
 from ..types.place import Place
-from ..types.schedule import RunTerms, Schedule
+from ..types.schedule import CronTrigger, OnceTrigger, RunTerms, Schedule, Trigger
 from . import pins, requests, store
 from .database import named_errors
-from .times import CronExpression, schedule_time, zone_of
+from .times import schedule_time, trigger_text, zone_of
 
 if TYPE_CHECKING:
     from .database import Engine
 
 
+ScheduleKind: TypeAlias = Literal["task", "cron"]
+
+
 @dataclass(frozen=True)
 class ScheduleTools:
-    """Where an agent schedules from."""
+    """What the tools work with, made for each call of one."""
 
     place: Place
     engine: Engine
@@ -32,11 +38,11 @@ class ScheduleTools:
     now: Callable[[], datetime]
     session: str = ""
     model: str = ""
-    """What runs what is scheduled here."""
+    """The model for schedules made here."""
 
 
 class ScheduleToolSpec(NamedTuple):
-    """A tool before it has a desk: `call` takes its arguments as the schema has them."""
+    """A tool that is not bound to a place yet; `call` takes its arguments as the schema describes them."""
 
     name: str
     description: str
@@ -45,7 +51,7 @@ class ScheduleToolSpec(NamedTuple):
 
 
 def add_schedule(context: ScheduleTools, arguments: Mapping[str, object]) -> str:
-    """Bind a time to a scheduler skill that exists."""
+    """Schedule an existing scheduler skill."""
     target, time, name = (
         _text_argument(arguments, "target"),
         _text_argument(arguments, "time"),
@@ -57,9 +63,14 @@ def add_schedule(context: ScheduleTools, arguments: Mapping[str, object]) -> str
         name, folder, time, context.zone, session=context.session, terms=RunTerms(model=context.model)
     )
     schedule = requests.create_schedule(context.place, context.engine, request, context.now())
-    if schedule.once:
-        return f"task scheduled: {name} fires at {_local_time(schedule, context)}"
-    return f"cron scheduled: {schedule.when} for {name}"
+    fires = _time_label(schedule.trigger, context)
+    match schedule.trigger:
+        case CronTrigger():
+            return f"cron scheduled: {fires} for {name}"
+        case OnceTrigger():
+            return f"task scheduled: {name} fires at {fires}"
+        case _:
+            assert_never(schedule.trigger)
 
 
 def patch_schedule(context: ScheduleTools, arguments: Mapping[str, object]) -> str:
@@ -71,7 +82,7 @@ def patch_schedule(context: ScheduleTools, arguments: Mapping[str, object]) -> s
     )
     mine = _session_schedules(context, target, name)
     if not mine:
-        raise BadRequest(f'no {target} for skill "{name}"', "call list_schedule to see what there is")
+        raise BadRequest(f'no {target} for skill "{name}"', "call list_schedule to list them")
     _check_kind(target, time, context)
     changed = [
         store.change_schedule(
@@ -79,17 +90,17 @@ def patch_schedule(context: ScheduleTools, arguments: Mapping[str, object]) -> s
         )
         for schedule in mine
     ]
-    new_time = _local_time(changed[0], context) if changed[0].once else changed[0].when
-    time_label = "fire time" if target == "task" else "expression"
-    return f'patched {len(changed)} {target}(s) for skill "{name}"; new {time_label}: {new_time}'
+    noun = "fire time" if target == "task" else "expression"
+    new_time = _time_label(changed[0].trigger, context)
+    return f'patched {len(changed)} {target}(s) for skill "{name}"; new {noun}: {new_time}'
 
 
 def remove_schedule(context: ScheduleTools, arguments: Mapping[str, object]) -> str:
-    """Take a skill's schedules out; the skill goes to the bin when no schedule uses it any more."""
+    """Remove a skill's schedules; the skill goes to the trash once no schedule uses it."""
     target, name = _text_argument(arguments, "target"), _text_argument(arguments, "skill_name")
     mine = _session_schedules(context, target, name)
     if not mine:
-        raise BadRequest(f'no {target} for skill "{name}"', "call list_schedule to see what there is")
+        raise BadRequest(f'no {target} for skill "{name}"', "call list_schedule to list them")
     for schedule in mine:
         store.remove_schedule(context.engine, schedule.id, context.now())
     message = f'removed {len(mine)} {target}(s) for skill "{name}"'
@@ -101,20 +112,50 @@ def remove_schedule(context: ScheduleTools, arguments: Mapping[str, object]) -> 
 
 
 def list_schedule(context: ScheduleTools, arguments: Mapping[str, object]) -> str:
-    """The schedules of this session, as JSON; `{}` when there are none."""
+    """The schedules of this session as JSON; `{}` if there are none."""
     target = _text_argument(arguments, "target") if "target" in arguments else "all"
     if target not in ("task", "cron", "all"):
         raise BadRequest(f'target must be task, cron or all (got "{target}")')
-    listed: dict[str, list[dict[str, object]]] = {}
+    listed: dict[str, list[dict[str, str]]] = {}
     for schedule in store.all_schedules(context.engine):
-        kind = "task" if schedule.once else "cron"
+        kind = _kind_of(schedule.trigger)
         if schedule.session == context.session and target in (kind, "all"):
-            time: dict[str, object] = (
-                {"at": schedule.when} if schedule.once else {"expression": schedule.when, "zone": schedule.zone}
-            )
-            state: dict[str, object] = {"paused": schedule.paused} if schedule.paused else {}
-            listed.setdefault(f"{kind}s", []).append({"id": schedule.id, "skill": schedule.skill, **time, **state})
+            state = {"paused": schedule.paused} if schedule.paused else {}
+            fields = {"id": schedule.id, "skill": schedule.skill, **_time_fields(schedule), **state}
+            listed.setdefault(f"{kind}s", []).append(fields)
     return dumps(listed, ensure_ascii=False)
+
+
+def _kind_of(trigger: Trigger) -> ScheduleKind:
+    match trigger:
+        case CronTrigger():
+            return "cron"
+        case OnceTrigger():
+            return "task"
+        case _:
+            assert_never(trigger)
+
+
+def _time_fields(schedule: Schedule) -> dict[str, str]:
+    text = trigger_text(schedule.trigger)
+    match schedule.trigger:
+        case CronTrigger():
+            return {"expression": text, "zone": schedule.zone}
+        case OnceTrigger():
+            return {"at": text}
+        case _:
+            assert_never(schedule.trigger)
+
+
+def _time_label(trigger: Trigger, context: ScheduleTools) -> str:
+    """The time of a trigger as an agent reads it: an instant in local time."""
+    match trigger:
+        case CronTrigger(expression):
+            return expression
+        case OnceTrigger(at):
+            return at.astimezone(zone_of(context.zone)).strftime("%Y-%m-%d %H:%M:%S")
+        case _:
+            assert_never(trigger)
 
 
 def _text_argument(arguments: Mapping[str, object], key: str) -> str:
@@ -129,56 +170,54 @@ def _skill_folder(context: ScheduleTools, name: str) -> str:
         return scheduled.find_scheduler_skill(context.place, name)
     except UnknownSkill as error:
         raise Refused(
-            f'scheduler skill "{name}" does not exist: a new schedule is made '
-            f"with the skill `{scheduled.CREATOR_SKILL}`, "
-            "which asks for time and task, creates the skill and binds it; add_schedule only rebinds one that exists",
+            f'scheduler skill "{name}" does not exist: add_schedule only schedules existing ones; '
+            f"the skill `{scheduled.CREATOR_SKILL}` asks for time and task, creates a new one and schedules it",
             error.hint if error.nearest else f"activate `{scheduled.CREATOR_SKILL}`",
         ) from None
 
 
 def _check_kind(target: str, time: str, context: ScheduleTools) -> None:
-    if target not in ("task", "cron"):
-        raise BadRequest(f'target must be task or cron (got "{target}")', "task fires once, cron again and again")
-    kind: Literal["cron", "task"] = (
-        "cron" if isinstance(schedule_time(time, context.now(), context.zone), CronExpression) else "task"
-    )
+    _check_target(target)
+    kind = _kind_of(schedule_time(time, context.now(), context.zone))
     if kind != target:
-        frequency = "again and again" if kind == "cron" else "once"
+        frequency = "repeatedly" if kind == "cron" else "once"
         raise BadRequest(f'"{time}" fires {frequency}: that is a {kind}, not a {target}', f"call it with target={kind}")
 
 
-def _session_schedules(context: ScheduleTools, target: str, name: str) -> list[Schedule]:
+def _check_target(target: str) -> None:
     if target not in ("task", "cron"):
-        raise BadRequest(f'target must be task or cron (got "{target}")', "task fires once, cron again and again")
+        raise BadRequest(f'target must be task or cron (got "{target}")', "a task fires once, a cron repeatedly")
+
+
+def _session_schedules(context: ScheduleTools, target: str, name: str) -> list[Schedule]:
+    """Only those of this session: a conversation neither sees nor changes the schedules of another."""
+    _check_target(target)
     schedules = store.schedules_of_skill(context.engine, name)
     return [
         schedule
         for schedule in schedules
-        if schedule.once == (target == "task") and schedule.session == context.session
+        if _kind_of(schedule.trigger) == target and schedule.session == context.session
     ]
 
 
-def _local_time(schedule: Schedule, context: ScheduleTools) -> str:
-    return datetime.fromisoformat(schedule.when).astimezone(zone_of(context.zone)).strftime("%Y-%m-%d %H:%M:%S")
-
-
-_TARGET_SCHEMA = {"type": "string", "enum": ["task", "cron"], "description": "task: once; cron: again and again"}
+_TARGET_SCHEMA = {"type": "string", "enum": ["task", "cron"], "description": "task: once; cron: repeatedly"}
 _TIME_SCHEMA = {
     "type": "string",
-    "description": "+5m, 14:30, tomorrow at 9am, 2026-12-31 23:59, RFC 3339, or for cron five fields; never a guess: "
-    "ask the user when the hour is missing",
+    "description": "+5m, 14:30, tomorrow at 9am, 2026-12-31 23:59, RFC 3339, or for cron five fields; never guess: "
+    "ask the user if the hour is missing",
 }
-_SKILL_SCHEMA = {"type": "string", "description": "the name of an existing scheduler skill, with its hash"}
+_SKILL_SCHEMA = {"type": "string", "description": "the name of an existing scheduler skill, including its hash"}
 
 
 def _object_schema(*required: str, **properties: object) -> Mapping[str, object]:
     return {"type": "object", "properties": properties, "required": list(required), "additionalProperties": False}
 
 
+# The model reads these descriptions: they say where a schedule comes from, or it would invent names of skills.
 SCHEDULE_TOOL_SPECS = (
     ScheduleToolSpec(
         "add_schedule",
-        f"Bind a time to an existing scheduler skill. New schedules are made by the skill `{scheduled.CREATOR_SKILL}`.",
+        f"Schedule an existing scheduler skill. To create a new one, use the skill `{scheduled.CREATOR_SKILL}`.",
         _object_schema(
             "target", "time", "skill_name", target=_TARGET_SCHEMA, time=_TIME_SCHEMA, skill_name=_SKILL_SCHEMA
         ),
@@ -194,7 +233,7 @@ SCHEDULE_TOOL_SPECS = (
     ),
     ScheduleToolSpec(
         "remove_schedule",
-        "Remove a scheduler skill's schedules in this session; the skill goes to the bin when none is left.",
+        "Remove a scheduler skill's schedules in this session; the skill goes to the trash when none is left.",
         _object_schema("target", "skill_name", target=_TARGET_SCHEMA, skill_name=_SKILL_SCHEMA),
         remove_schedule,
     ),
@@ -208,17 +247,17 @@ SCHEDULE_TOOL_SPECS = (
 
 
 def build_tools(open_context: Callable[[str], ScheduleTools]) -> tuple[Tool, ...]:
-    """The tools at a desk, which is made for each call of one of them, and left after it."""
+    """The tools, bound to a context that is opened for each call and closed after it."""
 
-    def build_tool(form: ScheduleToolSpec) -> Tool:
+    def build_tool(spec: ScheduleToolSpec) -> Tool:
         def call(arguments: Mapping[str, object]) -> Answer:
-            context = open_context(form.name)
+            context = open_context(spec.name)
             try:
                 with named_errors(context.place):
-                    return Answer(form.call(context, arguments))
+                    return Answer(spec.call(context, arguments))
             finally:
                 context.engine.dispose()
 
-        return Tool(form.name, form.description, (), guard_errors(call), form=form.schema)
+        return Tool(spec.name, spec.description, (), guard_errors(call), form=spec.schema)
 
-    return tuple(build_tool(form) for form in SCHEDULE_TOOL_SPECS)
+    return tuple(build_tool(spec) for spec in SCHEDULE_TOOL_SPECS)

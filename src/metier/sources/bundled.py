@@ -1,12 +1,17 @@
-"""The skills that come with metier, copied once to where the user may edit or delete them."""
+"""The skills that come with metier, copied once to where the user may edit or delete them.
+
+A manifest remembers the digest of each copy.  A copy that still has it is updated with metier; one that was edited is
+the user's and stays; one that was deleted stays deleted.
+"""
 
 from __future__ import annotations
 
 from json import dumps, loads
 from typing import NamedTuple
 
-from ..host import files, fs, paths
+from ..host import fs, paths
 from ..types.errors import HostError, MetierError
+from .skill_files import folder_digest
 
 MANIFEST = "bundled.json"
 
@@ -49,7 +54,7 @@ def was_copied(folder: str) -> bool:
 
 
 def copy_bundled(folder: str) -> BundledCopyReport:
-    """Copy what is new and bring unedited copies up to date; nothing of the user's is overwritten."""
+    """Copy new skills and update unedited copies; nothing of the user's is overwritten."""
     fs.make_folder(folder)
     outcomes: dict[str, list[str]] = {"added": [], "updated": [], "kept": [], "deleted": []}
     with fs.hold_lock(f"{folder}/.{MANIFEST}.lock"):
@@ -58,10 +63,10 @@ def copy_bundled(folder: str) -> BundledCopyReport:
         source = bundled_folder()
         for name in paths.list_names(source).folders:
             target = f"{folder}/skills/{name}"
-            fs.mend_tree(target)
+            fs.recover_copy(target)
             before = dict(manifest)
             outcomes[_copy_skill(f"{source}/{name}", target, name, manifest)].append(name)
-            if manifest != before:  # at once: what is copied and not written down would pass for the user's own
+            if manifest != before:  # at once: an unrecorded copy would count as the user's own
                 _write_manifest(folder, manifest)
         if not was_copied(folder):
             _write_manifest(folder, manifest)
@@ -76,6 +81,7 @@ def _copy_skill(source: str, target: str, name: str, manifest: dict[str, str]) -
     new = folder_digest(source)
     present = paths.exists(target)
     if name not in manifest:
+        # A folder of that name that we did not copy is the user's, unless it is the same to the byte.
         if present and _current_digest(target) != new:
             return "kept"
         if not present:
@@ -84,6 +90,7 @@ def _copy_skill(source: str, target: str, name: str, manifest: dict[str, str]) -
         return "added"
     if not present:
         return "deleted"
+    # Edited since it was copied (its digest is not the recorded one), or current already.
     now = _current_digest(target)
     if now == new or now != manifest[name]:
         return "kept"
@@ -93,7 +100,7 @@ def _copy_skill(source: str, target: str, name: str, manifest: dict[str, str]) -
 
 
 def _current_digest(target: str) -> str:
-    """The digest of the user's copy; nothing when it holds what ours never does or what can't be read."""
+    """The digest of the user's copy; empty when it can't be read or contains what a bundled skill never does."""
     try:
         return "" if _holds_undigested(target) else folder_digest(target)
     except (MetierError, OSError):
@@ -101,22 +108,9 @@ def _current_digest(target: str) -> str:
 
 
 def _holds_undigested(folder: str) -> bool:
-    """Whether there is anything that a digest passes over: a repository, or a folder without a file."""
+    """Whether there is anything that a digest ignores: a repository, or a folder without a file."""
     listed = paths.list_names(folder)
     folders = [name for name in listed.folders if name != "__pycache__"]
     if ".git" in folders or not (folders or listed.files or listed.links):
         return True
     return any(_holds_undigested(f"{folder}/{name}") for name in folders)
-
-
-def folder_digest(directory: str) -> str:
-    """Every file of a folder, its mode and its bytes."""
-    from hashlib import sha256  # slow to load, and every command imports this module
-
-    hasher = sha256()
-    for path, status in paths.tree_of(directory):
-        _, data = files.read_skill_file(directory, path, 16_777_216)
-        executable = "x" if status.st_mode & 0o100 else "-"
-        hasher.update(f"{path}\0{executable}\0{len(data)}\0".encode("utf-8", "surrogatepass"))
-        hasher.update(data)
-    return "sha256:" + hasher.hexdigest()

@@ -1,38 +1,53 @@
-"""The warm index: what was read once is not read again while the file is the same."""
+"""The warm index: what was read once is not read again while the file is the same.
+
+The unit is a batch of a few hundred skills of one root, in order of folders, each field of all of them joined into one
+text.  A warm start of ten thousand skills then reads some forty rows, splits a few long strings and makes tuples with
+`map`; a row for each skill was refused, because fetching ten thousand rows takes longer than all the rest.  A change
+rewrites the batches it touches and no others.
+
+What the columns hold is this module's affair: a `Skill` from here is equal to one that was read from its file, and its
+frontmatter is decoded when it is first asked for.  The index is a cache: every row is checked before it is believed,
+and whatever does not fit is read from the file.
+"""
 
 from __future__ import annotations
 
+import re
 from array import array
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, is_dataclass
+from functools import cache, cached_property
 from itertools import chain, compress, repeat
 from json import dumps, loads
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from ..host.sqlite import IndexDatabase, StatementExecutor
 from ..types.dialect import Dialect
 from ..types.place import SkillRoot
-from ..types.problem import Finding, Problem, pack_findings, problem_from, unpack_findings
+from ..types.problem import CODE_MEANINGS, Finding, Problem, problem_from
 from ..types.skill import NOTHING_REQUIRED, BrokenSkill, Origin, Requirements, Skill
-from ..types.tree import EMPTY_TREE
+from ..types.tree import EMPTY_TREE, RawValue, TextTree
 
 new = tuple.__new__
+_Decoded = TypeVar("_Decoded")
+_NO_FINDINGS: tuple[Finding, ...] = ()
 
 _USER, _MODEL, _ENABLED, _BROKEN, _TIDY = 1, 2, 4, 8, 16
 """The flags of an entry."""
 _ORDINARY = _USER | _MODEL | _ENABLED
+# Tables for `bytes.translate`, which tests the flags of all entries in one call.
 _LOADS = bytes(not flags & _BROKEN for flags in range(256))
 _FAILS = bytes(bool(flags & _BROKEN) for flags in range(256))
 _IS_UNUSUAL = bytes(flags & ~_TIDY != _ORDINARY for flags in range(256))
 _IS_TIDY = [bool(flags & _TIDY) for flags in range(256)]
 
 _MAX_TEXT = 16_384
-"""What is longer than any sensible frontmatter is read each time; the index stays small."""
+"""Longer frontmatter is read from the file each time, so that the index stays small."""
 _SEPARATOR = "\x1d"
-"""Between the texts of a column; within one, packed marks have separators of their own."""
+"""Between the texts of a column; packed findings have separators of their own."""
+_replace_separators = re.compile("[\x1e\x1f]").sub
 _TEXT_COLUMNS, _NUMBER_COLUMNS = 7, 4
 _TIME_LIMIT = 1 << 63
 
@@ -49,7 +64,7 @@ class IndexEntry(NamedTuple):
     hint: str
     requires: str
     extra: str
-    marks: str
+    findings: str
     inode: int
     modified: int
     changed: int
@@ -58,16 +73,17 @@ class IndexEntry(NamedTuple):
 
 
 def make_entry(folder: str, item: Skill | BrokenSkill) -> IndexEntry | None:
-    """What is kept of a skill; None where it could not be taken apart again, so that it is read each time."""
-    noted = pack_findings(item.marks) if item.marks else ""
+    """What is kept of a skill; None where it can't be stored without loss, so that the file is read each time."""
+    noted = pack_findings(item.findings) if item.findings else ""
     if isinstance(item, BrokenSkill):
         entry = IndexEntry(folder, item.name, "", "", "", "", noted, *item.key, _BROKEN)
     else:
         flags = item.user_may_invoke * _USER | item.model_may_invoke * _MODEL | item.enabled * _ENABLED
         requires = "" if item.requires is NOTHING_REQUIRED else _encode_requirements(item.requires)
-        extra = item.extra.json() if item.extra else ""
+        extra = encode_extra(item.extra) if item.extra else ""
         texts = (folder, item.name, item.description, item.argument_hint, requires, extra, noted)
         entry = new(IndexEntry, (*texts, *item.key, flags | item.tidy * _TIDY))
+    # What does not fit costs a file read on every start, and nothing else.
     return entry if _fits_index(entry) else None
 
 
@@ -79,7 +95,10 @@ def _fits_index(entry: IndexEntry) -> bool:
     try:
         return text.isascii() or bool(text.encode())
     except UnicodeEncodeError:
-        return False  # a file name that is no text
+        return False  # a file name that is not UTF-8
+
+
+# --- Batches ---
 
 
 class IndexBatch(NamedTuple):
@@ -91,7 +110,7 @@ class IndexBatch(NamedTuple):
     hints: str
     requires: str
     extras: str
-    marks: str
+    findings: str
     numbers: bytes
     """The four parts of the keys, all of one and then all of the next."""
     flags: bytes
@@ -141,9 +160,12 @@ def split_batch(entries: Sequence[IndexEntry]) -> Iterator[Sequence[IndexEntry]]
     return (entries[at : at + step] for at in range(0, len(entries), step))
 
 
+# --- The entries of a root ---
+
+
 @dataclass(frozen=True, eq=False)
 class IndexedSkills:
-    """All that the index remembers of a root, in order of folders; each column is taken apart when it is wanted."""
+    """All that the index remembers of a root, in order of folders; each column is split when it is needed."""
 
     origin: Origin
     batches: Sequence[IndexBatch] = ()
@@ -191,13 +213,15 @@ class IndexedSkills:
     @property
     def broken(self) -> list[BrokenSkill]:
         places = list(compress(range(len(self._flags)), self._flags.translate(_FAILS)))
-        marks = self._column(6) if places else []
-        return [self._broken(at, marks[at]) for at in places]
+        findings = self._column(6) if places else []
+        return [self._broken(at, findings[at]) for at in places]
 
     @cached_property
     def items(self) -> list[Skill | BrokenSkill]:
         """Every entry as the value it was made from, in order."""
-        descriptions, hints, requires, extras, marks = map(self._column, (2, 3, 4, 5, 6))
+        # Every skill is made as if it were ordinary, by `map` and without a line of Python for each;
+        # the few that are not are replaced below.
+        descriptions, hints, requires, extras, findings = map(self._column, (2, 3, 4, 5, 6))
         folders, before = self.folders, self.origin.path + "/"
         columns = zip(
             map(_last_segment, folders) if any("/" in batch.folders for batch in self.batches) else folders,
@@ -211,22 +235,22 @@ class IndexedSkills:
             repeat(True),
             repeat(True),
             repeat(NOTHING_REQUIRED),
-            [extra or EMPTY_TREE for extra in extras],
-            [noted or () for noted in marks],
+            map(_decode_each(extras, StoredTree, EMPTY_TREE), extras),
+            map(_decode_each(findings, unpack_findings, _NO_FINDINGS), findings),
             map(_IS_TIDY.__getitem__, self._flags),
         )
         items: list[Skill | BrokenSkill] = list(map(new, repeat(Skill), columns))
-        places, requirements = range(len(items)), {text: _decode_requirements(text) for text in set(requires)}
+        places, requirements = range(len(items)), _decode_each(requires, _decode_requirements, NOTHING_REQUIRED)
         for at in {*compress(places, requires), *compress(places, self._flags.translate(_IS_UNUSUAL))}:
             skill, flags = items[at], self._flags[at]
             if isinstance(skill, BrokenSkill) or flags & _BROKEN:
-                items[at] = self._broken(at, marks[at])
+                items[at] = self._broken(at, findings[at])
             else:
                 items[at] = skill._replace(
                     user_may_invoke=bool(flags & _USER),
                     model_may_invoke=bool(flags & _MODEL),
                     enabled=bool(flags & _ENABLED),
-                    requires=requirements[requires[at]],
+                    requires=requirements(requires[at]),
                 )
         return items
 
@@ -234,29 +258,89 @@ class IndexedSkills:
     def by_folder(self) -> Mapping[str, Skill | BrokenSkill]:
         return dict(zip(self.folders, self.items, strict=True))
 
-    def _broken(self, at: int, marks: str) -> BrokenSkill:
+    def _broken(self, at: int, findings: str) -> BrokenSkill:
         inode, modified, changed, size = [column[at] for column in self.keys]
         folder, path = self.folders[at], f"{self.origin.path}/{self.folders[at]}/SKILL.md"
         key = inode, modified, changed, size
-        return BrokenSkill(_last_segment(folder), path, key, self.origin, unpack_findings(marks), self._names[at])
+        return BrokenSkill(_last_segment(folder), path, key, self.origin, unpack_findings(findings), self._names[at])
 
 
 def _last_segment(folder: str) -> str:
     return folder.rpartition("/")[2]
 
 
+# --- What a column's texts stand for ---
+
+
+def _decode_each(texts: Iterable[str], decode: Callable[[str], _Decoded], empty: _Decoded) -> Callable[[str], _Decoded]:
+    """What gives the value of a text.  Skills of one root often say the same, so each text is decoded once."""
+    values = {text: decode(text) for text in set(texts) if text}
+    values[""] = empty
+    return values.__getitem__
+
+
+class StoredTree(TextTree):
+    """Frontmatter as JSON text, read when it is first asked for: few skills of ten thousand ever are."""
+
+    __slots__ = ("_text",)
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def __bool__(self) -> bool:
+        return True  # only what holds something is stored
+
+    @property
+    def raw(self) -> Mapping[str, RawValue]:
+        if self._text:
+            try:
+                read = loads(self._text)
+            except (ValueError, RecursionError):  # a damaged index: what it kept is lost
+                read = {}
+            self._raw = read if isinstance(read, dict) else {}
+            self._text = ""  # last: another thread may be reading too
+        return self._raw
+
+
+def encode_extra(extra: TextTree) -> str:
+    return dumps(extra.plain(), ensure_ascii=False)
+
+
+def pack_findings(findings: tuple[Finding, ...]) -> str:
+    """Marks as one text."""
+    return "\x1e".join(
+        "\x1f".join(
+            (finding.code, str(finding.line), "1" if finding.fatal else "", *_without_separators(finding.details))
+        )
+        for finding in findings
+    )
+
+
+def _without_separators(details: tuple[str, ...]) -> tuple[str, ...]:
+    """Details come from files, and may contain the separators themselves."""
+    return tuple(_replace_separators("\ufffd", detail) for detail in details)
+
+
+def unpack_findings(packed: str) -> tuple[Finding, ...]:
+    """What was packed; an unknown code or a malformed record is left out."""
+    findings = []
+    for record in packed.split("\x1e"):
+        code, *parts = record.split("\x1f")
+        if code in CODE_MEANINGS and len(parts) >= 2 and parts[0].isdecimal():
+            findings.append(Finding(code, int(parts[0]), tuple(parts[2:]), bool(parts[1])))
+    return tuple(findings)
+
+
 def _encode_requirements(requires: Requirements) -> str:
-    """Requirements as a text, without what is not asked for; where nothing is, it is still said that they are there."""
+    """Requirements as JSON, without empty ones.  `{}` is not the empty text: it says that there are some."""
     return dumps({name: value for name, value in vars(requires).items() if value})
 
 
 _UNMEETABLE = Requirements(platforms=("unknown: the index is damaged",))
-"""What a damaged entry requires: something that no machine has."""
+"""What a damaged entry requires: something that no machine has, so that damage never makes a skill eligible."""
 
 
 def _decode_requirements(text: str) -> Requirements:
-    if not text:
-        return NOTHING_REQUIRED
     try:
         fields = loads(text)
         values: dict[str, Any] = {
@@ -267,8 +351,10 @@ def _decode_requirements(text: str) -> Requirements:
         return _UNMEETABLE
 
 
+# --- The database ---
+
 READER_VERSION = 4
-"""Raised whenever parsing changes: what an older reader wrote is then not believed."""
+"""Raised whenever parsing changes: rows of an older reader are then ignored."""
 
 SCHEMA = """
 CREATE TABLE roots (id INTEGER PRIMARY KEY, tag TEXT NOT NULL UNIQUE);
@@ -297,7 +383,7 @@ _COLUMNS = "folders, names, descriptions, hints, requires, extras, marks, number
 
 
 def index_problem(reason: str, path: str) -> Problem:
-    """Why an index can't be used, as a finding: `damaged`, `locked`, or `unwritable: why`."""
+    """Why an index can't be used, as a problem; `reason` is `damaged`, `locked` or `unwritable: why`."""
     if reason.startswith("unwritable: "):
         return problem_from(
             Finding("index-unwritable", 0, (reason.removeprefix("unwritable: "), path.rpartition("/")[0])), path
@@ -310,11 +396,19 @@ def root_tag(root: SkillRoot) -> str:
     return f"{READER_VERSION}\0{_dialect_fingerprint(root.origin.dialect)}\0{root.origin.path}"
 
 
+@cache
 def _dialect_fingerprint(dialect: Dialect) -> str:
-    return dialect.name if dialect.name in _BUILT_IN else repr(dialect.authoring)
+    """All that decides how a file is read: the same in every process, and another one when any of it changes."""
+    return repr(_stable_form(dialect.authoring))
 
 
-_BUILT_IN = frozenset({"standard", "claude", "umbra", "agentmd", "multica", "agenvoy", "openclaw"})
+def _stable_form(value: object) -> object:
+    """A value whose `repr` does not depend on the order in which this process keeps a set."""
+    if is_dataclass(value):
+        return [_stable_form(item) for item in vars(value).items()]
+    if isinstance(value, tuple):
+        return [_stable_form(item) for item in value]
+    return sorted(value) if isinstance(value, frozenset) else value
 
 
 def load_indexed(database: IndexDatabase | None, root: SkillRoot) -> IndexedSkills:
@@ -325,15 +419,16 @@ def load_indexed(database: IndexDatabase | None, root: SkillRoot) -> IndexedSkil
 
 
 def save_changes(database: IndexDatabase, root: SkillRoot, changes: Mapping[str, IndexEntry | None]) -> None:
-    """Write what was read anew and forget what is no longer there (None), all at once, by folder.
+    """Write entries that were read again and delete those that are gone (None), by folder, in one transaction.
 
-    Only the batches that hold it are written, each as it is by now: another process may have been here meanwhile.
+    Only the batches that hold them are written, each merged with its current state: another process may have written
+    in between.
     """
     with database.change() as change:
         change("INSERT OR IGNORE INTO roots (tag) VALUES (?)", (root_tag(root),))
         rows = database.rows("SELECT id FROM roots WHERE tag = ?", (root_tag(root),))
         if not rows:
-            return  # the index is busy or gone; what was read is still right
+            return  # the index is busy or gone; what was read is still correct
         number = rows[0][0]
         for first, mine in _changes_by_batch(database, number, changes).items():
             _rewrite_batch(database, change, (number, first), mine)

@@ -1,4 +1,8 @@
-"""Skills that plugins bring: by manifest, never by running anything of theirs."""
+"""Skills that plugins bring, found by their manifests.
+
+A manifest is data: nothing of a plugin is imported or run to find its skills, not even a Python package that registers
+an entry point.  A folder that a manifest names must lie inside the plugin, links resolved.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +11,9 @@ from collections.abc import Iterable, Mapping
 from json import loads
 from typing import Literal, NamedTuple
 
+from ..dialects import DIALECTS
 from ..host import paths
+from ..types.dialect import PluginManifest
 from ..types.errors import HostError
 from ..types.place import Place
 from ..types.problem import Finding, Problem, problem_from
@@ -48,20 +54,10 @@ class PluginRoot(NamedTuple):
     namespace: str = ""
 
 
-class ManifestFormat(NamedTuple):
-    file: str
-    dialect: str
-    namespaced: bool
-
-
-_MANIFEST_FORMATS = (
-    ManifestFormat("plugin.json", "standard", False),
-    ManifestFormat(".claude-plugin/plugin.json", "claude", True),
-    ManifestFormat("openclaw.plugin.json", "openclaw", False),
-)
-
-
-MANIFEST_FILES = tuple(manifest.file for manifest in _MANIFEST_FORMATS)
+_STANDARD_FILE = "plugin.json"
+_MANIFESTS = tuple((dialect.name, dialect.manifest) for dialect in DIALECTS.values() if dialect.manifest is not None)
+"""The manifests that are looked for, in order, each with the dialect its skills are read in."""
+MANIFEST_FILES = tuple(manifest.file for _, manifest in _MANIFESTS)
 
 
 def find_plugins(place: Place, settings: Settings, problems: list[Problem]) -> tuple[PluginRoot, ...]:
@@ -73,7 +69,7 @@ def find_plugins(place: Place, settings: Settings, problems: list[Problem]) -> t
         (place.state + "/plugins", "plugin"),
     ]
     if holders[0][0] == holders[1][0]:
-        del holders[0]  # standing in the home folder, its plugins are the user's own
+        del holders[0]  # in the home folder, the project's plugins are the user's own
     for holder, source in holders:
         for name in _plugin_folders(holder):
             plugin_roots += read_plugin(f"{holder}/{name}", source, problems)
@@ -108,7 +104,7 @@ def read_plugin(
     path: str, source: Literal["plugin", "project"], problems: list[Problem], named: bool = False
 ) -> list[PluginRoot]:
     """The skill folders of one plugin.  A manifest that breaks its rules is a problem, and the plugin is left out."""
-    for manifest in _MANIFEST_FORMATS:
+    for dialect, manifest in _MANIFESTS:
         file = f"{path}/{manifest.file}"
         try:
             text = paths.read_text_file(file)
@@ -118,15 +114,15 @@ def read_plugin(
         if text is None:
             continue
         tree = _parse_object(text)
-        if manifest.file == "plugin.json" and tree is not None and tree.get("$schema") != _SCHEMA and not named:
-            continue  # an ordinary plugin.json of something else
-        reason = "it is not a JSON object" if tree is None else _manifest_error(tree, manifest)
+        if manifest.file == _STANDARD_FILE and tree is not None and tree.get("$schema") != _SCHEMA and not named:
+            continue  # a plugin.json of some other tool
+        reason = "not a JSON object" if tree is None else _manifest_error(tree)
         if reason or tree is None:
             problems.append(problem_from(Finding("plugin-invalid", 0, (reason,)), file))
             return []
-        return _skill_folders(path, tree, manifest, source, problems)
+        return _skill_folders(path, tree, (dialect, manifest), source, problems)
     if named:
-        problems.append(problem_from(Finding("plugin-invalid", 0, ("there is none",)), path))
+        problems.append(problem_from(Finding("plugin-invalid", 0, ("no manifest found",)), path))
     return []
 
 
@@ -138,7 +134,7 @@ def _parse_object(text: str) -> Mapping[str, object] | None:
     return tree if isinstance(tree, dict) else None
 
 
-def _manifest_error(tree: Mapping[str, object], manifest: ManifestFormat) -> str:
+def _manifest_error(tree: Mapping[str, object]) -> str:
     name = tree.get("name") or tree.get("id")
     if not isinstance(name, str) or not name:
         return "`name` is missing"
@@ -150,28 +146,35 @@ def _manifest_error(tree: Mapping[str, object], manifest: ManifestFormat) -> str
 def _skill_folders(
     path: str,
     tree: Mapping[str, object],
-    manifest: ManifestFormat,
+    read_as: tuple[str, PluginManifest],
     source: Literal["plugin", "project"],
     problems: list[Problem],
 ) -> list[PluginRoot]:
+    dialect, manifest = read_as
     name = str(tree.get("name") or tree.get("id"))
-    unknown = [key for key in tree if key not in _MANIFEST_KEYS] if manifest.file == "plugin.json" else []
+    unknown = [key for key in tree if key not in _MANIFEST_KEYS] if manifest.file == _STANDARD_FILE else []
     if unknown:
         problems.append(
-            problem_from(Finding("plugin-invalid", 0, (f"unknown: {', '.join(unknown)[:200]}",)), f"{path}/plugin.json")
+            problem_from(
+                Finding("plugin-invalid", 0, (f"unknown keys: {', '.join(unknown)[:200]}",)), f"{path}/plugin.json"
+            )
         )
-    listed = tree.get("skills") if manifest.file != "plugin.json" else None
+    listed = tree.get("skills") if manifest.file != _STANDARD_FILE else None
     named = [listed] if isinstance(listed, str) else listed if isinstance(listed, list) else []
     extra = [item for item in named if isinstance(item, str) and paths.can_be_path(item)]
     if len(extra) < len(named):
         problems.append(
-            problem_from(Finding("plugin-invalid", 0, ("`skills` holds what is no path",)), f"{path}/{manifest.file}")
+            problem_from(
+                Finding("plugin-invalid", 0, ("`skills` must be a path or a list of paths",)), f"{path}/{manifest.file}"
+            )
         )
-    default_folders = [] if manifest.file == "openclaw.plugin.json" and extra else ["skills"]
+    # Most products add the listed folders to `skills`; a list that replaces it may leave `skills` out on purpose.
+    default_folders = [] if manifest.replaces_default and extra else ["skills"]
     real = paths.real_path(path)
     plugin_roots = []
     for relative in dict.fromkeys([*default_folders, *(item.removeprefix("./").rstrip("/") for item in extra)]):
         folder = f"{path}/{relative}" if relative else path
+        # Resolved on both sides: a manifest must not turn a folder of the user's into skills.
         if not paths.is_inside(paths.real_path(folder), real):
             problems.append(problem_from(Finding("link-outside", 0, (relative, path)), folder))
             continue
@@ -179,9 +182,7 @@ def _skill_folders(
             if relative != "skills":
                 problems.append(problem_from(Finding("not-found"), folder))
             continue
-        plugin_roots.append(
-            PluginRoot(name, folder, manifest.dialect, name, source, name if manifest.namespaced else "")
-        )
+        plugin_roots.append(PluginRoot(name, folder, dialect, name, source, name if manifest.namespaced else ""))
     return plugin_roots
 
 

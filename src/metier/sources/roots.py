@@ -1,4 +1,8 @@
-"""Which folders to look in: the dialect's templates, filled in for a place."""
+"""Which folders to look in: the dialect's templates, filled in for a place.
+
+The order of the result is the precedence of its skills, and a path appears once, under the first template that names
+it.  A project's root that is also the user's (working in the home folder) counts as the user's.
+"""
 
 from __future__ import annotations
 
@@ -14,11 +18,11 @@ from ..types.skill import Origin, Skill
 from .plugins import PluginRoot
 
 _STATE_PREFIX = "~/.metier/"
-"""Templates that begin so lie in metier's own folder, wherever METIER_HOME has put it."""
+"""Templates with this prefix lie in metier's own folder, which METIER_HOME may move."""
 
 
 class RootOptions(NamedTuple):
-    """Who serves the skills, and what else was asked for."""
+    """Who serves the skills, and what the configuration and plugins add."""
 
     serving: Dialect
     dialects: Mapping[str, Dialect]
@@ -41,20 +45,23 @@ def find_roots(place: Place, options: RootOptions) -> tuple[SkillRoot, ...]:
     user_paths = {draft.path for draft in drafts if draft.spec.source == "user"}
     by_path: dict[str, _RootDraft] = {}
     for draft in drafts:
-        # Standing in the home folder, `.agents/skills` of the project is the user's own.
+        # In the home folder, `.agents/skills` of the project is the user's own, and trusted as such.
         if draft.spec.source == "project" and draft.path in user_paths:
             continue
         by_path.setdefault(draft.path, draft)
     rank = len(by_path)
+    # `name@label` must find one skill, so a label that is taken gets a number.
     labels: dict[str, int] = {}
     resolved = []
     for number, draft in enumerate(by_path.values()):
         spec = draft.spec
+        # A project's root must lie in the project, links on the way included; the user's may lie anywhere.
         base = place.project if spec.source == "project" else ""
         count = labels[draft.label] = labels.get(draft.label, 0) + 1
         if count > 1:
             draft = draft._replace(label=f"{draft.label}-{count}")
         origin = Origin(
+            # What the user named, in METIER_PATH or the configuration, is neither the project's nor a default root.
             "path" if draft.named and spec.label == "path" else "configured" if draft.named else spec.source,
             rank - number,
             draft.label,
@@ -93,7 +100,7 @@ def _drafts_in_order(place: Place, options: RootOptions) -> Iterator[_RootDraft]
 
 
 def _plugin_tier(plugin: PluginRoot) -> str:
-    """A project's plugins have a limit of their own: they take no room from the user's."""
+    """A project's plugins have a limit of their own: they can't crowd out the user's."""
     return "extra" if plugin.source == "plugin" else "extra-project"
 
 
@@ -109,11 +116,12 @@ def _expand_template(spec: RootSpec, place: Place) -> Iterator[_RootDraft]:
         if not place.profile:
             return
         template = template.replace("{profile}", place.profile)
-    if "{bundled}" in template:
-        bundled = place.env.get("OPENCLAW_BUNDLED_SKILLS_DIR", "").strip()
-        if not bundled:
+    if template.startswith("$"):
+        variable, slash, inner = template[1:].partition("/")
+        folder = place.env.get(variable, "").strip()
+        if not folder:
             return
-        template = template.replace("{bundled}", bundled)
+        template = f"{folder}{slash}{inner}"
     if template.startswith(_STATE_PREFIX):
         template = place.state + template[len(_STATE_PREFIX) - 1 :]
     elif template.startswith("~/"):
@@ -135,11 +143,12 @@ def _draft_configured(root: ConfiguredRoot, label: str, place: Place, options: R
 
 
 def guess_dialect(path: str, options: RootOptions) -> str:
-    """The dialect of a folder by where it lies, as the roots metier knows lie."""
+    """The dialect of a folder, guessed from the known root that its path ends with."""
     for dialect in options.dialects.values():
         for spec in dialect.serving.roots:
             before, profile, tail = spec.path.partition("{profile}")
             location = (before if profile else before.rpartition("}")[2]).removeprefix("~").strip("/")
+            # A single segment such as `skills` says nothing: any project may have a folder of that name.
             if "/" in location and _lies_in(path, location, tail if profile else ""):
                 return spec.dialect
     return "standard"
@@ -152,7 +161,7 @@ def _lies_in(path: str, location: str, tail: str) -> bool:
 
 
 def named_root(path: str, dialect: str, place: Place, options: RootOptions) -> SkillRoot:
-    """Only that root, trusted because the user named it."""
+    """Only this root, trusted because the user named it."""
     draft = _draft_configured(ConfiguredRoot(path, dialect, "root"), "root", place, options)
     if not paths.exists(draft.path):
         raise BadRequest(f"{path} does not exist", "give the folder that holds the skills", path)

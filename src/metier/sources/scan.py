@@ -1,4 +1,11 @@
-"""Walk a root and hand on every SKILL.md in it, in an order that no file system decides."""
+"""Walk the roots and hand on every SKILL.md, in an order that no file system decides.
+
+Folders are opened relative to an open root and read through that handle, so nothing that is swapped for a link between
+two steps leads outside.  Names are sorted, and the same real file loads once, under the first root that has it.
+
+What the index still knows is not read: a file with the same inode, times and size is the same file.  When a whole root
+is unchanged, its entries stay packed and become `Skill` values only when somebody asks (`LazySkills`).
+"""
 
 from __future__ import annotations
 
@@ -10,7 +17,6 @@ from typing import NamedTuple, overload
 
 from ..host import files, paths
 from ..host.facts import now_ns
-from ..host.memory import pause_garbage_collection
 from ..host.sqlite import IndexDatabase
 from ..types.dialect import LibraryLimits
 from ..types.place import SkillRoot
@@ -22,7 +28,9 @@ SKILL_FILE = "SKILL.md"
 _FILE_SUFFIX = "/" + SKILL_FILE
 _SKIPPED_FOLDERS = frozenset({"node_modules", "__pycache__"})
 _PEEK_LIMIT = 50
+"""Folders that are looked into for a message only: whether a skill lies beyond a limit."""
 _READ_BATCH = 128
+"""Files read at a time, before their heads are parsed: that bounds the memory they take."""
 
 
 class SkillReader(NamedTuple):
@@ -34,10 +42,10 @@ class SkillReader(NamedTuple):
 
     def __call__(self, candidate: Found) -> Skill | BrokenSkill:
         try:
-            return (None if candidate.marks else self.short(*candidate[:5])) or self.long(candidate)
-        except Exception as error:  # noqa: BLE001  # bulkhead: what the reader fails at takes no other skill with it
-            mark = Finding("reader-fault", 0, (type(error).__name__,), fatal=True)
-            return BrokenSkill(candidate.id, candidate.path, candidate.key, candidate.origin, (mark,), candidate.id)
+            return (None if candidate.findings else self.short(*candidate[:5])) or self.long(candidate)
+        except Exception as error:  # noqa: BLE001  # a bug in the reader must cost one skill, not all
+            finding = Finding("reader-fault", 0, (type(error).__name__,), fatal=True)
+            return BrokenSkill(candidate.id, candidate.path, candidate.key, candidate.origin, (finding,), candidate.id)
 
 
 class RootScan(NamedTuple):
@@ -49,13 +57,13 @@ class RootScan(NamedTuple):
 
 @dataclass
 class ScanState:
-    """What one look at all roots gathers beside the skills themselves."""
+    """What one scan of all roots gathers in addition to the skills."""
 
     limits: LibraryLimits
     seen: dict[int, set[int]] = field(default_factory=lambda: defaultdict(set))
     """By device, the inode of every file taken: the same real file loads once."""
     doubted: dict[int, set[int]] = field(default_factory=lambda: defaultdict(set))
-    """The same for roots that are not trusted: what they hold takes nothing away from those that are."""
+    """The same for roots that are not trusted: a link there must not make a trusted skill disappear."""
     problems: list[Problem] = field(default_factory=list)
     guards: list[tuple[str, StatKey | None]] = field(default_factory=list)
     """Folders whose names were read, with their keys: while these hold, the walk would be the same."""
@@ -142,8 +150,10 @@ class _RootWalk:
         skip = _SKIPPED_FOLDERS | self.root.skip if not prefix else _SKIPPED_FOLDERS
         names = sorted([*listed.folders, *links]) if links else listed.folders
         eligible = names
-        if names and (names[0] < "/" or not skip.isdisjoint(names)):  # in order, what begins with a dot is before that
+        if names and (names[0] < "/" or not skip.isdisjoint(names)):  # sorted, names with a dot come before "/"
             eligible = [name for name in names if name[0] != "." and name not in skip]
+        # Folders that the index does not know are collected into runs, and a run is read before the next known name:
+        # the result stays in order of names, whatever came from where.
         items, most = self.found, self.visit.limits.candidates
         run: list[str] = []
         if not self.known.batches and not links:
@@ -155,6 +165,7 @@ class _RootWalk:
                 run.append(name)
                 continue
             stopped = self._run(prefix, run, level) if run else ""
+            # The limit is checked before each item: a full root stops, it does not sample.
             if stopped or len(items) >= most:
                 _report_full(self, prefix, names[names.index(stopped or name) :])
                 return
@@ -172,7 +183,7 @@ class _RootWalk:
         items, seen_inodes, fresh, short, origin = self.found, self.seen, self.fresh, self.read.short, self.root.origin
         most, before = self.visit.limits.candidates, f"{self.path}/{prefix}"
         contained = self.root.links == "contain"
-        # Opening many and then reading many is quicker than in turns: each has the processor's caches to itself.
+        # Opening many files and then reading many is faster than taking turns: each step keeps the CPU caches.
         for start in range(0, len(names), _READ_BATCH):
             batch = names[start : start + _READ_BATCH]
             for name, head, key, complete, device in files.read_heads(
@@ -180,6 +191,7 @@ class _RootWalk:
             ):
                 if len(items) >= most:
                     return name
+                # Not bytes but an OSError: mostly a folder without SKILL.md, which is no failure and not raised.
                 if type(head) is not bytes:
                     self._odd(prefix + name, name, level, head)  # type: ignore[arg-type]
                     continue
@@ -224,6 +236,7 @@ class _RootWalk:
             files.close(folder)
         if listed is None:
             return
+        # `skills/SKILL.md` of a nested root is not a skill called "skills": the folder holds the others.
         spelled = _skill_file_name(listed)
         if spelled is not None and not (prefix == "skills/" and level == 1):
             self._take(relative, relative.rpartition("/")[2], spelled)
@@ -237,7 +250,7 @@ class _RootWalk:
     def _take(self, relative: str, name: str, spelled: str) -> None:
         """A skill file under the name it has."""
         file = f"{relative}/{spelled}" if relative else spelled
-        marks = () if spelled == SKILL_FILE else (Finding("file-case", 0, (spelled,)),)
+        findings = () if spelled == SKILL_FILE else (Finding("file-case", 0, (spelled,)),)
         try:
             key, head, complete, device = files.read_head(self.folder, file, self.limit)
         except OSError as error:
@@ -245,7 +258,7 @@ class _RootWalk:
             return
         if self._first(device, key[0]):
             self.found.append(
-                self.read(Found(self.root.origin, name, f"{self.path}/{file}", key, head, complete, marks, False))
+                self.read(Found(self.root.origin, name, f"{self.path}/{file}", key, head, complete, findings, False))
             )
 
     def _linked(self, relative: str, name: str) -> None:
@@ -280,6 +293,7 @@ class _RootWalk:
         file = f"{relative}/{spelled}" if relative else spelled
         path = f"{self.path}/{file}"
         origin = self.root.origin
+        # SKILL.md is opened without following links; this one is a link, so it is opened again, contained.
         if error.errno == errno.ELOOP and not isinstance(error, files.NotRegular):
             try:
                 place = (self.folder, relative) if inside is None else (inside, "")
@@ -302,8 +316,8 @@ def _read_at_length(walk: _RootWalk, relative: str, candidate: Found) -> Skill |
         contained = walk.root.links == "contain"
         key, head, complete, _ = files.read_more(walk.folder, relative + _FILE_SUFFIX, walk.limit, contained)
     except OSError as error:
-        mark = _file_finding(error, SKILL_FILE, walk.limit)
-        return BrokenSkill(candidate.id, candidate.path, candidate.key, candidate.origin, (mark,), candidate.id)
+        finding = _file_finding(error, SKILL_FILE, walk.limit)
+        return BrokenSkill(candidate.id, candidate.path, candidate.key, candidate.origin, (finding,), candidate.id)
     return walk.read(candidate._replace(key=key, head=head, whole=complete))
 
 
@@ -374,10 +388,11 @@ def _link_finding(error: OSError, relative: str, root: str) -> Finding:
 
 
 def _take_unchanged(walk: _RootWalk, prefix: str, names: list[str]) -> bool:
-    """The usual warm start: nothing changed, nothing twice, no limit near.  Then all is taken at once."""
+    """The usual warm start: nothing changed, nothing twice, no limit reached.  Then all is taken at once."""
     indexed = walk.known
     if prefix or names != indexed.folders or len(names) > walk.visit.limits.candidates:
         return False
+    # One device and as many inodes as names: then no file is there twice, and no set has to be kept for each.
     devices = files.all_unchanged(walk.folder, names, indexed.keys, walk.limit)
     inodes = set(indexed.keys[0])
     if devices is None or len(devices) > 1 or len(inodes) < len(names):
@@ -389,6 +404,8 @@ def _take_unchanged(walk: _RootWalk, prefix: str, names: list[str]) -> bool:
     walk.all_known = True
     return True
 
+
+# --- All roots ---
 
 _SETTLED_NS = 50_000_000
 """A file younger than this may change again without its times showing it: it is not remembered yet."""
@@ -404,7 +421,7 @@ def is_settled(key: StatKey, at: int) -> bool:
 
 
 class LazySkills(Sequence[Skill]):
-    """The skills of a look, in order.  What the index knows is made into a Skill when somebody wants one."""
+    """The skills of a scan, in order.  What the index knows becomes a `Skill` when one is first asked for."""
 
     __slots__ = ("_made", "_runs")
 
@@ -462,24 +479,18 @@ def scan_roots(
     roots: Sequence[SkillRoot], limits: LibraryLimits, database: IndexDatabase | None, read: SkillReader
 ) -> ScanResult:
     """Every skill and every broken one; `read` makes a skill of what the index does not know."""
-    with pause_garbage_collection():
-        return _scan_each_root(roots, limits, database, read)
-
-
-def _scan_each_root(
-    roots: Sequence[SkillRoot], limits: LibraryLimits, database: IndexDatabase | None, read: SkillReader
-) -> ScanResult:
     visit = ScanState(limits)
     runs: list[IndexedSkills | list[Skill]] = []
     broken: list[BrokenSkill] = []
     loaded: dict[str, int] = {}
     left_out: dict[str, list[str]] = {}
     for root in roots:
-        began = now_ns()
+        began = now_ns()  # before reading: a file that changes meanwhile is younger than this, and not remembered
         indexed = load_indexed(database, root)
-        finding = scan_root(root, visit, indexed, read)
+        scanned = scan_root(root, visit, indexed, read)
         tier = root.origin.tier
-        mine = _take_loadable(finding.items, broken)
+        mine = _take_loadable(scanned.items, broken)
+        # Roots of one tier share a limit; the earlier root, which takes precedence, fills it first.
         room = limits.skills - loaded.get(tier, 0)
         if len(mine) > room:
             every = mine.skills if isinstance(mine, IndexedSkills) else mine
@@ -488,7 +499,7 @@ def _scan_each_root(
         loaded[tier] = loaded.get(tier, 0) + len(mine)
         if mine:
             runs.append(mine)
-        if database is not None and (changes := _index_changes(root, indexed, finding, began)):
+        if database is not None and (changes := _index_changes(root, indexed, scanned, began)):
             save_changes(database, root, changes)
     for tier, ids in left_out.items():
         details = (tier, str(limits.skills), str(len(ids)), ids[0])
@@ -510,16 +521,17 @@ def _take_loadable(
 
 
 def _index_changes(
-    root: SkillRoot, indexed: IndexedSkills, finding: RootScan, began: int
+    root: SkillRoot, indexed: IndexedSkills, scanned: RootScan, began: int
 ) -> dict[str, IndexEntry | None]:
     """What the index should learn, and forget, by folder."""
-    if isinstance(finding.items, IndexedSkills):
+    if isinstance(scanned.items, IndexedSkills):
         return {}
     cut = len(root.origin.path) + 1
-    present = {item.path[cut:].rpartition("/")[0] for item in finding.items}
+    present = {item.path[cut:].rpartition("/")[0] for item in scanned.items}
     before = set(indexed.folders)
     changes: dict[str, IndexEntry | None] = dict.fromkeys(before - present)
-    for item in finding.fresh:
+    for item in scanned.fresh:
+        # A skill that names its own dialect has another origin, and its reading does not belong under this root's tag.
         if item.origin is root.origin and is_settled(item.key, began):
             folder = item.path[cut:].rpartition("/")[0]
             entry = make_entry(folder, item)

@@ -35,7 +35,7 @@ def reports_of(path: str) -> Iterator[ValidationReport]:
 
 
 def skill_file(folder: str) -> str | None:
-    """SKILL.md, or a file of that name in other letters when it is absent."""
+    """SKILL.md, or `skill.md` where only that is there."""
     try:
         listed = paths.list_names(folder)
     except OSError:
@@ -54,7 +54,7 @@ def strict_report(folder: str) -> ValidationReport:
     except (OSError, OutsideSkill) as error:
         return ValidationReport(folder, (problem_from(file_fault(error, name), path),))
     return ValidationReport(
-        folder, tuple(problem_from(mark, path) for mark in check_skill_file(data, paths.real_name(folder)))
+        folder, tuple(problem_from(finding, path) for finding in check_skill_file(data, paths.real_name(folder)))
     )
 
 

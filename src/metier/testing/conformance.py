@@ -1,4 +1,8 @@
-"""The operations of conformance cases that run something, each in a fresh folder."""
+"""The operations of conformance cases: each takes a dialect and the case's input, and returns plain values.
+
+What an operation needs on disk it writes into a fresh folder.  The form of the values is a contract with the published
+cases, so operations translate from metier's types and contain no logic of their own.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +20,7 @@ from ..catalog.commands import command_names, match_command, name_commands
 from ..catalog.fit import CatalogBudget, fit_entries
 from ..catalog.formats import compact_path, get_layout, make_entries
 from ..dialects import DIALECTS
-from ..host import files, paths, trees
+from ..host import files, fs, paths, trees
 from ..host.facts import find_place
 from ..install.reference import parse_github
 from ..library.access import SkillAccess
@@ -32,6 +36,7 @@ from ..types.activation import Activation, Call
 from ..types.dialect import LibraryLimits, ListingRules, ToolName
 from ..types.errors import BadRequest, MetierError
 from ..types.problem import Finding
+from ..types.schedule import CronTrigger
 from ..types.settings import Settings
 from ..types.skill import BrokenSkill, Found, Origin, Skill, allowed_tools
 from ..types.verdict import Facts
@@ -64,7 +69,7 @@ def _case_arguments(given: Case) -> str | tuple[str, ...]:
 
 
 def name_in(text: str, dialect: str) -> str:
-    """The name that a SKILL.md gives itself, for a case that does not name the folder."""
+    """The `name` of a SKILL.md, for a case that does not name the folder."""
     try:
         read = decode_text(text.encode("utf-8", "surrogatepass"), True, [])
         name = parse_head(read, DIALECTS[dialect].authoring, []).tree.get("name")
@@ -92,7 +97,7 @@ def render_op(dialect: str, given: Case) -> Case:
     files[f"{name}/SKILL.md"] = given["skill_md"].encode("utf-8", "surrogatepass")
     with _open_library(dialect, files) as (library, cwd):
         for path, text in given.get("cwd_files", {}).items():
-            trees.write_file(trees.path_inside(cwd, path), text.encode())
+            fs.write_bytes(trees.path_inside(cwd, path), text.encode(), sync=False)
         [skill] = library.skills
         if not given.get("trusted", True):
             skill = skill._replace(origin=replace(skill.origin, trusted=False))
@@ -122,7 +127,7 @@ def _delivered_message(activation: Activation, library: Library) -> str:
 
 
 def _present_paths(cwd: str, directory: str) -> list[str]:
-    """Every file that is there afterwards, by the names a case may use."""
+    """Every file that exists afterwards, by the names that a case uses."""
     inside = [path for path, _ in paths.tree_of(cwd)]
     skill_files = [f"{directory}/{path}" for path, _ in paths.tree_of(directory)]
     return [*inside, *(f"{cwd}/{path}" for path in inside), *skill_files]
@@ -134,7 +139,7 @@ def tools_op(dialect: str, given: Case) -> Case:
     with _open_library(dialect, skills, agent) as (library, cwd):
         root = library.roots[0].origin.path
         for path, target in given.get("symlinks", {}).items():
-            trees.make_link(trees.path_inside(root, path), target)
+            trees.replace_link(trees.path_inside(root, path), target)
         offered = {tool.name: tool for tool in tools_of(SkillAccess(library.reload(), cwd), _AGENT_TOOLS)}
         answers = [offered[call["tool"]].call(call.get("args", {})) for call in given["calls"]]
         return {
@@ -158,7 +163,7 @@ def _root_origin(dialect: str, path: str = "/skills") -> Origin:
 
 
 def _read_skill(dialect: str, data: bytes, directory: str) -> Skill | BrokenSkill:
-    """A file as discovery reads it: a bounded head, and none at all of one that is too large."""
+    """A file as discovery reads it: its head up to a limit, and nothing of a file that is too large."""
     origin = _root_origin(dialect)
     path = f"/skills/{directory}/SKILL.md"
     limit = LibraryLimits().file_bytes
@@ -188,7 +193,7 @@ def _skill_fields(skill: Skill) -> Case:
 def frontmatter_op(dialect: str, given: Case) -> Case:
     data = _case_bytes(given)
     parsed = _read_skill(dialect, data, given["dir"])
-    codes = [mark.code for mark in parsed.marks]
+    codes = [mark.code for mark in parsed.findings]
     if isinstance(parsed, BrokenSkill):
         return {"loads": False, "codes": codes}
     body, _ = parse_body(data, parsed.origin.dialect)
@@ -206,7 +211,7 @@ def validate_op(_: str, given: Case) -> Case:
     with trees.temporary_folder() as root:
         path = trees.path_inside(root, given["dir"])
         if given.get("target") == "file":
-            trees.write_file(path, b"")
+            fs.write_bytes(path, b"", sync=False)
         elif given.get("target") != "missing":
             written = {name: text.encode("utf-8", "surrogatepass") for name, text in given.get("files", {}).items()}
             if "text" in given or "base64" in given:
@@ -251,7 +256,7 @@ def eligibility_op(dialect: str, given: Case) -> Case:
     text = f"---\n{given['frontmatter'].rstrip()}\n---\nBody.\n"
     skill = _read_skill(dialect, text.encode(), given["id"] if "id" in given else name_in(text, dialect))
     if isinstance(skill, BrokenSkill):
-        return {"eligible": False, "diagnostics": [mark.code for mark in skill.marks]}
+        return {"eligible": False, "diagnostics": [mark.code for mark in skill.findings]}
     env = given["env"]
     facts = Facts(
         given["platform"],
@@ -304,7 +309,7 @@ def schedule_time_op(_: str, given: Case) -> Case:
         timing = times.schedule_time(given["text"], datetime.fromisoformat(given["now"]), given["tz"])
     except BadRequest as error:
         return {"error": True, "message": error.message}
-    if isinstance(timing, times.CronExpression):
+    if isinstance(timing, CronTrigger):
         return {"kind": "cron", "cron": timing.expression}
     return {"kind": "once", "at": timing.at.isoformat()}
 
@@ -327,4 +332,4 @@ OPS: dict[str, Callable[[str, Case], Case]] = {
     "schedule_time": schedule_time_op,
 }
 ABSENT = {"source": ("path", "ref")}
-"""What an operation must not give when a case does not name it."""
+"""Results that an operation must not return unless a case names them."""

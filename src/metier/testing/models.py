@@ -1,4 +1,4 @@
-"""A model that says what it is told to say."""
+"""A model that replays a script, for tests without a provider."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from ..types.text import estimate_tokens
 ScriptLine: TypeAlias = (
     str | ToolCall | MetierError | Sequence["str | ToolCall"] | Callable[[ReplyRequest], "ScriptLine"]
 )
-"""A text, a call, several of both, a failure, or whatever a function makes of the request."""
+"""A text, a call, several of both, an error to raise, or a function that returns one of these for the request."""
 
 
 class ScriptedModel:
-    """A model that gives its lines one after the other, and keeps what it was asked.
+    """A model that replies with its lines one after the other, and records its requests.
 
     >>> model = ScriptedModel(["Hello."])
     """
@@ -32,7 +32,7 @@ class ScriptedModel:
     def reply(self, request: ReplyRequest, stop: StopFlag) -> EventSteps[Reply]:
         self.requests.append(request)
         if not self.lines:
-            raise ModelError("the script has no more lines", "give it as many as it will be asked for")
+            raise ModelError("the script has no more lines", "add a line for each request")
         line = self.lines.pop(0)
         while callable(line):
             line = line(request)

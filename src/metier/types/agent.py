@@ -39,10 +39,10 @@ def _smaller_bound(first: N | None, second: N | None) -> N | None:
 
 @dataclass(frozen=True)
 class UnattendedRun:
-    """An agent works with nobody there: it asks and schedules nothing, and a boundary is required of its programs."""
+    """An agent runs unattended: it asks and schedules nothing, and its programs require a sandbox."""
 
     folders: tuple[str, ...] = ()
-    """What it may read beside its working folder."""
+    """What it may read outside its working folder."""
     network: bool = False
     schedule: str = ""
     """The schedule that it works for, if it does for one."""
@@ -63,4 +63,4 @@ class AgentFile:
     instructions: str = ""
     path: str = ""
     faults: tuple[str, ...] = ()
-    """What it says that means nothing, a sentence each."""
+    """What in the file has no effect, one sentence each."""

@@ -1,4 +1,9 @@
-"""A dialect: one product's reading of SKILL.md, as data with two halves."""
+"""A dialect: one product's reading of SKILL.md, as data.
+
+It has two halves.  Authoring rules belong to the file and follow it: how its frontmatter and body are read, whoever
+serves it.  Serving rules belong to the product that runs the skills: where it looks, how it lists them, how it hands
+them to a model.  So a skill written for one product works when another serves it.
+"""
 
 from __future__ import annotations
 
@@ -13,10 +18,12 @@ DeliveryMode: TypeAlias = Literal["user-message", "skill-context", "tool-call", 
 ToolName: TypeAlias = Literal["skill_use", "skill_read_file", "skill_run_script", "run_skill", "skill_search", "read"]
 CommandForm: TypeAlias = Literal["name", "directory", "underscore", "hyphen"]
 CommandMatching: TypeAlias = Literal["exact", "loose", "tail"]
+RootSource: TypeAlias = Literal["project", "user", "bundled", "plugin"]
+"""Whose skills a root holds; an earlier source shadows a later one."""
 LinkPolicy: TypeAlias = Literal["follow", "contain"]
 ArgumentSplitting: TypeAlias = Literal["quotes", "blanks", "shell", "none"]
 ImprovementMode: TypeAlias = Literal["auto", "review", "off"]
-"""Who decides about an improvement: nobody has to, a person, or none is proposed."""
+"""Who decides about an improvement: it is applied, a person decides, or none is proposed."""
 ListingPolicy: TypeAlias = Literal["ranked", "prefix"]
 """A listing that does not fit: a stable block and one ranked for the request, or the longest run from the front."""
 
@@ -112,11 +119,14 @@ class LibraryLimits:
 
 @dataclass(frozen=True)
 class RootSpec:
-    """A place to look, as a template: `~`, `{project}`, `{ancestor}` and `{profile}` are filled in."""
+    """A place to look, as a template.
+
+    `~`, `{project}`, `{ancestor}` and `{profile}` are filled in; `$NAME` is the folder that the variable holds.
+    """
 
     label: str
     path: str
-    source: Literal["project", "user", "bundled", "plugin"]
+    source: RootSource
     dialect: str
     depth: int = 6
     links: LinkPolicy = "contain"
@@ -126,6 +136,8 @@ class RootSpec:
     """The root may itself be one skill."""
     skip: frozenset[str] = frozenset()
     tier: str = ""
+    shared: bool = True
+    """The standard's serving looks here too."""
 
 
 @dataclass(frozen=True)
@@ -161,7 +173,7 @@ class CommandRules:
 
 @dataclass(frozen=True)
 class ServingRules:
-    """What belongs to whoever runs the skills: where they are kept, how they are listed and called."""
+    """What belongs to the product that runs the skills: where they are kept, how they are listed and called."""
 
     roots: tuple[RootSpec, ...]
     """In order of precedence: an earlier root shadows a later one."""
@@ -177,9 +189,20 @@ class ServingRules:
     """Whether agents get the tools that look at what skills were, although their files do not name them."""
     plugins: bool = True
     improving: ImprovementMode = "review"
-    """What becomes of skills in its roots that fail, where nobody says otherwise."""
+    """What happens to skills in its roots that fail, unless the configuration says otherwise."""
     unlisted_agent: Literal["all", "none"] = "all"
     """What an agent gets that names no skills."""
+
+
+@dataclass(frozen=True)
+class PluginManifest:
+    """The file by which a product's plugins say that they bring skills."""
+
+    file: str
+    namespaced: bool = False
+    """Its skills are called `plugin:skill`."""
+    replaces_default: bool = False
+    """The folders it lists are searched instead of `skills`, not as well."""
 
 
 @dataclass(frozen=True)
@@ -190,3 +213,6 @@ class Dialect:
     title: str
     authoring: AuthoringRules
     serving: ServingRules
+    precedence: int = 100
+    """Its place among the products, lowest first: the order of their roots in the standard's serving."""
+    manifest: PluginManifest | None = None

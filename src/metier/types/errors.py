@@ -1,4 +1,4 @@
-"""Failures: one tree, each naming the thing, its place and the next step.
+"""Errors: one tree.  The class decides the exit code, so a script can tell a bad skill from a bad request.
 
 MetierError                 hint, exit_code
 ├─ SkillError               one skill is at fault; carries its path          exit 3

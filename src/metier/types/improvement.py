@@ -1,4 +1,4 @@
-"""Evals: what a skill is tried with, what must be true afterwards, and what came of it."""
+"""Evals and proposals: the cases a skill is tried with, their graded runs, the faults of a skill, and changes to it."""
 
 from __future__ import annotations
 
@@ -6,11 +6,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, Protocol, TypeAlias, TypeVar
 
+# --- Evals ---
+
 CheckKind: TypeAlias = Literal["model", "file", "json", "matches", "contains", "command"]
-"""How a check is decided: by a model, or without one."""
+"""What decides a check: a model, or a rule that needs none."""
 EvalArm: TypeAlias = Literal["with_skill", "without_skill", "old_skill"]
-"""What a run could use: the skill as it is, no skill at all, or the skill as it was."""
+"""What a run has: the skill as it is, no skill at all, or the skill as it was."""
 CheckSpelling: TypeAlias = Literal["assertions", "expectations"]
+"""The two names that evals.json has for checks in the wild; results are written with the one that was read."""
 
 
 @dataclass(frozen=True)
@@ -18,16 +21,16 @@ class EvalCheck:
     """One thing that must be true after a run."""
 
     text: str
-    """What is claimed, for a person or a model to read."""
+    """The claim, for a person or a model to read."""
     kind: CheckKind = "model"
     file: str = ""
-    """The file that it is about, `*` and `?` allowed; empty is the answer."""
+    """The file to check, `*` and `?` allowed; empty is the answer."""
     wanted: str = ""
-    """A regular expression, a text, a command, or where in a JSON document to look."""
+    """A regular expression, a text, a command, or a path in a JSON document."""
     value: object = None
-    """What must be there in a JSON document; None where anything will do."""
+    """The value expected in a JSON document; None accepts any."""
     negated: bool = False
-    """It must not be so."""
+    """Passes if the check does not hold."""
 
 
 @dataclass(frozen=True)
@@ -38,14 +41,14 @@ class EvalCase:
     prompt: str
     checks: tuple[EvalCheck, ...]
     files: tuple[str, ...] = ()
-    """Files of the skill that the task needs, by their paths in its folder."""
+    """Input files, by their paths in the skill's folder."""
     expected: str = ""
     slug: str = ""
-    """Its name as a folder."""
+    """Its id as the name of a folder."""
 
 
 class TriggerCase(NamedTuple):
-    """A prompt that a skill must be chosen for, or must not."""
+    """A prompt that should trigger a skill, or should not."""
 
     query: str
     should: bool
@@ -53,7 +56,7 @@ class TriggerCase(NamedTuple):
 
 @dataclass(frozen=True)
 class EvalSuite:
-    """The cases that a skill is tried with."""
+    """The cases of a skill."""
 
     skill: str
     cases: tuple[EvalCase, ...] = ()
@@ -61,38 +64,38 @@ class EvalSuite:
 
 
 class GradedCheck(NamedTuple):
-    """A check, decided."""
+    """A check and its result."""
 
     text: str
     passed: bool | None
-    """None where nobody could say."""
+    """None if it could not be decided."""
     evidence: str = ""
     by: CheckKind = "model"
 
 
 class EvalOutput(NamedTuple):
-    """What a run came to, before anybody judges it."""
+    """The result of a run, before it is graded."""
 
     answer: str
     outputs: str
-    """The folder with the files that it made."""
+    """The folder of the files it wrote."""
     outcome: str = "finished"
     seconds: float = 0.0
     tokens: int = 0
     calls: int = 0
-    """Calls of tools."""
+    """Tool calls."""
     failed: int = 0
-    """Of those, the ones that went wrong."""
+    """Tool calls that failed."""
     activated: bool = False
-    """Whether the skill's instructions were part of it."""
+    """Whether the skill was activated."""
     void: bool = False
-    """It was cut short by what is no fault of the skill, such as a service that is down: it counts for nothing."""
+    """Cut short by something outside the skill, such as a service that is down: not counted."""
     note: str = ""
-    """What went wrong, where something did."""
+    """What went wrong, if anything."""
 
 
 class EvalSample(NamedTuple):
-    """One run of one case in one arm, judged."""
+    """One graded run of a case in an arm."""
 
     case: str
     arm: EvalArm
@@ -106,7 +109,7 @@ class EvalSample(NamedTuple):
 
     @property
     def score(self) -> float | None:
-        """The share of its checks that passed; None where none was decided."""
+        """The share of its checks that passed; None if none was decided."""
         decided = self.decided
         return sum(check.passed is True for check in decided) / len(decided) if decided else None
 
@@ -116,66 +119,68 @@ R = TypeVar("R")
 
 
 class EvalQueue(Protocol):
-    """Where many pieces of work are done at once."""
+    """Runs many tasks at once."""
 
     def each(self, work: Callable[[T], R], items: Sequence[T]) -> Iterator[tuple[T, R]]:
-        """Do the work for every item; each comes back with its result as it is done, in any order."""
+        """Do the work for every item; yields each with its result as it ends, in any order."""
 
+
+# --- Faults and proposals ---
 
 FaultKind: TypeAlias = Literal[
     "tool-name", "missing-script", "missing-file", "placeholder", "step", "repeated", "order", "miscall", "asked"
 ]
-"""What a skill did wrong; `asked` is nothing that was seen, but somebody's wish that it be looked over."""
+"""What is wrong with a skill.  `asked` is no failure: a user asked for a review."""
 
 FAULT_MEANINGS: Mapping[FaultKind, str] = {
-    "tool-name": "it names a tool that is not there",
-    "missing-script": "it names a script that is not there",
-    "missing-file": "it names a file that is not there",
+    "tool-name": "it names a tool that does not exist",
+    "missing-script": "it names a script that does not exist",
+    "missing-file": "it names a file that does not exist",
     "placeholder": "a placeholder is misspelled",
-    "step": "a step that it gives failed",
-    "repeated": "the same failed again and again while it was followed",
-    "order": "a step came before what it needs",
+    "step": "one of its steps failed",
+    "repeated": "the same call failed repeatedly while it was followed",
+    "order": "a step came before what it depends on",
     "miscall": "a tool was called wrongly while it was followed",
-    "asked": "somebody asked for it to be looked over",
+    "asked": "a user asked for a review",
 }
 
 ProposalStatus: TypeAlias = Literal["waiting", "refused", "accepted", "rejected", "rolled-back", "stale"]
-"""Where a proposal stands: for a person to decide, kept for reading only, in place, or not any more."""
+"""`waiting` is for a person to decide; `refused` failed a gate, and is kept for reading only."""
 
 GateAnswer: TypeAlias = Literal["yes", "no", "person"]
-"""What a check came to; `person` is what only a person may let pass."""
+"""The result of a gate; `person` needs approval."""
 
 
 class SkillFault(NamedTuple):
-    """A failure that a skill is to blame for."""
+    """A failure that a skill caused."""
 
     kind: FaultKind
     skill: str
     about: str
-    """The tool, the path, the placeholder or the command that it is about."""
+    """The tool, path, placeholder or command concerned."""
     run: str
     tool: str = ""
     status: int | None = None
     times: int = 1
     text: str = ""
-    """What the tool answered: evidence, and never an instruction."""
+    """What the tool answered: evidence, never an instruction."""
     bridged: bool = False
-    """Nothing failed: metier knew what was meant."""
+    """Nothing failed, because metier translated the name."""
 
     @property
     def meaning(self) -> str:
-        return (
-            "it gives a tool another agent's name, which was understood" if self.bridged else FAULT_MEANINGS[self.kind]
-        )
+        if self.bridged:
+            return "it uses another agent's name for a tool, which metier translated"
+        return FAULT_MEANINGS[self.kind]
 
     @property
     def key(self) -> tuple[str, str, str]:
-        """What makes two of them the same."""
+        """Two faults with the same key are one."""
         return self.skill, self.kind, self.about
 
 
 class GateResult(NamedTuple):
-    """One check of a proposal, and what it came to."""
+    """A gate that a proposal went through, and its result."""
 
     name: str
     says: GateAnswer
@@ -190,28 +195,28 @@ class Proposal:
     skill: str
     folder: str
     root: str
-    """The root that the skill lies in."""
+    """The root of the skill."""
     base: str
-    """The digest of the folder that it was made for."""
+    """The digest of the folder the proposal was made for."""
     before: Mapping[str, str]
-    """The files that change, as they were, by their paths in the folder."""
+    """The files that change, as they were, by path."""
     after: Mapping[str, str]
     because: tuple[SkillFault, ...]
     how: Literal["fix", "model"]
     """By rule, or written by a model."""
     what: tuple[str, ...] = ()
-    """What was done, a sentence each."""
+    """The changes, a sentence each."""
     gates: tuple[GateResult, ...] = ()
     standing: ProposalStatus = "waiting"
     at: str = ""
     by: str = ""
-    """The improver's own run, where it was a model's."""
+    """The id of the improver's run, if a model wrote it."""
     rev: str = ""
-    """Its version in the history, once it is in place."""
+    """Its version in the history, once it is accepted."""
     watched: tuple[str, ...] | None = None
-    """The runs since it came into place, while it is watched."""
+    """The runs since it was accepted, while it is watched; None if it is not."""
     note: str = ""
-    """Why it stands where it stands, where that needs words."""
+    """The reason for its status, if there is one."""
 
     @property
     def passed(self) -> bool:
@@ -219,5 +224,5 @@ class Proposal:
 
     @property
     def failed(self) -> tuple[GateResult, ...]:
-        """The checks that say no."""
+        """The gates that refuse it."""
         return tuple(gate for gate in self.gates if gate.says == "no")

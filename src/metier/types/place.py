@@ -1,4 +1,4 @@
-"""Where metier was asked to look from."""
+"""Where metier runs: the working folder, the project, the home, and a root to search."""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""A finding: what is wrong, where, and what to do next.  The codes are a closed set."""
+"""Findings: what is wrong, where, and what to do next.
+
+The codes are a closed set and a contract: programs match on them, so they stay when a message is reworded.  Stages pass
+`Finding`, a small tuple without text; `problem_from` turns one into words when it is shown.
+"""
 
 from __future__ import annotations
 
@@ -145,9 +149,7 @@ CODE_MEANINGS: dict[ProblemCode, CodeMeaning] = {
     "unclosed-frontmatter": CodeMeaning(
         "warning", "the frontmatter opened on line 1 is never closed", "add a line `---` before the body"
     ),
-    "invalid-yaml": CodeMeaning(
-        "error", "the frontmatter is not YAML that metier accepts: {0}", "{1}"
-    ),
+    "invalid-yaml": CodeMeaning("error", "the frontmatter is not YAML that metier accepts: {0}", "{1}"),
     "yaml-repaired": CodeMeaning(
         "warning",
         "the YAML does not parse as written and was repaired: {0}",
@@ -160,7 +162,7 @@ CODE_MEANINGS: dict[ProblemCode, CodeMeaning] = {
     "field-type": CodeMeaning("error", "`{0}` is a list or a map", "write `{0}` as text"),
     "missing-name": CodeMeaning("warning", "`name` is missing; the folder's name is used", "add `name: {0}`"),
     "name-invalid": CodeMeaning(
-        "warning", "the name `{0}` breaks the rule: {1}", "use small letters, digits and single hyphens"
+        "warning", "the name `{0}` breaks the rule: {1}", "use lowercase letters, digits and single hyphens"
     ),
     "name-too-long": CodeMeaning("warning", "the name has {0} characters; at most 64 are allowed", "shorten it"),
     "name-mismatch": CodeMeaning(
@@ -180,44 +182,40 @@ CODE_MEANINGS: dict[ProblemCode, CodeMeaning] = {
         "warning", "`compatibility` has {0} characters; 500 is the limit", "shorten it"
     ),
     "unknown-field": CodeMeaning(
-        "info", "not a field of this dialect: {0}", "it is kept and not used; `metadata:` is the place for extras"
+        "info", "not a field of this dialect: {0}", "it is kept but not used; put extras under `metadata:`"
     ),
     "file-case": CodeMeaning("warning", "the file is called `{0}`", "rename it to `SKILL.md`"),
-    "not-a-file": CodeMeaning("error", "`{0}` is {1}, not a regular file", "replace it by a regular file"),
+    "not-a-file": CodeMeaning("error", "`{0}` is {1}, not a regular file", "replace it with a regular file"),
     "unreadable": CodeMeaning("error", "`{0}` can't be read: {1}", "check its permissions"),
-    "reader-fault": CodeMeaning(
-        "error", "metier failed at reading it ({0})", "this is a fault of metier's: report it with the file"
-    ),
+    "reader-fault": CodeMeaning("error", "internal error while reading it: {0}", "please report this, with the file"),
     "link-outside": CodeMeaning(
         "error",
-        "`{0}` is a link that leads outside `{1}`",
+        "`{0}` is a link that points outside `{1}`",
         "copy the skill into the root, or move it to a user root, where links are followed",
     ),
-    "link-broken": CodeMeaning("error", "`{0}` is a link that leads nowhere or in a circle", "mend or remove it"),
+    "link-broken": CodeMeaning("error", "`{0}` is a broken or circular link", "fix or remove it"),
     "hidden-text": CodeMeaning(
         "warning", "invisible or control characters: {0}", "remove them; a reader can't see what they say"
     ),
-    "placeholder-hazard": CodeMeaning(
-        "warning", "`{0}` will be replaced by an argument", "{1}"
-    ),
-    "foreign-construct": CodeMeaning("warning", "`{0}` means nothing in {1} and stays as it is", "{2}"),
+    "placeholder-hazard": CodeMeaning("warning", "`{0}` will be replaced by an argument", "{1}"),
+    "foreign-construct": CodeMeaning("warning", "`{0}` has no meaning in {1} and is left as written", "{2}"),
     "field-typo": CodeMeaning("warning", "`{0}` is not a field", "did you mean `{1}`?"),
     "stuffed-description": CodeMeaning(
         "warning",
-        "the description is written to be found: {0}",
-        "say what the skill does and when to use it, and no more",
+        "the description is stuffed with keywords: {0}",
+        "say what the skill does and when to use it, nothing else",
     ),
     "trigger-interference": CodeMeaning(
         "warning",
-        "it would be chosen before `{0}` for {1}",
-        "say more narrowly what it is for, or what it is not for",
+        "it outranks `{0}` for {1}",
+        "narrow the description, or say what the skill is not for",
     ),
     "tools-invalid": CodeMeaning("warning", "`allowed-tools` has unbalanced brackets", "balance ( and )"),
     "disabled": CodeMeaning("error", "Skill disabled in config", "{0}"),
     "not_in_allowlist": CodeMeaning(
         "error",
         "Bundled skill not allowed",
-        "Add to config.allowBundled array (skills.allowBundled in config.toml): {0}"
+        "Add to config.allowBundled array (skills.allowBundled in config.toml): {0}",
     ),
     "platform": CodeMeaning("error", "Platform mismatch: this is {0}", "Only works on: {1}"),
     "binary": CodeMeaning("error", "Missing required binary: {0}", "{1}"),
@@ -246,7 +244,7 @@ CODE_MEANINGS: dict[ProblemCode, CodeMeaning] = {
     ),
     "shadowed": CodeMeaning("info", "shadowed by {0}", "address it as `{1}`, or rename one of the two"),
     "untrusted": CodeMeaning(
-        "warning", "not trusted yet: it comes with the project", "read it, then run `metier trust {0}`"
+        "warning", "not trusted yet: it is part of the project", "read it, then run `metier trust {0}`"
     ),
     "changed-since-trust": CodeMeaning(
         "warning",
@@ -254,87 +252,87 @@ CODE_MEANINGS: dict[ProblemCode, CodeMeaning] = {
         "read what changed, then run `metier trust {0}`",
     ),
     "not-allowed": CodeMeaning("info", "not in this agent's list of skills", "add `{0}` to the agent's `skills:`"),
-    "unapproved": CodeMeaning(
-        "warning", "installed and not approved yet", "read it, then run `metier approve {0}`"
-    ),
+    "unapproved": CodeMeaning("warning", "installed but not approved yet", "read it, then run `metier approve {0}`"),
     "changed-since-approval": CodeMeaning(
         "warning",
         "changed since it was approved: {1}",
-        "see `metier verify {0}`; then `metier approve {0}`, or `metier sync --force` to have it as it was",
+        "see `metier verify {0}`; then `metier approve {0}`, or `metier sync --force` to restore it",
     ),
     "lock-unreadable": CodeMeaning(
-        "error", "the lock of its root can't be read: {0}", "mend it or bring back a copy; nothing was reset"
+        "error", "the lock file of its root can't be read: {0}", "fix it or restore a copy; nothing was reset"
     ),
     "terminal-escape": CodeMeaning(
-        "warning", "orders to a terminal: {0}", "do not use it before its author has taken them out"
+        "warning", "terminal escape sequences: {0}", "do not use it until its author removes them"
     ),
-    "encoded-shell": CodeMeaning("warning", "decodes hidden text and runs it: {0}",
-        "decode it by hand and read it first"),
+    "encoded-shell": CodeMeaning(
+        "warning", "decodes hidden text and runs it: {0}", "decode it by hand and read it first"
+    ),
     "remote-shell": CodeMeaning(
         "warning", "runs what a server sends: {0}", "fetch the script, read it, then run that copy"
     ),
-    "reverse-shell": CodeMeaning("warning", "hands a shell to somebody else: {0}", "do not use it"),
-    "credential-path": CodeMeaning("warning", "reaches for credentials: {0}", "ask what it needs them for"),
-    "secret-upload": CodeMeaning("warning", "sends the environment away: {0}", "do not use it"),
+    "reverse-shell": CodeMeaning("warning", "opens a reverse shell: {0}", "do not use it"),
+    "credential-path": CodeMeaning("warning", "accesses credentials: {0}", "ask what it needs them for"),
+    "secret-upload": CodeMeaning("warning", "uploads the environment: {0}", "do not use it"),
     "render-network": CodeMeaning(
-        "warning", "goes to the network when it is only read: {0}", "it runs in the sandbox, without network"
+        "warning", "uses the network while the skill is rendered: {0}", "it runs in the sandbox, without network"
     ),
     "argument-hazard": CodeMeaning(
-        "warning", "an argument reaches a command: {0}", "metier passes it inert; other runtimes may not"
+        "warning", "an argument reaches a command: {0}", "metier passes it as data; other runtimes may not"
     ),
-    "install-hazard": CodeMeaning("warning", "asks to install `{0}`: {1}",
-        "`metier install` refuses it, or asks first"),
-    "envelope-tag": CodeMeaning("warning", "imitates the frame around skills: {0}", "it is escaped in catalogs"),
+    "install-hazard": CodeMeaning(
+        "warning", "asks to install `{0}`: {1}", "`metier install` refuses it, or asks first"
+    ),
+    "envelope-tag": CodeMeaning("warning", "imitates the tags around skills: {0}", "it is escaped in catalogs"),
     "trigger-bait": CodeMeaning(
-        "warning", "its description wants to be chosen for everything: {0}", "a description says what it is for"
+        "warning", "its description claims every task: {0}", "a description should say what the skill is for"
     ),
     "prompt-override": CodeMeaning("warning", "tells the model to disobey or to hide things: {0}", "read it in full"),
-    "hidden-words": CodeMeaning("warning", "words where a reader does not see them: {0}",
-        "read the source, not the page"),
+    "hidden-words": CodeMeaning("warning", "text that a reader does not see: {0}", "read the source, not the page"),
     "remote-instructions": CodeMeaning(
-        "warning", "takes its instructions from a server: {0}", "what it says there can change at any time"
+        "warning", "loads instructions from a server: {0}", "they can change at any time"
     ),
-    "memory-write": CodeMeaning(
-        "warning", "writes where it would stay after the task: {0}", "look at what it would leave behind"
-    ),
+    "memory-write": CodeMeaning("warning", "writes files that outlast the task: {0}", "check what it leaves behind"),
     "prerequisite-bait": CodeMeaning(
-        "warning", "asks for something to be run or installed by hand: {0}", "get programs from where they are made"
+        "warning",
+        "asks for something to be run or installed by hand: {0}",
+        "install programs from their official source",
     ),
-    "import-shadow": CodeMeaning(
-        "warning", "`{0}` would be imported in place of Python's own module", "rename it"
+    "import-shadow": CodeMeaning("warning", "`{0}` would be imported in place of Python's own module", "rename it"),
+    "compiled-code": CodeMeaning("warning", "`{0}` is {1}: what it does can't be reviewed", "ask for the source"),
+    "package-hooks": CodeMeaning(
+        "warning", "`{0}` runs by itself when the package is installed", "metier never runs it"
     ),
-    "compiled-code": CodeMeaning("warning", "`{0}` is {1}: nobody can read what it does", "ask for the source"),
-    "package-hooks": CodeMeaning("warning", "`{0}` runs by itself when the package is installed",
-        "metier never runs it"),
     "nested-skill": CodeMeaning("warning", "`{0}` is a skill inside a skill; it is not loaded", "install it by itself"),
     "name-hazard": CodeMeaning("warning", "its name `{0}` is used as a path by some programs: {1}", "rename it"),
-    "looks-like": CodeMeaning("warning", "its name looks like `{0}` and is another one",
-        "make sure which one you want"),
+    "looks-like": CodeMeaning("warning", "its name looks like `{0}`, a different skill", "check which one you want"),
     "trigger-overlap": CodeMeaning(
-        "warning", "its description is nearly that of `{0}`", "a model may mistake one for the other"
+        "warning", "its description is nearly the same as that of `{0}`", "a model may mistake one for the other"
     ),
-    "git-inside": CodeMeaning("warning", "`{0}` is a git repository inside the skill",
-        "git may run what its config says"),
+    "git-inside": CodeMeaning(
+        "warning", "`{0}` is a git repository inside the skill", "git may run what its config says"
+    ),
     "left-out": CodeMeaning("info", "`{0}` is {1} and was left out", "nothing to do, unless the skill needs it"),
-    "lfs-pointer": CodeMeaning("info", "`{0}` stands for a file kept elsewhere (git LFS), which was not fetched", ""),
-    "archive-inside": CodeMeaning("info", "`{0}` is an archive, which was not looked into", "open it and look"),
+    "lfs-pointer": CodeMeaning("info", "`{0}` is a Git LFS pointer; the file itself was not fetched", ""),
+    "archive-inside": CodeMeaning(
+        "info", "`{0}` is an archive; its contents were not inspected", "extract it and look"
+    ),
     "scan-finding": CodeMeaning("warning", "skill-scanner: {0}", "read what it points at"),
     "scan-failed": CodeMeaning(
         "error", "skill-scanner did not finish: {0}", "a skill that was not scanned is not approved; run it again"
     ),
-    "index-damaged": CodeMeaning("warning", "the index was damaged and is built anew", "nothing to do"),
-    "index-locked": CodeMeaning("info", "the index is in use and was passed over", "nothing to do"),
+    "index-damaged": CodeMeaning("warning", "the index was damaged and has been rebuilt", "nothing to do"),
+    "index-locked": CodeMeaning("info", "the index is in use by another process and was skipped", "nothing to do"),
     "index-unwritable": CodeMeaning("info", "the index can't be written: {0}", "check the permissions of {1}"),
-    "config-syntax": CodeMeaning("error", "the configuration can't be read: {0}",
-        "mend the line; nothing of it is used"),
+    "config-syntax": CodeMeaning(
+        "error", "the configuration can't be read: {0}", "fix the line; the whole file is ignored until then"
+    ),
     "config-unknown-key": CodeMeaning("warning", "`{0}` is not a setting", "{1}"),
-    "config-type": CodeMeaning("warning", "`{0}` must be {1}; it is passed over", "write {1}"),
-    "plugin-invalid": CodeMeaning("warning", "the plugin manifest is not valid: {0}", "mend the manifest"),
-}  # fmt: skip
+    "config-type": CodeMeaning("warning", "`{0}` must be {1}; it is ignored", "write {1}"),
+    "plugin-invalid": CodeMeaning("warning", "the plugin manifest is not valid: {0}", "fix the manifest"),
+}
 
 CODE_FAMILIES = _codes_by_family()
 _replace_slots = re.compile(r"\{([0-9])\}").sub
-_replace_separators = re.compile("[\x1e\x1f]").sub
 
 
 class Finding(NamedTuple):
@@ -363,43 +361,20 @@ class Problem:
         return f"{self.path}:{self.line}" if self.line else self.path
 
 
-def problem_from(mark: Finding, path: str = "") -> Problem:
-    """A mark spelled out."""
-    meaning = CODE_MEANINGS[mark.code]
-    severity: Severity = "error" if mark.fatal else meaning.severity
+def problem_from(finding: Finding, path: str = "") -> Problem:
+    """A finding with its message and hint."""
+    meaning = CODE_MEANINGS[finding.code]
+    severity: Severity = "error" if finding.fatal else meaning.severity
     return Problem(
-        mark.code,
+        finding.code,
         severity,
-        _fill_template(meaning.message, mark.details),
-        _fill_template(meaning.hint, mark.details),
+        _fill_template(meaning.message, finding.details),
+        _fill_template(meaning.hint, finding.details),
         path,
-        mark.line,
+        finding.line,
     )
 
 
 def _fill_template(template: str, details: tuple[str, ...]) -> str:
-    """The template with its details in place, in one pass: a detail that looks like a place is text."""
+    """The template with its details in place, in one pass: a detail that looks like a slot stays text."""
     return _replace_slots(lambda match: details[int(match[1])] if int(match[1]) < len(details) else "", template)
-
-
-def pack_findings(marks: tuple[Finding, ...]) -> str:
-    """Marks as one text, for the index."""
-    return "\x1e".join(
-        "\x1f".join((mark.code, str(mark.line), "1" if mark.fatal else "", *_without_separators(mark.details)))
-        for mark in marks
-    )
-
-
-def _without_separators(details: tuple[str, ...]) -> tuple[str, ...]:
-    """Details come from files, and may hold the very characters that keep packed marks apart."""
-    return tuple(_replace_separators("\ufffd", detail) for detail in details)
-
-
-def unpack_findings(packed: str) -> tuple[Finding, ...]:
-    """What was packed; a code this version does not know is left out, and so is what was never packed."""
-    marks = []
-    for record in packed.split("\x1e"):
-        code, *parts = record.split("\x1f")
-        if code in CODE_MEANINGS and len(parts) >= 2 and parts[0].isdecimal():
-            marks.append(Finding(code, int(parts[0]), tuple(parts[2:]), bool(parts[1])))
-    return tuple(marks)

@@ -1,4 +1,4 @@
-"""Running a program: what is to run, what it may touch, and how it ended."""
+"""Running a program in a sandbox: what is to run, what it may touch, and how it ended."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SCRIPT_SUFFIXES = (".py", ".sh", ".bash", ".js")
 
 @dataclass(frozen=True)
 class SandboxPermissions:
-    """What a program may reach beside its own folder; paths are absolute."""
+    """What a program may reach outside its own folder; paths are absolute."""
 
     network: bool = False
     hosts: tuple[str, ...] = ()
@@ -42,7 +42,7 @@ class ProgramSpec:
 
 @dataclass(frozen=True)
 class SandboxLimits:
-    """How much a boxed program may use, with all that it starts; more ends it, and the note says which was too much."""
+    """How much a sandboxed program and its children may use; exceeding one ends it, and the note says which."""
 
     processes: int = 256
     memory: int = 2 << 30
@@ -68,9 +68,11 @@ class SandboxSpec:
     permissions: SandboxPermissions = field(default_factory=SandboxPermissions)
     limits: SandboxLimits = field(default_factory=SandboxLimits)
     hidden: tuple[str, ...] = ()
-    """Paths that stay out of sight although a folder around them may be read."""
+    """Paths that stay hidden although a folder around them may be read."""
     kept: tuple[str, ...] = ()
-    """Paths that stay as they are although a folder around them may be written."""
+    """Paths that stay read-only although a folder around them may be written."""
+    protected: tuple[str, ...] = ()
+    """Names that stay read-only in every writable folder, in addition to those the sandbox always protects."""
 
 
 @dataclass(frozen=True)

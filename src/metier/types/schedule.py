@@ -1,4 +1,4 @@
-"""A skill on a schedule: what was agreed, and each firing with how it ended."""
+"""A skill on a schedule: its trigger and terms, each firing with its outcome, and the tasks of a batch."""
 
 from __future__ import annotations
 
@@ -14,89 +14,109 @@ OnChange: TypeAlias = Literal["pause", "run-pinned"]
 FiringState: TypeAlias = Literal[
     "waiting", "queued", "running", "finished", "failed", "lost", "missed", "skipped", "replaced", "cancelled"
 ]
-"""`waiting` has its turn to come; `queued` and `running` are at work; the others are ends."""
+"""`waiting` is due but not queued yet; `queued` and `running` are active; the others are final."""
 END_STATES: frozenset[FiringState] = frozenset(
     ("finished", "failed", "lost", "missed", "skipped", "replaced", "cancelled")
 )
 
 
 @dataclass(frozen=True)
+class CronTrigger:
+    """Fires whenever five cron fields match, in the time zone of its schedule."""
+
+    expression: str
+
+
+@dataclass(frozen=True)
+class OnceTrigger:
+    """Fires once, at an instant in UTC."""
+
+    at: datetime
+
+
+# Whoever depends on the kind of trigger matches every case and ends in `assert_never`: a new kind of trigger is one
+# more case here, and mypy then lists every place that has to decide about it.
+Trigger: TypeAlias = CronTrigger | OnceTrigger
+
+
+@dataclass(frozen=True)
 class ScheduleRules:
-    """What happens when time does not run smoothly."""
+    """What happens when a firing is missed, overlaps another, fails or loses its worker."""
 
     catch_up: CatchUp = "one"
-    """Of what was missed: the last one of 24 hours, nothing, or up to ten."""
+    """Which missed firings to run: the latest one of the last 24 hours, none, or up to ten."""
     overlap: Overlap = "skip"
+    """What to do with a firing that is due while the one before it still runs."""
     jitter: int = 0
-    """Seconds by which a firing may start late, the same for each instant every time."""
+    """Maximum delay in seconds; the delay of an instant is the same on every worker."""
     pause_after: int = 3
-    """Failures in a row that pause it; 0 is never."""
+    """Pause after so many failures in a row; 0 never pauses."""
     after_crash: AfterCrash = "resume"
+    """When a worker dies during a run: resume it on another worker, or report it as lost."""
     on_change: OnChange = "pause"
+    """When the skill differs from the pinned copy: pause, or run the pinned copy."""
 
 
 @dataclass(frozen=True)
 class RunTerms:
-    """What a run may use; nothing here is widened while nobody watches."""
+    """What an unattended run may use; a run can't extend its own terms."""
 
     model: str = ""
     permissions: tuple[str, ...] = ()
     budget: float = 0.0
-    """The most a run may cost; 0 is the agent's own limit."""
+    """Maximum cost of a run; 0 is the agent's own limit."""
     sink: str = ""
-    """Where results go beside the journal: `file:PATH`, `command:WORDS` or `webhook:URL`."""
+    """Where results are sent, besides the journal: `file:PATH`, `command:WORDS` or `webhook:URL`."""
 
 
 @dataclass(frozen=True)
 class Schedule:
-    """One skill, at one time or again and again."""
+    """A skill, the trigger that fires it, and the terms of its runs."""
 
     id: str
     skill: str
-    when: str
-    """Five cron fields, or the instant of a one-shot in ISO 8601."""
-    once: bool
+    trigger: Trigger
     zone: str
     digest: str
-    """The skill as it was agreed: every file of its folder."""
+    """Of the pinned copy: every file of the skill's folder when it was scheduled."""
     source: str
     """The folder it was pinned from."""
     home: str
-    """Whose folder that is: workers of other homes run the pinned copy."""
+    """The home that has this folder; workers of other homes run the pinned copy."""
     own: bool = True
-    """A scheduler skill of the user's: an edit of it is theirs, and is pinned anew."""
+    """A scheduler skill of the user: edits are theirs, so the skill is pinned again without asking."""
     arguments: str = ""
     session: str = ""
     rules: ScheduleRules = field(default_factory=ScheduleRules)
     terms: RunTerms = field(default_factory=RunTerms)
     project: str = ""
-    """Where it was agreed to: whether a skill that is not the user's own may still be used is judged from there."""
+    """The project it was scheduled from; each firing checks from there whether the skill may still run."""
     created: datetime | None = None
-    # What changes while it lives:
+    # The fields below change while the schedule exists; the store keeps them in columns, the others in a document.
     next: datetime | None = None
     paused: str = ""
-    """Why it is paused; empty while it is not."""
+    """Why it is paused; empty if it is not."""
     failures: int = 0
-    """In a row."""
+    """Failures in a row."""
     revision: int = 0
 
 
 @dataclass(frozen=True)
 class Firing:
-    """One instant of a schedule.  There is never a second one of the same."""
+    """One instant of a schedule; the store never holds two for the same instant."""
 
     schedule: str
     due: datetime
     state: FiringState
     note: str = ""
-    """Why it ended so; the error of a failure."""
+    """Why it ended in this state; the error of a failure."""
     owner: str = ""
     attempt: int = 0
     manual: bool = False
     started: datetime | None = None
     ended: datetime | None = None
     run: str = ""
-    """The run that it was: `metier runs show` reads it back."""
+    """The id of its run, for `metier runs show`."""
 
 
 @dataclass(frozen=True)
@@ -105,40 +125,40 @@ class RunOutcome:
 
     ok: bool
     text: str = ""
-    """What it said, or what went wrong."""
+    """The final answer, or the error."""
     run: str = ""
-    """The run that it was, where there was one."""
+    """The id of the run; empty if none was started."""
 
 
 class FiringContext(Protocol):
-    """What a firing is given to work with."""
+    """What the agent needs to run a firing."""
 
     @property
     def folder(self) -> str:
-        """The skill, as it was agreed to."""
+        """The folder of the pinned skill."""
 
     @property
     def session(self) -> str:
-        """A folder of the session's own, with a `bot.md`."""
+        """The session's own folder, with a `bot.md`."""
 
     @property
     def body(self) -> str:
         """The instructions, without frontmatter."""
 
     def step(self, name: str, work: Callable[[], object]) -> object:
-        """Do something once: after a crash its result, which must be JSON, is taken from the book."""
+        """Do something once: after a crash the stored result, which must be JSON, is returned instead."""
 
     def stopped(self) -> bool:
-        """Whether to stop: replaced, removed, or the worker is leaving."""
+        """Whether to stop: the firing was replaced, or its schedule removed."""
 
 
 FireCallback: TypeAlias = Callable[[Schedule, datetime, FiringContext], RunOutcome]
-"""The agent: it is handed in."""
+"""Runs a firing; the caller of the worker passes in the agent."""
 
 
 @dataclass(frozen=True)
 class BatchTask:
-    """One call: a request, or `/skill words`, and what it is done with."""
+    """One task of a batch: a request, or `/skill arguments`, and the settings of its run."""
 
     text: str
     cwd: str = ""
@@ -147,12 +167,12 @@ class BatchTask:
     agent: str = ""
     allow: tuple[str, ...] = ()
     trial: str = ""
-    """The folder of a trial, where this is one of its runs; `text` says which."""
+    """The folder of the trial this run belongs to; `text` then says which run it is."""
 
 
 @dataclass(frozen=True)
 class BatchResult:
-    """A call that has ended; `number` counts from 1."""
+    """A task that has ended; `number` counts from 1."""
 
     number: int
     text: str
@@ -161,4 +181,4 @@ class BatchResult:
 
 DurableStep: TypeAlias = Callable[[str, Callable[[], object]], object]
 TaskRunner: TypeAlias = Callable[[BatchTask, DurableStep, Callable[[], bool]], RunOutcome]
-"""The agent: it is handed in, with steps that are done once, and a word on whether to stop."""
+"""Runs a task, given a durable step and a function that says whether to stop."""

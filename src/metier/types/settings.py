@@ -1,4 +1,8 @@
-"""What the user configured: the settings tree, and what it says of one skill."""
+"""What the user configured: the settings tree, and the settings of one skill.
+
+The tree keeps everything, because skills require config paths that metier does not know; what metier itself uses is
+checked by `parse.config` and held in fields.
+"""
 
 from __future__ import annotations
 
@@ -91,6 +95,7 @@ class Settings:
 
     def entry_for(self, key: str, in_project: bool) -> SkillSettings:
         """The same for a skill that lies in the project, or elsewhere: there a project opens and hands it nothing."""
+        # A project may switch a skill off; giving a user's skill variables or folders is the user's to do.
         entry = self.entry(key)
         if in_project or not self.project_tree:
             return entry

@@ -1,4 +1,8 @@
-"""What a file's head says, where it came from, and what it asks of the machine."""
+"""A skill: what the head of its SKILL.md says, where it came from, and what it requires.
+
+`Found` goes into `parse`, `Skill` or `BrokenSkill` comes out.  The body is not part of a `Skill`: it is read when it is
+needed, as `SkillBody`.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +12,8 @@ from operator import itemgetter
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from .dialect import AuthoringRules, Dialect
-from .problem import Finding, Problem, problem_from, unpack_findings
-from .tree import EMPTY_TREE, RawValue, TextTree, TreeValue
+from .problem import Finding, Problem, problem_from
+from .tree import EMPTY_TREE, TextTree, TreeValue
 
 
 def allowed_tools(value: str | Sequence[str]) -> tuple[str, ...] | None:
@@ -24,6 +28,7 @@ def allowed_tools(value: str | Sequence[str]) -> tuple[str, ...] | None:
 
 
 def _split_tools(text: str) -> list[str] | None:
+    # Commas and blanks separate tools, but not inside `Bash(git log, git diff)`.
     if "(" not in text and ")" not in text:
         return text.replace(",", " ").split()
     names: list[str] = []
@@ -71,7 +76,7 @@ class Origin:
 
 
 class Found(NamedTuple):
-    """A SKILL.md that a source hands on: its head, read but not yet understood."""
+    """A SKILL.md that a source found: its head, read but not yet parsed."""
 
     origin: Origin
     id: str
@@ -80,10 +85,10 @@ class Found(NamedTuple):
     head: bytes
     whole: bool
     """True when the head is the entire file."""
-    marks: tuple[Finding, ...] = ()
+    findings: tuple[Finding, ...] = ()
     """What was wrong with the file itself."""
     lasting: bool = True
-    """False for what is reached by a link or under another name: that is looked at anew each time."""
+    """False for what is reached by a link or under another name: the index does not keep it."""
 
 
 @dataclass(frozen=True)
@@ -126,6 +131,7 @@ class InstallRecipe:
 
 
 _PACKAGE_KEYS = ("package", "formula", "cask", "module", "url")
+# Skills of several products are read, and each has its own key for the same thing.
 REQUIREMENT_KEYS = frozenset(
     {"requires", "platforms", "os", "always", "primaryEnv", "skillKey", "requiresBinaries", "requiresEnv", "install"}
 )
@@ -202,16 +208,16 @@ class Skill(NamedTuple):
     """It is in the catalog."""
     enabled: bool = True
     requires: Requirements = NOTHING_REQUIRED
-    rest: TextTree | dict[str, RawValue] | str = EMPTY_TREE
-    """All other frontmatter; `extra` is the way to read it."""
-    noted: str | tuple[Finding, ...] = ()
-    """What was noticed while reading, packed if it comes from the index; `marks` spells it out."""
+    extra: TextTree = EMPTY_TREE
+    """All other frontmatter, so that nothing an author wrote is lost."""
+    findings: tuple[Finding, ...] = ()
+    """What was noticed while reading."""
     tidy: bool = False
     """Name and description are known to be one clean line each."""
 
     def __eq__(self, other: object) -> bool:
-        """By what they say: whether frontmatter was read, waits or comes from the index makes no difference."""
-        return isinstance(other, Skill) and self._said() == other._said()
+        """By what they say: `tidy` is what a reader happens to know, and tells nothing apart."""
+        return isinstance(other, Skill) and self[:-1] == other[:-1]
 
     def __ne__(self, other: object) -> bool:
         return not self == other
@@ -219,26 +225,14 @@ class Skill(NamedTuple):
     def __hash__(self) -> int:
         return hash((self.path, self.key))
 
-    def _said(self) -> tuple[object, ...]:
-        return (*self[:11], self.extra.plain(), self.marks)
-
-    @property
-    def extra(self) -> TextTree:
-        """All other frontmatter, so that nothing an author wrote is lost."""
-        return self.rest if isinstance(self.rest, TextTree) else TextTree(self.rest)
-
     @property
     def directory(self) -> str:
         """Its folder: what relative paths in its body are relative to."""
         return self.path.rpartition("/")[0]
 
     @property
-    def marks(self) -> tuple[Finding, ...]:
-        return unpack_findings(self.noted) if isinstance(self.noted, str) else self.noted
-
-    @property
     def problems(self) -> tuple[Problem, ...]:
-        return tuple([problem_from(mark, self.path) for mark in self.marks]) if self.noted else ()
+        return tuple([problem_from(finding, self.path) for finding in self.findings])
 
     @property
     def identity(self) -> str:
@@ -300,12 +294,12 @@ class BrokenSkill:
     path: str
     key: StatKey
     origin: Origin
-    marks: tuple[Finding, ...]
+    findings: tuple[Finding, ...]
     name: str = ""
 
     @property
     def problems(self) -> tuple[Problem, ...]:
-        return tuple(problem_from(mark, self.path) for mark in self.marks)
+        return tuple(problem_from(finding, self.path) for finding in self.findings)
 
 
 @dataclass(frozen=True)
@@ -317,4 +311,4 @@ class SkillBody:
     """Everything after the frontmatter, without white space around it."""
     digest: str
     """Of the whole SKILL.md, as `sha256:…`."""
-    marks: tuple[Finding, ...] = field(default=())
+    findings: tuple[Finding, ...] = field(default=())

@@ -1,4 +1,9 @@
-"""Text from skills is made safe to show: one line, no control characters, no hidden marks."""
+"""Make text from skills safe to show: one line, no control characters, nothing hidden.
+
+What a skill says reaches terminals, prompts and people who decide about it.  Escape sequences could redraw a terminal,
+invisible characters could carry instructions that only a model reads, and tags could imitate the frame that an agent
+puts around skills; each function here removes or spells out one of these.
+"""
 
 from __future__ import annotations
 
@@ -12,16 +17,19 @@ _HIDDEN = re.compile(
     "\ud800-\udfff\ufff9-\ufffb\ufffe\uffff"  # halves of characters, annotations, what is no character
     "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"  # marks of music, tags and selectors
 )
+# With the line separators that are not LF: they end a line in some readers of JSON and not in others.
 _UNSEEN = re.compile(_HIDDEN.pattern[:-1] + "\x85\u2028\u2029]")
 _ESCAPE = re.compile(
     r"\x1b(?:\][^\x07\x1b]*(?:\x07|\x1b\\)?|[P^_X][^\x1b]*(?:\x1b\\)?|\[[0-?]*[ -/]*[@-~]?|[ -/]*[0-~]?)"
     r"|\x9b[0-?]*[ -/]*[@-~]?"
 )
+# Emoji flags of regions are spelled with tag characters, and are the one use of them that stays (group 1).
 _ORDERS = re.compile(
     "(\U0001f3f4[\U000e0020-\U000e007e]{1,16}\U000e007f)"
     "|[\U000e0000-\U000e007f\u202a-\u202e\u2066-\u2069]|[\ufe00-\ufe0f\U000e0100-\U000e01ef]{2,}"
 )
 _SHORT_ESCAPES = {"\n": "\\n", "\t": "\\t", "\r": "\\r", "\x1b": "\\x1b", "\x07": "\\x07"}
+# What agents put around skills, system text and turns; any closing tag, comment or directive too.
 _ENVELOPE = re.compile(
     r"<(?=\s*/|[!?|]|available_skills|skill|system|user|human|assistant|tool|function|instruction"
     r"|important|antml)",
@@ -132,7 +140,7 @@ def code_points_of(text: str) -> str:
 
 
 def hides_nothing(text: str) -> bool:
-    """A quick yes for the many texts of plain ASCII."""
+    """Whether a text is plain ASCII without control characters: a quick yes for most."""
     return text.isascii() and not text.encode().translate(None, _PRINTABLE + b"\t\n\x0b\x0c\r")
 
 
@@ -142,7 +150,7 @@ def hidden_characters_in(text: str) -> tuple[str, ...]:
 
 
 def shorten_text(text: str, most: int) -> str:
-    """Cut to a length, with a mark that says so; never through the middle of a joined character."""
+    """Cut to a length, ending in `…`; never through the middle of a joined character."""
     if len(text) <= most:
         return text
     cut = most - 1

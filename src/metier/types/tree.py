@@ -1,4 +1,7 @@
-"""A frozen tree of text: what frontmatter and settings hold once they are read."""
+"""A frozen tree of text: what frontmatter holds once it is read.
+
+Scalars keep the text an author wrote; what it means is for the one who asks (`1.10` is a version, not a number).
+"""
 
 from __future__ import annotations
 
@@ -17,23 +20,12 @@ class TextTree(Mapping[str, TreeValue]):
 
     __slots__ = ("_raw",)
 
-    def __init__(self, raw: Mapping[str, RawValue] | str = "") -> None:
+    def __init__(self, raw: Mapping[str, RawValue]) -> None:
         self._raw = raw
 
     @property
     def raw(self) -> Mapping[str, RawValue]:
-        """The branches as they were given; JSON text is read when it is first asked for."""
-        if isinstance(self._raw, str):
-            if not self._raw:
-                return {}
-            from json import loads  # most trees are never opened
-
-            try:
-                read: dict[str, RawValue] = loads(self._raw)
-            except ValueError:  # a damaged index: what it kept is not to be had
-                read = {}
-            self._raw = read
-            return read
+        """The branches as they were given."""
         return self._raw
 
     def __getitem__(self, key: str) -> TreeValue:
@@ -56,6 +48,7 @@ class TextTree(Mapping[str, TreeValue]):
 
     def at(self, *keys: str) -> TreeValue | None:
         """The value at a path of keys, or None where a step is missing."""
+        # Walks the raw values: wrapping each branch on the way would make a tree for every step.
         node: RawValue | Mapping[str, RawValue] = self.raw
         for key in keys:
             if not isinstance(node, dict) or key not in node:
@@ -82,12 +75,6 @@ class TextTree(Mapping[str, TreeValue]):
             return tuple(item for item in value if isinstance(item, str) and item.strip())
         return ()
 
-    def json(self) -> str:
-        """The tree as JSON text."""
-        from json import dumps
-
-        return self._raw if isinstance(self._raw, str) else dumps(self.plain(), ensure_ascii=False)
-
     def plain(self) -> dict[str, RawValue]:
         """An ordinary dictionary with the same content, for writing out."""
         return {key: thaw_value(value) for key, value in self.items()}
@@ -109,4 +96,4 @@ def thaw_value(value: TreeValue) -> RawValue:
     return [thaw_value(item) for item in value]
 
 
-EMPTY_TREE = TextTree()
+EMPTY_TREE = TextTree({})

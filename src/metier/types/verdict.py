@@ -36,28 +36,28 @@ class Verdict(NamedTuple):
     """What was decided about one skill."""
 
     skill: Skill
-    marks: tuple[Finding, ...] = ()
+    findings: tuple[Finding, ...] = ()
     """Why it may not run, is not trusted, not allowed or shadowed."""
     shadowed_by: Skill | None = None
 
     @property
     def eligible(self) -> bool:
         """It may run on this machine."""
-        return not any(mark.code in ELIGIBILITY_CODES for mark in self.marks)
+        return not any(finding.code in ELIGIBILITY_CODES for finding in self.findings)
 
     @property
     def usable(self) -> bool:
         """It may run, is trusted, allowed and not shadowed: it is in the catalog or the command table."""
-        return not self.marks
+        return not self.findings
 
     @property
     def diagnostics(self) -> tuple[str, ...]:
-        """The codes of eligibility among its marks, each once."""
-        return tuple(dict.fromkeys(mark.code for mark in self.marks if mark.code in ELIGIBILITY_CODES))
+        """The codes of eligibility among its findings, each once."""
+        return tuple(dict.fromkeys(finding.code for finding in self.findings if finding.code in ELIGIBILITY_CODES))
 
     @property
     def problems(self) -> tuple[Problem, ...]:
         """Everything found about the skill, in its file and in this place."""
-        if not self.marks:
+        if not self.findings:
             return self.skill.problems
-        return self.skill.problems + tuple(problem_from(mark, self.skill.path) for mark in self.marks)
+        return self.skill.problems + tuple(problem_from(finding, self.skill.path) for finding in self.findings)

@@ -1,126 +1,39 @@
-"""Options: a value that begins with `-`, and what may come to begin with one, before the author's `--`."""
+"""Refuses commands in which an argument could become code, a program, an option or a file that runs.
+
+`rewrite` has made sure that a value stays inside its word; this makes sure that no program reads that word as more than
+data.  Each simple command is judged by the program it really runs (`wrappers`).  A program that nothing is known about
+is refused when it gets an argument (`operands`): a list of dangerous programs would never be complete.  The checks go
+from the shell outwards: arithmetic, assignments, the program, its options, its code, its operands, and at last the
+files and folders that several commands share (`places`).
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
 
-from .lexer import ENVIRON, HOLE, STEERING_VARIABLE, UNKNOWN, ParsedCommand, ShellWord, SimpleCommand, UnreadableCommand
-from .operands import DATA_PROGRAMS, FIND_PROGRAMS, check_known, check_program_name, executed_commands, is_script
+from .inline_code import code_letters, stands_alone
+from .operands import check_known, check_program_name
+from .options import check_options
 from .places import check_places
 from .programs import (
+    DECLARATIONS,
     FORBIDDEN_PROGRAMS,
+    GIT_RUNS,
     INTERPRETERS,
+    NAME_BUILTINS,
     SHELLS,
+    STEERING_VARIABLE,
+    STREAM_EDITORS,
     base_program,
-    check_settings,
-    code_letters,
-    effective_words,
-    git_command,
-    option_runs_program,
     program_name,
-    program_places,
-    stands_alone,
 )
+from .words import HOLE, UNKNOWN, ParsedCommand, ShellWord, SimpleCommand, UnreadableCommand, is_assignment
+from .wrappers import effective_words, git_command, program_places
 
-_NO_OPTIONS = frozenset({"[", "[[", "test", "echo", ":", "true", "false", "for", "select", "case", "set", "printf"})
-"""What has no options that matter, or is looked at by itself."""
-_READ_ONLY = _NO_OPTIONS | frozenset(
-    {
-        "grep", "egrep", "fgrep", "ggrep", "ls", "cat", "head", "ghead", "tail", "gtail", "wc", "cut", "tr", "diff",
-        "cmp", "comm", "basename", "dirname", "realpath", "readlink", "which", "type", "stat", "gstat", "jq", "cd",
-        "date", "gdate", "mkdir", "rmdir", "touch", "read", "export", "local", "declare", "typeset", "readonly",
-        "unset", "printenv", "seq", "sleep", "exit", "nl", "tac", "rev", "fold", "fmt", "paste", "join", "column",
-        "expand", "unexpand", "md5sum", "sha1sum", "sha224sum", "sha256sum", "sha384sum", "sha512sum", "shasum",
-        "cksum", "b2sum", "sum", "base32", "base64", "od", "hexdump", "strings", "du", "df", "numfmt", "expr", "id",
-        "command", "in", "return", "break", "continue", "shift", "wait", "pwd", "getopts", "let", "pgrep", "pidof",
-        "look", "cal", "nproc", "uname", "whoami", "awk", "gawk", "mawk", "nawk",
-    }
-)  # fmt: skip
-"""Programs whose options only change what they print, or that take none behind their code."""
-_RUNS_BY_OPTION = FIND_PROGRAMS | frozenset(
-    {"rg", "ag", "sort", "gsort", "tar", "zip", "split", "install", "man", "wget", "curl", "bat", "batcat"}
-)
-"""Programs that read and print, but have an option that runs or loads something."""
-_GIT_OPTION_RUNS = frozenset(
-    {"grep", "clone", "fetch", "pull", "push", "ls-remote", "archive", "rebase", "merge", "init"}
-) | {
-    "cherry-pick",
-    "revert",
-    "am",
-    "config",
-    "worktree",
-    "apply",
-    "format-patch",
-}
-_NO_DOUBLE_DASH = (FIND_PROGRAMS - {"fd", "fdfind"}) | {"env"}
-"""Programs for which `--` does not end the options."""
-
-
-def check_options(words: Sequence[ShellWord], parsed: ParsedCommand, by_user: bool) -> None:
-    """A value that begins with `-` is an option: only a person may have typed one, or the author wrote `--`.
-
-    What the shell works out (from a pipe, `$(…)` or a variable that holds no argument as it came) may begin so too.
-    """
-    if not any(word.tainted for word in words):
-        return
-    name = program_name(words[0])
-    program = f"git {git_command(words)}" if name == "git" else name
-    for place, word in enumerate(words[1:], 1):
-        if word.text == "--" and name not in _NO_DOUBLE_DASH:
-            break
-        if not word.tainted:
-            continue
-        if option_runs_program(words[place - 1].text, program) or (
-            not word.leads and option_runs_program(word.text, program)
-        ):
-            raise UnreadableCommand(f"`{program} {words[place - 1].text.lstrip(HOLE)}` would run an argument")
-        if not word.leads or name in _NO_OPTIONS:
-            continue
-        if _is_unsure(word) and not _is_harmless(words[0], program, parsed.functions, by_user):
-            ends = "" if name in _NO_DOUBLE_DASH else "; write `--` before it"
-            raise UnreadableCommand(
-                f"what the shell works out may begin with `-` and be an option of `{program}`{ends}"
-            )
-        options = [text for value in word.holes for text in (value.whole, *value.words) if text.startswith("-")]
-        if any(option_runs_program(option, program) for option in options) or (options and name in ("make", "gmake")):
-            raise UnreadableCommand(f"an argument is an option that makes `{program}` run something")
-        if options and not by_user:
-            raise UnreadableCommand("an argument begins with `-` and would be an option; write `--` before it")
-    for inner in executed_commands(words, "./"):
-        check_options(inner, parsed, by_user)
-
-
-def _is_unsure(word: ShellWord) -> bool:
-    """Whether it can't be told what a word begins with."""
-    if UNKNOWN not in word.text:
-        return False
-    first = word.text.lstrip(ENVIRON)[:1]
-    return word.loose or first != HOLE or not all(hole.whole for hole in word.holes)
-
-
-def _is_harmless(first: ShellWord, program: str, functions: Sequence[str], by_user: bool) -> bool:
-    """Whether no option of a program does harm; where a person typed the argument, whether none runs anything."""
-    name = program_name(first)
-    if name in _READ_ONLY or first.text in functions:
-        return True
-    if not by_user or name in _RUNS_BY_OPTION:
-        return False
-    if name == "git":
-        return program.partition(" ")[2] not in _GIT_OPTION_RUNS
-    return name in DATA_PROGRAMS or name == "gh" or is_script(first) or base_program(name) in SHELLS | INTERPRETERS
-
-
-_NAME_BUILTINS = frozenset(
-    {"read", "unset", "declare", "typeset", "local", "export", "readonly", "getopts", "let", "printf", "wait"}
-)
-"""Builtins that take the name of a variable, and run what stands between its brackets."""
-_DECLARATIONS = frozenset({"declare", "typeset", "local", "export", "readonly"})
 _TESTS = frozenset({"[", "test"})
 _NUMERIC_TESTS = frozenset({"-eq", "-ne", "-lt", "-le", "-gt", "-ge", "-v", "-R"})
 _BINARY_TESTS = frozenset({"=", "==", "!=", "-nt", "-ot", "-ef", "-a", "-o"}) | _NUMERIC_TESTS - {"-v", "-R"}
-_CODE_FIRST = frozenset({"awk", "gawk", "mawk", "nawk", "sed", "gsed"})
-_GIT_RUNS = frozenset({"bisect", "submodule", "filter-branch", "filter-repo", "difftool", "mergetool", "config"})
 _LONG_CODE = (
     "--eval",
     "--exec",
@@ -133,7 +46,8 @@ _LONG_CODE = (
     "--file",
 )
 _SUBCOMMANDS = {"deno": ("run", "eval"), "bun": ("run", "x")}
-"""Words before the program, in a few of them."""
+"""Subcommands before the script, in a few interpreters."""
+# Nine digits fit every shell's integers; a plain value holds no character that any shell evaluates.
 _number = re.compile("[0-9]{1,9}")
 _unary = re.compile(r"-[a-zA-Z]")
 _plain = re.compile(r"[\w. ,:/@+-]*")
@@ -141,20 +55,23 @@ _input_path = re.compile(r"-|(?:.*/)?/*(?:dev|proc)/.*")
 
 
 def check_hazards(parsed: ParsedCommand, by_user: bool) -> None:
-    """Raise `Unreadable` if an argument could become code, a program, or (when no person typed it) an option."""
+    """Raise `UnreadableCommand` if an argument could become code, a program or, unless a person typed it, an option."""
+    # Without an argument, everything in the command is the author's.
     if not parsed.taken:
         return
+    # Arithmetic evaluates names inside values: bash runs the command in `a[$(…)]`.  Plain values can't hold one.
     if not all(map(_plain.fullmatch, parsed.env.values())) and (parsed.reckons or _does_arithmetic(parsed.commands)):
-        raise UnreadableCommand("it reckons, and an argument is no plain number or word")
-    moved = tests = False
+        raise UnreadableCommand("it evaluates arithmetic, and an argument is not a plain number or word")
+    moved = tests = False  # `tests`: inside a `[[ … ]]` that operators split into several commands
     for command in parsed.commands:
-        check_settings(command.words)
+        _check_settings(command.words)
         words = _with_numbers(effective_words(command.words))
         if not words:
             continue
         _check_program(words, parsed, moved)
         check_options(words, parsed, by_user)
         moved = moved or (program_name(words[0]) in ("cd", "pushd") and any(word.tainted for word in words))
+        # An unknown program may run any of its words, so a shell or an interpreter among them is checked as one.
         for place in program_places(words):
             _check_words(words[place:], command, parsed)
         check_program_name(words[0])
@@ -164,9 +81,17 @@ def check_hazards(parsed: ParsedCommand, by_user: bool) -> None:
     check_places(parsed)
 
 
+def _check_settings(words: Sequence[ShellWord]) -> None:
+    """An argument may be the value of a variable, but not of one that decides what runs."""
+    for word in words:
+        name = word.text.partition("=")[0].removesuffix("+")
+        if word.tainted and is_assignment(word.text) and STEERING_VARIABLE.fullmatch(name):
+            raise UnreadableCommand(f"an argument would be the value of `{name}`, which decides what runs")
+
+
 def _with_numbers(words: Sequence[ShellWord]) -> Sequence[ShellWord]:
-    """The words of a command; in the author's code for sed and awk, an argument that is a number is one."""
-    if not words or base_program(program_name(words[0])) not in _CODE_FIRST:
+    """The words of a command; in code for sed and awk, an argument that is a number counts as the author's."""
+    if not words or base_program(program_name(words[0])) not in STREAM_EDITORS:
         return words
     return [
         ShellWord(word.text.replace(HOLE, "1"))
@@ -177,7 +102,7 @@ def _with_numbers(words: Sequence[ShellWord]) -> Sequence[ShellWord]:
 
 
 def program_names(commands: Sequence[SimpleCommand]) -> Iterator[tuple[str, ...]]:
-    """What each simple command runs, with the word after it."""
+    """The program of each simple command, with its first operand."""
     for command in commands:
         try:
             words = effective_words(command.words)
@@ -188,15 +113,17 @@ def program_names(commands: Sequence[SimpleCommand]) -> Iterator[tuple[str, ...]
 
 
 def _does_arithmetic(commands: Sequence[SimpleCommand]) -> bool:
-    """Whether a shell may take a value for a sum or a name, which it does by running what stands in brackets."""
+    """Whether a shell may evaluate a value as a number or a name, and so run what is in its brackets."""
     texts = {word.text for command in commands for word in command.words}
+    # `[[ $x -eq 1 ]]` evaluates `$x`; which words belong to the test is not told apart here.
     if "[[" in texts and texts & _NUMERIC_TESTS:
         return True
     for command in commands:
         words = effective_words(command.words)
         name = program_name(words[0]) if words else ""
         options = "".join(word.text for word in words[1:] if word.text[:1] in ("-", "+"))
-        if name == "let" or (name in _DECLARATIONS and set(options) & set("aAin")):
+        # `declare -i`, `-a`, `-A` and `-n` make later assignments evaluate their values.
+        if name == "let" or (name in DECLARATIONS and set(options) & set("aAin")):
             return True
         if name in _TESTS and any(word.tainted for word in words) and not _is_plain_test(words):
             return True
@@ -204,7 +131,7 @@ def _does_arithmetic(commands: Sequence[SimpleCommand]) -> bool:
 
 
 def _is_plain_test(words: Sequence[ShellWord]) -> bool:
-    """Whether a test is of a form that no argument changes: one value, or one or two with the author's operator."""
+    """Whether a test has a form that no argument changes: one value, or one or two with the author's operator."""
     inside = list(words[1:])
     if inside and inside[-1].text == "]":
         inside.pop()
@@ -218,41 +145,43 @@ def _is_plain_test(words: Sequence[ShellWord]) -> bool:
 
 
 def _check_program(words: Sequence[ShellWord], parsed: ParsedCommand, moved: bool) -> None:
-    """The program must be the author's, and not one that an argument has been written into or has led to."""
+    """The program must be the author's, and no file that an argument was written to or has led to."""
     first = words[0]
     name = program_name(first)
     if first.text in ("for", "select"):
         _check_set_names(words[1:2])
         if any(word.text == "do" for word in words):
-            raise UnreadableCommand("it can't be told where the loop begins; write `in …;` before `do`")
+            raise UnreadableCommand("the start of the loop is not clear; write `in …;` before `do`")
         return
     if first.tainted:
         raise UnreadableCommand("an argument would choose the program to run")
     if name in FORBIDDEN_PROGRAMS:
-        raise UnreadableCommand(f"`{name}` reads what it is given as commands")
+        raise UnreadableCommand(f"`{name}` reads its arguments as commands")
     if first.text in parsed.written or (moved and "/" in first.text and not first.text.startswith("/")):
-        raise UnreadableCommand("an argument may be in the program to run")
+        raise UnreadableCommand("the program to run may hold an argument")
 
 
 def _check_words(words: Sequence[ShellWord], command: SimpleCommand, parsed: ParsedCommand) -> None:
-    """What one program does with its words."""
+    """Check what one program does with its words."""
     name = program_name(words[0])
     if base_program(name) in SHELLS or name in ("source", "."):
         _check_shell(words, command, parsed)
     elif base_program(name) in INTERPRETERS:
         _check_reader(base_program(name), words, command, parsed)
     elif name in FORBIDDEN_PROGRAMS:
-        raise UnreadableCommand(f"`{name}` reads what it is given as commands")
-    if name in _NAME_BUILTINS:
+        raise UnreadableCommand(f"`{name}` reads its arguments as commands")
+    if name in NAME_BUILTINS or name == "printf":
         _check_names(name, words[1:])
     if name in ("read", "getopts", "printf"):
         _check_set_names(
             words[1:] if name != "printf" else words[1:3] if words[1:2] and words[1].text[:2] == "-v" else ()
         )
+    # make expands `$(shell …)` in variables and targets.
     if name in ("make", "gmake") and not all(map(_plain.fullmatch, parsed.env.values())):
-        raise UnreadableCommand(f"`{name}` may run what an argument says")
+        raise UnreadableCommand(f"`{name}` may run an argument")
     if not any(word.tainted for word in words):
         return
+    # tar's first word may be options without a dash.
     if name == "tar" and (len(words) < 2 or words[1].tainted):
         raise UnreadableCommand("an argument would choose what `tar` does")
     if name == "git":
@@ -261,15 +190,16 @@ def _check_words(words: Sequence[ShellWord], command: SimpleCommand, parsed: Par
 
 def _check_git(words: Sequence[ShellWord]) -> None:
     command = git_command(words)
+    # `git config --get` only reads.
     asks = command == "config" and any(word.text.startswith("--get") for word in words)
-    if command in ("", *_GIT_RUNS) and not asks:
-        raise UnreadableCommand(f"`git {command}` may run what an argument says")
+    if command in ("", *GIT_RUNS) and not asks:
+        raise UnreadableCommand(f"`git {command}` may run an argument")
 
 
 def _check_shell(words: Sequence[ShellWord], command: SimpleCommand, parsed: ParsedCommand) -> None:
-    """A shell may run a script that the author names, with arguments; no code, and nothing that an argument is in."""
+    """A shell may run a script that the author names, with arguments; no code, and no file that holds an argument."""
     name = words[0].text
-    skip = False
+    skip = False  # the value of `-o`
     for word in words[1:]:
         if skip:
             skip = False
@@ -277,7 +207,8 @@ def _check_shell(words: Sequence[ShellWord], command: SimpleCommand, parsed: Par
         if word.text[:1] in ("-", "+") and len(word.text) > 1 and not word.tainted:
             short = word.text[1:2] != "-"
             if short and "c" in word.text:
-                raise UnreadableCommand(f"`{name} -c` reads what it is given as commands")
+                raise UnreadableCommand(f"`{name} -c` reads its arguments as commands")
+            # `-s` reads commands from the input, and `-c` from a word.
             if short and "s" in word.text:
                 break
             skip = word.text[-1] in "oO" and short
@@ -292,7 +223,7 @@ def _check_shell(words: Sequence[ShellWord], command: SimpleCommand, parsed: Par
 
 
 def _check_names(name: str, words: Sequence[ShellWord]) -> None:
-    """A builtin that takes names gets them from the author."""
+    """The names that a builtin takes must be the author's."""
     for place, word in enumerate(words):
         if not word.tainted:
             continue
@@ -302,13 +233,14 @@ def _check_names(name: str, words: Sequence[ShellWord]) -> None:
         else:
             start = word.text.partition("=")[0]
             named = HOLE in start or UNKNOWN in start or word.loose
+        # The value of an option of `read` is no name.
         prompted = name == "read" and before in ("-p", "-t", "-n", "-d", "-u") and not word.loose
         if named and not prompted:
-            raise UnreadableCommand(f"`{name}` would take an argument for the name of a variable")
+            raise UnreadableCommand(f"`{name}` would read an argument as the name of a variable")
 
 
 def _check_set_names(words: Sequence[ShellWord]) -> None:
-    """What may be an argument is put into no variable that decides what runs."""
+    """Input may not be read into a variable that decides what runs."""
     for word in words:
         name = re.sub("^-[a-z]", "", word.text)
         if STEERING_VARIABLE.fullmatch(name):
@@ -324,11 +256,15 @@ def _may_be_option(word: ShellWord) -> bool:
 
 
 def _check_reader(base: str, words: Sequence[ShellWord], command: SimpleCommand, parsed: ParsedCommand) -> None:
-    """Code must be the author's own; behind it, arguments are the program's."""
+    """Code must be the author's; after it, arguments belong to that code.
+
+    Where it is not sure whether an option takes a value, the word after it may be that value or the program; then both
+    must be the author's.
+    """
     name, program, option = words[0].text, False, ""
     touched = any(word.tainted for word in words)
     if base == "perl" and touched and any(mark in value for value in parsed.env.values() for mark in "|<>"):
-        raise UnreadableCommand("`perl` may run a file name that holds `|`")
+        raise UnreadableCommand("`perl` may run a file name that has a `|`")
     for place, word in enumerate(words[1:], 1):
         if word.text == "--":
             option = ""
@@ -347,9 +283,9 @@ def _check_reader(base: str, words: Sequence[ShellWord], command: SimpleCommand,
         if _input_path.fullmatch(word.text) and (coded or not program) and parsed.pours and not command.fed:
             raise UnreadableCommand(f"`{name}` may read an argument as its program")
         if not program and word.text in parsed.written:
-            raise UnreadableCommand("an argument may be in the program to run")
+            raise UnreadableCommand("the program to run may hold an argument")
         sure = not option or coded or stands_alone(option, base)
-        sure = sure or (base not in _CODE_FIRST and ("/" in word.text or "." in word.text))
+        sure = sure or (base not in STREAM_EDITORS and ("/" in word.text or "." in word.text))
         sure = sure and not (base.endswith("awk") and option == "-v") and word.text not in _SUBCOMMANDS.get(base, ())
         program = program or sure
         if program and not coded and base not in ("sed", "gsed"):
@@ -362,7 +298,7 @@ def _check_reader(base: str, words: Sequence[ShellWord], command: SimpleCommand,
 
 
 def _takes_code(option: str, base: str) -> bool:
-    """Whether code, or the name of a program, stands behind an option."""
+    """Whether an option is followed by code, or by the name of a program."""
     if option.startswith("--"):
         return option in _LONG_CODE
     return any(letter in option for letter in code_letters(base))

@@ -1,142 +1,54 @@
-"""What programs do with their words: which take code, run another program, or have options that do."""
+"""Which programs may be given an argument at all, and what of their words it may be.
+
+Known programs that treat their operands as data may have any argument.  Tools that run the project's code (builds,
+tests, package scripts) may have one after the subcommands where it is data; a person who typed it may also choose what
+is tested.  A script of the skill may have anything: it is the author's code, and gets arguments as arguments.
+"""
 
 from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 
-from .lexer import (
-    ENVIRON,
-    SCRIPT_HINT,
-    UNKNOWN,
-    ShellWord,
-    UnreadableCommand,
-)
+from .inline_code import check_code
 from .programs import (
+    BUILD_COMMANDS,
+    CHECKERS,
+    DATA_PROGRAMS,
+    GIT_COMMANDS,
     INTERPRETERS,
-    PLAIN_PROGRAMS,
     SHELLS,
+    TYPED_COMMANDS,
     base_program,
-    check_code,
-    effective_words,
-    git_command,
     program_name,
 )
+from .words import ENVIRON, SCRIPT_HINT, UNKNOWN, ShellWord, UnreadableCommand
+from .wrappers import executed_commands, git_command
 
-DATA_PROGRAMS = (PLAIN_PROGRAMS - {"gh"}) | frozenset(
-    {
-        "for", "select", "case", "in", "return", "break", "continue", "shift", "wait", "pwd", "getopts", "let",
-        "command", "ag", "fd", "fdfind", "find", "gfind", "bfs", "tree", "du", "df", "cmp", "comm", "paste",
-        "join", "nl", "tac", "rev", "fold", "fmt", "pr", "column", "expand", "unexpand", "shuf", "split", "iconv",
-        "tee", "ln", "dd", "install", "chmod", "md5sum", "sha1sum", "sha224sum", "sha256sum", "sha384sum",
-        "sha512sum", "shasum", "cksum", "b2sum", "sum", "base32", "base64", "xxd", "od", "hexdump", "strings",
-        "numfmt", "expr", "cal", "whoami", "id", "hostname", "uname", "nproc", "ps", "pgrep", "pidof", "uptime",
-        "free", "host", "dig", "nslookup", "ping", "getent", "uuidgen", "mktemp", "rmdir", "gzip", "gunzip", "zcat",
-        "bzip2", "bunzip2", "bzcat", "xz", "unxz", "xzcat", "zstd", "zstdcat", "tar", "zip", "unzip", "zipinfo",
-        "yq", "xq", "dasel", "tokei", "scc", "shellcheck", "yamllint", "ruff",
-        "black", "ffprobe", "pdftotext", "pdfinfo", "lsof", "json.tool", "journalctl",
-        "true", "tput", "look", "ggrep", "gdate", "gstat", "ghead", "gtail", "gsort", "bat", "batcat", "eza",
-    }
-)  # fmt: skip
-"""Programs that read, write or print what they are given and run nothing; options that would are refused elsewhere."""
-GIT_COMMANDS = frozenset(
-    {
-        "log", "diff", "show", "status", "blame", "annotate", "branch", "tag", "rev-parse", "rev-list", "shortlog",
-        "ls-files", "ls-tree", "ls-remote", "describe", "name-rev", "merge-base", "cat-file", "grep",
-        "for-each-ref", "show-ref", "diff-tree", "diff-index", "diff-files", "format-patch", "archive", "remote",
-        "notes", "whatchanged", "reflog", "range-diff", "cherry", "check-ignore", "check-ref-format",
-        "symbolic-ref", "count-objects", "config", "add", "commit", "checkout", "switch", "restore", "reset", "rm",
-        "mv", "merge", "rebase", "stash", "cherry-pick", "revert", "clone", "fetch", "pull", "push", "worktree",
-        "apply", "am", "init", "var", "version", "clean", "show-branch",
-    }
-)  # fmt: skip
-GIT_WRITES = frozenset(
-    {"checkout", "switch", "restore", "reset", "merge", "rebase", "stash", "cherry-pick", "revert", "clone", "pull"}
-) | {"worktree", "apply", "am", "mv", "init"}
-_SCRIPTS = frozenset({"test", "t", "start", "run", "run-script", "view", "info", "show", "search", "ls", "list", "why"})
-_PACKAGES = _SCRIPTS | {"outdated", "explain", "audit", "docs"}
-BUILD_COMMANDS: dict[str, frozenset[str]] = {
-    "npm": _PACKAGES, "pnpm": _PACKAGES, "yarn": _PACKAGES,
-    "cargo": frozenset({"test", "build", "check", "clippy", "doc", "search", "tree", "metadata", "info", "run"}),
-    "gh": frozenset(
-        {"pr", "issue", "repo", "run", "release", "search", "api", "label", "workflow", "gist", "status", "project"}
-    ),
-    "docker": frozenset(
-        {"ps", "images", "inspect", "logs", "stats", "top", "port", "version", "info", "search", "history", "diff"}
-    ),
-    "podman": frozenset({"ps", "images", "inspect", "logs", "stats", "top", "port", "version", "info", "history"}),
-    "kubectl": frozenset({"get", "describe", "logs", "top", "explain", "version", "api-resources"}),
-    "helm": frozenset({"list", "status", "history", "get", "search"}),
-    "systemctl": frozenset({"status", "is-active", "is-enabled", "show", "list-units"}),
-    "go": frozenset({"doc", "version"}), "pip": frozenset({"show", "index", "list", "freeze"}),
-    "brew": frozenset({"info", "list", "search", "desc"}),
-}  # fmt: skip
-"""What these are told to do by their first word, where an argument behind it is data."""
-_CHECKERS = frozenset(
-    {
-        "pytest",
-        "py.test",
-        "unittest",
-        "coverage",
-        "mypy",
-        "pyright",
-        "flake8",
-        "pylint",
-        "bandit",
-        "isort",
-        "radon",
-        "eslint",
-        "tsc",
-        "jest",
-        "vitest",
-        "mocha",
-        "playwright",
-        "prettier",
-        "biome",
-        "stylelint",
-        "rspec",
-        "rubocop",
-        "phpunit",
-        "golangci-lint",
-        "gofmt",
-        "rustfmt",
-    }
-)
-_TYPED_COMMANDS: dict[str, frozenset[str]] = {
-    "go": frozenset({"test", "build", "vet", "list"}),
-    "npm": frozenset({"run", "run-script"}),
-    "pnpm": frozenset({"run"}),
-    "yarn": frozenset({"run"}),
-    "deno": frozenset({"test", "check", "lint"}),
-    "bun": frozenset({"test"}),
-    "dotnet": frozenset({"test", "build"}),
-    "swift": frozenset({"test", "build"}),
-}
-"""What runs the project's own code, or its settings: a person who typed an argument may choose which, nobody else."""
 _FETCH_COMMANDS = frozenset({"install", "i", "add", "dlx", "create", "init", "ci", "update", "upgrade", "get"})
 _DATA_OPTIONS = {"pytest": ("-k", "-m"), "go": ("-run", "-bench")}
-"""The options whose value may be an argument, where an operand would choose code."""
+"""Options whose value may be an argument, in programs whose operands choose code."""
 _VALUE_OPTIONS = ("-n", "--namespace", "--context", "-R", "--repo")
 _STEERING_OPTION = re.compile(
     r"-C|-[KH]|--?[\w-]*(?:config|prefix|dir|root|path|exec|wrapper|shell|plugin|script|options|cwd|file|host|template)"
 )
 """Options whose value leads a program to settings or code elsewhere."""
+# A path below these is a program of the system, not a script of the author's.
 _SYSTEM = re.compile(r"/+(?:usr/+(?:local/+)?|opt/+homebrew/+|snap/+)?(?:s?bin|lib(?:32|64|exec)?)/")
 _SCRIPT = re.compile(r".+\.(?:py|sh|bash|js|mjs|cjs|ts|rb|pl|php)")
 _PATTERN = re.compile(r"[*?{}]|\[.")
+# Installed tools: a submodule of one is no module of the author's.
 _MODULES = frozenset(
     {"pip", "pytest", "coverage", "nox", "tox", "poetry", "uv", "pipx", "invoke", "IPython", "ipykernel"}
 )
 _OPTION_FILES = {"tar": re.compile(r"-?[a-zA-Z]*T|--(?:files|fi)"), "curl": re.compile(r"-[a-zA-Z]*K|--config")}
 """Options that make a program read more options."""
-_EXEC_OPTIONS = ("-exec", "-execdir", "-ok", "-okdir", "-x", "-X", "--exec", "--exec-batch")
-FIND_PROGRAMS = frozenset({"find", "gfind", "bfs", "fd", "fdfind"})
 
 
 def check_program_name(first: ShellWord) -> None:
-    """The program's name must be written out: what the environment, a pattern or braces say may be a shell."""
+    """The program's name must be written out: the environment, a pattern or braces may name a shell."""
     if ENVIRON in program_name(first):
         raise UnreadableCommand("the environment or another command would choose the program; write its name")
     if first.text not in ("[", "[[", "{") and _PATTERN.search(first.text):
@@ -144,20 +56,22 @@ def check_program_name(first: ShellWord) -> None:
 
 
 def is_script(word: ShellWord) -> bool:
-    """Whether a program is a file of the author's: named by a path, and by none of the system's."""
+    """Whether a program is a file of the skill or the project: named by a path, and not by one of the system's."""
     text = word.text
     if "/" not in text:
         return bool(_SCRIPT.fullmatch(text))
+    # `a/../../bin/sh` would be a script by its start and a shell by its end.
     return not _SYSTEM.match(text) and ".." not in text.split("/")[1:]
 
 
 def check_known(words: Sequence[ShellWord], functions: Sequence[str], by_user: bool = False) -> None:
-    """Refuse a program that is given an argument unless it is known what it does with it."""
+    """Refuse a program that gets an argument, unless it is known to treat it as data."""
     name = program_name(words[0])
     base = base_program(name)
     if base in SHELLS or name in ("source", ".") or (by_user and _is_typed_command(name, words)):
         return
     if base in INTERPRETERS:
+        # The operands of an interpreter are its script's; only code in words can turn them into something else.
         check_code(base, words)
         _check_module(base, words, by_user)
         subcommand = next((word for word in words[1:] if not word.text.startswith("-")), None)
@@ -171,7 +85,7 @@ def check_known(words: Sequence[ShellWord], functions: Sequence[str], by_user: b
     elif name in BUILD_COMMANDS or name in _DATA_OPTIONS:
         _check_build(name, words)
     elif name in _OPTION_FILES and any(_OPTION_FILES[name].match(word.text) for word in words[1:]):
-        raise UnreadableCommand(f"`{name}` would read options or settings that an argument may be in")
+        raise UnreadableCommand(f"`{name}` would read options or settings that may hold an argument")
     elif name not in DATA_PROGRAMS and not is_script(words[0]) and words[0].text not in functions:
         raise _unknown_program(name)
     for inner in executed_commands(words):
@@ -180,9 +94,9 @@ def check_known(words: Sequence[ShellWord], functions: Sequence[str], by_user: b
 
 
 def _is_typed_command(name: str, words: Sequence[ShellWord]) -> bool:
-    """Whether a program runs what is in the project, and gets nothing but arguments as they came."""
+    """Whether a program runs code of the project, and its arguments are whole and steer it nowhere else."""
     subcommand = next((word.text for word in words[1:] if not word.text.startswith("-")), "")
-    if name not in _CHECKERS and subcommand not in _TYPED_COMMANDS.get(name, ()):
+    if name not in CHECKERS and subcommand not in TYPED_COMMANDS.get(name, ()):
         return False
     steered = any(
         word.tainted and (_STEERING_OPTION.match(before.text) or _STEERING_OPTION.match(word.text))
@@ -191,31 +105,13 @@ def _is_typed_command(name: str, words: Sequence[ShellWord]) -> bool:
     return not steered and not any(UNKNOWN in word.text for word in words)
 
 
-def executed_commands(words: Sequence[ShellWord], file: str = UNKNOWN) -> Iterator[Sequence[ShellWord]]:
-    """The commands that `find` and its like run for each file."""
-    if program_name(words[0]) not in FIND_PROGRAMS:
-        return
-    for place, word in enumerate(words):
-        if word.text not in _EXEC_OPTIONS:
-            continue
-        inner = []
-        for follows in words[place + 1 :]:
-            if follows.text in (";", "+"):
-                break
-            inner.append(follows._replace(text=follows.text.replace("{}", file)))
-        inner_words = effective_words(inner)
-        if not inner_words or inner_words[0].tainted:
-            raise UnreadableCommand(f"`{word.text}` would run an argument")
-        yield inner_words
-
-
 def _unknown_program(name: str) -> UnreadableCommand:
     program, _, subcommand = name.partition(" ")
     why = "is not known to take an argument as plain data"
     if subcommand in _FETCH_COMMANDS:
         why = "would fetch code that an argument names"
-    elif program in _CHECKERS or subcommand in _TYPED_COMMANDS.get(program, ()):
-        why = "runs code of the project, and only what a person typed may choose it"
+    elif program in CHECKERS or subcommand in TYPED_COMMANDS.get(program, ()):
+        why = "runs code of the project, which only an argument typed by a person may choose"
     return UnreadableCommand(f"`{name}` {why}; let a script of the skill run it, {SCRIPT_HINT}")
 
 
@@ -223,11 +119,11 @@ def _check_make(words: Sequence[ShellWord]) -> None:
     for before, word in pairwise(words):
         if UNKNOWN in word.text:
             raise UnreadableCommand(
-                "`make` may run what the shell works out; give it an argument as it came, or write it out"
+                "`make` may run what the shell expands; pass the argument itself, or write the value out"
             )
         option = before.text.startswith("-") and before.text != "--"
         if word.tainted and (option or word.text.startswith("-")):
-            raise UnreadableCommand("an argument would choose what `make` reads; only a target may be one")
+            raise UnreadableCommand("an argument would choose what `make` reads; only a target may be an argument")
         if (
             word.text in ("-", "-f-")
             or (word.text.startswith("-") and word.text.endswith("=-"))
@@ -241,7 +137,7 @@ def _is_device_path(text: str) -> bool:
 
 
 def _check_module(base: str, words: Sequence[ShellWord], by_user: bool) -> None:
-    """`python -m name`: a module of the author's, or one that takes data."""
+    """`python -m name`: the author's own module, or one that takes data."""
     if base not in ("python", "pypy"):
         return
     for place, word in enumerate(words[1:], 1):
@@ -254,18 +150,20 @@ def _check_module(base: str, words: Sequence[ShellWord], by_user: bool) -> None:
             if not is_own and any(argument.tainted for argument in module_words):
                 check_known(module_words, (), by_user)
             return
+        # After `-c` there is code, which `check_code` has seen.
         if word.text in ("-W", "-X") or "c" in word.text:
             return
 
 
 def _check_build(name: str, words: Sequence[ShellWord]) -> None:
-    """Tools that run the project's own code: an argument may be data of a known command, and choose nothing."""
+    """Tools that run the project's code: an argument may be data of a known subcommand, and choose nothing."""
     subcommands: list[str] = []
     for before, word in pairwise(words):
         if word.tainted or word.text == "--":
             break
         if not word.text.startswith("-") and before.text not in _VALUE_OPTIONS:
             subcommands.append(word.text)
+    # `npm run NAME`: the script must be named by the author, not by the argument.
     scripted = name in ("npm", "pnpm", "yarn") and subcommands[:1] in (["run"], ["run-script"])
     is_known = (
         bool(subcommands) and subcommands[0] in BUILD_COMMANDS.get(name, ()) and not (scripted and len(subcommands) < 2)

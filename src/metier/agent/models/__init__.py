@@ -1,1 +1,4 @@
-"""The models an agent can ask: hosted services, a local one, and how a name selects one."""
+"""The models an agent can ask.
+
+`registry` selects one by name; `pydantic_ai` talks to hosted services, `local` runs a small model in this process.
+"""

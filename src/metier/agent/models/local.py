@@ -1,7 +1,8 @@
-"""Guiding a small model: it is asked one narrow question at a time, and can only answer with what there is.
+"""Small local models, guided: one narrow question at a time, answered from a list.
 
-A model of some hundred million parameters can't be trusted with a list of tools.  The ranker finds the few skills
-that fit; the model chooses among them, then a script, then its arguments, each from a list; then it writes the answer.
+A model of some hundred million parameters can't handle a list of tools.  So the search finds the few skills that
+match; the model picks one, then a script, then its arguments, each through a JSON schema that allows only what exists;
+then it writes the answer.  What a script printed is appended verbatim, because such a model garbles figures.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ from ...types.model import Reply, ReplyRequest, StopFlag
 from ...types.text import shorten_text
 from ..loop import TurnEnding
 
+# --- The questions of a guided turn ---
+
 NONE = "none"
 _MOST_SKILLS = 3
 _MOST_WORDS = 8
@@ -32,24 +35,24 @@ _words = re.compile(r"\"([^\"]+)\"|'([^']+)'|`([^`]+)`|(\S+)")
 
 @dataclass(frozen=True)
 class GuideView:
-    """What a guide must know of the skills."""
+    """What the guide needs to know about the skills."""
 
     fitting: Callable[[str], Sequence[tuple[str, str]]]
-    """The skills that fit a task best: name and description, the best first."""
+    """The skills that match a task best: name and description, the best first."""
     scripts: Callable[[str], Sequence[str]]
     location: Callable[[str], str]
     files: Callable[[str], str]
-    """The absolute path of a word that names a file here; empty otherwise."""
+    """The absolute path of a word that names a file of the project; empty otherwise."""
 
 
 @dataclass(frozen=True)
 class GuideQuestion:
-    """What a small model is asked next."""
+    """A question for a small model."""
 
     kind: Literal["skill", "script", "answer"]
     text: str
     choices: Mapping[str, tuple[str, ...]]
-    """What each part of the answer may be."""
+    """The allowed values of each part of the answer."""
     skill: str = ""
 
     @property
@@ -65,7 +68,7 @@ class GuideQuestion:
 
 
 def next_question(request: ReplyRequest, view: GuideView, chosen: bool = False) -> GuideQuestion:
-    """The next question of a turn; `chosen` when the one about skills was answered with none."""
+    """The next question of a turn; `chosen` where the model already said that no skill matches."""
     turn = this_turn(request.messages)
     called = [message.call.name for message in turn if message.call]
     tools = {tool.name for tool in request.tools}
@@ -92,7 +95,7 @@ def next_question(request: ReplyRequest, view: GuideView, chosen: bool = False) 
 
 
 def this_turn(messages: Sequence[Message]) -> list[Message]:
-    """What was said and done since the user last spoke."""
+    """The messages since the user's last one."""
     start = 0
     for at, message in enumerate(messages):
         before = messages[at - 1] if at else None
@@ -110,7 +113,7 @@ def task_of(turn: Sequence[Message]) -> str:
 
 
 def arguments_for(task: str, view: GuideView) -> tuple[str, ...]:
-    """What a script may be given: files that the task names, what it quotes, its numbers; or nothing."""
+    """The arguments to choose from: files that the task names, quoted text, numbers, or none."""
     arguments: list[str] = []
     files = False
     for quoted in _words.finditer(task):
@@ -134,7 +137,7 @@ def _quote_word(word: str) -> str:
 
 
 def call_for(question: GuideQuestion, answer: str, request: ReplyRequest, view: GuideView) -> ToolCall | None:
-    """The call that an answer comes to; None where it comes to none."""
+    """The tool call for an answer; None where it selects nothing."""
     try:
         chosen = loads(answer)
     except ValueError:
@@ -160,7 +163,7 @@ def call_for(question: GuideQuestion, answer: str, request: ReplyRequest, view: 
 
 
 def activation_call(name: str, tools: set[str], view: GuideView, task: str) -> ToolCall:
-    """The call that loads a skill, by the tool that there is for it."""
+    """The call that loads a skill, by the tool that this dialect has for it."""
     if "skill_use" in tools:
         return ToolCall("local-skill", "skill_use", {"skill_name": name, "arguments": task})
     if "run_skill" in tools:
@@ -175,9 +178,9 @@ SYSTEM_PROMPT = (
 
 
 def chat_messages(request: ReplyRequest, view: GuideView) -> list[dict[str, str]]:
-    """The conversation for a model that knows no tools: short, in plain words, and only growing at its end.
+    """The conversation for a model without tools: short, plain, and growing only at its end, for the prompt cache.
 
-    What a skill with scripts says is for whoever chooses among them: here a list does that.
+    The instructions of a skill with scripts are left out: the guide's lists take their place.
     """
     chat = [{"role": "system", "content": SYSTEM_PROMPT}]
     called = {message.call.id: message.call.name for message in request.messages if message.call}
@@ -186,7 +189,7 @@ def chat_messages(request: ReplyRequest, view: GuideView) -> list[dict[str, str]
         if message.skill and view.scripts(message.skill):
             text = f"[The skill {message.skill} is active.]"
         if message.call is not None or (message.answers and called.get(message.answers) == "skill_use"):
-            continue  # what it sees, it imitates
+            continue  # it would imitate the syntax of a call in its answer
         if message.role == "tool":
             chat.append({"role": "user", "content": text if message.skill else f"This came out of it:\n{text}"})
         else:
@@ -195,7 +198,7 @@ def chat_messages(request: ReplyRequest, view: GuideView) -> list[dict[str, str]
 
 
 def script_output(request: ReplyRequest) -> str:
-    """What a script of this turn wrote, word for word: a small model is not to be trusted with figures."""
+    """The output of this turn's script, verbatim."""
     turn = this_turn(request.messages)
     scripts = {
         message.call.id: str(message.call.arguments.get("script_name", ""))
@@ -209,20 +212,22 @@ def script_output(request: ReplyRequest) -> str:
 
 
 def is_repeating(text: str) -> bool:
-    """Whether a text has begun to go round in circles: three like lines, or three like ends."""
+    """Whether a text has begun to repeat itself: three equal lines, or three equal endings."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     if len(lines) >= 3 and lines[-1] == lines[-2] == lines[-3]:
         return True
     return any(len(text) >= 3 * size and text.endswith(text[-size:] * 3) for size in range(8, 121))
 
 
+# --- The model ---
+
 WINDOW = 8_192
 _MOST_TOKENS = 220
-"""Tokens of an answer: a model this small has said all it can by then."""
+"""Tokens of an answer: beyond that, a model this small repeats itself."""
 
 
 class LocalModel:
-    """A GGUF file.  It is loaded when it is first asked."""
+    """A GGUF file, loaded with the first request."""
 
     def __init__(self, name: str, path: str, view: GuideView) -> None:
         self.name, self.window = f"local:{name}", WINDOW
@@ -249,13 +254,13 @@ class LocalModel:
         return Reply((Message("assistant", (text.strip() or "[nothing]") + script_text),), used + cost)
 
     def _ask(self, request: ReplyRequest, question: GuideQuestion, stop: StopFlag) -> EventSteps[tuple[str, Usage]]:
-        """Ask the model one thing.  Pieces of an answer are shown; choices are not."""
+        """Ask one question.  The text of an answer is yielded as it is written; choices are not."""
         server = self._opened()
         body = self.body(request, question)
         text, used = "", NOTHING_USED
         for piece in _stream_pieces(server, body, stop):
             if isinstance(piece, Exception):
-                raise ModelError(f"{self.name} failed: {piece}", "start again, or use another model", "provider-down")
+                raise ModelError(f"{self.name} failed: {piece}", "try again, or use another model", "provider-down")
             if isinstance(piece, Usage):
                 used = piece
                 continue
@@ -265,7 +270,7 @@ class LocalModel:
         return text, used if used.requests else Usage(1)
 
     def body(self, request: ReplyRequest, question: GuideQuestion) -> dict[str, object]:
-        """What the server is sent: the conversation, the same from request to request, and then the question."""
+        """The request: the conversation, the same prefix every time, and then the question."""
         messages = chat_messages(request, self.view)
         if len(messages) > 2 or question.choices:
             messages.append({"role": "user", "content": question.text})
@@ -301,47 +306,47 @@ def _open_server(path: str) -> Any:
     try:
         import xllamacpp
     except ImportError as error:
-        raise MissingExtra("a model that runs here", "local") from error
+        raise MissingExtra("a local model", "local") from error
     parameters = xllamacpp.CommonParams()
     parameters.model.path = path
     parameters.n_ctx, parameters.n_parallel = WINDOW, 1
-    # On few cores, threads that wait for each other cost more than they bring.
+    # With few cores, more threads only wait for each other.
     parameters.cpuparams.n_threads = parameters.cpuparams_batch.n_threads = max(1, min(4, usable_cores() // 2))
     parameters.warmup, parameters.verbosity = False, -1
-    parameters.api_keys = [random_hex(16)]  # nobody else on this machine is meant to use its port
+    parameters.api_keys = [random_hex(16)]  # keeps other users of this machine off its port
     try:
         return xllamacpp.Server(parameters)
     except (RuntimeError, ValueError, OSError) as error:
-        raise ModelError(f"{path} can't be loaded: {error}", "is it a GGUF file?", "bad-model") from error
+        raise ModelError(f"can't load {path}: {error}", "check that it is a GGUF file", "bad-model") from error
 
 
 def _stream_pieces(server: Any, body: dict[str, object], stop: StopFlag) -> Iterator[str | Usage | Exception]:
-    """What the server says, as it says it; a stop, and going round in circles, ends it."""
-    heard: SimpleQueue[str | Usage | Exception | None] = SimpleQueue()
+    """The reply as it is written; a stop, or text that repeats itself, ends it."""
+    pieces: SimpleQueue[str | Usage | Exception | None] = SimpleQueue()
     texts: list[str] = []
 
     def listen(chunk: dict[str, Any]) -> bool:
         usage = chunk.get("usage")
         if isinstance(usage, dict):
             cached = (usage.get("prompt_tokens_details") or {}).get("cached_tokens", 0)
-            heard.put(Usage(1, usage.get("prompt_tokens", 0), usage.get("completion_tokens", 0), cached))
+            pieces.put(Usage(1, usage.get("prompt_tokens", 0), usage.get("completion_tokens", 0), cached))
         for choice in chunk.get("choices") or ():
             text = (choice.get("delta") or {}).get("content")
             if text:
                 texts.append(text)
-                heard.put(text)
+                pieces.put(text)
         return stop.is_set() or is_repeating("".join(texts))
 
     def ask() -> None:
         try:
             server.handle_chat_completions(body, listen)
         except (RuntimeError, ValueError, TypeError, OSError) as error:
-            heard.put(error)
-        heard.put(None)
+            pieces.put(error)
+        pieces.put(None)
 
     asking = Thread(target=ask, name="ask the local model", daemon=True)
     asking.start()
-    while (piece := heard.get()) is not None:
+    while (piece := pieces.get()) is not None:
         yield piece
     asking.join()
     if stop.is_set():

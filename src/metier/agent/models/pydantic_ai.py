@@ -1,13 +1,22 @@
-"""The door to pydantic-ai: it speaks to every service, and nothing of it is seen outside this file."""
+"""Hosted models through pydantic-ai; no other module imports it.
+
+pydantic-ai is asynchronous, and a turn of metier is a plain generator that must notice a stop while the service is
+silent.  So each model has an event loop in a daemon thread; the request runs there and puts what arrives into a queue,
+which the generator polls.  Running the loop in the caller's thread was refused: a generator that is abandoned halfway
+would leave it suspended inside a connection.
+
+Errors cross from that thread as values (`_settle`): requests are built and replies are read on the caller's side, so
+that a defect of ours stays an exception, and only what happens inside the libraries becomes a `ModelError`.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Coroutine, Iterator, Sequence
 from json import dumps, loads
 from queue import Empty, SimpleQueue
 from threading import Event, Thread
-from typing import Any
+from typing import Any, NamedTuple
 
 from ...host.facts import monotonic, sleep
 from ...types.activation import Message, ToolCall
@@ -17,12 +26,16 @@ from ...types.model import FinishReason, ModelAddress, Reply, ReplyRequest, Stop
 from ..loop import TurnEnding
 
 _POLL_SECONDS = 0.1
+"""How often a stop is looked for while the service is silent."""
 _LONGEST_WAIT = 60.0
+"""A service that asks for a longer pause than this is reported, not waited for."""
+_REPLY_TIMEOUT = 600.0
+_CONNECT_TIMEOUT = 10.0
 _FINISH_REASONS: dict[str, FinishReason] = {"length": "length", "content_filter": "filter", "tool_call": "tools"}
 
 
 class ProviderModel:
-    """A model of some service.  Nothing is imported and nothing is opened before it is asked."""
+    """A model of a hosted service.  Nothing is imported or opened before the first request."""
 
     def __init__(self, address: ModelAddress) -> None:
         self.address = address
@@ -32,25 +45,25 @@ class ProviderModel:
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def reply(self, request: ReplyRequest, stop: StopFlag) -> EventSteps[Reply]:
+        """Send a request, again where that may help, and yield the reply as it is written."""
         attempt = 1
         while True:
             try:
-                return (yield from self._once(request, stop))
+                return (yield from self._request_once(request, stop))
             except ModelError as error:
                 wait = _retry_delay(error, attempt, self.address)
                 if wait is None:
                     raise
-                again = Retried(error.reason, wait, attempt)
-            yield again
+                retried = Retried(error.reason, wait, attempt)
+            yield retried
             _sleep_or_stop(wait, stop)
             attempt += 1
 
-    def _once(self, request: ReplyRequest, stop: StopFlag) -> EventSteps[Reply]:
-        """Ask once.  The service is listened to elsewhere, so that a stop is heard while it says nothing."""
+    def _request_once(self, request: ReplyRequest, stop: StopFlag) -> EventSteps[Reply]:
         pieces: SimpleQueue[Any] = SimpleQueue()
-        loop = self._running()
         model = self._opened()
-        future = asyncio.run_coroutine_threadsafe(_stream_reply(model, request, self.address, pieces), loop)
+        prepared = _prepare_request(request, self.address)
+        future = asyncio.run_coroutine_threadsafe(_fill_queue(model, prepared, pieces), self._running())
         try:
             while True:
                 if stop.is_set():
@@ -58,11 +71,13 @@ class ProviderModel:
                 try:
                     piece = pieces.get(timeout=_POLL_SECONDS)
                 except Empty:
+                    if future.cancelled():  # `close` was called from another thread
+                        raise TurnEnding("interrupted") from None
                     continue
                 if isinstance(piece, Wrote):
                     yield piece
-                elif isinstance(piece, ModelError):
-                    raise piece
+                elif isinstance(piece, BaseException):
+                    raise _model_error(piece, self.address) from piece
                 else:
                     return _read_reply(piece, self.address)
         finally:
@@ -82,24 +97,30 @@ class ProviderModel:
         return self._model
 
     def close(self) -> None:
-        """Let go of the connection."""
+        """Close the connection and stop its thread."""
         if self._loop is not None:
             loop, self._loop, self._model = self._loop, None, None
             loop.call_soon_threadsafe(loop.stop)
 
     def wire(self, request: ReplyRequest) -> str:
-        """The body that would go out, caught before it does."""
-        caught: list[bytes] = []
-        model = _open_model(self.address, caught)
+        """The body of the request as it would be sent; a transport that keeps it takes the network's place."""
+        bodies: list[bytes] = []
+        model = _open_model(self.address, bodies)
+        prepared = _prepare_request(request, self.address)
         loop = asyncio.new_event_loop()
         try:
-            loop.run_until_complete(_stream_reply(model, request, self.address, SimpleQueue()))
+            # The transport fails once it has the body, so an error is the expected outcome here.
+            outcome = loop.run_until_complete(_settle(_stream_reply(model, prepared, SimpleQueue())))
             loop.run_until_complete(loop.shutdown_asyncgens())
         finally:
             loop.close()
-        if not caught:
-            raise ModelError("there is no request to show", "send it", "bad-request")
-        return dumps(loads(caught[0]), ensure_ascii=False, indent=2)
+        if not bodies:
+            error = ModelError(f"{self.name} built no request", "check the model's configuration", "bad-request")
+            raise error from outcome if isinstance(outcome, BaseException) else None
+        return dumps(loads(bodies[0]), ensure_ascii=False, indent=2)
+
+
+# --- The event loop and its thread ---
 
 
 def _run_event_loop(loop: asyncio.AbstractEventLoop, ready: Event) -> None:
@@ -119,7 +140,7 @@ async def _cancel_tasks() -> None:
 
 
 def _retry_delay(error: ModelError, attempt: int, address: ModelAddress) -> float | None:
-    """How long to wait before asking again; None where that would not help."""
+    """Seconds to wait before the next attempt; None where another one would not help."""
     if error.reason not in ("rate-limited", "overloaded", "provider-down", "connection", "bad-reply"):
         return None
     if attempt > address.retries:
@@ -137,83 +158,91 @@ def _sleep_or_stop(seconds: float, stop: StopFlag) -> None:
         sleep(min(remaining, _POLL_SECONDS))
 
 
-async def _stream_reply(model: Any, request: ReplyRequest, address: ModelAddress, pieces: SimpleQueue[Any]) -> None:
-    """Put everything the service says into a queue; what goes wrong, too."""
+class _PreparedRequest(NamedTuple):
+    """A request in pydantic-ai's own types."""
+
+    messages: list[Any]
+    parameters: Any
+    settings: Any
+
+
+def _prepare_request(request: ReplyRequest, address: ModelAddress) -> _PreparedRequest:
+    return _PreparedRequest(
+        list(_library_messages(request)), _request_parameters(request), _model_settings(address, request)
+    )
+
+
+async def _fill_queue(model: Any, prepared: _PreparedRequest, pieces: SimpleQueue[Any]) -> None:
+    """Put the text as it arrives into a queue, and last of all the response or the error that ended it."""
+    pieces.put(await _settle(_stream_reply(model, prepared, pieces)))
+
+
+async def _settle(request: Coroutine[Any, Any, Any]) -> Any:
+    """The result of a request, or the exception that ended it, as a value.
+
+    This is a bulkhead, on purpose without a list of exception types.  The SDKs below pydantic-ai do not validate
+    streamed events, so a malformed one surfaces inside them as AttributeError, TypeError or AssertionError.  Only
+    library code runs in here, and whatever it raises means the same to the caller: this reply can't be had.
+    """
+    outcomes = await asyncio.gather(request, return_exceptions=True)
+    return outcomes[0]
+
+
+async def _stream_reply(model: Any, prepared: _PreparedRequest, pieces: SimpleQueue[Any]) -> Any:
     from pydantic_ai.direct import model_request_stream
     from pydantic_ai.messages import PartDeltaEvent, PartStartEvent, TextPart, TextPartDelta, ThinkingPartDelta
 
-    parameters, settings = _request_parameters(request), _model_settings(address, request)
-    try:
-        messages = list(_library_messages(request))
-        async with model_request_stream(
-            model, messages, model_settings=settings, model_request_parameters=parameters
-        ) as stream:
-            async for event in stream:
-                if isinstance(event, PartStartEvent) and isinstance(event.part, TextPart) and event.part.content:
-                    pieces.put(Wrote(event.part.content))
-                elif isinstance(event, PartDeltaEvent) and isinstance(event.delta, TextPartDelta):
-                    pieces.put(Wrote(event.delta.content_delta))
-                elif isinstance(event, PartDeltaEvent) and isinstance(event.delta, ThinkingPartDelta):
-                    pieces.put(Wrote(event.delta.content_delta or "", thinking=True))
-            pieces.put(_require_finish(stream.response if hasattr(stream, "response") else stream.get(), address))
-    except asyncio.CancelledError:
-        raise
-    except _library_errors() as error:
-        pieces.put(_model_error(error, address))
+    async with model_request_stream(
+        model,
+        prepared.messages,
+        model_settings=prepared.settings,
+        model_request_parameters=prepared.parameters,
+    ) as stream:
+        async for event in stream:
+            if isinstance(event, PartStartEvent) and isinstance(event.part, TextPart) and event.part.content:
+                pieces.put(Wrote(event.part.content))
+            elif isinstance(event, PartDeltaEvent) and isinstance(event.delta, TextPartDelta):
+                pieces.put(Wrote(event.delta.content_delta))
+            elif isinstance(event, PartDeltaEvent) and isinstance(event.delta, ThinkingPartDelta):
+                pieces.put(Wrote(event.delta.content_delta or "", thinking=True))
+        return stream.response if hasattr(stream, "response") else stream.get()
 
 
-def _require_finish(response: Any, address: ModelAddress) -> Any:
-    """A reply that says how it ended; a stream that just stops is no reply."""
-    if response.finish_reason is None:
-        return ModelError(f"{address.name} broke off in the middle of a reply", "try again", "connection")
-    return response
-
-
-def _library_errors() -> tuple[type[BaseException], ...]:
-    """What the services' own libraries raise."""
-    from httpx2 import HTTPError, InvalidURL, StreamError
-    from openai import OpenAIError
-    from pydantic import ValidationError
-    from pydantic_ai.exceptions import AgentRunError, UserError
-
-    errors = [AgentRunError, UserError, HTTPError, InvalidURL, StreamError, OpenAIError, ValidationError]
-    return (*errors, ValueError, KeyError, TypeError, AttributeError, OSError, AssertionError)
+# --- Errors ---
 
 
 def _model_error(error: BaseException, address: ModelAddress) -> ModelError:
-    """What went wrong, in words and as a reason."""
+    """What the libraries raised, as a sentence and a reason."""
     from pydantic_ai import exceptions as theirs
 
     text = " ".join(_error_text(error).split())[:300] or type(error).__name__
     where = f"{address.name} at {address.url}" if address.url else address.name
+    # The first match counts, so a subclass stands above its base.
     kinds: list[tuple[type[BaseException], str, str, str]] = [
-        (theirs.ModelAuthenticationError, "bad-key", "does not take the key", _key_hint(address)),
-        (theirs.ModelQuotaExceededError, "out-of-credit", "has no credit left", "top it up, or use another model"),
-        (theirs.ModelRateLimitError, "rate-limited", "is asked too often", "wait a little, then try again"),
-        (theirs.ModelOverloadedError, "overloaded", "has too much to do", "try again later"),
-        (theirs.ModelContextWindowExceededError, "too-long", "can't take a conversation this long", "start another"),
+        (theirs.ModelAuthenticationError, "bad-key", "rejected the API key", _key_hint(address)),
+        (theirs.ModelQuotaExceededError, "out-of-credit", "has no credit left", "add credit, or use another model"),
+        (theirs.ModelRateLimitError, "rate-limited", "is rate-limiting requests", "wait a moment, then try again"),
+        (theirs.ModelOverloadedError, "overloaded", "is overloaded", "try again later"),
+        (theirs.ModelContextWindowExceededError, "too-long", "can't take a conversation this long", "start a new one"),
         (theirs.ModelNotFoundError, "unknown-model", "has no such model", "check the model's name"),
-        (theirs.ModelRequestRejectedError, "rejected", "does not take the request", "see what it says"),
+        (theirs.ModelRequestRejectedError, "rejected", "rejected the request", "check the model's configuration"),
         (theirs.ModelConnectionError, "connection", "can't be reached", "check the network and the address"),
-        (theirs.ModelUnavailableError, "provider-down", "is down", "try again later"),
+        (theirs.ModelUnavailableError, "provider-down", "is unavailable", "try again later"),
         (theirs.ModelServerError, "provider-down", "failed", "try again later"),
-        (theirs.ContentFilterError, "content-filter", "would not answer", "say it in other words"),
-        (theirs.UserError, "bad-request", "can't be asked that", "check the model's configuration"),
+        (theirs.ContentFilterError, "content-filter", "refused to answer", "rephrase the request"),
+        (theirs.UserError, "bad-request", "can't take this request", "check the model's configuration"),
+        (OSError, "connection", "can't be reached", "check the network and the address"),
     ]
     for kind, reason, problem, hint in kinds:
         if isinstance(error, kind):
             return _build_error(f"{where} {problem}: {text}", hint, reason, error)
-    if isinstance(error, OSError):
-        return _build_error(
-            f"{where} can't be reached: {text}", "check the network and the address", "connection", error
-        )
-    return _build_error(f"{where} sent something that can't be read: {text}", "try again", "bad-reply", error)
+    return _build_error(f"{where} sent a malformed reply: {text}", "try again", "bad-reply", error)
 
 
 def _error_text(error: BaseException) -> str:
-    """What the service itself said, where it said something."""
+    """The service's own message where its answer holds one."""
     body = getattr(error, "body", None)
-    for _ in range(2):
+    for _ in range(2):  # {"error": {"message": …}}, {"error": …} and {"message": …} are all in use
         if isinstance(body, dict):
             body = body.get("error") or body.get("message")
     return body if isinstance(body, str) and body else str(getattr(error, "message", "") or error)
@@ -226,8 +255,10 @@ def _key_hint(address: ModelAddress) -> str:
 def _build_error(message: str, hint: str, reason: str, error: BaseException) -> ModelError:
     failure = ModelError(message, hint, reason)
     failure.after = getattr(error, "retry_after", None)
-    failure.__cause__ = error
     return failure
+
+
+# --- Requests in pydantic-ai's types ---
 
 
 def _request_parameters(request: ReplyRequest) -> Any:
@@ -244,19 +275,19 @@ def _request_parameters(request: ReplyRequest) -> Any:
 
 
 def _model_settings(address: ModelAddress, request: ReplyRequest) -> Any:
-    """No retries of the library's own: ours are seen."""
-    settings: dict[str, Any] = {"max_retries": 0, "timeout": 600.0}
+    # The library's own retries would be invisible: `ProviderModel.reply` retries and says so.
+    settings: dict[str, Any] = {"max_retries": 0, "timeout": _REPLY_TIMEOUT}
     if address.most:
         settings["max_tokens"] = address.most
     if address.service.wire == "anthropic":
-        settings.setdefault("max_tokens", 16_000)
+        settings.setdefault("max_tokens", 16_000)  # Anthropic's API requires a number
         settings |= {"anthropic_cache_instructions": True, "anthropic_cache_tool_definitions": True}
         settings["anthropic_cache"] = True
     return settings
 
 
 def _library_messages(request: ReplyRequest) -> Iterator[Any]:
-    """The conversation in the library's form: what one side says in a row is one message."""
+    """The conversation in the library's types: consecutive messages of one side become one message."""
     from pydantic_ai.messages import ModelRequest, ToolReturnPart, UserPromptPart
 
     names = {message.call.id: message.call.name for message in request.messages if message.call}
@@ -289,8 +320,11 @@ def _group_by_role(messages: Sequence[Message]) -> Iterator[tuple[bool, list[Mes
 def _model_response(group: Sequence[Message]) -> Any:
     from pydantic_ai.messages import ModelMessagesTypeAdapter, ModelResponse, TextPart, ToolCallPart
 
-    if group[0].raw:
-        return ModelMessagesTypeAdapter.validate_json(group[0].raw)[0]
+    if group[0].raw:  # signed thinking must go back byte for byte, or the service rejects it
+        try:
+            return ModelMessagesTypeAdapter.validate_json(group[0].raw)[0]
+        except ValueError:
+            pass  # kept by another version of the library: the plain parts below say the same without the thinking
     parts: list[Any] = []
     for message in group:
         if message.text:
@@ -300,9 +334,14 @@ def _model_response(group: Sequence[Message]) -> Any:
     return ModelResponse(parts=parts)
 
 
+# --- Replies from pydantic-ai's types ---
+
+
 def _read_reply(response: Any, address: ModelAddress) -> Reply:
     from pydantic_ai.messages import ModelMessagesTypeAdapter, TextPart, ToolCallPart
 
+    if response.finish_reason is None:  # a stream that just stops was cut, even where the text looks complete
+        raise ModelError(f"{address.name} closed the connection in the middle of a reply", "try again", "connection")
     messages: list[Message] = []
     plain = True
     for part in response.parts:
@@ -322,11 +361,17 @@ def _read_reply(response: Any, address: ModelAddress) -> Reply:
 
 
 def _tool_call(part: Any) -> ToolCall:
+    """A call; arguments that are no JSON object are a fault that the model is told about."""
+    from pydantic_core import from_json
+
+    arguments = part.args or {}
     try:
-        arguments = part.args_as_dict(raise_if_invalid=True)
-    except (ValueError, TypeError, AssertionError) as error:
-        return ToolCall(part.tool_call_id, part.tool_name, {}, " ".join(str(error).split())[:200] or "no JSON object")
-    return ToolCall(part.tool_call_id, part.tool_name, arguments)
+        parsed = from_json(arguments) if isinstance(arguments, str) else arguments
+    except ValueError as error:
+        return ToolCall(part.tool_call_id, part.tool_name, {}, " ".join(str(error).split())[:200])
+    if not isinstance(parsed, dict):
+        return ToolCall(part.tool_call_id, part.tool_name, {}, "not a JSON object")
+    return ToolCall(part.tool_call_id, part.tool_name, parsed)
 
 
 def _read_usage(response: Any, address: ModelAddress) -> Usage:
@@ -334,20 +379,23 @@ def _read_usage(response: Any, address: ModelAddress) -> Usage:
     cost: float | None = None
     if address.prices is not None:
         cost = (used.input_tokens * address.prices[0] + used.output_tokens * address.prices[1]) / 1e6
-    else:
+    elif isinstance(response.model_name, str) and response.model_name:  # as the service sent it: anything
         try:
             cost = float(response.cost().total_price)
-        except (LookupError, AssertionError, ValueError, AttributeError, TypeError):
+        except (LookupError, ValueError):  # no known price, or a response without usage
             cost = None
     return Usage(1, used.input_tokens, used.output_tokens, used.cache_read_tokens, cost)
 
 
-def _open_model(address: ModelAddress, caught: list[bytes] | None = None) -> Any:
-    """The library's model for an address; with `caught`, what it would send goes there and nowhere else."""
+# --- Opening a model ---
+
+
+def _open_model(address: ModelAddress, bodies: list[bytes] | None = None) -> Any:
+    """The library's model for an address; with `bodies`, requests are put there and nothing is sent."""
     try:
         import httpx2
 
-        client = _http_client(caught)
+        client = _http_client(bodies)
         match address.service.wire:
             case "anthropic":
                 from pydantic_ai.models.anthropic import AnthropicModel
@@ -374,18 +422,20 @@ def _open_model(address: ModelAddress, caught: list[bytes] | None = None) -> Any
                     address.model, provider=OpenAIProvider(url, key, http_client=client), profile=profile
                 )
     except ImportError as error:
-        raise MissingExtra(f"the provider {address.service.name}", address.service.extra) from error
+        raise MissingExtra(f"the model provider {address.service.name}", address.service.extra) from error
     raise AssertionError(httpx2)
 
 
-def _http_client(caught: list[bytes] | None) -> Any:
+def _http_client(bodies: list[bytes] | None) -> Any:
     import httpx2
 
-    if caught is None:
-        return httpx2.AsyncClient(timeout=httpx2.Timeout(600.0, connect=10.0), follow_redirects=False)
+    if bodies is None:
+        # No redirects: they would carry the key to another host.
+        timeout = httpx2.Timeout(_REPLY_TIMEOUT, connect=_CONNECT_TIMEOUT)
+        return httpx2.AsyncClient(timeout=timeout, follow_redirects=False)
 
-    def catch(request: Any) -> Any:
-        caught.append(request.content)
+    def keep_body(request: Any) -> Any:
+        bodies.append(request.content)
         raise httpx2.ConnectError("not sent")
 
-    return httpx2.AsyncClient(transport=httpx2.MockTransport(catch))
+    return httpx2.AsyncClient(transport=httpx2.MockTransport(keep_body))

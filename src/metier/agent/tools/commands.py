@@ -1,9 +1,8 @@
-"""The tools that run a program in the working folder: any command, and a search."""
+"""The tools that run a program in the working folder: `run_command`, and `search_files` by grep."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from ...host import fs, paths
 from ...library.skill_tools import ToolArguments, guard_errors, number_argument, script_answer, text_argument
@@ -16,16 +15,12 @@ from ..permissions import PRIVATE_FILES, PRIVATE_FOLDERS, is_private, path_argum
 from ..shell_rules import command_text
 from .workspace import Workspace
 
-if TYPE_CHECKING:
-    pass
-
-
 SECONDS = 120
 LONGEST_SECONDS = 600
 _MOST_LINES = 200
 
 ProgramRunner = Callable[[tuple[str, ...], float], ProcessResult]
-"""Runs a program in the working folder, inside its boundary."""
+"""Runs a program in the working folder, in a sandbox, for at most so many seconds."""
 
 
 def run_command(run: ProgramRunner) -> Tool:
@@ -52,14 +47,14 @@ def run_command(run: ProgramRunner) -> Tool:
 
 
 def _any_case_pattern(name: str) -> str:
-    """A pattern for a name in capitals too: grep has no other word for it."""
+    """A glob that matches a name in any case: `grep --exclude` has no option for that."""
     return "".join(
         f"[{character.lower()}{character.upper()}]" if character.isalpha() else character for character in name
     )
 
 
 def search_files(agent_workspace: Workspace, run: ProgramRunner) -> Tool:
-    """By grep, because its time does not depend on how a pattern is written."""
+    """Searches by grep: its time is linear, where Python's `re` could be made to run forever by a pattern."""
 
     def call(arguments: ToolArguments) -> Answer:
         pattern, (base, path) = text_argument(arguments, "pattern"), agent_workspace.at(arguments, ".")
@@ -72,7 +67,7 @@ def search_files(agent_workspace: Workspace, run: ProgramRunner) -> Tool:
         where = base if path == "." else f"{base}/{path}"
         if not paths.is_inside(paths.real_path(where), paths.real_path(base)):
             raise Refused(f"Access denied: '{path}' is a link that leads elsewhere")
-        included = [f"--include={only}"] if only else []  # first: of two that speak of a file, the last one counts
+        included = [f"--include={only}"] if only else []  # first, as the last match wins: it must not undo an exclusion
         argv = ("grep", "-rnIE", *included, *skipped, "-e", pattern, "--", where)
         result = run(argv, 20.0)
         if result.status == 1:

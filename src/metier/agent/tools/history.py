@@ -1,4 +1,4 @@
-"""The tool that asks the user."""
+"""The tools that ask the user, and that show and roll back the history of skills."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def ask_user(ask: AskPerson) -> Tool:
         offered = tuple(visible_text(str(choice)) for choice in choices) if isinstance(choices, list | tuple) else ()
         answer = yield from ask(Asked(call.id, "question", "ask_user", question, call.arguments, offered))
         if answer is None:
-            text = "Nobody is there to answer. Decide by what you know, or say what is missing and stop."
+            text = "This session is not interactive. Decide by what you know, or say what is missing and stop."
             return Answer(text, error=True, reason="refused")
         return Answer(answer)
 
@@ -34,13 +34,13 @@ def ask_user(ask: AskPerson) -> Tool:
             ToolParameter("question", "The question, in one or two sentences."),
             ToolParameter("choices", "Answers to choose from, if there are only a few.", required=False, kind="array"),
         ),
-        lambda arguments: Answer("Nobody is there to answer.", error=True),
+        lambda arguments: Answer("This session is not interactive.", error=True),
         steps,
     )
 
 
 def _question_text(call: ToolCall) -> str:
-    """The question; some agents send a list of them."""
+    """The question; skills written for other agents send a list of questions."""
     question = call.arguments.get("question")
     questions = call.arguments.get("questions")
     if question is None and isinstance(questions, list | tuple) and questions:
@@ -54,7 +54,7 @@ _TAG = ToolParameter("tag", "What to look at: `skills`.")
 
 
 def git_log(log: Callable[[int], Sequence[str]]) -> Tool:
-    """Given what lists the newest changes, a line each."""
+    """The tool `git_log`; `log` lists the newest changes, a line each."""
 
     def call(arguments: ToolArguments) -> Answer:
         _check_tag(arguments)
@@ -72,15 +72,15 @@ def git_log(log: Callable[[int], Sequence[str]]) -> Tool:
     )
 
 
-def git_rollback(back: Callable[[str, str], Sequence[str]]) -> Tool:
-    """Given what takes a commit, and a skill or none for all, and names the skills that it changed."""
+def git_rollback(rollback: Callable[[str, str], Sequence[str]]) -> Tool:
+    """The tool `git_rollback`; `rollback` takes a commit and a skill, or "" for all, and returns what it changed."""
 
     def call(arguments: ToolArguments) -> Answer:
         _check_tag(arguments)
         commit = text_argument(arguments, "commit", "").strip()
         if not commit:
             raise BadRequest("commit is required", "call git_log to find one")
-        changed = back(commit, text_argument(arguments, "name", "").strip())
+        changed = rollback(commit, text_argument(arguments, "name", "").strip())
         if not changed:
             return Answer(f"skills are already what they were at {commit}")
         return Answer(f"rolled back skills to {commit}: {', '.join(changed)}")

@@ -1,4 +1,9 @@
-"""The tools that read and write files of the working folder."""
+"""The tools that read and write files in the working folder, and what decides where a path leads.
+
+Paths of a model are hostile input.  `Workspace.at` confines a path to the agent's folder, and `Workspace.spot` gives
+every spelling of it that a permission rule may name; the file itself is opened by `host.fs`, which follows no link out
+of the folder.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +13,7 @@ from dataclasses import dataclass
 from difflib import unified_diff
 from fnmatch import translate
 
+from ...dialects import PROTECTED_FOLDERS
 from ...host import fs, paths
 from ...host.sandbox.profile import PROTECTED
 from ...library.skill_tools import ToolArguments, guard_errors, number_argument, text_argument
@@ -26,16 +32,16 @@ _MOST_NAMES = 500
 
 @dataclass(frozen=True)
 class Workspace:
-    """Where an agent works: the folder it may touch, and the one it stands in."""
+    """Where an agent works: the folder it may touch, and its working folder inside."""
 
     base: str
     cwd: str
     hidden: tuple[str, ...] = ()
-    """Folders in it that are nobody's business."""
+    """Folders in it that no tool may touch."""
     also: tuple[str, ...] = ()
-    """Folders elsewhere that it may touch too: what lies there runs when nobody watches, so a write is asked for."""
+    """Folders elsewhere that it may touch too.  Their content runs unattended, so every write needs approval."""
     private: bool = False
-    """Whether it was made for one run: no other program takes orders from what is in it."""
+    """Whether it was made for one run, so that no other program obeys its files."""
 
     def at(self, arguments: ToolArguments, default: str | None = None) -> tuple[str, str]:
         """The folder that a path lies in, and the path inside it."""
@@ -57,7 +63,7 @@ class Workspace:
         return {*self.hidden, *map(paths.real_path, self.hidden)}
 
     def spot(self, requested: str) -> PathTarget:
-        """Where a path leads, by every name that a rule may have for it."""
+        """The target of a path, in every spelling that a rule may have for it."""
         if not paths.can_be_path(requested) or "\0" in requested:
             return PathTarget((requested,), (requested,))
         full_path = paths.absolute_path(requested, self.cwd, "~")
@@ -69,7 +75,8 @@ class Workspace:
             *_relative_paths(full_path, bases),
         ]
         lowered = [f"/{path.casefold()}/" for path in inner or [real]]
-        protected = (name for name in PROTECTED if any(f"/{name}/" in text for text in lowered))
+        names = (*PROTECTED, *PROTECTED_FOLDERS)
+        protected = (name for name in names if any(f"/{name.casefold()}/" in text for text in lowered))
         orders = "" if self.private else next(protected, "")
         ruled = next((folder for folder in self.also if paths.is_inside(real, paths.real_path(folder))), "")
         orders = ruled.rpartition("/")[2] or orders
@@ -77,7 +84,7 @@ class Workspace:
 
 
 def _path_spellings(path: str, bases: set[str], cwd: str) -> tuple[str, ...]:
-    """A path from the base, from the folder that the agent stands in, and from the root."""
+    """A path relative to the base, relative to the working folder, and absolute."""
     return tuple(dict.fromkeys([*_relative_paths(path, bases), *_relative_paths(path, {cwd}), path]))
 
 
@@ -110,7 +117,7 @@ def read_file(agent_workspace: Workspace) -> Tool:
 
 
 def _decode_page(path: str, data: bytes, ends: bool) -> tuple[str, int]:
-    """Text, and how many bytes it took: a page may end inside a character."""
+    """The text of a page and its length in bytes: a page may end inside a character, which then belongs to the next."""
     if b"\0" not in data:
         for cut in range(1 if ends else 4):
             try:
@@ -200,9 +207,10 @@ def find_files(agent_workspace: Workspace) -> Tool:
 
 
 def _glob_matcher(pattern: str) -> Callable[[str], bool]:
-    """Whether a path fits: `*` stays inside a folder, and `**` alone is any folders, or none.
+    """A function that matches paths: `*` stays inside a folder, and `**` matches any number of folders.
 
-    Folders are taken one by one, so that the time does not grow with the ways to divide a path among stars.
+    Folders are matched one by one, keeping the set of possible positions in the pattern.  One regular expression for
+    the whole pattern was refused: with several `**` its time grows exponentially.
     """
     if "/" not in pattern:
         name = re.compile(translate(pattern)).match
@@ -229,7 +237,7 @@ def _glob_matcher(pattern: str) -> Callable[[str], bool]:
 
 
 def _skip_globstars(places: set[int], matchers: Sequence[object]) -> set[int]:
-    """The places in a pattern, and those behind the `**` that they stand at."""
+    """Positions in a pattern, and those reached by letting a `**` match nothing."""
     reached = set(places)
     for position in places:
         while position < len(matchers) and matchers[position] is None:
@@ -248,11 +256,11 @@ def _names_answer(names: list[str]) -> Answer:
 
 
 _LARGEST_COMPARED = 200_000
-"""Bytes of a file that is compared."""
+"""Bytes of a file up to which a change is shown as a diff."""
 
 
 def preview_change(agent_workspace: Workspace, call: ToolCall) -> str:
-    """A diff for what writes a file; nothing for any other call, and for one that will be refused anyway."""
+    """The diff of a call that writes a file; empty for other calls, and for one that will be refused anyway."""
     try:
         if call.name == "write_file":
             return _preview_write(agent_workspace, call)
@@ -271,9 +279,9 @@ def _preview_write(agent_workspace: Workspace, call: ToolCall) -> str:
     except (MetierError, OSError):
         return f"a new file:\n{_line_diff('', text)}"
     if size > _LARGEST_COMPARED or b"\0" in data:
-        return f"in place of a file of {size:,} bytes:\n{_line_diff('', text)}"
+        return f"replaces a file of {size:,} bytes:\n{_line_diff('', text)}"
     diff = _line_diff(data.decode("utf-8", "replace"), text)
-    return f"in place of what is there:\n{diff}" if diff else "what is there already"
+    return f"changes the file:\n{diff}" if diff else "the file already has this content"
 
 
 def _line_diff(old: str, new: str) -> str:

@@ -1,58 +1,75 @@
-"""The agent as an editor drives it: sessions, slash commands, approvals, and a way to stop."""
+"""The agent side of the Agent Client Protocol: sessions, prompts, approvals and cancellation.
+
+Turns of metier block, so each runs on a thread; updates and permission requests are sent from there through the event
+loop, and the thread waits for each, so that an editor sees events in order.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias, TypeVar
 
-from acp import PROTOCOL_VERSION, RequestError
+from acp import PROTOCOL_VERSION, Client, RequestError
+from acp.helpers import ContentBlock
 from acp.schema import (
+    AcpMcpServer,
     AgentCapabilities,
     AllowedOutcome,
+    EmbeddedResourceContentBlock,
+    HttpMcpServer,
     Implementation,
     InitializeResponse,
     LoadSessionResponse,
     McpCapabilities,
+    McpServerStdio,
     NewSessionResponse,
     PromptCapabilities,
     PromptResponse,
+    ResourceContentBlock,
+    SseMcpServer,
+    TextContentBlock,
+    TextResourceContents,
 )
 
 from ... import __version__
-from ...agent.agent import Agent
-from ...agent.mcp import with_servers
+from ...agent.agent import Agent, with_servers
 from ...agent.session import Session
 from ...types.errors import MetierError
 from ...types.event import Asked, Ended
 from .updates import UpdateRenderer, commands_update, permission_request, question_in, replay_messages, stop_reason_of
 
 ANSWER_LATER = "The user sees your question and will answer with their next message: end your turn now."
-"""The answer to a question that wants words: the protocol has only buttons."""
+"""The answer to an open question: the protocol's permission requests have only buttons."""
 OpenAgent = Callable[[str], Agent]
-"""The agent for a working folder."""
+"""Opens the agent for a working folder."""
+EditorServer: TypeAlias = HttpMcpServer | SseMcpServer | AcpMcpServer | McpServerStdio
+T = TypeVar("T")
 
 
 @dataclass
 class OpenSession:
-    """A session, and the commands that the editor knows of."""
+    """A session, and the slash commands that the editor was told of."""
 
     session: Session
-    told: list[Any] = field(default_factory=list)
+    announced: list[tuple[str, str, str]] = field(default_factory=list)
     busy: bool = False
 
 
 class EditorAgent:
-    """One connection to an editor.  Constructing it does nothing."""
+    """One connection to an editor.  Constructing it has no effect.
+
+    The keyword arguments of its methods are the protocol's extension fields, which are ignored here.
+    """
 
     def __init__(self, open_agent: OpenAgent) -> None:
         self.open_agent = open_agent
         self.held: dict[str, OpenSession] = {}
-        self.editor: Any = None
+        self.editor: Client
         self.waiting: set[asyncio.Task[None]] = set()
 
-    def on_connect(self, conn: Any) -> None:
+    def on_connect(self, conn: Client) -> None:
         self.editor = conn
 
     async def initialize(self, protocol_version: int, **kwargs: Any) -> InitializeResponse:
@@ -66,51 +83,53 @@ class EditorAgent:
             agent_info=Implementation(name="metier", title="metier", version=__version__),
         )
 
-    async def new_session(self, cwd: str, mcp_servers: Sequence[Any] = (), **kwargs: Any) -> NewSessionResponse:
-        session = await self._done(lambda: self._agent(cwd, mcp_servers).start())
+    async def new_session(
+        self, cwd: str, mcp_servers: Sequence[EditorServer] = (), **kwargs: Any
+    ) -> NewSessionResponse:
+        session = await self._in_thread(lambda: self._agent(cwd, mcp_servers).start())
         self._hold(session)
         return NewSessionResponse(session_id=session.run)
 
     async def load_session(
-        self, cwd: str, session_id: str, mcp_servers: Sequence[Any] = (), **kwargs: Any
+        self, cwd: str, session_id: str, mcp_servers: Sequence[EditorServer] = (), **kwargs: Any
     ) -> LoadSessionResponse:
-        session = await self._done(lambda: self._agent(cwd, mcp_servers).resume(session_id))
+        session = await self._in_thread(lambda: self._agent(cwd, mcp_servers).resume(session_id))
         for update in replay_messages(session.conversation.messages):
             await self.editor.session_update(session_id=session.run, update=update)
         self._hold(session)
         return LoadSessionResponse()
 
-    def _agent(self, cwd: str, servers: Sequence[Any]) -> Agent:
+    def _agent(self, cwd: str, servers: Sequence[EditorServer]) -> Agent:
         return with_servers(self.open_agent(cwd), {server.name: _server_config(server) for server in servers})
 
     def _hold(self, session: Session) -> None:
         self.held[session.run] = OpenSession(session)
-        task = asyncio.get_running_loop().create_task(self._tell(session.run))  # behind the answer to the request
+        task = asyncio.get_running_loop().create_task(self._announce_commands(session.run))  # sent after the response
         self.waiting.add(task)
         task.add_done_callback(self.waiting.discard)
 
-    async def _tell(self, session_id: str) -> None:
-        """Say which slash commands there are, where the editor does not know it yet."""
+    async def _announce_commands(self, session_id: str) -> None:
+        """Send the slash commands, where they changed since the editor was told."""
         open_session = self.held[session_id]
         table = [command for command in open_session.session.library.commands() if command.skill is not None]
         now = [(command.name, command.description, command.hint) for command in table]
-        if now != open_session.told:
-            open_session.told = now
+        if now != open_session.announced:
+            open_session.announced = now
             await self.editor.session_update(session_id=session_id, update=commands_update(table))
 
-    async def prompt(self, prompt: Sequence[Any], session_id: str, **kwargs: Any) -> PromptResponse:
+    async def prompt(self, prompt: Sequence[ContentBlock], session_id: str, **kwargs: Any) -> PromptResponse:
         open_session = self.held.get(session_id)
         if open_session is None:
             raise RequestError.invalid_params({"message": f"no session is called {session_id}"})
         if open_session.busy:
-            raise RequestError.invalid_request({"message": "this session is busy: stop it first, or wait"})
+            raise RequestError.invalid_request({"message": "this session is busy: cancel the turn, or wait"})
         open_session.busy = True
         try:
-            open_session.session.update(await self._done(open_session.session.library.reload))
+            open_session.session.update(await self._in_thread(open_session.session.library.reload))
             ended = await asyncio.to_thread(
                 self._turn, open_session.session, _prompt_text(prompt), asyncio.get_running_loop()
             )
-            await self._tell(session_id)
+            await self._announce_commands(session_id)
         finally:
             open_session.busy = False
         if ended.outcome == "failed":
@@ -118,7 +137,7 @@ class EditorAgent:
         return PromptResponse(stop_reason=stop_reason_of(ended.outcome))
 
     def _turn(self, session: Session, text: str, loop: asyncio.AbstractEventLoop) -> Ended:
-        """One turn, on a thread of its own: events go out, answers come in."""
+        """Run one turn, on a thread of its own: send its events, and fetch answers to its questions."""
         renderer = UpdateRenderer()
         ended = Ended("interrupted")
         for event in session.say(text):
@@ -142,7 +161,7 @@ class EditorAgent:
         answer = await self.editor.request_permission(session_id=session_id, tool_call=call, options=options)
         if isinstance(answer.outcome, AllowedOutcome):
             return answer.outcome.option_id
-        self.held[session_id].session.stop()  # the editor's word for a turn that was cancelled meanwhile
+        self.held[session_id].session.stop()  # the turn was cancelled while the question was open
         return "no" if question.kind == "approval" else None
 
     async def cancel(self, session_id: str, **kwargs: Any) -> None:
@@ -154,32 +173,31 @@ class EditorAgent:
         if open_session is not None:
             open_session.session.stop()
 
-    async def _done(self, function: Callable[[], Any]) -> Any:
+    async def _in_thread(self, function: Callable[[], T]) -> T:
         try:
             return await asyncio.to_thread(function)
         except MetierError as error:
             raise RequestError(-32000, error.message, {"hint": error.hint}) from error
 
 
-def _server_config(server: Any) -> dict[str, Any]:
-    """A server of the editor, as the configuration would describe it."""
-    if getattr(server, "command", None):
+def _server_config(server: EditorServer) -> dict[str, object]:
+    """An editor's MCP server as the configuration would describe it."""
+    if isinstance(server, McpServerStdio):
         env = {variable.name: variable.value for variable in server.env or ()}
         return {"command": server.command, "args": list(server.args or ()), "env": env}
-    return {
-        "url": getattr(server, "url", ""),
-        "headers": {header.name: header.value for header in server.headers or ()},
-    }
+    if isinstance(server, AcpMcpServer):
+        return {}  # a server inside the editor itself: rejected as one without a command or a url
+    return {"url": server.url, "headers": {header.name: header.value for header in server.headers or ()}}
 
 
-def _prompt_text(blocks: Sequence[Any]) -> str:
-    """What the person wrote, and behind it the files they point at: a link by name, a file's text as it is."""
+def _prompt_text(blocks: Sequence[ContentBlock]) -> str:
+    """The user's text, links as their URIs, and behind it the text of attached files."""
     texts, files = [], []
     for block in blocks:
-        if block.type == "text":
+        if isinstance(block, TextContentBlock):
             texts.append(block.text)
-        elif block.type == "resource_link":
+        elif isinstance(block, ResourceContentBlock):
             texts.append(block.uri)
-        elif block.type == "resource" and getattr(block.resource, "text", None):
+        elif isinstance(block, EmbeddedResourceContentBlock) and isinstance(block.resource, TextResourceContents):
             files.append(f"<file uri={block.resource.uri!r}>\n{block.resource.text}\n</file>")
     return "\n\n".join(["".join(texts), *files])

@@ -1,4 +1,4 @@
-"""Run the agent on standard input and output, until the editor hangs up."""
+"""Serve the Agent Client Protocol on standard input and output until the editor disconnects."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from ...host.daemon import claim_stdio
 from .agent import EditorAgent, OpenAgent
 
 LONGEST_LINE = 16_777_216
+"""Bytes of a message: a prompt may carry whole files."""
 
 
 def serve(open_agent: OpenAgent) -> None:

@@ -1,19 +1,33 @@
-"""Events of a run as updates for an editor.  Each event is drawn by itself; nothing is kept but what was streamed."""
+"""Events of a run as updates of the Agent Client Protocol.
+
+Each event is translated by itself; the only state is whether a reply was already streamed.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
 
 from acp import helpers
-from acp.schema import AvailableCommand, PermissionOption, ToolCallUpdate, UnstructuredCommandInput
+from acp.helpers import SessionUpdate
+from acp.schema import (
+    AvailableCommand,
+    AvailableCommandsUpdate,
+    PermissionOption,
+    PermissionOptionKind,
+    StopReason,
+    ToolCallStart,
+    ToolCallStatus,
+    ToolCallUpdate,
+    ToolKind,
+    UnstructuredCommandInput,
+)
 
 from ...types.activation import Message, ToolCall
 from ...types.catalog import SlashCommand
 from ...types.event import Asked, Event, Nested, Replied, Retried, TurnOutcome, Used, Wrote, innermost_event
 from ...types.text import clean_line, escaped_lines, shorten_text, visible_text
 
-_TOOL_KINDS = {
+_TOOL_KINDS: Mapping[str, ToolKind] = {
     "skill_use": "think",
     "run_skill": "think",
     "skill_read_file": "read",
@@ -27,26 +41,26 @@ _TOOL_KINDS = {
     "run_command": "execute",
     "skill_run_script": "execute",
 }
-_STOP_REASONS: dict[TurnOutcome, Any] = {
+_STOP_REASONS: Mapping[TurnOutcome, StopReason] = {
     "finished": "end_turn",
     "refused": "refusal",
     "interrupted": "cancelled",
     "out-of-tokens": "max_tokens",
 }
-_PERMISSION_OPTIONS = {
+_PERMISSION_OPTIONS: Mapping[str, tuple[str, PermissionOptionKind]] = {
     "once": ("Allow", "allow_once"),
     "always": ("Always allow", "allow_always"),
     "no": ("Reject", "reject_once"),
 }
 
 
-def stop_reason_of(outcome: TurnOutcome) -> Any:
-    """Why a turn is over, in the protocol's words: every other bound is one on turns."""
+def stop_reason_of(outcome: TurnOutcome) -> StopReason:
+    """Why a turn ended; the protocol has one reason for all limits but tokens."""
     return _STOP_REASONS.get(outcome, "max_turn_requests")
 
 
-def commands_update(table: Sequence[SlashCommand]) -> Any:
-    """The slash commands, with a hint for what may follow them."""
+def commands_update(table: Sequence[SlashCommand]) -> AvailableCommandsUpdate:
+    """The slash commands, each with a hint for its arguments."""
     return helpers.update_available_commands(
         AvailableCommand(
             name=command.name,
@@ -58,12 +72,12 @@ def commands_update(table: Sequence[SlashCommand]) -> Any:
 
 
 class UpdateRenderer:
-    """Knows whether a reply was streamed already."""
+    """Translates events; it remembers whether the current reply was streamed."""
 
     def __init__(self) -> None:
         self.streamed = False
 
-    def updates(self, event: Event) -> Iterator[Any]:
+    def updates(self, event: Event) -> Iterator[SessionUpdate]:
         match event:
             case Wrote(text, thinking):
                 self.streamed = self.streamed or not thinking
@@ -75,10 +89,10 @@ class UpdateRenderer:
                 yield from map(_start_tool_call, calls)
             case Used(call=call, text=text, error=error):
                 content = [helpers.tool_content(helpers.text_block(visible_text(text)))]
-                status: Any = "failed" if error else "completed"
+                status: ToolCallStatus = "failed" if error else "completed"
                 yield helpers.update_tool_call(call.id, status=status, content=content)
             case Retried(reason=reason):
-                yield helpers.update_agent_thought_text(f"{clean_line(reason)}: asking again\n")
+                yield helpers.update_agent_thought_text(f"{clean_line(reason)}: retrying\n")
             case Asked(text=text, choices=()):
                 yield helpers.update_agent_message_text(f"\n\n{text}\n")
             case Nested(event=inner):
@@ -86,8 +100,8 @@ class UpdateRenderer:
                     yield from self.updates(inner)
 
 
-def _start_tool_call(call: ToolCall) -> Any:
-    kind: Any = _TOOL_KINDS.get(call.name, "other")
+def _start_tool_call(call: ToolCall) -> ToolCallStart:
+    kind = _TOOL_KINDS.get(call.name, "other")
     return helpers.start_tool_call(
         call.id, _call_title(call), kind=kind, status="pending", raw_input=dict(call.arguments)
     )
@@ -99,26 +113,31 @@ def _call_title(call: ToolCall) -> str:
 
 
 def question_in(event: Event) -> Asked | None:
-    """What somebody has to say something to."""
+    """The question in an event, also of a subagent; None for other events."""
     inner = innermost_event(event)
     return inner if isinstance(inner, Asked) else None
 
 
 def permission_request(question: Asked) -> tuple[ToolCallUpdate, list[PermissionOption]]:
-    """A question as the editor puts it; every choice is one of its buttons."""
+    """A question as a permission request: the editor shows each choice as a button."""
     text = "\n".join(escaped_lines(question.text))  # never cut: what is not shown would be allowed unseen
     title = clean_line(f"{text} ({question.why})" if question.why else text)
-    block: Any = [helpers.tool_content(helpers.text_block(text))]
-    call = ToolCallUpdate(tool_call_id=question.id, title=title, content=block, raw_input=dict(question.arguments))
+    call = ToolCallUpdate(
+        tool_call_id=question.id,
+        title=title,
+        content=[helpers.tool_content(helpers.text_block(text))],
+        raw_input=dict(question.arguments),
+    )
+    default_kind: PermissionOptionKind = "allow_once"
     options = []
     for choice in question.choices:
-        name, kind = _PERMISSION_OPTIONS.get(choice, (shorten_text(clean_line(choice), 100), "allow_once"))
-        options.append(PermissionOption(option_id=choice, name=name, kind=kind))  # type: ignore[arg-type]
+        name, kind = _PERMISSION_OPTIONS.get(choice, (shorten_text(clean_line(choice), 100), default_kind))
+        options.append(PermissionOption(option_id=choice, name=name, kind=kind))
     return call, options
 
 
-def replay_messages(messages: Sequence[Message]) -> Iterator[Any]:
-    """A conversation that was kept, for an editor that shows it again."""
+def replay_messages(messages: Sequence[Message]) -> Iterator[SessionUpdate]:
+    """A resumed conversation as the updates that show it again."""
     for message in messages:
         if message.role == "user" and message.text and not message.skill:
             yield helpers.update_user_message_text(message.text)

@@ -103,7 +103,7 @@ def _place_offer(offer: InstallOffer, yes: bool, unapproved: bool, quiet: bool) 
 
 def _warn_name_clashes(offer: InstallOffer, nearby_names: list[str]) -> None:
     """`--name` is the folder's: a skill is called what its file says."""
-    for target in offer.targets if offer.wish.name else ():
+    for target in offer.targets if offer.request.name else ():
         for skill in target.skills:
             if not skill.place and skill.name != target.folder:
                 warn(f"note: the folder is `{target.folder}`, the skill is still called `{printable(skill.name)}`")
@@ -115,7 +115,7 @@ def _warn_name_clashes(offer: InstallOffer, nearby_names: list[str]) -> None:
         for inspected in target.skills
         if inspected.place and inspected.name in nearby_names
     ]
-    if twice and not offer.wish.force:
+    if twice and not offer.request.force:
         names = ", ".join(f"`{printable(name)}`" for name in twice[:10])
         warn(
             f"note: other skills here are called {names} too, and one of "
@@ -141,7 +141,7 @@ def _added_dict(offer: InstallOffer, changes: tuple[FolderChange, ...], root: st
 
 
 def _report_added(offer: InstallOffer, changes: tuple[FolderChange, ...], dry_run: bool, unapproved: bool) -> None:
-    root = offer.wish.ground.root
+    root = offer.request.install_root.root
     if dry_run:
         say("Nothing was placed: this was a dry run.")
         return
@@ -151,7 +151,7 @@ def _report_added(offer: InstallOffer, changes: tuple[FolderChange, ...], dry_ru
         if count == 1:
             say(f"Added skill '{change.target}' to {place}")
         else:
-            say(f"Added {count_of(count, 'skill')} from {clean_path(offer.wish.spec)} to {place}")
+            say(f"Added {count_of(count, 'skill')} from {clean_path(offer.request.spec)} to {place}")
     if unapproved:
         say(hint_line(f"they are not used before you approve them: metier approve {offer.targets[0].folder}"))
 

@@ -195,14 +195,24 @@ def dialect_names(context: click.Context, parameter: click.Parameter, incomplete
     return [name for name in DIALECTS if name.startswith(incomplete)]
 
 
+class DialectOption(click.Option):
+    """An option whose help names every dialect; they load only when help is shown."""
+
+    def get_help_record(self, context: click.Context) -> tuple[str, str] | None:
+        from ...dialects import DIALECTS
+
+        self.help = f"Serve as: {' '.join(DIALECTS)}."
+        return super().get_help_record(context)
+
+
 @click.group(cls=LazyGroup, invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, message="metier %(version)s")
 @click.option("--root", metavar="DIR", help="Look only in this folder of skills; it is trusted, you named it.")
 @click.option(
     "--dialect",
     metavar="NAME",
+    cls=DialectOption,
     shell_complete=dialect_names,
-    help="Serve as: standard claude umbra agentmd multica agenvoy openclaw.",
 )
 @click.option(
     "--agent",

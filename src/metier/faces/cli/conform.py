@@ -11,7 +11,7 @@ import click
 
 from ...host import paths
 from ...testing.conformance import ABSENT, OPS
-from ...types.errors import BadRequest
+from ...types.errors import BadRequest, HostError
 from .output import paint, printable, say, say_json
 
 
@@ -87,7 +87,7 @@ def run_case(case: dict[str, Any]) -> list[tuple[str, object, object]]:
         return [("op", case.get("op"), "not an operation of this build; it knows " + ", ".join(OPS))]
     try:
         actual = op(str(case.get("dialect")), case["given"])
-    except (KeyError, TypeError, ValueError, AttributeError, OSError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, OSError, HostError) as error:
         return [("given", f"what `{case['op']}` asks for", f"{type(error).__name__}: {error}")]
     expect = _fill_places(case["expect"], actual.get("places", {}))
     absent = [key for key in ABSENT.get(case["op"], ()) if key in actual and key not in expect]

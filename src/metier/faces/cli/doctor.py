@@ -10,8 +10,7 @@ from click.shell_completion import get_completion_class
 
 from ... import __version__
 from ...host import files, paths
-from ...host.facts import find_place
-from ...host.lookup import has_binary
+from ...host.facts import find_place, has_binary
 from ...library.library import Library
 from ...library.locks import locks_beside_roots
 from ...sources.bundled import copy_bundled
@@ -156,9 +155,9 @@ def _check_index(library: Library) -> HealthCheck:
 
 def _check_sandbox(place: Place) -> list[HealthCheck]:
     """The boundary that scripts run in, as it was found by trying it since the machine last changed."""
-    from ...host.sandbox import probe  # slow to start, and only this command asks
+    from ...host import sandbox  # slow to start, and only this command asks
 
-    footing = probe.probe_sandbox(probe.read_machine_options(place.env, place.state))
+    footing = sandbox.probe_sandbox(sandbox.read_machine_options(place.env, place.state))
     passed = sum(check.held for check in footing.checks)
     summary = f"{passed} checks held, {footing.limits}" if footing.tier != "none" else "scripts of others are refused"
     note = f"{footing.tier}: {'; '.join(filter(None, (footing.reason, summary)))}"

@@ -110,7 +110,7 @@ def recall_answer(key: str) -> str | None:
     path = _index_path()
     if not os.path.exists(path):
         return None
-    from ...host.lookup import query_index
+    from ...host.facts import query_index
 
     rows = query_index(path, INDEX_VERSION, "SELECT guards, answer FROM memos WHERE key = ?", (key,))
     if not rows:
@@ -138,7 +138,7 @@ def _guards_hold(guards: str) -> bool:
             if expected != ("unset" if value is None else "set" if value else "empty"):
                 return False
         elif first == "!":
-            from ...host.lookup import has_binary, search_path
+            from ...host.facts import has_binary, search_path
 
             where = search_path(os.environ.get("PATH", ""), _index_path().rpartition("/")[0])
             if expected != str(has_binary(path[1:], where)):

@@ -35,9 +35,9 @@ def history(context: CliContext, name: str | None, limit: int, as_json: bool) ->
     versions: list[tuple[str, SkillVersion]] = []
     if name is not None:
         managed_skill = managed.find_managed(library, name, _warn_note)
-        managed.record_hand_edits(managed_skill.ground, managed_skill.key)
+        managed.record_hand_edits(managed_skill.install_root, managed_skill.key)
         versions = [
-            (managed_skill.ground.root, version)
+            (managed_skill.install_root.root, version)
             for version in kept.list_versions(managed_skill.repository, managed_skill.key, limit)
         ]
     else:
@@ -77,11 +77,17 @@ def _version_dict(version: SkillVersion, root: str) -> dict[str, object]:
 def diff(context: CliContext, name: str, rev: str, to: str | None, as_json: bool) -> None:
     """Show what changed in a skill since a version, up to now or up to another one."""
     managed_skill = managed.find_managed(context.library(), name, _warn_note)
-    managed.record_hand_edits(managed_skill.ground, managed_skill.key)
+    managed.record_hand_edits(managed_skill.install_root, managed_skill.key)
     text = kept.diff_versions(managed_skill.repository, managed_skill.key, rev, to or "")
     if as_json:
         say_json(
-            {"name": managed_skill.key, "root": managed_skill.ground.root, "from": rev, "to": to or "", "diff": text}
+            {
+                "name": managed_skill.key,
+                "root": managed_skill.install_root.root,
+                "from": rev,
+                "to": to or "",
+                "diff": text,
+            }
         )
         return
     for line in visible_text(text).splitlines():
@@ -113,12 +119,12 @@ def rollback(context: CliContext, name: str, rev: str | None, as_json: bool) -> 
         )
     new_version = managed.rollback_skill(managed_skill, rev)
     if new_version is not None:
-        trust_placed_skills(library.place, managed_skill.ground, managed.approved_keys(managed_skill))
+        trust_placed_skills(library.place, managed_skill.install_root, managed.approved_keys(managed_skill))
     if as_json:
         say_json(
             {
                 "name": managed_skill.key,
-                "root": managed_skill.ground.root,
+                "root": managed_skill.install_root.root,
                 "to": rev,
                 "changed": new_version is not None,
                 "rev": new_version.rev if new_version else "",
@@ -146,7 +152,7 @@ def rollback(context: CliContext, name: str, rev: str | None, as_json: bool) -> 
 def blame(context: CliContext, name: str, path: str, as_json: bool) -> None:
     """Say which change each line of a skill's file came from, and which run led to it."""
     managed_skill = managed.find_managed(context.library(), name, _warn_note)
-    managed.record_hand_edits(managed_skill.ground, managed_skill.key)
+    managed.record_hand_edits(managed_skill.install_root, managed_skill.key)
     lines = kept.blame_file(managed_skill.repository, managed_skill.key, path)
     if not lines:
         raise BadRequest(

@@ -13,7 +13,7 @@ from ...host import files, fs, paths
 from ...library.library import Library
 from ...library.overlap import selection_findings
 from ...parse.document import ParseRefusal, decode_text
-from ...parse.fix import mend_text
+from ...parse.fix import fix_text
 from ...parse.lint import lint as read_closely
 from ...parse.reader import parse
 from ...sources.roots import RootOptions, guess_dialect
@@ -239,7 +239,7 @@ def _mend_opened(folder: int, directory: str, name: str, mended: list[str]) -> s
         return name
     if "\0" in text:
         return name
-    fixed, changes = mend_text(text, directory)
+    fixed, changes = fix_text(text, directory)
     mode = fs.regular_file_mode(folder, name)
     if changes and mode is not None:
         fs.replace_file_in(folder, name, fixed, mode)

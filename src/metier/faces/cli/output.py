@@ -156,7 +156,7 @@ def problem_dict(problem: Problem) -> dict[str, object]:
 
 def state_of(verdict: Verdict) -> str:
     """One word or two for what a skill is here."""
-    codes = {mark.code for mark in verdict.marks}
+    codes = {mark.code for mark in verdict.findings}
     if not codes.isdisjoint(UNTRUSTED):
         return "untrusted"
     if not codes.isdisjoint(UNAPPROVED):

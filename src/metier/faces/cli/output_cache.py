@@ -67,7 +67,7 @@ def _guarded_paths(library: Library) -> Iterator[tuple[str, StatKey | None]]:
         yield skill.path, skill.key
     for broken in library.broken:
         yield broken.path, broken.key if broken.key[0] else files.stat_key(broken.path)
-    for path in dict.fromkeys((*library.leaned_on, *_git_ancestors(library.place.cwd), *_extra_paths(library))):
+    for path in dict.fromkeys((*library.dependencies, *_git_ancestors(library.place.cwd), *_extra_paths(library))):
         yield path, files.stat_key(path)
 
 

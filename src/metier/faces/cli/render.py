@@ -79,13 +79,13 @@ def _activate_skill(
     from ...activate.deliver import deliver
 
     skill = library.find(name).skill
-    desk = library.desk(by="user")
+    access = library.skill_access(by="user")
     command = next((candidate.name for candidate in library.commands() if candidate.skill == skill), skill.name)
-    activation = desk.render(skill, Call(command, arguments, "user", desk.cwd), preview=preview)
+    activation = access.render(skill, Call(command, arguments, "user", access.cwd), preview=preview)
     serving = library.dialect.serving
     if delivery not in (None, "body"):
         serving = replace(serving, delivery=cast(DeliveryMode, delivery))
-    return activation, deliver(activation, serving, desk.resources(skill), activation.call.typed or f"/{command}")
+    return activation, deliver(activation, serving, access.resources(skill), activation.call.typed or f"/{command}")
 
 
 def _foreign_problems(library: Any, skill: Skill) -> tuple[Problem, ...]:
@@ -130,7 +130,9 @@ def preview(context: CliContext, name: str, arguments: tuple[str, ...], as_json:
     entry = _catalog_entry(library, activation.skill)
     commands = [insert.source for insert in activation.inserts if insert.kind == "command"]
     scripts = [
-        script for script in library.desk(by="user").scripts(activation.skill) or () if script.endswith(SCRIPT_SUFFIXES)
+        script
+        for script in library.skill_access(by="user").scripts(activation.skill) or ()
+        if script.endswith(SCRIPT_SUFFIXES)
     ]
     sent = "\n".join(message.text for message in messages)
     cost = {"listed": estimate_tokens(entry), "activated": estimate_tokens(sent)}
@@ -163,7 +165,7 @@ def _catalog_entry(library: Any, skill: Skill) -> str:
     from ...catalog.formats import get_layout, make_entries
 
     listing = library.dialect.serving.listing
-    if skill not in library.desk().offered():
+    if skill not in library.skill_access().offered():
         return ""
     lines: str = get_layout(listing.format).entry(make_entries([skill], listing, library.place.home)[0])
     return lines
@@ -178,7 +180,7 @@ def _catalog_entry(library: Any, skill: Skill) -> str:
 def read(context: CliContext, name: str, path: str, offset: int, as_json: bool) -> None:
     """Read a file of a skill, as the tool `skill_read_file` gives it to a model."""
     library = context.library()
-    page = library.desk(by="user").page(library.find(name).skill, path, offset)
+    page = library.skill_access(by="user").page(library.find(name).skill, path, offset)
     if as_json:
         say_json({"text": page.text, "size": page.size, "next": page.next})
         return
@@ -207,10 +209,10 @@ def script(
     for folder in folders:
         if not paths.is_folder(folder):
             raise BadRequest(f"{folder} is not a folder", "make it first, or leave --write out")
-    desk = library.desk(by="user", write=folders)
-    skill = desk.skill(library.find(name).skill.qualified)
-    chosen = resolve_script(desk, skill, script)
-    result = desk.run(skill, chosen, split_arguments(arguments))
+    access = library.skill_access(by="user", write=folders)
+    skill = access.skill(library.find(name).skill.qualified)
+    chosen = resolve_script(access, skill, script)
+    result = access.run(skill, chosen, split_arguments(arguments))
     reply = script_answer(chosen, result)
     if as_json:
         say_json(

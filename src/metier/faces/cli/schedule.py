@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import islice
 from typing import TYPE_CHECKING, Any, get_args
@@ -53,7 +53,9 @@ def firing_dict(firing: Firing) -> dict[str, object]:
 
 
 def schedule_dict(schedule: Schedule) -> dict[str, object]:
-    fields = {key: value for key, value in asdict(schedule).items() if key not in ("home", "revision", "own")}
+    from ...schedule.store import schedule_fields
+
+    fields = {key: value for key, value in schedule_fields(schedule).items() if key not in ("home", "revision", "own")}
     return {key: value.isoformat() if isinstance(value, datetime) else value for key, value in fields.items()}
 
 
@@ -150,16 +152,18 @@ def add(
     **options: Any,
 ) -> None:
     """Run SKILL at TIME: `+5m`, `tomorrow at 9am`, `every monday 8:00`, `每天 9 點`, or five cron fields."""
+    from ...library.open import OpenRequest, open_at
     from ...schedule.requests import ScheduleRequest, create_schedule
-    from ...schedule.runner import check_terms, pinned_model, resolve_scheduled_folder
-    from ...schedule.times import uneven_steps
+    from ...schedule.runner import check_run_terms, pinned_model, resolve_scheduled_folder
+    from ...schedule.times import trigger_warning
 
     if name is not None and not name.strip():
         raise BadRequest("an id can't be empty", "leave --id out, and the schedule is called as its skill")
     place, engine = _open_database(context)
-    skill_name, folder, is_own = resolve_scheduled_folder(place, skill)
+    library = open_at(place, OpenRequest())
+    skill_name, folder, is_own = resolve_scheduled_folder(library, skill)
     terms = _changed_terms(RunTerms(), options)
-    check_terms(place, terms)
+    check_run_terms(library, terms)
     request = ScheduleRequest(
         skill_name,
         folder,
@@ -170,14 +174,14 @@ def add(
         options["arguments"] or "",
         session,
         _changed_rules(ScheduleRules(), options),
-        replace(terms, model=pinned_model(place, terms.model)),
+        replace(terms, model=pinned_model(library, terms.model)),
     )
     created = create_schedule(place, engine, request, _utc_now())
     if as_json:
         say_json(schedule_dict(created))
         return
     say(f"Scheduled: {printable(created.id)}, next at {format_instant(created.next, created.zone)}")
-    if not created.once and (warning := uneven_steps(created.when)):
+    if warning := trigger_warning(created.trigger):
         say(hint_line(warning))
     if not _has_worker(engine):
         say(hint_line("nobody fires it yet: run `metier daemon`"))
@@ -189,6 +193,7 @@ def add(
 def list_schedules(context: CliContext, as_json: bool) -> None:
     """List the schedules."""
     from ...schedule.store import all_schedules
+    from ...schedule.times import trigger_label
 
     _, engine = _open_database(context)
     entries = all_schedules(engine)
@@ -201,7 +206,7 @@ def list_schedules(context: CliContext, as_json: bool) -> None:
     rows = [
         (
             printable(entry.id),
-            "once" if entry.once else printable(entry.when),
+            printable(trigger_label(entry.trigger)),
             format_instant(entry.next, entry.zone),
             entry.paused and "paused",
         )
@@ -221,16 +226,15 @@ def list_schedules(context: CliContext, as_json: bool) -> None:
 @click.pass_obj
 def show(context: CliContext, name: str, as_json: bool) -> None:
     """Show one schedule, its next times and its last firings."""
-    from ...schedule.plan import when_of
     from ...schedule.store import firing_history
-    from ...schedule.times import CronExpression, cron_firings
+    from ...schedule.times import firing_times, trigger_label
 
     _, engine = _open_database(context)
     entry = _find_schedule(engine, name)
-    when, last = when_of(entry), firing_history(engine, entry.id, 5)
+    last = firing_history(engine, entry.id, 5)
     coming = [entry.next] if entry.next else []
-    if isinstance(when, CronExpression) and entry.next and not entry.paused:
-        coming += list(islice(cron_firings(when, entry.zone, entry.next), 2))
+    if entry.next and not entry.paused:
+        coming += islice(firing_times(entry.trigger, entry.zone, entry.next), 2)
     if as_json:
         say_json(
             {
@@ -241,7 +245,7 @@ def show(context: CliContext, name: str, as_json: bool) -> None:
         )
         return
     say(paint(printable(entry.id), "bold"))
-    time = "once" if entry.once else f"{entry.when} ({entry.zone})"
+    time = trigger_label(entry.trigger, entry.zone)
     facts = [("Skill:", entry.skill), ("Time:", time), ("Paused:", entry.paused)]
     facts += [
         ("Next:", ", ".join(format_instant(at, entry.zone) for at in coming)),
@@ -275,18 +279,14 @@ def preview(
     time: tuple[str, ...], cron: str | None, zone: str | None, start: str | None, count: int, as_json: bool
 ) -> None:
     """Print the next firings of a TIME or of --cron, as instants in the zone's own time.  Nothing is scheduled."""
-    from ...schedule.times import CronExpression, checked_cron, cron_firings, schedule_time, zone_of
+    from ...schedule.times import checked_cron, firing_times, schedule_time, zone_of
 
     if bool(time) == (cron is not None):
         raise BadRequest("give a TIME or --cron, one of them", "metier schedule preview --cron '0 9 * * 1-5'")
     place = zone_of(zone or facts.zone_name())
     after = _parse_instant(start, place) if start else _utc_now()
     when = checked_cron(cron) if cron is not None else schedule_time(" ".join(time), after, place.key)
-    instants = (
-        [when.at.astimezone(place)]
-        if not isinstance(when, CronExpression)
-        else list(islice(cron_firings(when, place.key, after), count))
-    )
+    instants = list(islice(firing_times(when, place.key, after), count))
     if as_json:
         say_json([instant.isoformat() for instant in instants])
         return
@@ -374,9 +374,10 @@ def run(context: click.Context, name: str, wait: float, as_json: bool) -> None:
 @click.pass_obj
 def patch(context: CliContext, /, name: str, time: str | None, zone: str | None, as_json: bool, **options: Any) -> None:
     """Change a schedule; its next time is counted from now."""
+    from ...library.open import OpenRequest, open_at
     from ...schedule import runner, store
-    from ...schedule.plan import when_of
     from ...schedule.requests import check_rules, check_terms, retime_schedule
+    from ...schedule.times import trigger_text
 
     place, engine = _open_database(context)
     entry = _find_schedule(engine, name)
@@ -385,12 +386,12 @@ def patch(context: CliContext, /, name: str, time: str | None, zone: str | None,
     if options["arguments"] is not None:
         entry = replace(entry, arguments=options["arguments"])
     if time or zone:
-        entry = retime_schedule(entry, time or entry.when, zone or entry.zone, _utc_now())
+        entry = retime_schedule(entry, time or trigger_text(entry.trigger), zone or entry.zone, _utc_now())
     if entry == before:
         raise BadRequest("nothing is to be changed", "give --time, --tz or one of the rules; see --help")
-    check_rules(entry.rules, when_of(entry), entry.zone, _utc_now())
+    check_rules(entry.rules, entry.trigger, entry.zone, _utc_now())
     check_terms(entry.terms)
-    runner.check_terms(place, _changed_terms(RunTerms(), options))
+    runner.check_run_terms(open_at(place, OpenRequest()), _changed_terms(RunTerms(), options))
     changed = store.change_schedule(engine, entry, _utc_now())
     if as_json:
         say_json(schedule_dict(changed))

@@ -57,8 +57,9 @@ def install_scope(context: CliContext, user: bool, in_project: bool, profile: st
     if in_project:
         return InstallScope(_install_root(place, f"{place.project}/.metier/skills", True), DIALECTS["standard"], place)
     if profile:
-        root = f"{place.home}/.super-multica/agent-profiles/{profile}/skills"
-        return InstallScope(_install_root(place, root), DIALECTS["multica"], place)
+        spec = next(spec for spec in DIALECTS["standard"].serving.roots if "{profile}" in spec.path)
+        root = paths.absolute_path(spec.path.replace("{profile}", profile), place.cwd, place.home)
+        return InstallScope(_install_root(place, root), DIALECTS[spec.dialect], place)
     if context.root is not None:
         root = paths.absolute_path(context.root, place.cwd, place.home)
         dialect = context.dialect or guess_dialect(root, RootOptions(DIALECTS["standard"], DIALECTS, Settings()))

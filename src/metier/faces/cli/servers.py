@@ -13,9 +13,8 @@ from typing import Any, NoReturn
 import click
 
 from ...host import paths
-from ...host.facts import find_place
+from ...host.facts import find_place, which
 from ...host.fs import make_folder, write_text
-from ...host.lookup import which
 from ...library.library import Library
 from ...types.errors import BadRequest, HostError, MissingExtra, Refused
 from ...types.text import one_line

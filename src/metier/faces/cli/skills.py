@@ -61,7 +61,7 @@ def listing_lines(library: Library, verbose: bool) -> list[str]:
         for verdict in library.verdicts
     ]
     rows += [
-        (printable(item.id), named[item.origin.root], "broken", _code_meaning(item.marks[-1].code))
+        (printable(item.id), named[item.origin.root], "broken", _code_meaning(item.findings[-1].code))
         for item in library.broken
     ]
     if not rows:

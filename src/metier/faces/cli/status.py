@@ -148,7 +148,7 @@ def _next_steps(library: Library, verbose: bool) -> Iterator[str]:
 def _group_problems(library: Library) -> dict[str, list[tuple[str, Problem]]]:
     groups: dict[str, list[tuple[str, Problem]]] = {code: [] for code in _GROUP_ORDER}
     for verdict in library.verdicts:
-        for mark in verdict.marks:
+        for mark in verdict.findings:
             groups[mark.code].append((verdict.skill.name, problem_from(mark, verdict.skill.path)))
     return {code: members for code, members in groups.items() if members}
 

@@ -178,7 +178,7 @@ def approve(
     for key in keys:
         old = lock.skills[key]
         path = f"{scope.ground.root}/{key}"
-        now = lockfile.marks_at(path)
+        now = lockfile.folder_manifest(path)
         inspected = inspect_skill(add.read_folder(path, "", key.rpartition("/")[2], now), scope.dialect, ())
         dangers += inspected.dangers
         if not as_json:

@@ -78,4 +78,4 @@ def _edit_json(change: Callable[[], str]) -> str:
     try:
         return change()
     except BadJson as fault:
-        raise BadRequest(f"line {fault.line}: {fault.reason}", "mend the file, or write the entry yourself") from fault
+        raise BadRequest(f"line {fault.line}: {fault.reason}", "fix the file, or add the entry by hand") from fault

@@ -1,6 +1,7 @@
-"""The server over HTTP: for one machine, behind a token, deaf to web pages.
+"""The MCP server over HTTP, for clients on this machine.
 
-A request must name this host in `Host`, come from no page of another origin, and carry the token.
+Any local process and any web page in the user's browser can reach a local port.  So a request must name this host in
+`Host` (against DNS rebinding), must not come from another origin (against web pages), and must carry the token.
 """
 
 from __future__ import annotations
@@ -29,16 +30,16 @@ class ListenAddress(NamedTuple):
     host: str
     port: int
     names: tuple[str, ...] = ()
-    """Other names that clients may call it by, with or without a port."""
+    """Further accepted values of `Host`, with or without a port."""
 
     def hosts(self, port: int) -> frozenset[str]:
-        """Every value of `Host` that is answered."""
+        """Every accepted value of `Host`."""
         own_names = _LOOPBACK.get(self.host, () if self.host in ("0.0.0.0", "::") else (self.host,))
         return frozenset({f"{name}:{port}" for name in own_names} | set(self.names))
 
 
 class GuardMiddleware:
-    """In front of everything: the host, the origin, then the token."""
+    """Checks the host, the origin and the token of every request."""
 
     def __init__(self, app: ASGIApp, address: ListenAddress, token: str) -> None:
         self.app = app
@@ -50,7 +51,7 @@ class GuardMiddleware:
         if scope["type"] == "websocket":
             await send({"type": "websocket.close", "code": 1008})
         elif refusal is not None:
-            refusal.headers["Connection"] = "close"  # whatever else it would send
+            refusal.headers["Connection"] = "close"  # do not read the rest of a refused request
             await refusal(scope, receive, send)
         else:
             await self.app(scope, receive, send)
@@ -63,12 +64,12 @@ class GuardMiddleware:
         hosts = self.address.hosts(port)
         host = [value.decode("latin-1").lower() for value in headers.get(b"host", [])]
         if len(host) != 1 or host[0] not in hosts:
-            return PlainTextResponse("this server has another name\n", 421)
+            return PlainTextResponse("the Host header does not name this server\n", 421)
         origins = {f"{scheme}://{name}" for scheme in ("http", "https") for name in hosts}
         if any(value.decode("latin-1").lower() not in origins for value in headers.get(b"origin", [])):
-            return PlainTextResponse("no page of another origin may ask\n", 403)
+            return PlainTextResponse("requests from other origins are refused\n", 403)
         if any(value not in (b"same-origin", b"none") for value in headers.get(b"sec-fetch-site", [])):
-            return PlainTextResponse("no page of another site may ask\n", 403)
+            return PlainTextResponse("requests from other sites are refused\n", 403)
         authorization = headers.get(b"authorization", [])
         scheme, _, token = authorization[0].partition(b" ") if len(authorization) == 1 else (b"", b"", b"")
         if scheme.lower() != b"bearer" or not hmac.compare_digest(token.strip(), self.token):
@@ -85,7 +86,7 @@ def app_for(server: SkillsServer, address: ListenAddress, token: str) -> GuardMi
 
 
 class HeaderTimeoutProtocol(H11Protocol):
-    """A connection that must say what it wants: soon, and sooner where many others have not said it either."""
+    """Drops connections that send no request head in time, the oldest first where there are many of them."""
 
     seconds = 10.0
     most = 128
@@ -102,7 +103,7 @@ class HeaderTimeoutProtocol(H11Protocol):
         ]
         if len(silent) > self.most:
             longest = min(silent, key=_deadline_of)
-            longest._waited()  # it is lost a moment later, and others may come before that
+            longest._waited()  # `connection_lost` comes later: do not count it until then
             longest.transport.abort()
 
     def data_received(self, data: bytes) -> None:
@@ -141,7 +142,7 @@ class _AnnouncingServer(uvicorn.Server):
 
 
 def serve_http(server: SkillsServer, address: ListenAddress, token: str, ready: Callable[[int], None]) -> bool:
-    """Until it is interrupted; False where it could not begin.  `ready` is told the port."""
+    """Serve until interrupted; False where the address is not available.  `ready` is called with the port."""
     config = uvicorn.Config(
         app_for(server, address, token),
         host=address.host,
@@ -159,7 +160,7 @@ def serve_http(server: SkillsServer, address: ListenAddress, token: str, ready: 
         async with watch_changes(server):
             try:
                 await http_server.serve()
-            except SystemExit:  # the server's word for an address that can't be had
+            except SystemExit:  # how uvicorn reports an address that is in use
                 return False
         return True
 

@@ -1,11 +1,11 @@
-"""What a client of this server sees of a library: tools, prompts, pages of resources.  No protocol here."""
+"""What an MCP client sees of a library: tools, prompts, resources, in plain values without the protocol."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from ...library.library import Library
 from ...library.live import LiveLibrary
@@ -19,7 +19,7 @@ from .resources import ServedFile, SkillEntryBuilder, list_folder, list_skill_fi
 PAGE_SIZE = 50
 """Skills on a page of a listing."""
 MOST_NAMES = 500
-"""With more skills than that a name is plain text, and a wrong one is answered with the names there are."""
+"""Up to so many skills are enumerated in a tool's schema; beyond that, a wrong name is answered with a list."""
 _LONGEST_CATALOG = 24_000
 _NAME_KEYS = ("skill_name", "skill")
 _ACTIVE_SKILL_TOOLS = ("skill_read_file", "skill_run_script")
@@ -28,7 +28,7 @@ T = TypeVar("T")
 
 
 class ListedTool(NamedTuple):
-    """A tool as it is listed."""
+    """A tool with the description and schema that clients are shown."""
 
     tool: Tool
     description: str
@@ -36,28 +36,33 @@ class ListedTool(NamedTuple):
 
 
 class SkillPrompt(NamedTuple):
+    """A skill as an MCP prompt."""
+
     name: str
     description: str
     arguments: tuple[tuple[str, str], ...]
-    """Names and what they are for; none is required, a skill says itself what it does without."""
+    """Names and descriptions; none is required, as a skill itself says what it does without arguments."""
 
 
-class ResultPage(NamedTuple):
-    items: list[Any]
+class ResultPage(NamedTuple, Generic[T]):
+    items: list[T]
     next: str | None
+    """The cursor of the next page; None on the last."""
 
 
 @dataclass
 class LibrarySurface:
+    """A library as one MCP client sees it."""
+
     live: LiveLibrary
     shelf: SkillEntryBuilder = field(default_factory=SkillEntryBuilder)
     activated: set[str] = field(default_factory=set)
-    """Skills that the person called: the model may read their files and run their scripts from then on."""
+    """Skills that the user called: from then on the model may read their files and run their scripts."""
 
     def tools(self, library: Library | None = None) -> list[ListedTool]:
         """The tools with the names of the skills in their schemas; none where there is no skill."""
         now = library or self.live.now()
-        access = now.desk(cwd=self.live.cwd, write=self.live.write)
+        access = now.skill_access(cwd=self.live.cwd, write=self.live.write)
         names = [skill.name for skill in access.offered()]
         if not names:
             return []
@@ -75,7 +80,7 @@ class LibrarySurface:
             return None
         skill_name = next((arguments[key] for key in _NAME_KEYS if key in arguments), None)
         by_person = name in _ACTIVE_SKILL_TOOLS and skill_name in self.activated
-        access = library.desk(cwd=self.live.cwd, write=self.live.write, by="user" if by_person else "model")
+        access = library.skill_access(cwd=self.live.cwd, write=self.live.write, by="user" if by_person else "model")
         [tool] = tools_of(access, [tool_name for tool_name in library.dialect.serving.tools if tool_name == name])
         return tool.call(arguments)
 
@@ -98,12 +103,12 @@ class LibrarySurface:
             names = [candidate.name for candidate in library.commands() if candidate.skill is not None]
             raise BadRequest(f"No prompt is called '{name[:100]}'", f"Available: {', '.join(names[:50]) or 'none'}")
         skill = command.skill
-        access = library.desk(cwd=self.live.cwd, write=self.live.write, by="user")
+        access = library.skill_access(cwd=self.live.cwd, write=self.live.write, by="user")
         _, messages = access.activate(skill, _prompt_arguments(_prompt_of_command(command), arguments))
         self.activated.add(skill.name)
         return command.description, "\n\n".join(message.text for message in messages)
 
-    def resources(self, cursor: str | None) -> ResultPage:
+    def resources(self, cursor: str | None) -> ResultPage[tuple[ServedFile, str]]:
         """Every file, the skills one page after the other: pairs of a file and its skill."""
         library = self.live.now()
         page = _page_after(sorted(roots_of(library).items()), cursor)
@@ -118,7 +123,7 @@ class LibrarySurface:
     def read(self, uri: str) -> tuple[bytes, str]:
         return read_resource(self.live.now(), uri)
 
-    def folder(self, uri: str, cursor: str | None) -> ResultPage:
+    def folder(self, uri: str, cursor: str | None) -> ResultPage[ServedFile]:
         """What lies directly in a folder of a skill."""
         page = _page_after(sorted(list_folder(self.live.now(), uri).items()), cursor)
         return ResultPage([file for _, file in page.items], page.next)
@@ -132,20 +137,20 @@ class LibrarySurface:
         ]
         return [word for hint in hints for word in _hint_choices(hint) if word.startswith(prefix)]
 
-    def skills(self, cursor: str | None) -> ResultPage:
+    def skills(self, cursor: str | None) -> ResultPage[dict[str, object]]:
         """The entries of the Skills extension."""
         library = self.live.now()
         page = _page_after(sorted(roots_of(library).items()), cursor)
         entries = [self.shelf.entry(library, root, skill) for root, skill in page.items]
         return ResultPage([entry for entry in entries if entry is not None], page.next)
 
-    def skill(self, uri: str) -> dict[str, Any]:
+    def skill(self, uri: str) -> dict[str, object]:
         library = self.live.now()
         root = uri.removesuffix("/SKILL.md")
         skill = roots_of(library).get(root)
         entry = self.shelf.entry(library, root, skill) if skill is not None and root != uri else None
         if entry is None:
-            raise BadRequest(f"'{uri[:200]}' is no skill of this server", "list the skills to see what there is")
+            raise BadRequest(f"'{uri[:200]}' is not a skill of this server", "list the skills to find one")
         return entry
 
 
@@ -188,7 +193,7 @@ def _prompt_arguments(prompt: SkillPrompt, values: Mapping[str, str]) -> str | t
     return tuple(values.get(name, "") for name in names[: last + 1])
 
 
-def _page_after(items: Sequence[tuple[str, T]], cursor: str | None) -> ResultPage:
-    """The items behind the one that the cursor names: a list that changes in between loses and repeats nothing."""
+def _page_after(items: Sequence[tuple[str, T]], cursor: str | None) -> ResultPage[tuple[str, T]]:
+    """The page after a cursor, which is a key: with an offset, a list that changes would skip or repeat items."""
     remaining = [item for item in items if cursor is None or item[0] > cursor]
     return ResultPage(remaining[:PAGE_SIZE], remaining[PAGE_SIZE - 1][0] if len(remaining) > PAGE_SIZE else None)

@@ -1,11 +1,11 @@
-"""What is served as files: a URI for every file of every skill, and the entries of the Skills extension."""
+"""Skills as MCP resources: a `skill://` URI for every file, and the entries of the Skills extension."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from urllib.parse import quote, unquote
 
 from ...host import files, paths
@@ -21,7 +21,7 @@ SCHEME = "skill://"
 FOLDER_MIME_TYPE = "inode/directory"
 MOST_FILES = 512
 MOST_BYTES = 16_777_216
-"""Of one skill, as the extension has it; no file that is served is larger."""
+"""The extension's limit for one skill, and here for each file."""
 _MIME_TYPES = {
     "md": "text/markdown",
     "json": "application/json",
@@ -40,7 +40,7 @@ _MOST_DIGESTS = 50_000
 
 
 class ServedFile(NamedTuple):
-    """A file of a skill, as it is served."""
+    """A file of a skill as a resource."""
 
     uri: str
     path: str
@@ -50,11 +50,11 @@ class ServedFile(NamedTuple):
 
 @dataclass
 class SkillEntryBuilder:
-    """Digests of files that have not changed are remembered."""
+    """Builds the entries of the Skills extension; digests of unchanged files are cached."""
 
     digests: dict[tuple[str, StatKey], str] = field(default_factory=dict)
 
-    def entry(self, library: Library, root: str, skill: Skill) -> dict[str, Any] | None:
+    def entry(self, library: Library, root: str, skill: Skill) -> dict[str, object] | None:
         """A skill as the extension lists it; None for one that breaks its rules or limits."""
         skill_files = list_skill_files(library, root, skill)
         if len(skill_files) > MOST_FILES or sum(file.size for file in skill_files) > MOST_BYTES:
@@ -69,7 +69,7 @@ class SkillEntryBuilder:
             return None
         return {"uri": f"{root}/SKILL.md", "frontmatter": frontmatter, "resources": resources}
 
-    def _resource(self, library: Library, skill: Skill, file: ServedFile) -> dict[str, Any]:
+    def _resource(self, library: Library, skill: Skill, file: ServedFile) -> dict[str, object]:
         path = f"{skill.directory}/{file.path}"
         key = files.stat_key(path)
         cached_digest = self.digests.get((path, key)) if key is not None else None
@@ -84,7 +84,7 @@ class SkillEntryBuilder:
         return {"uri": file.uri, "digest": digest, "size": len(data)}
 
 
-def _meets_extension_rules(frontmatter: Mapping[str, Any], skill: Skill) -> bool:
+def _meets_extension_rules(frontmatter: Mapping[str, object], skill: Skill) -> bool:
     name, description = frontmatter.get("name"), frontmatter.get("description")
     return (
         isinstance(name, str)
@@ -97,7 +97,7 @@ def _meets_extension_rules(frontmatter: Mapping[str, Any], skill: Skill) -> bool
 
 
 def roots_of(library: Library) -> dict[str, Skill]:
-    """Every skill that somebody may use, by the URI of its folder: the last part is its name."""
+    """Every usable skill by the URI of its folder, whose last part is the skill's name."""
     roots: dict[str, Skill] = {}
     for verdict in library.in_order():
         skill = verdict.skill
@@ -112,7 +112,7 @@ def roots_of(library: Library) -> dict[str, Skill]:
 
 
 def list_skill_files(library: Library, root: str, skill: Skill) -> Sequence[ServedFile]:
-    """The files of a skill with its SKILL.md first; what a link leads to outside its folder is none."""
+    """The files of a skill, SKILL.md first; links that leave its folder are not listed."""
     others = set(SkillAccess(library, library.place.cwd).resources(skill))
     served_files: list[ServedFile] = []
     for path, status in paths.tree_of(skill.directory):
@@ -124,7 +124,7 @@ def list_skill_files(library: Library, root: str, skill: Skill) -> Sequence[Serv
 
 
 def list_folder(library: Library, uri: str) -> dict[str, ServedFile]:
-    """What lies directly in a skill's folder, or in one beneath it, by URI."""
+    """The direct children of a skill's folder, or of a folder beneath it, by URI."""
     for root, skill in roots_of(library).items():
         if uri == root or uri.startswith(f"{root}/"):
             children: dict[str, ServedFile] = {}
@@ -135,7 +135,7 @@ def list_folder(library: Library, uri: str) -> dict[str, ServedFile]:
                     children[child] = ServedFile(child, unquote(name), 0, FOLDER_MIME_TYPE) if deeper else file
             if children:
                 return children
-    raise BadRequest(f"'{uri[:200]}' is no folder of this server", "list the resources to see what there is")
+    raise BadRequest(f"'{uri[:200]}' is not a folder of this server", "list the resources to find one")
 
 
 def _mime_type(path: str) -> str:
@@ -147,22 +147,22 @@ def _skill_file_name(skill: Skill) -> str:
 
 
 def read_skill_bytes(library: Library, skill: Skill, path: str) -> bytes:
-    return SkillAccess(library, library.place.cwd).whole(skill, path, MOST_BYTES)
+    return SkillAccess(library, library.place.cwd).read_whole(skill, path, MOST_BYTES)
 
 
 def read_resource(library: Library, uri: str) -> tuple[bytes, str]:
-    """The bytes behind a URI, and what kind they are.  Every other URI is a refusal in words."""
+    """The bytes and the MIME type of a URI; any other URI is a `BadRequest`."""
     if not uri.startswith(SCHEME):
-        raise BadRequest(f"'{uri[:200]}' is no resource of this server", "URIs here begin with skill://")
+        raise BadRequest(f"'{uri[:200]}' is not a resource of this server", "URIs of this server begin with skill://")
     roots = roots_of(library)
     lower = {root.lower(): root for root in roots}
     parts = uri[len(SCHEME) :].split("/")
     for cut in (2, 1):  # the longer root first
         root = SCHEME + "/".join(quote(unquote(part), safe="") for part in parts[:cut])
-        matched_root = root if root in roots else lower.get(root.lower(), "")  # some clients write the first part small
+        matched_root = root if root in roots else lower.get(root.lower(), "")  # some clients lowercase the host part
         if matched_root and len(parts) > cut:
             path = unquote("/".join(parts[cut:]))
             skill = roots[matched_root]
             name = _skill_file_name(skill) if path == "SKILL.md" else path
             return read_skill_bytes(library, skill, name), _mime_type(name)
-    raise BadRequest(f"No skill serves '{uri[:200]}'", "list the resources to see what there is")
+    raise BadRequest(f"No skill serves '{uri[:200]}'", "list the resources to find one")

@@ -1,4 +1,4 @@
-"""Run the server, and tell its clients when skills change."""
+"""Run the MCP server, and notify its clients when skills change."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def server_for(library: Library, cwd: str = "", write: tuple[str, ...] = ()) -> 
 
 
 def serve_stdio(server: SkillsServer, watch: bool = True) -> None:
-    """Until the client hangs up."""
+    """Serve until the client disconnects."""
 
     async def serve() -> None:
         async with stdio_streams() as (read, write), watch_changes(server, watch):
@@ -33,7 +33,7 @@ def serve_stdio(server: SkillsServer, watch: bool = True) -> None:
 
 @asynccontextmanager
 async def watch_changes(server: SkillsServer, watch: bool = True) -> AsyncIterator[None]:
-    """Look for changes on a thread of its own, as long as this lasts."""
+    """Watch for changes on a thread of its own while the context is open."""
     if not watch:
         yield
         return

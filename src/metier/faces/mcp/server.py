@@ -1,4 +1,4 @@
-"""The server: the protocol's methods, answered from a surface."""
+"""The MCP server: the protocol's methods, answered from a `LibrarySurface` on worker threads."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import threading
 from base64 import b64encode
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 import anyio
 from anyio.to_thread import run_sync
@@ -26,6 +26,7 @@ from mcp_types import (
     CompleteRequestParams,
     CompleteResult,
     Completion,
+    ContentBlock,
     GetPromptRequestParams,
     GetPromptResult,
     ListPromptsResult,
@@ -61,13 +62,16 @@ INSTRUCTIONS = (
     " skill first and follow it. Its files and scripts are reached with the other tools."
 )
 MOST_CALLS = 8
-"""Calls that are worked on at the same time; others wait."""
+"""Calls that run at the same time; others wait."""
 MOST_SESSIONS = 1_000
+"""Connections that are remembered for notifications; the oldest is forgotten first."""
 FRESH_MS = 1_000
+"""How long a client may reuse a listing."""
 _READ_ONLY = ("skill_read_file", "skill_search", "read")
-"""What changes nothing.  To activate a skill may: the commands of its body run."""
+"""Tools without side effects.  Activating a skill is not one of them: commands in its body run."""
 
 Context = ServerRequestContext[Any, Any]
+P = ParamSpec("P")
 T = TypeVar("T")
 
 
@@ -80,7 +84,7 @@ class ReadFolderParams(PaginatedRequestParams):
 
 
 class SkillsServer(Server[Any]):
-    """A server for one library.  Constructing it does nothing but wire the methods."""
+    """A server for one library.  Constructing it only registers the methods."""
 
     def __init__(self, surface: LibrarySurface) -> None:
         self.surface = surface
@@ -109,11 +113,11 @@ class SkillsServer(Server[Any]):
         self.middleware.append(self._remember)
 
     def create_initialization_options(self, *args: Any, **kwargs: Any) -> InitializationOptions:
-        """Also where a transport asks without options: lists change here."""
+        """Announce that lists change, also for transports that ask without options."""
         return super().create_initialization_options(NotificationOptions(True, True, True))
 
     async def _remember(self, ctx: Context, call_next: CallNext) -> HandlerResult:
-        """Clients of the older protocol are told of changes on the connection they opened."""
+        """Remember connections of the older protocol: their clients are notified on the connection itself."""
         if ctx.method == "notifications/initialized":
             while len(self.sessions) >= MOST_SESSIONS:
                 del self.sessions[next(iter(self.sessions))]
@@ -121,7 +125,7 @@ class SkillsServer(Server[Any]):
         return await call_next(ctx)
 
     async def tell(self, tools: bool, prompts: bool, resources: bool) -> None:
-        """Say which lists have changed, to every client in its own protocol."""
+        """Notify every client, in its version of the protocol, which lists changed."""
         for event, changed in (
             (ToolsListChanged(), tools),
             (PromptsListChanged(), prompts),
@@ -140,15 +144,15 @@ class SkillsServer(Server[Any]):
             except (anyio.ClosedResourceError, anyio.BrokenResourceError, MCPError):
                 self.sessions.pop(number, None)
 
-    async def _done(self, function: Callable[..., T], *arguments: Any) -> T:
-        """Work on another thread, so many at once; what is refused in words is an error of the protocol."""
+    async def _in_thread(self, function: Callable[P, T], *arguments: P.args, **options: P.kwargs) -> T:
+        """Run a function on a worker thread, a limited number at once; a `MetierError` becomes a protocol error."""
         if self.limiter is None:
             self.limiter = anyio.CapacityLimiter(MOST_CALLS)
         caller_gone = threading.Event()
 
         def work() -> T:
             with stop_programs_when(caller_gone.is_set):
-                return function(*arguments)
+                return function(*arguments, **options)
 
         try:
             return await run_sync(work, limiter=self.limiter, abandon_on_cancel=True)
@@ -156,10 +160,10 @@ class SkillsServer(Server[Any]):
             text = f"{error.message}. {error.hint}" if error.hint else error.message
             raise MCPError(INVALID_PARAMS, text) from error
         finally:
-            caller_gone.set()  # a call that was cancelled goes on over there: its programs end
+            caller_gone.set()  # the thread of a cancelled call continues: stop its programs
 
     async def _list_tools(self, context: Context, params: PaginatedRequestParams | None) -> ListToolsResult:
-        offers = await self._done(self.surface.tools)
+        offers = await self._in_thread(self.surface.tools)
         return ListToolsResult(
             tools=[
                 ToolType(
@@ -173,18 +177,18 @@ class SkillsServer(Server[Any]):
         )
 
     async def _call_tool(self, context: Context, params: CallToolRequestParams) -> CallToolResult:
-        answer = await self._done(self.surface.call, params.name, params.arguments or {})
+        answer = await self._in_thread(self.surface.call, params.name, params.arguments or {})
         if answer is None:
             raise MCPError(INVALID_PARAMS, f"Unknown tool: {params.name[:100]}")
         texts = [answer.text, *(message.text for message in answer.messages)]
-        meta: dict[str, Any] = {"metier/status": answer.status} if answer.status is not None else {}
+        meta: dict[str, object] = {"metier/status": answer.status} if answer.status is not None else {}
         if answer.note:
             meta["metier/note"] = answer.note
-        content: list[Any] = [TextContent(type="text", text=text) for text in texts]
+        content: list[ContentBlock] = [TextContent(type="text", text=text) for text in texts]
         return CallToolResult(content=content, is_error=answer.error, _meta=meta or None)
 
     async def _list_prompts(self, context: Context, params: PaginatedRequestParams | None) -> ListPromptsResult:
-        prompts = await self._done(self.surface.prompts)
+        prompts = await self._in_thread(self.surface.prompts)
         return ListPromptsResult(
             prompts=[
                 PromptType(
@@ -200,22 +204,22 @@ class SkillsServer(Server[Any]):
         )
 
     async def _get_prompt(self, context: Context, params: GetPromptRequestParams) -> GetPromptResult:
-        description, text = await self._done(self.surface.prompt, params.name, params.arguments or {})
+        description, text = await self._in_thread(self.surface.prompt, params.name, params.arguments or {})
         message = PromptMessage(role="user", content=TextContent(type="text", text=text))
         return GetPromptResult(description=description, messages=[message])
 
     async def _list_resources(self, context: Context, params: PaginatedRequestParams | None) -> ListResourcesResult:
-        page = await self._done(self.surface.resources, params.cursor if params else None)
+        page = await self._in_thread(self.surface.resources, params.cursor if params else None)
         return ListResourcesResult(resources=[_to_resource(*pair) for pair in page.items], next_cursor=page.next)
 
     async def _read_folder(self, context: Context, params: ReadFolderParams) -> ListResourcesResult:
-        page = await self._done(self.surface.folder, params.uri, params.cursor)
+        page = await self._in_thread(self.surface.folder, params.uri, params.cursor)
         return ListResourcesResult(resources=[_to_resource(file, "") for file in page.items], next_cursor=page.next)
 
     async def _complete(self, context: Context, params: CompleteRequestParams) -> CompleteResult:
         values: list[str] = []
         if isinstance(params.ref, PromptReference):
-            values = await self._done(self.surface.completed, params.ref.name, params.argument.value)
+            values = await self._in_thread(self.surface.completed, params.ref.name, params.argument.value)
         return CompleteResult(completion=Completion(values=values[:100], total=len(values), has_more=len(values) > 100))
 
     async def _list_templates(
@@ -227,7 +231,7 @@ class SkillsServer(Server[Any]):
         return ListResourceTemplatesResult(resource_templates=[template])
 
     async def _read_resource(self, context: Context, params: ReadResourceRequestParams) -> ReadResourceResult:
-        data, kind = await self._done(self.surface.read, params.uri)
+        data, kind = await self._in_thread(self.surface.read, params.uri)
         contents: TextResourceContents | BlobResourceContents | None = None
         if b"\0" not in data:
             with suppress(UnicodeDecodeError):
@@ -237,8 +241,8 @@ class SkillsServer(Server[Any]):
             contents = BlobResourceContents(uri=params.uri, mime_type=kind or "application/octet-stream", blob=blob)
         return ReadResourceResult(contents=[contents])
 
-    async def _list_skills(self, context: Context, params: PaginatedRequestParams) -> dict[str, Any]:
-        page = await self._done(self.surface.skills, params.cursor)
+    async def _list_skills(self, context: Context, params: PaginatedRequestParams) -> dict[str, object]:
+        page = await self._in_thread(self.surface.skills, params.cursor)
         next_cursor = {"nextCursor": page.next} if page.next else {}
         return {
             "resultType": "complete",
@@ -248,13 +252,13 @@ class SkillsServer(Server[Any]):
             **next_cursor,
         }
 
-    async def _get_skill(self, context: Context, params: GetSkillParams) -> dict[str, Any]:
-        entry = await self._done(self.surface.skill, params.uri)
+    async def _get_skill(self, context: Context, params: GetSkillParams) -> dict[str, object]:
+        entry = await self._in_thread(self.surface.skill, params.uri)
         return {"resultType": "complete", "skill": entry, "ttlMs": FRESH_MS, "cacheScope": "private"}
 
 
 def _to_resource(file: ServedFile, description: str) -> Resource:
-    """A file as it is listed; the one that stands for its skill has the skill's name, and what is said of it."""
+    """A file as a resource; a skill's SKILL.md has the skill's name and description."""
     return Resource(
         uri=file.uri,
         name=visible_text(file.path) if not description else file.uri.split("/")[-2],

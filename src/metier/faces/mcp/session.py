@@ -1,7 +1,7 @@
-"""The wire of standard input and output, for clients that may be hostile.
+"""JSON-RPC over standard input and output, for clients that may be hostile.
 
-A line that is too long, is no JSON or no message is answered as JSON-RPC says and forgotten; a request whose id is
-still under way, and one too many at once, are refused without being begun.
+A line that is too long, not JSON or not a message is answered with the JSON-RPC error and dropped.  A request with the
+id of one in flight, or beyond the limit, is refused before it starts.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from json import loads
-from typing import Any
 
 import anyio
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
@@ -21,6 +20,7 @@ from mcp_types import (
     PARSE_ERROR,
     ErrorData,
     JSONRPCError,
+    JSONRPCMessage,
     JSONRPCNotification,
     JSONRPCRequest,
     JSONRPCResponse,
@@ -31,17 +31,17 @@ from ...host.daemon import StdioTransport, claim_stdio
 
 LONGEST_LINE = 4_194_304
 MOST_REQUESTS = 1_000
-"""Requests under way at the same time."""
+"""Requests in flight at the same time."""
 DRAIN_SECONDS = 5.0
-"""How long answers are waited for once the client says no more."""
+"""How long responses are waited for once the client has closed its end."""
 
 
 class MessageStream:
-    """Reads messages off a wire and writes messages on it, and knows which requests are under way."""
+    """Reads and writes messages, and tracks the requests in flight."""
 
     def __init__(self, wire: StdioTransport) -> None:
         self.wire = wire
-        self.under_way: set[str | int] = set()
+        self.in_flight: set[str | int] = set()
         self.writing = anyio.Lock()
 
     async def read(self, out: MemoryObjectSendStream[SessionMessage | Exception]) -> None:
@@ -60,9 +60,9 @@ class MessageStream:
                     await out.send(message)
 
     async def _answered(self) -> None:
-        """What was asked before the end is answered, if it does not take long."""
+        """Wait for responses to earlier requests, for a limited time."""
         with anyio.move_on_after(DRAIN_SECONDS):
-            while self.under_way:
+            while self.in_flight:
                 await anyio.sleep(0.02)
 
     async def _message(self, line: bytes) -> SessionMessage | None:
@@ -72,16 +72,18 @@ class MessageStream:
             await self._refuse_line(line)
             return None
         if isinstance(message, JSONRPCNotification) and b'"id"' in line and "id" in loads(line):
-            await self._refuse(None, INVALID_REQUEST, "an id is a number or a text")  # else it would wait for ever
+            await self._refuse(
+                None, INVALID_REQUEST, "an id is a number or a text"
+            )  # as a notification it would never get a response
             return None
         if isinstance(message, JSONRPCRequest):
-            if message.id in self.under_way:
-                await self._refuse(message.id, INVALID_REQUEST, "a request with this id is still under way")
+            if message.id in self.in_flight:
+                await self._refuse(message.id, INVALID_REQUEST, "a request with this id is in flight")
                 return None
-            if len(self.under_way) >= MOST_REQUESTS:
+            if len(self.in_flight) >= MOST_REQUESTS:
                 await self._refuse(message.id, INTERNAL_ERROR, "too many requests at once: wait for answers")
                 return None
-            self.under_way.add(message.id)
+            self.in_flight.add(message.id)
         return SessionMessage(message)
 
     async def _refuse_line(self, line: bytes) -> None:
@@ -107,18 +109,20 @@ class MessageStream:
                     isinstance(session_message.message, JSONRPCResponse | JSONRPCError)
                     and session_message.message.id is not None
                 ):
-                    self.under_way.discard(session_message.message.id)
+                    self.in_flight.discard(session_message.message.id)
                 await self._write(session_message.message)
 
-    async def _write(self, message: Any) -> None:
+    async def _write(self, message: JSONRPCMessage) -> None:
         line = message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n"
         async with self.writing:
             await run_sync(self.wire.write, line)
 
 
 @asynccontextmanager
-async def stdio_streams() -> AsyncIterator[tuple[Any, Any]]:
-    """The two streams that a server is run with."""
+async def stdio_streams() -> AsyncIterator[
+    tuple[MemoryObjectReceiveStream[SessionMessage | Exception], MemoryObjectSendStream[SessionMessage]]
+]:
+    """The streams that a server reads messages from and writes messages to."""
     wire, give_back = claim_stdio(LONGEST_LINE)
     stream = MessageStream(wire)
     to_server, from_client = anyio.create_memory_object_stream[SessionMessage | Exception](0)

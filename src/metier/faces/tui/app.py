@@ -1,4 +1,4 @@
-"""The app: a conversation with an agent, drawn from its events."""
+"""The terminal app: input, turns on a worker thread, questions, and the keys."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from .lines import StyledLine, question_lines
 from .prompt import PromptArea
 
 _TURN_GROUP = "turn"
-_BUSY_LINE = StyledLine("warning", "something is going on: Esc stops it")
+_BUSY_LINE = StyledLine("warning", "a turn is running: Esc stops it")
 
 
 class ChatApp(ChatAppBase):
-    """Everything it shows is an event, or the answer to a command of its own."""
+    """Everything it shows is an event, or the output of one of its own commands."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "stop", "Stop", priority=True),
@@ -66,7 +66,7 @@ class ChatApp(ChatAppBase):
 
     @on(Worker.StateChanged)
     def turned(self, change: Worker.StateChanged) -> None:
-        """A turn begins: the sign moves.  It is over: what was entered meanwhile has its turn."""
+        """Start and stop the indicator with a turn, and start the next queued request."""
         if change.worker.group != _TURN_GROUP:
             return
         if change.state is WorkerState.RUNNING:
@@ -84,12 +84,12 @@ class ChatApp(ChatAppBase):
 
     @work(thread=True, group=_TURN_GROUP, exit_on_error=False)
     def turn(self, talk: Session, text: str) -> None:
-        """One turn, in a thread of its own: events go to the screen, answers come back."""
+        """Run one turn on a thread: show its events, and wait for answers to its questions."""
         draw, heard = self.log_.draw, False
         try:
             for event in talk.say(text):
                 inner_event, heard = innermost_event(event), heard or isinstance(event, Heard)
-                if isinstance(event, Ended) and not heard:  # it could not even begin, and is to be seen all the same
+                if isinstance(event, Ended) and not heard:  # it failed before the request was echoed
                     self.call_from_thread(self.log_.show, StyledLine("said", visible_text(text)))
                 if isinstance(inner_event, Asked):
                     waiting = PendingQuestion(inner_event)
@@ -103,7 +103,7 @@ class ChatApp(ChatAppBase):
             self.call_from_thread(self.log_.fail, error.message, error.hint)
 
     def ask(self, waiting: PendingQuestion) -> None:
-        """A question: the line below answers it."""
+        """Show a question and prompt for its answer."""
         self.waiting, self.sign.asking = waiting, True
         self.log_.show(*question_lines(waiting.asked))
         if waiting.asked.kind == "approval":
@@ -112,13 +112,13 @@ class ChatApp(ChatAppBase):
             self.prompt.wants("Your answer, then Enter")
 
     def reply(self, text: str) -> None:
-        """What was typed answers the question; an approval takes nothing but its three letters."""
+        """Answer the open question; an approval request accepts only y, a and n."""
         assert self.waiting is not None
         pending, answer = self.waiting.asked, text.strip()
         if pending.kind == "approval":
             answer = commands.DECISIONS.get(answer.lower(), "")
             if not answer:
-                self.prompt.wants("y, a or n: nothing else answers this", "yan")
+                self.prompt.wants("press y, a or n", "yan")
                 return
         elif answer.isdigit() and 0 < int(answer) <= len(pending.choices):
             answer = pending.choices[int(answer) - 1]
@@ -132,12 +132,12 @@ class ChatApp(ChatAppBase):
         waiting.answers.put(answer)
 
     def action_stop(self) -> None:
-        """Esc: the picker goes; else the turn ends, and a question with it."""
+        """Esc closes the picker, or stops the turn and its question."""
         if not self.prompt.close():
             self.stop()
 
     def stop(self) -> bool:
-        """End the turn, and give back what was to be said after it; False when there is none."""
+        """Stop the turn and put queued requests back into the prompt; False where none runs."""
         if self.talk is None or not self.busy:
             return False
         self.talk.stop()
@@ -152,15 +152,15 @@ class ChatApp(ChatAppBase):
         self.log_.scroll_end(animate=False)
 
     def action_leave(self) -> None:
-        """Ctrl+C: a turn that runs is stopped; without one, or a second time, it leaves."""
+        """Ctrl+C stops the turn; without one, or pressed again, it quits."""
         if self.stopping or not self.stop():
             self.exit(0)
             return
         self.stopping = True
-        self.log_.tell("stopping; Ctrl+C again leaves")
+        self.log_.tell("stopping; press Ctrl+C again to quit")
 
     def on_unmount(self) -> None:
-        """However it ends, no thread waits for it."""
+        """Release every thread, however the app ends."""
         self.leaving.set()
         if self.talk is not None:
             self.talk.stop()
@@ -168,7 +168,7 @@ class ChatApp(ChatAppBase):
             self.waiting.answers.put("no")
 
     def own(self, name: str, arguments: str) -> None:
-        """A command of the app's own."""
+        """Run one of the app's own commands."""
         if name != "quit":
             self.log_.show(StyledLine("said", visible_text(f"/{name} {arguments}".rstrip())))
         match name:
@@ -185,7 +185,7 @@ class ChatApp(ChatAppBase):
                 self.log_.tell(commands.answer_command(name, arguments, view))
 
     def clear(self, resume: str = "") -> None:
-        """Another conversation in place of this one, which is left only when there is another."""
+        """Replace the conversation; the current one stays where the other can't be opened."""
         if self.busy:
             self.log_.show(_BUSY_LINE)
             return

@@ -1,39 +1,34 @@
-"""metier chat."""
+"""The command `metier chat`; the app itself, and textual with it, is imported only when it starts."""
 
 from __future__ import annotations
 
 import sys
-from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING
 
 import click
 
 from ...types.errors import BadRequest, MissingExtra
+from ..cli import options
 
-
-def _complete_models(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
-    names: list[str] = import_module("metier.faces.cli.options").usable_models(context, parameter, incomplete)
-    return names
+if TYPE_CHECKING:
+    from ..cli.app import CliContext
 
 
 @click.command("chat")
-@click.option(
-    "--model",
-    metavar="NAME",
-    default="",
-    shell_complete=_complete_models,
-    help="Another model than the one that is configured.",
-)
-@click.option("--resume", metavar="ID", default="", help="Go on with a conversation: its id, or `last`.")
+@options.model_option("Use this model instead of the configured one.")
+@click.option("--resume", metavar="ID", default="", help="Continue a conversation: its id, or `last`.")
 @click.pass_obj
-def chat(context: Any, model: str, resume: str) -> None:
+def chat(context: CliContext, model: str, resume: str) -> None:
     """Talk to an agent that uses your skills: type / to pick one, Esc to stop, /help for the rest."""
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise BadRequest("`metier chat` needs a terminal", 'without one, use `metier run "…"`')
     try:
         from .app import ChatApp
     except ImportError as error:
-        raise MissingExtra("the terminal app is not installed", "pip install 'metier[chat]'") from error
+        # Only what the extra brings: an import that fails elsewhere is a defect, and no extra would help.
+        if (error.name or "").partition(".")[0] in ("textual", "rich"):
+            raise MissingExtra("the terminal app", "chat") from error
+        raise
     from ..agents import open_agent
 
     agent = open_agent(context.library(), model, context.agent)

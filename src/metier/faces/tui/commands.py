@@ -1,4 +1,4 @@
-"""The app's own commands: what each says."""
+"""The app's own commands, as functions that return the text they show."""
 
 from __future__ import annotations
 
@@ -23,37 +23,37 @@ from ...types.text import clean_line, estimate_tokens, shorten_text
 from .lines import translate_hint
 
 APP_COMMANDS = {
-    "help": "what can be typed and pressed here",
-    "skills": "the skills, and how far the model may see them: /skills NAME on, name-only, user-only or off",
-    "why": "why a skill is, or is not, used: /why NAME",
-    "context": "what fills the model's window, by skill",
-    "agents": "the agents there are",
-    "model": "the model that answers; /model NAME takes another",
-    "clear": "begin another conversation",
-    "resume": "the conversations there were; /resume ID goes on with one",
-    "quit": "leave; the conversation is kept",
+    "help": "show commands and keys",
+    "skills": "list skills, or set what the model sees: /skills NAME on, name-only, user-only or off",
+    "why": "explain why a skill is or is not usable: /why NAME",
+    "context": "show what fills the model's context window, by skill",
+    "agents": "list agents",
+    "model": "show the model; /model NAME switches",
+    "clear": "start a new conversation",
+    "resume": "list conversations; /resume ID continues one",
+    "quit": "quit; the conversation is kept",
 }
 HELP_INTRO = """\
 Type a request, or / for skills and commands: the list narrows as you type, Tab completes, Enter runs.
-Esc stops what is going on and keeps the conversation. Up and Down go through the list, and through what you typed.
-Where approval is asked, the key y, a or n alone answers. What you enter while a turn runs waits for its end.
-Ctrl+L scrolls to the end. Ctrl+C stops a turn; where none runs it leaves, as /quit does.
+Esc stops the turn and keeps the conversation. Up and Down move in the list, or through what you typed before.
+To an approval request, press y, a or n. Requests that you enter during a turn are queued.
+Ctrl+L scrolls to the end. Ctrl+C stops the turn; without one it quits, like /quit.
 
 """
 Standing: TypeAlias = Literal["on", "name-only", "user-only", "off"]
 
 
 DECISIONS = {"y": "once", "yes": "once", "a": "always", "always": "always", "n": "no", "no": "no"}
-"""What may be typed to an approval."""
+"""What may be typed to answer an approval request."""
 
 
 class ChatCommandContext(NamedTuple):
-    """What the app's own commands speak of."""
+    """What the app's own commands need."""
 
     library: Library
-    """The skills as this conversation wants them."""
+    """The skills with the standings of this conversation."""
     plain: Library
-    """The skills as they are."""
+    """The skills without them."""
     talk: Session | None
     standings: dict[str, Standing]
 
@@ -64,7 +64,7 @@ def count_noun(number: int, noun: str) -> str:
 
 
 def answer_command(name: str, arguments: str, view: ChatCommandContext) -> str:
-    """What one of the app's own commands says."""
+    """The text that one of the app's own commands shows."""
     library, plain, talk, standings = view
     match name:
         case "skills":
@@ -72,11 +72,11 @@ def answer_command(name: str, arguments: str, view: ChatCommandContext) -> str:
         case "why":
             return why_text(plain, arguments, standings)
         case "context":
-            return context_text(talk.conversation, library, talk.model.window) if talk else "Nothing was said yet."
+            return context_text(talk.conversation, library, talk.model.window) if talk else "The conversation is empty."
         case "agents":
             return agents_text(library)
         case "model":
-            return talk.model.name if talk else "no model; /model NAME takes one"
+            return talk.model.name if talk else "no model; set one with /model NAME"
         case "resume":
             return runs_text(library.place.state)
     return help_text()
@@ -91,7 +91,7 @@ def standing_of(skill: Skill, chosen: dict[str, Standing]) -> Standing:
 
 
 def with_standings(library: Library, chosen: dict[str, Standing]) -> Library:
-    """The library as this conversation wants it: some skills by name alone, for people alone, or not at all."""
+    """The library with the standings of this conversation: skills by name only, for the user only, or off."""
     if not chosen:
         return library
     return replace(
@@ -122,7 +122,7 @@ def skills_text(library: Library, chosen: dict[str, Standing]) -> str:
         f"{'broken':<10} {clean_line(broken.name or broken.id)}: {clean_line(broken.problems[-1].message)}"
         for broken in library.broken
     ]
-    return "\n".join(rows) or "There are no skills here."
+    return "\n".join(rows) or "No skills."
 
 
 def standing_named(text: str) -> tuple[str, Standing] | None:
@@ -132,17 +132,17 @@ def standing_named(text: str) -> tuple[str, Standing] | None:
 
 
 def untrusted_text(library: Library) -> str:
-    """A word about skills that wait for a person's trust; empty where there are none."""
-    waiting = sum(any(mark.code == "untrusted" for mark in verdict.marks) for verdict in library.verdicts)
+    """A notice about skills that are not trusted yet; empty where there are none."""
+    waiting = sum(any(finding.code == "untrusted" for finding in verdict.findings) for verdict in library.verdicts)
     if not waiting:
         return ""
     notice = f"{count_noun(waiting, 'skill')} of this project {'is' if waiting == 1 else 'are'} not trusted yet"
-    return f"{notice}\n→ look at them with /skills, then leave and run `metier trust`"
+    return f"{notice}\n→ review them with /skills, then quit and run `metier trust`"
 
 
 def why_text(library: Library, name: str, chosen: dict[str, Standing]) -> str:
     if not name:
-        return "Say which: /why NAME"
+        return "name a skill: /why NAME"
     try:
         verdict = library.find(name)
     except MetierError as error:
@@ -155,17 +155,15 @@ def why_text(library: Library, name: str, chosen: dict[str, Standing]) -> str:
         for problem in verdict.problems
     ]
     if standing != "on":
-        lines.append(
-            f"you made it {standing} in this conversation\n  → /skills {clean_line(skill.name)} on takes that back"
-        )
+        lines.append(f"set to {standing} in this conversation\n  → /skills {clean_line(skill.name)} on undoes that")
     elif verdict.usable:
         reasons = {entry.name: entry.reason for entry in library.catalog().left_out}
-        lines.append(f"usable; not listed: {reasons[skill.name]}" if skill.name in reasons else "usable, and listed")
+        lines.append(f"usable; not listed: {reasons[skill.name]}" if skill.name in reasons else "usable and listed")
     return "\n".join(lines)
 
 
 def context_text(conversation: Conversation, library: Library, window: int) -> str:
-    """What fills the window: the rules, the catalog, each skill, and the talk."""
+    """What fills the context window: the system prompt, the catalog, each skill, and the messages."""
     catalog = library.catalog()
     rows = [("system prompt", estimate_tokens(conversation.system)), ("  of it the catalog", catalog.tokens)]
     parts: Counter[str] = Counter()
@@ -182,7 +180,7 @@ def context_text(conversation: Conversation, library: Library, window: int) -> s
 def _part_label(message: Message) -> str:
     if message.skill:
         return f"skill {clean_line(message.skill)}"
-    return "ranked for your requests" if message.tag == "suggested" else "the talk itself"
+    return "ranked for your requests" if message.tag == "suggested" else "messages"
 
 
 def _left_out_lines(catalog: Catalog) -> Iterator[str]:
@@ -194,25 +192,25 @@ def _left_out_lines(catalog: Catalog) -> Iterator[str]:
             suffix = f" and {len(names) - 10} more" if len(names) > 10 else ""
             yield f"not listed, {explanation}: {len(names)} ({', '.join(names[:10])}{suffix})"
     if any(entry.reason.startswith("limit") for entry in catalog.left_out):
-        yield "the best of them for each request stand at the end of it, ranked; the model searches the rest"
+        yield "the best matches are suggested with each request; the model can search for the others"
 
 
 def agents_text(library: Library) -> str:
     agents = agent_files(library)
     return "\n".join(
         f"{clean_line(name)}: {clean_line(agent.description)}" for name, agent in sorted(agents.items())
-    ) or ("There are no agents here. One is a Markdown file in .metier/agents with a name and a description.")
+    ) or ("No agents. To add one, write a Markdown file with a name and a description into .metier/agents.")
 
 
 def runs_text(state: str, most: int = 20) -> str:
-    """The conversations there were, the newest last, where it is seen."""
+    """The last conversations, the newest at the bottom, next to the prompt."""
     lines = []
     for run in run_ids(state)[-most:]:
         trace = read_trace(find_journal(state, run))
         if trace.task and not trace.started.parent:
             when, turns = format_local_time(trace.at), count_noun(trace.turns, "turn")
             lines.append(f"{run}  {when}  {trace.outcome}, {turns}  {shorten_text(clean_line(trace.task), 60)}")
-    return "\n".join([*lines, "→ /resume ID goes on with one"]) if lines else "There are no conversations yet."
+    return "\n".join([*lines, "→ /resume ID continues one"]) if lines else "No conversations yet."
 
 
 def recent_uses(state: str, most: int = 50) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""The parts of the screen, the skills behind them, and the conversation."""
+"""The base of the app: the widgets, the library that may change at any time, and the conversation."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class PendingQuestion:
 
 
 class ChatAppBase(App[int]):
-    """The parts of the screen; the skills behind them, which may change at any time; and the conversation."""
+    """The widgets, the library and the conversation; `ChatApp` adds what the user does with them."""
 
     CSS_PATH = "app.tcss"
     TITLE = "metier"
@@ -55,7 +55,7 @@ class ChatAppBase(App[int]):
         self.stopping = False
         """Ctrl+C was pressed in this turn."""
         self.later: list[str] = []
-        """What was entered while a turn ran: said when it has ended."""
+        """Requests that were entered during a turn."""
         self.leaving = Flag()
 
     def compose(self) -> ComposeResult:
@@ -64,7 +64,7 @@ class ChatAppBase(App[int]):
         yield from (self.log_, self.sign, self.prompt)
 
     def head(self) -> None:
-        """The line at the top: who answers, and with how many skills."""
+        """Update the top line: the model, the dialect and the number of skills."""
         model = self.talk.model.name if self.talk else "no model"
         agent = f" · {clean_line(self.agent.name)}" if self.agent.name else ""
         usable = sum(verdict.usable for verdict in self.library.verdicts)
@@ -77,7 +77,7 @@ class ChatAppBase(App[int]):
         self.query_one("#top", Static).update(Content(title))
 
     def take_library(self, library: Library) -> None:
-        """The skills as they are now, and as this conversation wants them."""
+        """Use this library from now on, with the standings of this conversation."""
         self.agent = replace(self.agent, library=library)
         self.library = commands.with_standings(library, self.standings)
         if self.talk is not None:
@@ -85,7 +85,7 @@ class ChatAppBase(App[int]):
         self.offer()
 
     def offer(self) -> None:
-        """What the picker and the top line say, anew: a turn may have made a scheduler skill, which nobody watches."""
+        """Update the picker and the top line: a turn may have made a scheduler skill, which is not watched."""
         self.prompt.choices = choices_of(self.library, commands.APP_COMMANDS)
         self.head()
 
@@ -98,14 +98,14 @@ class ChatAppBase(App[int]):
                 self.call_from_thread(self.log_.tell, f"↻ skills: {summary}")
                 self.call_from_thread(self.log_.show, *broken_lines(change))
         except MetierError as error:
-            self.call_from_thread(self.log_.tell, f"changes are not watched: {error.message}")
+            self.call_from_thread(self.log_.tell, f"can't watch for changes: {error.message}")
 
     @work(thread=True, group="uses", exit_on_error=False)
     def count_uses(self) -> None:
         self.prompt.uses = Counter(commands.recent_uses(self.library.place.state))
 
     def begin(self, resume: str = "") -> bool:
-        """A conversation: a new one, or one that was kept.  Where it can't be had, all stays as it is."""
+        """Start or resume a conversation; on an error the current one stays."""
         try:
             self.talk = self.agent.resume(resume) if resume else self.agent.start()
         except MetierError as error:
@@ -115,18 +115,18 @@ class ChatAppBase(App[int]):
         return True
 
     def recall(self) -> None:
-        """What was said before in a conversation that goes on; metier's own notes to the model are not shown."""
+        """Show the last messages of a resumed conversation, without metier's own notes to the model."""
         assert self.talk is not None
-        self.log_.tell(f"↻ going on with {self.talk.run}")
+        self.log_.tell(f"↻ resumed {self.talk.run}")
         messages = [entry for entry in self.talk.conversation.messages if entry.text and entry.role != "tool"]
         for message in [entry for entry in messages if not entry.skill and not entry.tag][-20:]:
             self.log_.show(StyledLine("said" if message.role == "user" else "quiet", visible_text(message.text)))
 
     def stand(self, text: str) -> None:
-        """How far the model may see a skill, from here on."""
+        """Set what the model sees of a skill in this conversation."""
         parsed = commands.standing_named(text)
         if parsed is None:
-            self.log_.fail("/skills NAME on, name-only, user-only or off")
+            self.log_.fail("usage: /skills NAME on, name-only, user-only or off")
             return
         try:
             skill = self.agent.library.find(parsed[0]).skill
@@ -149,4 +149,4 @@ class ChatAppBase(App[int]):
         else:
             self.talk.use(model)
         self.head()
-        self.log_.tell(f"{clean_line(model.name)} answers from here on")
+        self.log_.tell(f"switched to {clean_line(model.name)}")

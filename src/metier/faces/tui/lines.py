@@ -1,4 +1,4 @@
-"""What each event looks like: a line or two of text, each with its style.  Nothing in it can draw by itself."""
+"""Events as styled lines of text; plain functions without textual."""
 
 from __future__ import annotations
 
@@ -53,11 +53,11 @@ def lines_of(event: Event) -> list[StyledLine]:
         case Offered(added=added, changed=changed, removed=removed):
             return [StyledLine("quiet", f"↻ skills: {change_summary(added, changed, removed)}")]
         case Restored(skills=skills) if skills:
-            return [StyledLine("quiet", f"↻ still in force: {', '.join(map(clean_line, skills))}")]
+            return [StyledLine("quiet", f"↻ still active: {', '.join(map(clean_line, skills))}")]
         case Retried(reason=reason, seconds=seconds):
-            return [StyledLine("warning", f"… {clean_line(reason)}; again in {seconds:g} s")]
+            return [StyledLine("warning", f"… {clean_line(reason)}; retrying in {seconds:g} s")]
         case Compacted(before=before, after=after):
-            return [StyledLine("quiet", f"↻ shortened: about {before:,} → {after:,} tokens")]
+            return [StyledLine("quiet", f"↻ compacted: about {before:,} → {after:,} tokens")]
         case Nested(name=name, event=inner):
             inside = [line for line in lines_of(inner) if line.style != "said"]
             return [StyledLine(line.style, f"  {clean_line(name)} │ {line.text}") for line in inside]
@@ -71,29 +71,29 @@ def lines_of(event: Event) -> list[StyledLine]:
 
 
 def small_model_warning(model: str) -> list[StyledLine]:
-    """A word about a model that is worth little, and how to get another."""
+    """A warning about a small local model, and how to switch."""
     if not model.startswith("local:"):
         return []
-    warning = "a small model that runs here: it chooses from lists, and its words are worth little"
+    warning = "a small local model: it picks from lists, and its answers are unreliable"
     return [
         StyledLine("warning", warning),
-        StyledLine("quiet", "→ /model anthropic:…, openai:…, google:… or ollama:… takes a better one"),
+        StyledLine("quiet", "→ /model anthropic:…, openai:…, google:… or ollama:… switches to a better one"),
     ]
 
 
 def change_summary(added: tuple[str, ...], changed: tuple[str, ...], removed: tuple[str, ...]) -> str:
     signs = (("+", added), ("~", changed), ("-", removed))
-    return ", ".join(f"{sign}{clean_line(name)}" for sign, names in signs for name in names) or "looked at again"
+    return ", ".join(f"{sign}{clean_line(name)}" for sign, names in signs for name in names) or "reloaded"
 
 
 def broken_lines(change: Change) -> list[StyledLine]:
-    """What does not load any more since a change, why, and that the last good one is used meanwhile."""
+    """The skills that a change broke, why, and whether the last good version stays in use."""
     names = {*change.added, *change.changed}
     lines = []
     for broken in change.library.broken:
         if broken.id in names or broken.name in names:
             problem = broken.problems[-1]
-            instead = "; the old one is used" if broken.path in change.library.kept else ""
+            instead = "; the last good version stays in use" if broken.path in change.library.kept else ""
             lines.append(
                 StyledLine(
                     "failed",
@@ -109,7 +109,7 @@ _CLI_ADVICE = re.compile(rf"`metier ({'|'.join(_APP_COMMAND_NAMES)})( [^`]*)?`")
 
 
 def translate_hint(hint: str) -> str:
-    """Advice for the command line as it is followed in the app."""
+    """A hint with commands of the command line replaced by those of the app."""
     return _CLI_ADVICE.sub(lambda match: f"`/{_APP_COMMAND_NAMES[match[1]]}{match[2] or ''}`", hint)
 
 
@@ -127,10 +127,10 @@ def _tool_call_lines(event: Used) -> list[StyledLine]:
 
 
 def question_lines(event: Asked) -> list[StyledLine]:
-    """What somebody has to say something to."""
+    """A question or an approval request."""
     if event.kind == "approval":
         why = [StyledLine("quiet", f"  {clean_line(event.why)}")] if event.why else []
-        keys = StyledLine("quiet", "  press y: this once · a: whenever it is the same · n: no")
+        keys = StyledLine("quiet", "  press y: once · a: always · n: no")
         first, *other_lines = escaped_lines(event.text)  # never cut: what is not shown would be allowed unseen
         change = [StyledLine("quiet", f"  {line}") for line in escaped_lines(event.change)] if event.change else []
         return [

@@ -1,4 +1,4 @@
-"""The log: what happened, in order, with replies as Markdown that grows as it is written."""
+"""The log of a conversation: events in order, and replies as Markdown while they are written."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .lines import StyledLine, lines_of, translate_hint
 
 
 class ChatLog(VerticalScroll):
-    """Shows lines and events.  Text is text, whatever it holds: nothing in it is markup or an order to a terminal."""
+    """Shows lines and events.  Their text is never read as markup, and control characters are made visible."""
 
     can_focus = False
     stream: MarkdownStream | None = None
@@ -42,7 +42,7 @@ class ChatLog(VerticalScroll):
         if self.stream is not None:
             await self.stream.stop()
             self.stream = None
-            if isinstance(event, Retried):  # it begins anew
+            if isinstance(event, Retried):  # the retry writes the reply again from its start
                 await self.children[-1].remove()
         if isinstance(event, Replied) and event.text and not streamed:
             await self.mount(Markdown(visible_text(event.text), classes="reply", open_links=False))

@@ -1,4 +1,4 @@
-"""What the picker offers: commands of skills and of the app, broken skills with their fix, scheduled ones last."""
+"""The choices of the picker and how they are ranked; plain functions without textual."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def choices_of(library: Library, app_commands: Mapping[str, str]) -> list[Picker
         kind: ChoiceKind = "scheduled" if command.skill is None else "skill"
         description = command.description
         if command.skill is not None and command.skill.path in library.kept:
-            description = f"broken, the old one runs: {fixes.get(command.skill.path, '')}"
+            description = f"broken, last good version in use: {fixes.get(command.skill.path, '')}"
         choices.append(
             PickerChoice(
                 clean_line(command.name), shorten_text(clean_line(description), 200), clean_line(command.hint), kind
@@ -51,7 +51,7 @@ def _fix_text(problem: Problem) -> str:
 def filter_choices(
     choices: Sequence[PickerChoice], typed: str, score: Callable[[str, str], float], uses: Mapping[str, int]
 ) -> list[PickerChoice]:
-    """The choices that what was typed may mean: the best first, among equals the most used, then by name."""
+    """The choices that match the input, best first; equal ones by use, then by name."""
     if not typed:
         return list(choices)
     scored = []
@@ -71,7 +71,7 @@ def typed_command(line: str) -> str | None:
 
 
 def hint_for(line: str, choices: Sequence[PickerChoice]) -> str:
-    """What a command wants next: shown behind the line while nothing of it is typed."""
+    """The argument hint of a command, as long as no argument is typed."""
     name = line[1:].rstrip()
     if not line.startswith("/") or " " in name or not name:
         return ""

@@ -1,4 +1,4 @@
-"""The line to type in, and the picker above it."""
+"""The prompt: the input line, and the picker above it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PLACEHOLDER = "Ask for something, or type / for skills"
 
 
 class HintSuggester(Suggester):
-    """What a command wants next, in grey behind it."""
+    """Shows a command's argument hint behind the input."""
 
     def __init__(self, prompt: PromptArea) -> None:
         super().__init__(use_cache=False, case_sensitive=True)
@@ -35,13 +35,13 @@ class HintSuggester(Suggester):
 
 
 class PromptInput(Input):
-    """A hint is shown, never typed: the arrow that would take it only moves."""
+    """The input line.  A hint is only shown: the right arrow, which would accept it, just moves the cursor."""
 
     keys = ""
-    """Each of them, pressed in an empty line, answers what is asked."""
+    """Keys that answer the open question when pressed on an empty line."""
     since = 0.0
     grace = 0.4
-    """Seconds after a question in which a key is still meant for the line: somebody was typing when it came."""
+    """Seconds after a question during which keys are ignored: the user may have been typing when it appeared."""
 
     def on_key(self, event: events.Key) -> None:
         if self.value or event.key not in self.keys or monotonic() < self.since + self.grace:
@@ -56,7 +56,7 @@ class PromptInput(Input):
 
 
 class PromptArea(Vertical):
-    """Where a person types; what was entered goes up as `Prompt.Entered`."""
+    """The prompt; what was entered is posted as `PromptArea.Entered`."""
 
     class Entered(Message):
         def __init__(self, text: str) -> None:
@@ -69,11 +69,11 @@ class PromptArea(Vertical):
         self.uses: Counter[str] = Counter()
         self.offered: list[PickerChoice] = []
         self.looked: str | None = None
-        """The line that they are offered for."""
+        """The input that `offered` was computed for."""
         self.plain = False
-        """An answer is wanted, and no command."""
+        """Whether an answer is expected, so that `/` opens no picker."""
         self.draft = ""
-        """What was being typed when it came to that."""
+        """The input that a question interrupted."""
         self.history: list[str] = []
         self.recalled = 0
 
@@ -99,7 +99,7 @@ class PromptArea(Vertical):
         return self.query_one("#line", PromptInput)
 
     def wants(self, placeholder: str, keys: str = "") -> None:
-        """Ask for an answer, which some keys give by themselves; what was being typed is kept for later."""
+        """Expect an answer, which single keys may give; the current input is kept for later."""
         if not self.plain:
             self.draft, self.line.since = self.line.value, monotonic()
         self.plain, self.line.keys = True, keys
@@ -107,7 +107,7 @@ class PromptArea(Vertical):
         self.fill("")
 
     def takes(self) -> None:
-        """Take requests and commands again."""
+        """Accept requests and commands again."""
         self.plain, self.line.keys = False, ""
         self.line.placeholder = PLACEHOLDER
         self.fill(self.draft)
@@ -119,7 +119,7 @@ class PromptArea(Vertical):
 
     @on(Input.Changed, "#line")
     def look(self) -> None:
-        """Offer what fits the line as it is now: keys may come faster than word of what they changed."""
+        """Update the picker for the current input: keys may arrive before the event for an earlier change."""
         if self.looked == self.line.value:
             return
         self.looked = self.line.value
@@ -133,11 +133,11 @@ class PromptArea(Vertical):
         self.tell_more(typed)
 
     def tell_more(self, typed: str | None) -> None:
-        """What the list has no room for, or that there is nothing to list; it never takes the room of the line."""
+        """Show how many choices are hidden, or that none matches; the picker never covers the input."""
         room = max(1, min(_MOST_ROWS, self.app.size.height - 6))
         self.picker.styles.max_height = room
         hidden = len(self.offered) - room
-        text = f"{hidden} more: Down, or type on" if hidden > 0 else "" if self.offered else "nothing here is called so"
+        text = f"{hidden} more: press Down, or keep typing" if hidden > 0 else "" if self.offered else "no match"
         self.more.display = typed is not None and bool(text)
         self.more.update(Content(text))
 
@@ -162,7 +162,7 @@ class PromptArea(Vertical):
         event.prevent_default()
 
     def recall(self, step: int) -> None:
-        """Go through what was typed before."""
+        """Move through the input history."""
         if self.history:
             self.recalled = max(0, min(len(self.history), self.recalled + step))
             self.fill(self.history[self.recalled] if self.recalled < len(self.history) else "")

@@ -1,4 +1,4 @@
-"""The sign that a turn runs: it moves, and says for how long and what stops it."""
+"""The indicator of a running turn: elapsed time, queued requests, and the key that stops it."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ _FRAME_SECONDS = 0.15
 
 
 class TurnIndicator(Static):
-    """One quiet line above the line to type in; it is there only while there is something to wait for."""
+    """One line above the prompt, visible while a turn runs."""
 
     timer: Timer
     began = 0.0
     step = 0
     asking = False
-    """The turn waits for a person."""
+    """The turn waits for the user."""
     waiting = 0
-    """So many requests wait for the turn to end."""
+    """Number of queued requests."""
 
     def on_mount(self) -> None:
         self.display = False
@@ -45,6 +45,6 @@ class TurnIndicator(Static):
 
 
 def indicator_text(seconds: int, asking: bool, waiting: int) -> str:
-    status = "waits for your answer" if asking else f"working · {seconds} s"
-    queued = f" · {waiting} more of yours to come" if waiting else ""
+    status = "waiting for your answer" if asking else f"working · {seconds} s"
+    queued = f" · {waiting} queued" if waiting else ""
     return f"{status} · Esc stops{queued}"

@@ -1,68 +1,374 @@
-"""Run a program inside a boundary: bubblewrap, else Landlock, else nothing at all or plainly, as the caller needs."""
+"""Run a program inside a sandbox: bubblewrap, else Landlock, else unconfined or not at all, as the caller needs.
+
+Which tier this machine supports is found by trying: `probe_sandbox` runs `selftest` in each tier against a bait and
+takes the first that refuses all it must.  Asking the kernel for its version or its settings was rejected: containers,
+security modules and distributions switch single features off, and only an attempt shows it.  The outcome is cached
+under a key of everything that could change it.
+
+`run_sandboxed` is the entry point.  `profile` decides what a program may see, `bubblewrap` and `kernel` (Landlock and
+the filter of system calls) enforce it, `limits` holds it to memory, processes and disk.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
+import json
 import os
+import pwd
+import socket
+import subprocess
+import sys
 import tempfile
-from dataclasses import replace
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, replace
+from typing import NamedTuple
 
-from ...types.errors import Refused
-from ...types.sandbox import ProcessResult, ProgramSpec, SandboxSpec, SandboxSupport
+from ...types.errors import BadRequest, HostError, Refused
+from ...types.sandbox import BoundaryCheck, ProcessResult, ProgramSpec, SandboxSpec, SandboxSupport, SandboxTier
+from ..fs import make_folder, write_text
 from ..process import PROGRAM_GATE, AdmissionGate, Confinement, launch_program, run_admitted, unrunnable_reason
-from . import limits
-from .probe import MachineOptions, probe_sandbox, read_machine_options, run_confined
-from .probe import sandbox_tier as sandbox_tier
+from . import bubblewrap, kernel, limits, profile
 
 _INSTALL_HINT = (
     "install bubblewrap (`metier doctor` says what was tried), or trust the skill and let it run without a sandbox"
 )
 
 
+class MachineOptions(NamedTuple):
+    """Which features of this machine may be used, and where to cache what was found."""
+
+    bwrap: str = ""
+    """The bubblewrap to use; empty looks in the system's usual folders."""
+    landlock: bool = True
+    groups: bool = True
+    """Whether control groups may be made."""
+    only: str = "auto"
+    """The one tier to consider, or `auto` for the best."""
+    state: str = ""
+    """metier's state folder, which caches the outcome across processes; empty caches it in this process."""
+
+
+def read_machine_options(env: Mapping[str, str], state: str = "") -> MachineOptions:
+    """The options that the environment sets."""
+    only = env.get("METIER_SANDBOX", "auto") or "auto"
+    if only not in ("auto", "bubblewrap", "landlock", "none"):
+        raise BadRequest(f"METIER_SANDBOX is `{only}`", "give auto, bubblewrap, landlock or none")
+    return MachineOptions(only=only, state=state)
+
+
+# --- Running ---
+
+
 def run_sandboxed(
     program: ProgramSpec, box: SandboxSpec, machine: MachineOptions | None = None, gate: AdmissionGate = PROGRAM_GATE
 ) -> ProcessResult:
-    """Run a program in the box it needs.  Refused, before anything starts, where there is no such box."""
+    """Run a program in the sandbox it needs; refused, before anything starts, if this machine has none."""
     if why := unrunnable_reason(program):
         return ProcessResult(None, "", note=why)
     if box.permissions.hosts:
-        raise Refused("no tier can hold a program to certain hosts", "allow the network without `hosts`, or not at all")
+        raise Refused(
+            "no sandbox tier can limit the network to certain hosts", "allow the network without `hosts`, or not at all"
+        )
     machine = read_machine_options(os.environ) if machine is None else machine
     if box.need == "off":
         return run_admitted(gate, lambda: _run_unconfined(program, box, machine, "off"))
-    footing = probe_sandbox(machine)
-    if footing.tier == "none":
+    support = probe_sandbox(machine)
+    if support.tier == "none":
         if box.need == "require":
-            raise Refused(f"there is no sandbox here: {footing.reason}", _INSTALL_HINT)
-        return run_admitted(gate, lambda: _run_unconfined(program, box, machine, footing.reason))
-    weak = _tier_weakness(footing, box)
+            raise Refused(f"there is no sandbox here: {support.reason}", _INSTALL_HINT)
+        return run_admitted(gate, lambda: _run_unconfined(program, box, machine, support.reason))
+    weak = _tier_weakness(support, box)
     if weak and box.need == "require":
         raise Refused(weak, "install bubblewrap, or let it write its work folder only")
-    result = run_admitted(gate, lambda: run_confined(program, box, footing, machine.groups, machine.state))
-    forced = footing.reason if machine.only not in ("auto", "bubblewrap") else ""
+    result = run_admitted(gate, lambda: _run_confined(program, box, support, machine.groups, machine.state))
+    forced = support.reason if machine.only not in ("auto", "bubblewrap") else ""
     return replace(result, note="; ".join(filter(None, (result.note, weak, forced))))
 
 
-def _tier_weakness(footing: SandboxSupport, box: SandboxSpec) -> str:
-    """What the tier can't keep of what it was asked."""
-    if footing.tier == "landlock" and any(map(os.path.isdir, box.permissions.write)):
-        return "Landlock can't keep .git and settings as they are inside a folder that may be written"
+def _tier_weakness(support: SandboxSupport, box: SandboxSpec) -> str:
+    """What the tier can't enforce of what the box asks for."""
+    # Landlock rules only add rights: nothing inside a writable folder can be made read-only again.
+    if support.tier == "landlock" and any(map(os.path.isdir, box.permissions.write)):
+        return "Landlock can't protect .git and settings inside a writable folder"
     return ""
 
 
 def _run_unconfined(program: ProgramSpec, box: SandboxSpec, machine: MachineOptions, reason: str) -> ProcessResult:
-    """Run with bounds and no boundary, and say so."""
+    """Run with limits but without a sandbox, and say so in the note."""
     with contextlib.ExitStack() as stack:
         work = box.work
         if not work:
             work = os.path.realpath(stack.enter_context(tempfile.TemporaryDirectory(prefix="metier-work-")))
         cgroup = stack.enter_context(limits.control_group(box.limits, machine.groups))
-        look = limits.LimitWatch(box.limits, cgroup, work)
+        watch = limits.LimitWatch(box.limits, cgroup, work)
         confinement = Confinement(
             limits=limits.process_rlimits(box.limits, cgroup, 0),
-            watch=look,
+            watch=watch,
             joins=cgroup.lists if cgroup else (),
         )
         result = launch_program(replace(program, cwd=program.cwd or work), confinement)
-        passed = result.note or look.afterwards()
-    return replace(result, note="; ".join(filter(None, (f"sandbox: none ({reason})", passed))))
+        note = result.note or watch.afterwards()
+    return replace(result, note="; ".join(filter(None, (f"sandbox: none ({reason})", note))))
+
+
+def _run_confined(
+    program: ProgramSpec, box: SandboxSpec, support: SandboxSupport, groups: bool, state: str = ""
+) -> ProcessResult:
+    """Run a program in the given tier, whatever the box needs."""
+    with contextlib.ExitStack() as stack:
+        work = box.work
+        if not work and support.tier == "landlock":  # bubblewrap gives it a /tmp of its own instead
+            work = os.path.realpath(stack.enter_context(tempfile.TemporaryDirectory(prefix="metier-work-")))
+        state_folder = os.environ.get("METIER_HOME", "")
+        hidden = (*box.hidden, *([os.path.abspath(state_folder)] if state_folder else []))
+        view = profile.build_view(program, replace(box, hidden=hidden), work, home_folders())
+        if not view.program:
+            return ProcessResult(
+                None, "", tier=support.tier, note=f"{program.argv[0]}: not found, or not visible in the sandbox"
+            )
+        if support.tier == "landlock":
+            result = kernel.run_under_landlock(kernel.LandlockRequest(program, box, view, support.abi, groups))
+        else:
+            request = bubblewrap.BubblewrapRequest(
+                program, box, view, support.bwrap, support.closes_users, groups, state
+            )
+            result = bubblewrap.run_in_bubblewrap(request)
+    return replace(result, note="; ".join(filter(None, (result.note, view.note))))
+
+
+def home_folders() -> tuple[str, ...]:
+    """The user's home folders, as the environment and as the password database name them."""
+    folders = [os.environ.get("HOME", "")]
+    with contextlib.suppress(KeyError):
+        folders.append(pwd.getpwuid(os.getuid()).pw_dir)
+    spelled = [folder.rstrip("/") for folder in folders if folder.startswith("/") and folder != "/"]
+    return tuple(dict.fromkeys([*spelled, *map(os.path.realpath, spelled)]))
+
+
+# --- Probing: which tier works here ---
+
+_SELFTEST = os.path.join(os.path.dirname(os.path.abspath(__file__)), "selftest.py")
+_KEPT_CAPABILITIES = 0b110
+"""The capabilities that a program under Landlock keeps when we are root (see `kernel`): paths are ruled by Landlock."""
+_supports: dict[str, SandboxSupport] = {}
+
+
+def probe_sandbox(machine: MachineOptions | None = None, fresh: bool = False) -> SandboxSupport:
+    """The best tier that refuses all it must; `none`, with the reason, if no tier does."""
+    machine = read_machine_options(os.environ) if machine is None else machine
+    key = _cache_key(machine)
+    if not fresh:
+        if key in _supports:
+            return _supports[key]
+        if (cached := _read_cached_support(machine.state, key)) is not None:
+            _supports[key] = cached
+            return cached
+    support = _find_support(machine)
+    _supports[key] = support
+    if support.tier != "none":  # a failure may be temporary: the next process tries again
+        _cache_support(machine.state, key, support)
+    return support
+
+
+def sandbox_tier(machine: MachineOptions | None = None) -> SandboxTier:
+    return probe_sandbox(machine).tier
+
+
+def _find_support(machine: MachineOptions) -> SandboxSupport:
+    reasons: list[str] = []
+    checks: tuple[BoundaryCheck, ...] = ()
+    if machine.only not in ("auto", "none"):
+        reasons.append(f"METIER_SANDBOX is {machine.only}")
+    for name, attempt in {"bubblewrap": _try_bubblewrap, "landlock": _try_landlock}.items():
+        if machine.only in ("auto", name):
+            support = attempt(machine)
+            if support.tier != "none":
+                return replace(support, reason="; ".join([*reasons, *filter(None, [support.reason])]))
+            reasons.append(support.reason)
+            checks += support.checks
+    if machine.only == "none":
+        reasons.append("METIER_SANDBOX is none")
+    return SandboxSupport("none", "; ".join(reasons), checks, profile.current_python(), limits=_limit_keeper(machine))
+
+
+def _limit_keeper(machine: MachineOptions) -> str:
+    with limits.control_group(SandboxSpec("require").limits, machine.groups) as cgroup:
+        return "control group" if cgroup else "resource limits and watching"
+
+
+def _try_bubblewrap(machine: MachineOptions) -> SandboxSupport:
+    bwrap_paths = (machine.bwrap,) if machine.bwrap else bubblewrap.BWRAP_PATHS
+    bwrap = next((path for path in bwrap_paths if os.access(path, os.X_OK)), "")
+    if sys.platform != "linux":
+        return SandboxSupport("none", "bubblewrap needs Linux")
+    if not bwrap:
+        return SandboxSupport("none", "bubblewrap is not installed")
+    if not kernel.is_supported():
+        return SandboxSupport("none", f"there is no system call filter for {os.uname().machine}")
+    help_text = launch_program(ProgramSpec((bwrap, "--help"), "/", seconds=10, merged=True), Confinement()).stdout
+    return _try_tier(
+        SandboxSupport("bubblewrap", "", bwrap=bwrap, closes_users="--disable-userns" in help_text), machine, 0
+    )
+
+
+def _try_landlock(machine: MachineOptions) -> SandboxSupport:
+    version = kernel.landlock_abi() if machine.landlock and sys.platform == "linux" else 0
+    if not version:
+        return SandboxSupport("none", "the kernel has no Landlock")
+    if not kernel.is_supported():
+        return SandboxSupport("none", f"there is no system call filter for {os.uname().machine}")
+    return _try_tier(
+        SandboxSupport("landlock", "", abi=version), machine, _KEPT_CAPABILITIES if os.geteuid() == 0 else 0
+    )
+
+
+def _try_tier(support: SandboxSupport, machine: MachineOptions, capabilities: int) -> SandboxSupport:
+    """The tier if the self-test passes in it; otherwise `none`, with what failed."""
+    chosen = profile.choose_program(profile.current_python(), os.defpath, "/", (), home_folders())
+    support = replace(support, interpreter=chosen.path, limits=_limit_keeper(machine))
+    with _lay_bait() as bait:
+        program = ProgramSpec(
+            (profile.current_python(), "-I", "-S", "-c", _selftest_source(), *bait.words, str(capabilities)),
+            bait.work,
+            {"PATH": os.defpath, "LANG": "C.UTF-8"},
+            seconds=20,
+        )
+        box = SandboxSpec("require", bait.skill, bait.work)
+        result = _run_confined(program, box, support, machine.groups)
+        checks, failure = _judge_selftest(result, bait)
+    if failure:
+        return SandboxSupport("none", f"{support.tier}: {failure}", checks, support.interpreter)
+    return replace(support, checks=checks)
+
+
+def _selftest_source() -> str:
+    """The self-test's code: passed as an argument, since the sandbox does not show the file."""
+    with open(_SELFTEST, encoding="utf-8") as file:
+        return file.read()
+
+
+class _ProbeBait(NamedTuple):
+    """What the self-test tries to reach: an ungranted folder, listening sockets, a process of another's."""
+
+    skill: str
+    work: str
+    outside: str
+    port: int
+    victim: subprocess.Popen[bytes]
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        return self.skill, self.work, self.outside, str(self.port), str(self.victim.pid)
+
+    def is_whole(self) -> bool:
+        """Whether everything the self-test must not change is unchanged."""
+        try:
+            with open(f"{self.outside}/secret", encoding="utf-8") as file:
+                return file.read() == "metier\n" and os.listdir(self.skill) == ["SKILL.md"]
+        except OSError:
+            return False
+
+
+@contextlib.contextmanager
+def _lay_bait() -> Iterator[_ProbeBait]:
+    with contextlib.ExitStack() as stack:
+        base = os.path.realpath(stack.enter_context(tempfile.TemporaryDirectory(prefix="metier-probe-")))
+        for name in ("skill", "work", "outside"):
+            os.mkdir(f"{base}/{name}")
+        for name in ("skill/SKILL.md", "outside/secret"):
+            with open(f"{base}/{name}", "w", encoding="utf-8") as file:
+                file.write("metier\n")
+        listening = [stack.enter_context(socket.socket(family)) for family in (socket.AF_INET, *[socket.AF_UNIX] * 2)]
+        listening[0].bind(("127.0.0.1", 0))
+        port: int = listening[0].getsockname()[1]
+        listening[1].bind(f"\0metier-probe-{port}")
+        listening[2].bind(f"{base}/outside/socket")
+        for listener in listening:
+            listener.listen(8)
+        victim = subprocess.Popen(
+            ["/bin/sleep", "60"], stdin=subprocess.DEVNULL, env={"METIER_PROBE_SECRET": "1"}, start_new_session=True
+        )
+        stack.callback(victim.wait)
+        stack.callback(victim.kill)
+        yield _ProbeBait(f"{base}/skill", f"{base}/work", f"{base}/outside", port, victim)
+
+
+def _judge_selftest(result: ProcessResult, bait: _ProbeBait) -> tuple[tuple[BoundaryCheck, ...], str]:
+    """Each check and a summary of the failed ones."""
+    lines = [line.split("\t") for line in result.stdout.splitlines()]
+    checks = [BoundaryCheck(line[1], line[0] == "ok", line[2].strip()) for line in lines if len(line) == 3]
+    # What it printed is not proof: the bait is also inspected from outside.
+    if bait.victim.poll() is not None:
+        checks.append(BoundaryCheck("signal another, seen from outside", False, "it ended"))
+    if not bait.is_whole():
+        checks.append(BoundaryCheck("write outside, seen from outside", False, "a file was changed"))
+    if not lines or lines[-1] != ["end"]:
+        reason = result.note or next(iter(result.stderr.splitlines()[-1:]), "") or f"it ended with {result.status}"
+        return tuple(checks), f"the self-test did not finish: {reason}"
+    failed = [f"{check.name} was {check.note or 'done'}" for check in checks if not check.held]
+    return tuple(checks), "; ".join(failed)
+
+
+# --- Caching the outcome ---
+
+_KERNEL_SETTINGS = (
+    "kernel/random/boot_id",
+    "user/max_user_namespaces",
+    "kernel/unprivileged_userns_clone",
+    "kernel/apparmor_restrict_unprivileged_userns",
+)
+"""The kernel settings that decide over namespaces, and the id of this boot."""
+_NAMESPACES = ("ns/user", "ns/mnt", "ns/pid", "ns/net", "ns/cgroup")
+"""Where this process lives: a container may forbid what the machine itself allows."""
+_STATUS_FIELDS = ("CapEff", "CapBnd", "NoNewPrivs", "Seccomp", "Seccomp_filters")
+
+
+def _cache_key(machine: MachineOptions) -> str:
+    """A digest of everything that could change the outcome."""
+    package = os.path.dirname(_SELFTEST)
+    evidence: list[object] = [
+        machine._replace(state=""),
+        os.getuid(),
+        os.geteuid(),
+        sys.executable,
+        sys.prefix,
+        home_folders(),
+    ]
+    bwrap_paths = (machine.bwrap,) if machine.bwrap else bubblewrap.BWRAP_PATHS
+    package_files = [f"{package}/{name}" for name in sorted(os.listdir(package))]
+    for path in (*bwrap_paths, os.path.realpath(sys.executable), *package_files):
+        with contextlib.suppress(OSError):
+            status = os.stat(path)
+            evidence.append((path, status.st_ino, status.st_size, status.st_mtime_ns))
+    for name in _KERNEL_SETTINGS:
+        with contextlib.suppress(OSError), open(f"/proc/sys/{name}", encoding="ascii") as file:
+            evidence.append(file.read())
+    for name in _NAMESPACES:
+        with contextlib.suppress(OSError):
+            evidence.append(os.readlink(f"/proc/self/{name}"))
+    with contextlib.suppress(OSError), open("/proc/self/status", encoding="utf-8", errors="replace") as file:
+        evidence += [line for line in file if line.startswith(_STATUS_FIELDS)]
+    return hashlib.sha256(repr(evidence).encode()).hexdigest()
+
+
+def _read_cached_support(state: str, key: str) -> SandboxSupport | None:
+    if not state:
+        return None
+    try:
+        with open(f"{state}/sandbox.json", encoding="utf-8") as file:
+            cached = json.load(file)
+        if cached["key"] != key:
+            return None
+        checks = tuple(BoundaryCheck(**check) for check in cached["support"].pop("checks"))
+        return SandboxSupport(**cached["support"], checks=checks)
+    except (OSError, ValueError, KeyError, TypeError):
+        return None  # missing, or written by another version: probe again
+
+
+def _cache_support(state: str, key: str, support: SandboxSupport) -> None:
+    if not state:
+        return
+    with contextlib.suppress(HostError):  # a cache that can't be written costs time and nothing else
+        make_folder(state)
+        write_text(f"{state}/sandbox.json", json.dumps({"key": key, "support": asdict(support)}))

@@ -1,4 +1,9 @@
-"""The first tier: bubblewrap, which gives a program namespaces of its own and a file system of what it may see."""
+"""The first tier: bubblewrap, which gives a program its own namespaces and a file system of only what it may see.
+
+The program's limits must be in place before it runs, and its process id is only known once bubblewrap has started it:
+so it waits on a pipe (`--block-fd`), and its limits are set from outside.  Killing the first process in a namespace
+kills all others in it, which is how everything is ended.
+"""
 
 from __future__ import annotations
 
@@ -12,46 +17,48 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from ...types.sandbox import ProcessResult, ProgramSpec, SandboxSpec
+from ..launcher import child_pids
 from ..process import ProcessCapture, SpawnedProcess, follow_process
 from . import kernel, limits, profile
 from .profile import ETC, LINKS, NETWORK, SYSTEM, PathAccess, SandboxView
 
 BWRAP_PATHS = ("/usr/bin/bwrap", "/usr/local/bin/bwrap", "/bin/bwrap")
-"""Where it is looked for: the system's own, which some systems give rights that no copy has."""
+"""Where to look: only the system's own, which security policies (AppArmor) may allow more than a copy."""
 _NOBODY = "65534"
 _CHILD = re.compile(rb'"child-pid": (\d+)')
 _EXIT = re.compile(rb'"exit-code": (\d+)')
 _SHARED = 64 << 20
+"""The largest /dev/shm, in bytes."""
 _FATAL_SIGNALS = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 24, 25, 31}
-"""Signals that end a program and are seen in the wild: bubblewrap reports 128 more than the number."""
+"""Signals that kill programs: bubblewrap reports 128 plus the number, which a program could also exit with."""
 
 
 class BubblewrapRequest(NamedTuple):
-    """What to run in what, with which bubblewrap."""
+    """What to run, what it may see, and with which bubblewrap."""
 
     program: ProgramSpec
     box: SandboxSpec
     view: SandboxView
     bwrap: str
     closes_users: bool
-    """Whether it knows `--disable-userns`."""
+    """Whether it has `--disable-userns`."""
     groups: bool
     state: str = ""
-    """metier's folder, where placeholders are noted; empty notes none."""
+    """metier's state folder, where placeholders are noted; empty notes none."""
 
 
 class _InitProcess:
-    """The first process inside: it waits until its limits are laid on it, and all others end with it."""
+    """The first process inside: it waits until its limits are set, and all others die with it."""
 
     def __init__(self, box: SandboxSpec, cgroup: limits.ControlGroup | None) -> None:
         self._box = box
-        self._held = cgroup
+        self._cgroup = cgroup
         self._waits, self._release = os.pipe()
-        self._open = [self._waits, self._release]
+        self._descriptors = [self._waits, self._release]
         self.blocked = self._waits
         self.pid = 0
-        self._lasting = -1
-        """Stands for the process, whoever has its number later."""
+        self._pidfd = -1
+        """A descriptor of the process: its number may be reused, this is not."""
         self.problem = ""
 
     def heard(self, report: bytes) -> None:
@@ -60,72 +67,65 @@ class _InitProcess:
             return
         self.pid = int(match[1])
         try:
-            self._lasting = os.pidfd_open(self.pid)
-            self._open.append(self._lasting)
-            self._lay()
+            self._pidfd = os.pidfd_open(self.pid)
+            self._descriptors.append(self._pidfd)
+            self._apply_limits()
             os.write(self._release, b"\n")
         except OSError as error:
-            self.problem = f"its limits can't be laid on it: {error.strerror}"
+            self.problem = f"its limits can't be set: {error.strerror}"
 
-    def _lay(self) -> None:
-        if self._held:
-            self._held.add(self.pid)
-        for kind, most in limits.process_rlimits(self._box.limits, self._held, self._box.limits.processes):
+    def _apply_limits(self) -> None:
+        if self._cgroup:
+            self._cgroup.add(self.pid)
+        for kind, most in limits.process_rlimits(self._box.limits, self._cgroup, self._box.limits.processes):
+            # We may not raise a limit above our own.
             hard = resource.prlimit(self.pid, kind)[1]
             most = most if hard == resource.RLIM_INFINITY else min(most, hard)
             resource.prlimit(self.pid, kind, (most, most))
 
     def ask(self) -> None:
-        """Ask the program, which is the child of the first process, to end."""
-        for pid in _child_pids(self.pid):
+        """Send SIGTERM to the program, which is the child of the first process."""
+        for pid in child_pids(self.pid):
             with contextlib.suppress(OSError):
                 opened = os.pidfd_open(pid)
                 try:
-                    if pid in _child_pids(self.pid):  # the number still means what it meant
+                    if pid in child_pids(self.pid):  # the number was not reused before we opened it
                         signal.pidfd_send_signal(opened, signal.SIGTERM)
                         signal.pidfd_send_signal(opened, signal.SIGCONT)
                 finally:
                     os.close(opened)
 
     def end(self) -> bool:
-        """End it, and the kernel ends all others with it; False when it is not known yet."""
-        if self._lasting >= 0:
+        """Kill it, and the kernel kills all others with it; False if it is not known yet."""
+        if self._pidfd >= 0:
             with contextlib.suppress(ProcessLookupError):
-                signal.pidfd_send_signal(self._lasting, signal.SIGKILL)
-        return self._lasting >= 0
+                signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
+        return self._pidfd >= 0
 
     def close(self) -> None:
-        while self._open:
-            os.close(self._open.pop())
-
-
-def _child_pids(pid: int) -> list[int]:
-    try:
-        with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as file:
-            return list(map(int, file.read().split()))
-    except OSError:
-        return []
+        while self._descriptors:
+            os.close(self._descriptors.pop())
 
 
 def run_in_bubblewrap(request: BubblewrapRequest) -> ProcessResult:
-    """Run a program in namespaces of its own."""
+    """Run a program in its own namespaces."""
     box, view = request.box, request.view
     guarded = [access.path for access in view.seen if access.kind == "guard"]
     with limits.control_group(box.limits, request.groups) as cgroup, profile.lay_placeholders(guarded, request.state):
         inside = _InitProcess(box, cgroup)
-        look = limits.LimitWatch(box.limits, cgroup, view.work, view.writes)
+        watch = limits.LimitWatch(box.limits, cgroup, view.work, view.writes)
         try:
-            spawned = _spawn_bwrap(request, inside, lambda: inside.problem or look(inside.pid))
+            spawned = _spawn_bwrap(request, inside, lambda: inside.problem or watch(inside.pid))
             followed = follow_process(spawned, request.program.seconds, request.program.output)
         except OSError as error:
             return ProcessResult(None, "", tier="bubblewrap", note=f"it can't be started: {error.strerror}")
         finally:
             inside.close()
-        return _process_result(followed, spawned.process.returncode, look.afterwards())
+        return _process_result(followed, spawned.process.returncode, watch.afterwards())
 
 
 def bwrap_arguments(request: BubblewrapRequest) -> list[str]:
-    """The profile, as bubblewrap's options."""
+    """The view and the limits as options of bubblewrap."""
     box, view = request.box, request.view
     network = box.permissions.network
     options = ["--unshare-user", "--unshare-ipc", "--unshare-pid", "--unshare-uts", "--unshare-cgroup-try"]
@@ -133,16 +133,17 @@ def bwrap_arguments(request: BubblewrapRequest) -> list[str]:
     if request.closes_users:
         options.append("--disable-userns")
     if os.geteuid() == 0:
-        options += ["--uid", _NOBODY, "--gid", _NOBODY]
+        options += ["--uid", _NOBODY, "--gid", _NOBODY]  # programs behave differently when they see uid 0
     if not network:
         options.append("--unshare-net")
     options += _system_mounts((*ETC, *NETWORK) if network else ETC)
+    # Read-only, or a program could change settings of the kernel where we are root.
     options += ["--proc", "/proc", "--remount-ro", "/proc", "--dev", "/dev", "--remount-ro", "/dev"]
     options += ["--size", str(min(_SHARED, box.limits.scratch)), "--tmpfs", "/dev/shm"]
     options += ["--size", str(box.limits.scratch), "--tmpfs", "/tmp"]
     for access in view.seen:
         options += _mount_arguments(access)
-    for access in view.seen:  # when all is in place: something inside may be seen
+    for access in view.seen:  # last: something inside a hidden folder may be visible
         if access.kind == "hide" and os.path.isdir(access.path):
             options += ["--remount-ro", access.path]
     options += ["--remount-ro", "/", "--chdir", view.cwd, "--clearenv"]
@@ -183,6 +184,7 @@ def _spawn_bwrap(request: BubblewrapRequest, inside: _InitProcess, watch: Callab
         report, report_end = _open_pipe(undo, ours)
         output, written = _open_pipe(undo, ours)
         errors, complained = (-1, written) if merged else _open_pipe(undo, ours)
+        # Options hold paths and variables: a file hides them from other users and has no length limit.
         options = _memory_file("\0".join(bwrap_arguments(request)).encode(errors="surrogateescape"), ours)
         rules = _memory_file(kernel.build_filter(request.box.permissions.network), ours)
         descriptors = {
@@ -209,6 +211,7 @@ def _spawn_bwrap(request: BubblewrapRequest, inside: _InitProcess, watch: Callab
         undo.pop_all()
 
     def end() -> None:
+        # The process inside is not known yet, so bubblewrap itself is killed; the rest dies with it.
         if not inside.end():
             process.kill()
 
@@ -217,7 +220,7 @@ def _spawn_bwrap(request: BubblewrapRequest, inside: _InitProcess, watch: Callab
 
 
 def _open_pipe(undo: contextlib.ExitStack, ours: contextlib.ExitStack) -> tuple[int, int]:
-    """A pipe: its reading end is closed if all fails, its writing end in any case."""
+    """A pipe; the read end is closed on failure, the write end in any case."""
     read, write = os.pipe()
     undo.callback(os.close, read)
     ours.callback(os.close, write)
@@ -225,7 +228,7 @@ def _open_pipe(undo: contextlib.ExitStack, ours: contextlib.ExitStack) -> tuple[
 
 
 def _memory_file(content: bytes, ours: contextlib.ExitStack) -> int:
-    """A file in memory, for what no other user may see in a list of processes."""
+    """A file in memory, for what other users must not see in the process list."""
     opened = os.memfd_create("metier")
     ours.callback(os.close, opened)
     os.write(opened, content)
@@ -235,6 +238,7 @@ def _memory_file(content: bytes, ours: contextlib.ExitStack) -> int:
 
 def _process_result(followed: ProcessCapture, code: int | None, passed: str) -> ProcessResult:
     texts = (*followed.texts, "")
+    # Without an exit code bubblewrap itself failed; its messages start with its name.
     ended = _EXIT.search(followed.report)
     reason = followed.reason or passed
     if ended is None and not reason and not followed.timed_out:

@@ -1,7 +1,12 @@
-"""A filter of system calls, as the classic BPF program that the kernel takes.
+"""What the kernel enforces: a seccomp filter of system calls for both tiers, and Landlock, the second tier.
 
-It names what is refused; all else goes on.  What no skill's script has use for and what has let programs out of
-boxes before is refused: other processes' memory, mounts and namespaces, kernel keys, BPF, io_uring, sockets.
+The filter is a deny list: it refuses what no skill's script needs and what has let programs out of sandboxes before,
+such as other processes' memory, mounts, namespaces, kernel keys, BPF, io_uring and sockets.  An allow list would break
+with every new libc, and skills run arbitrary interpreters.  The filter is assembled here as classic BPF: a list of
+comparisons is simpler than a dependency on libseccomp.
+
+Landlock restricts files by rules that only ever add rights, so what must stay closed inside an open folder is left
+out by opening everything around it.  The rules are applied by `launcher` in the child, before it executes the program.
 """
 
 from __future__ import annotations
@@ -19,13 +24,15 @@ from ..process import Confinement, launch_program
 from . import limits
 from .profile import ETC, LINKS, NETWORK, SYSTEM, SandboxView
 
+# --- The filter: encoding ---
+
 _LOAD, _EQUAL, _AT_LEAST, _HAS_BITS, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
 _ALLOW, _ERRNO = 0x7FFF0000, 0x00050000
 _NUMBER, _ARCH, _ARGUMENTS = 0, 4, 16
 _X32 = 0x40000000
 _NAMESPACES = 0x7E020000  # CLONE_NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET
 _NO_ERROR = 0
-"""No error at all: the call is passed over, and the program goes on.  How much waits in a socket is a wish anyway."""
+"""Skips the call and reports success: the size of a socket buffer is only a hint to the kernel anyway."""
 _FORBIDDEN_IOCTLS = (
     0x5412,  # TIOCSTI and TIOCLINUX type into a terminal
     0x541C,
@@ -37,7 +44,7 @@ _FORBIDDEN_IOCTLS = (
     0x40806685,  # FS_IOC_ENABLE_VERITY
     0x800C6613,  # FS_IOC_SET_ENCRYPTION_POLICY
 )
-"""What no open file is asked to do: the owner of a file could change it so, although it was opened for reading."""
+"""Requests that change a file through a descriptor that was opened for reading, or type into a terminal."""
 _UNIX, _INET, _INET6, _NETLINK = 1, 2, 10, 16
 
 
@@ -51,6 +58,8 @@ _ARCHITECTURES = {
     "aarch64": _Architecture(0xC00000B7, 1),
     "arm64": _Architecture(0xC00000B7, 1),
 }
+
+# --- The filter: system calls, by number on x86_64 and aarch64; -1 where the call does not exist ---
 
 _FORBIDDEN_CALLS = {
     "ptrace": (101, 117),
@@ -103,7 +112,7 @@ _FORBIDDEN_CALLS = {
     "modify_ldt": (154, -1),
     "lookup_dcookie": (212, 18),
 }
-"""Answered with EPERM.  On x86_64 and on aarch64; -1 where there is no such call."""
+"""Refused with EPERM."""
 
 _ABSENT_CALLS = {
     "io_uring_setup": (425, 425),
@@ -127,8 +136,10 @@ _ABSENT_CALLS = {
     "mq_open": (240, 180),
     "mq_unlink": (241, 181),
 }
-"""Answered with ENOSYS, upon which programs go another way: the flags of `clone3` can't be seen from here, memory
-that belongs to no process escapes its limits, what is shared by number is shared with all programs of the user."""
+"""Refused with ENOSYS, so that programs fall back to older calls.
+
+A filter can't see the flags of `clone3`, which lie in memory; memory files escape the limits of a process; System V
+objects are shared with all programs of the user."""
 
 _MODE_CALLS = {
     "chmod": (90, -1),
@@ -158,27 +169,30 @@ _BY_ID = {
     "sched_setaffinity": (203, 122),
     "sched_setattr": (314, 274),
 }
-"""Calls that name a process first; 0 is whoever calls."""
+"""Calls whose first argument is a process; 0 is the caller."""
 _BY_KIND = {"setpriority": ((141, 140), 2), "ioprio_set": ((251, 30), 3)}
-"""Calls that name a kind first and one of that kind second; from the number on, the kind is all that a user runs."""
+"""Calls whose first argument is a kind and whose second is one of that kind; from the number on, the kind is a user."""
 _SOCKET, _CLONE, _IOCTL_CALL, _SETSOCKOPT, _PRCTL = (41, 198), (56, 220), (16, 29), (54, 208), (157, 167)
 _ANY_SOCKET, _SEND_SIZE, _SET_DUMPABLE = 1, 7, 4
 
 SyscallNumbers = dict[str, tuple[int, int]]
 
 
+# --- The filter: building ---
+
+
 def is_supported(machine: str = "") -> bool:
-    """Whether there is a filter for this kind of processor."""
+    """Whether there is a filter for this architecture."""
     return (machine or os.uname().machine) in _ARCHITECTURES
 
 
 def build_filter(
     network: bool, modes: bool = True, marks: bool = True, others: bool = True, machine: str = ""
 ) -> bytes:
-    """The filter.
+    """The filter program.
 
-    Without `modes` and `marks`, permissions and attributes of files can't be changed; without `others`, only the
-    caller's own limits and priority can: for where other programs of the same user are within reach.
+    Without `modes` and `marks`, it refuses to change permissions and extended attributes of files; without `others`,
+    to change limits and priority of other processes.  Landlock needs this: it does not rule these calls.
     """
     kind = _ARCHITECTURES[machine or os.uname().machine]
     code = [
@@ -187,7 +201,7 @@ def build_filter(
         _refuse_with(errno.ENOSYS),
         _encode_instruction(_LOAD, _NUMBER),
     ]
-    if kind.column == 0:
+    if kind.column == 0:  # x32 calls have numbers of their own, which the tables lack
         code += [_encode_instruction(_AT_LEAST, _X32, 0, 1), _refuse_with(errno.ENOSYS)]
     refused: SyscallNumbers = {
         **_FORBIDDEN_CALLS,
@@ -200,7 +214,9 @@ def build_filter(
         _CLONE[kind.column], 0, [_encode_instruction(_HAS_BITS, _NAMESPACES, 0, 1), _refuse_with(errno.EPERM)]
     )
     code += _check_argument(_IOCTL_CALL[kind.column], 1, _refuse_values(_FORBIDDEN_IOCTLS))
-    code += _check_argument(_PRCTL[kind.column], 0, _refuse_values((_SET_DUMPABLE,)))  # the watch must be able to look
+    code += _check_argument(
+        _PRCTL[kind.column], 0, _refuse_values((_SET_DUMPABLE,))
+    )  # the limit watch reads /proc of the program
     code += _check_argument(_SETSOCKOPT[kind.column], 1, _ignore_send_size())
     if not others:
         code += _own_process_only(kind)
@@ -210,7 +226,7 @@ def build_filter(
 
 
 def _socket_rules(number: int, network: bool) -> Iterable[bytes]:
-    """Sockets only where the network is allowed, and only for it.  A joined pair is another call, and fine."""
+    """No sockets without the network, and only internet sockets with it.  `socketpair` is another call, and allowed."""
     if not network:
         return [_encode_instruction(_EQUAL, number, 0, 1), _refuse_with(errno.EPERM)]
     return _check_argument(
@@ -226,24 +242,24 @@ def _socket_rules(number: int, network: bool) -> Iterable[bytes]:
 
 
 def _refuse_values(values: tuple[int, ...]) -> list[bytes]:
-    """Refuse each of the values; any other steps over the refusal."""
+    """Refuse each of the values; any other jumps over the refusal."""
     last = len(values) - 1
     steps = [_encode_instruction(_EQUAL, value, last - at, int(at == last)) for at, value in enumerate(values)]
     return [*steps, _refuse_with(errno.EPERM)]
 
 
 def _ignore_send_size() -> list[bytes]:
-    """Pass over a wish for more to wait in a socket."""
-    look = [
+    """Ignore SO_SNDBUF: what waits in a socket is kernel memory that no limit counts."""
+    check = [
         _encode_instruction(_LOAD, _ARGUMENTS + 16),
         _encode_instruction(_EQUAL, _SEND_SIZE, 0, 1),
         _refuse_with(_NO_ERROR),
     ]
-    return [_encode_instruction(_EQUAL, _ANY_SOCKET, 0, len(look)), *look]
+    return [_encode_instruction(_EQUAL, _ANY_SOCKET, 0, len(check)), *check]
 
 
 def _own_process_only(kind: _Architecture) -> Iterator[bytes]:
-    """Refuse what would reach a process other than the caller."""
+    """Refuse calls that name a process other than the caller."""
     for columns in _BY_ID.values():
         yield from _check_argument(
             columns[kind.column], 0, [_encode_instruction(_EQUAL, 0, 1, 0), _refuse_with(errno.EPERM)]
@@ -266,9 +282,9 @@ def _refusal_rules(kind: _Architecture, calls: SyscallNumbers, number: int) -> I
 
 
 def _check_argument(number: int, argument: int, judge: list[bytes]) -> list[bytes]:
-    """Judge a call by the low half of an argument; what is not refused goes on to the end."""
-    look = [_encode_instruction(_LOAD, _ARGUMENTS + 8 * argument), *judge, _encode_instruction(_RETURN, _ALLOW)]
-    return [_encode_instruction(_EQUAL, number, 0, len(look)), *look]
+    """Judge a call by the low half of an argument; what is not refused is allowed."""
+    check = [_encode_instruction(_LOAD, _ARGUMENTS + 8 * argument), *judge, _encode_instruction(_RETURN, _ALLOW)]
+    return [_encode_instruction(_EQUAL, number, 0, len(check)), *check]
 
 
 def _encode_instruction(code: int, value: int, yes: int = 0, no: int = 0) -> bytes:
@@ -279,24 +295,28 @@ def _refuse_with(number: int) -> bytes:
     return _encode_instruction(_RETURN, _ERRNO | number)
 
 
+# --- Landlock ---
+
 _CREATE = 444
+# The rights of <linux/landlock.h>.
 _EXECUTE, _WRITE, _READ, _LIST, _TRUNCATE, _IOCTL = 1 << 0, 1 << 1, 1 << 2, 1 << 3, 1 << 14, 1 << 15
 _FILE = _EXECUTE | _WRITE | _READ | _TRUNCATE
 _LOOK = _EXECUTE | _READ | _LIST
 _SPECIAL = 1 << 6 | 1 << 11
-"""Device nodes, which nobody makes."""
+"""The rights to make device nodes, which are never granted."""
 _NET = 0b11
 _SCOPE = 0b11
 _DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
 _PROC = ("/proc/cpuinfo", "/proc/meminfo", "/proc/stat", "/proc/version", "/proc/filesystems", "/proc/uptime")
 _READ_SEARCH, _OVERRIDE = 1 << 2, 1 << 1
+"""Capabilities to pass file permissions: a root that became another user still reads what it was granted."""
 _SETTINGS = "GIT_CONFIG_COUNT"
 _FIRST, _MANY = 61_184, 4_336
-"""User ids that are nobody's: systemd keeps this range for services that need one for a while."""
+"""The range of user ids that systemd reserves for dynamic users: no account has one."""
 
 
 class LandlockRequest(NamedTuple):
-    """What to confine and how."""
+    """What to confine, and how."""
 
     program: ProgramSpec
     box: SandboxSpec
@@ -306,18 +326,19 @@ class LandlockRequest(NamedTuple):
 
 
 def landlock_abi() -> int:
-    """The version of Landlock that the kernel has; 0 for none."""
+    """The Landlock version of the kernel; 0 if it has none."""
     version: int = ctypes.CDLL(None, use_errno=True).syscall(_CREATE, None, ctypes.c_size_t(0), ctypes.c_uint(1))
     return max(0, version)
 
 
 def run_under_landlock(request: LandlockRequest) -> ProcessResult:
-    """Run a program confined by the launcher, before it starts."""
+    """Run a program that the launcher confines before it starts."""
     view, box = request.view, request.box
     network = box.permissions.network
     root = os.geteuid() == 0
     with limits.control_group(box.limits, request.groups) as cgroup:
-        look = limits.LimitWatch(box.limits, cgroup, view.work, view.writes)
+        watch = limits.LimitWatch(box.limits, cgroup, view.work, view.writes)
+        # As root the program gets a user id of its own, which has no other tasks.
         processes = box.limits.processes + (0 if root else _count_tasks(os.getuid()))
         confinement = Confinement(
             limits=limits.process_rlimits(box.limits, cgroup, processes),
@@ -329,23 +350,24 @@ def run_under_landlock(request: LandlockRequest) -> ProcessResult:
             uid=_spare_uid() if root else 0,
             capabilities=_READ_SEARCH | _OVERRIDE if root else 0,
             tier="landlock",
-            watch=look,
+            watch=watch,
             joins=cgroup.lists if cgroup else (),
         )
         env = _git_environment(view.env, root)
         result = launch_program(replace(request.program, argv=view.argv, cwd=view.cwd, env=env), confinement)
-        return replace(result, note=result.note or look.afterwards())
+        return replace(result, note=result.note or watch.afterwards())
 
 
 def _spare_uid() -> int:
-    """A user of its own for each run that goes on at the same time, as far as that goes."""
+    """A random spare user id, so that runs at the same time can't reach each other."""
     return _FIRST + int.from_bytes(os.urandom(4), "little") % _MANY
 
 
 def _git_environment(env: Mapping[str, str], root: bool) -> dict[str, str]:
-    """git gives up over settings of the machine that it sees and may not read, and over folders of another user's.
+    """The environment, with settings that let git work under these rules.
 
-    Here every folder is another's when we were root; what git protects from by that, the box does.
+    git fails on system settings that exist but can't be read, and on folders that belong to another user; when we were
+    root, every folder does.  What that check protects from, the sandbox prevents.
     """
     environment = {**env, "GIT_CONFIG_NOSYSTEM": "1"}
     if root:
@@ -358,7 +380,7 @@ def _git_environment(env: Mapping[str, str], root: bool) -> dict[str, str]:
 
 
 def _count_tasks(uid: int) -> int:
-    """How many tasks a user has already: the kernel counts them all together."""
+    """The number of tasks a user has: RLIMIT_NPROC counts all of them, not those of one program."""
     total = 0
     for name in os.listdir("/proc"):
         if name.isdecimal():
@@ -371,7 +393,7 @@ def _count_tasks(uid: int) -> int:
 
 
 def _handled_rights(version: int) -> int:
-    """Every right over files that this version knows, so that none is left unruled."""
+    """Every right over files that this version knows: a right that is not handled is granted."""
     bits = 13 if version < 2 else 14 if version < 3 else 15 if version < 5 else 16
     return (1 << bits) - 1
 
@@ -405,16 +427,17 @@ def _path_rule(path: str, access: int) -> Iterator[tuple[str, int]]:
     if os.path.isdir(path):
         yield path, access
     elif os.path.exists(path):
+        # The kernel rejects rights over folders in a rule for a file.
         yield path, access & (_FILE | _IOCTL)
 
 
 def _paths_around(path: str, closed: tuple[str, ...]) -> Iterator[str]:
-    """A folder, or where something in it stays closed, all but that: a rule can't be taken back further in."""
+    """A folder, or, if something in it stays closed, everything around that: no rule can take a right back."""
     if path in closed:
         return
     if not any(hidden.startswith(path + "/") for hidden in closed):
         yield path
         return
     for name in sorted(os.listdir(path)):
-        if not os.path.islink(f"{path}/{name}"):  # a rule would be for where it leads
+        if not os.path.islink(f"{path}/{name}"):  # a rule would apply to its target
             yield from _paths_around(f"{path}/{name}", closed)

@@ -1,4 +1,9 @@
-"""Keep a program within its limits: a control group where one can be made, and a look now and then everywhere."""
+"""Hold a program to its limits of memory, processes and disk.
+
+Three layers, because none is everywhere: a control group where one can be made, resource limits that each process
+carries, and a watch that adds up what a process tree uses and has it killed.  Resource limits alone are not enough, as
+they count per process or per user; the watch alone is not, as it may be late.
+"""
 
 from __future__ import annotations
 
@@ -17,31 +22,33 @@ from ...types.sandbox import SandboxLimits
 from ..facts import monotonic, sleep
 from ..launcher import iter_descendants
 
+# --- Control groups ---
+
 _ROOT = "/sys/fs/cgroup"
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _DISK_RESERVE = 256 << 20
-"""Bytes that stay free on a disk, whoever fills it."""
+"""Bytes that must stay free on a disk."""
 _WATCH_INTERVAL = 0.1
 _POLL_INTERVAL = 0.005
 _EXIT_WAIT = 2.0
-"""Seconds that the end of this process waits for a group that is not empty yet."""
+"""Seconds to wait for a killed process to leave its group."""
 _MEMORY_BACKSTOP = 2 << 30
-"""Bytes above the limit at which the kernel refuses a process more, should the watch be late."""
+"""Bytes above the limit at which the kernel refuses memory, should the watch be late."""
 _OPEN_FILES = 256
-"""Open files of a process that no group holds: what lies in its sockets is the kernel's memory, and nobody's."""
+"""Open files per process without a control group: data in its sockets is kernel memory that no limit counts."""
 _SPARE_PROCESSES = 32
-"""More processes than the limit, so that the watch sees one too many before the kernel refuses it."""
+"""Processes above the limit, so that the watch notices before the kernel refuses one without a trace."""
 
 
 class ControlGroup(NamedTuple):
-    """A control group for one program at a time: the same folder twice where one hierarchy rules both."""
+    """A control group for one program at a time; both folders are the same in the unified hierarchy."""
 
     memory: str
     processes: str
     modern: bool
 
     def hold(self, limits: SandboxLimits) -> None:
-        """Set what it may use."""
+        """Set the limits."""
         _write_number(f"{self.memory}/{'memory.max' if self.modern else 'memory.limit_in_bytes'}", limits.memory)
         if self.modern:
             with contextlib.suppress(OSError):  # not every kernel counts swap
@@ -50,7 +57,7 @@ class ControlGroup(NamedTuple):
 
     @property
     def lists(self) -> tuple[str, ...]:
-        """The files that take a process into it, and so all that it starts."""
+        """The files to write a process id to; its children follow."""
         return tuple(f"{folder}/cgroup.procs" for folder in dict.fromkeys(self[:2]))
 
     def add(self, pid: int) -> None:
@@ -58,14 +65,14 @@ class ControlGroup(NamedTuple):
             _write_number(path, pid)
 
     def hits(self) -> tuple[int, int]:
-        """How often memory ran out, and how often there were too many processes, since it was made."""
+        """How often memory and the number of processes reached their limits, since it was made."""
         return (
             _read_counter(f"{self.memory}/{'memory.events' if self.modern else 'memory.oom_control'}", "oom_kill"),
             _read_counter(f"{self.processes}/pids.events", "max"),
         )
 
     def clear(self) -> None:
-        """End whatever is still in it: a program that ended its launcher is found here, whatever else it did."""
+        """Kill whatever is still in it: this also finds a program that killed its launcher."""
         until = monotonic() + _EXIT_WAIT
         while (pids := self._members()) and monotonic() < until:
             for pid in pids:
@@ -74,12 +81,12 @@ class ControlGroup(NamedTuple):
             sleep(_POLL_INTERVAL)
 
     def _members(self) -> set[int]:
-        """Those that have a number here; 0 stands for one that has none, and would mean ourselves."""
+        """The process ids in it.  0 stands for a process of another namespace, and killing 0 would be our own group."""
         pids = {int(word) for path in self.lists for word in _read_text(path).split()}
         return {pid for pid in pids if pid > 0}
 
     def remove(self, wait: float = 0) -> None:
-        """Take it away, waiting for what is still ending inside it: a killed process leaves its group a bit later."""
+        """Remove it, waiting for killed processes to leave it."""
         until = monotonic() + wait
         for folder in dict.fromkeys(self[:2]):
             while not _try_remove(folder) and monotonic() < until:
@@ -93,7 +100,7 @@ _numbers = itertools.count()
 
 @contextlib.contextmanager
 def control_group(limits: SandboxLimits, allowed: bool = True) -> Iterator[ControlGroup | None]:
-    """A control group that holds these limits; None where none can be made."""
+    """A control group with these limits; None if none can be made."""
     cgroup = _acquire_group() if allowed else None
     if cgroup is None:
         yield None
@@ -113,7 +120,7 @@ def control_group(limits: SandboxLimits, allowed: bool = True) -> Iterator[Contr
 
 
 def _acquire_group() -> ControlGroup | None:
-    """One that is free, or a new one: making them is slow, so they are kept until the process ends."""
+    """An idle group or a new one: making one is slow, so they are kept until this process ends."""
     with _lock:
         if _idle:
             return _idle.pop()
@@ -151,7 +158,7 @@ def _remove_idle_groups() -> None:
 
 
 def _sweep_groups(folders: ControlGroup) -> None:
-    """Remove what a process that was killed left behind."""
+    """Remove the groups of killed processes."""
     for folder in dict.fromkeys(folders[:2]):
         for name in os.listdir(folder):
             prefix, _, remainder = name.partition("-")
@@ -162,7 +169,7 @@ def _sweep_groups(folders: ControlGroup) -> None:
 
 
 def _group_roots() -> ControlGroup | None:
-    """Where groups can be made: one tree of them on newer systems, one for each kind of limit on older ones."""
+    """The folders to make groups in: one tree in cgroup v2, one per controller in v1."""
     if os.path.exists(f"{_ROOT}/cgroup.controllers"):
         controllers = _read_text(f"{_ROOT}/cgroup.subtree_control").split()
         fits = "memory" in controllers and "pids" in controllers and os.access(_ROOT, os.W_OK)
@@ -196,8 +203,11 @@ def _read_counter(path: str, counter: str) -> int:
     return 0
 
 
+# --- Resource limits ---
+
+
 def process_rlimits(limits: SandboxLimits, cgroup: ControlGroup | None, processes: int) -> tuple[tuple[int, int], ...]:
-    """The limits that each process carries.  `processes` is 0 where the kernel would not keep to it."""
+    """The resource limits of each process.  `processes` is 0 where the kernel would count other programs too."""
     files = 1024 if cgroup else _OPEN_FILES
     pairs = [(resource.RLIMIT_CORE, 0), (resource.RLIMIT_FSIZE, limits.file), (resource.RLIMIT_NOFILE, files)]
     if cgroup is None:
@@ -207,14 +217,17 @@ def process_rlimits(limits: SandboxLimits, cgroup: ControlGroup | None, processe
     return tuple(pairs)
 
 
+# --- Watching ---
+
+
 class LimitWatch:
-    """Looks, not too often, at what a process and all beneath it use, and says which limit was passed."""
+    """Called often, checks now and then what a process tree uses, and says which limit it exceeds."""
 
     def __init__(
         self, limits: SandboxLimits, cgroup: ControlGroup | None, work: str, writable: tuple[str, ...] = ()
     ) -> None:
         self._limits = limits
-        self._held = cgroup
+        self._cgroup = cgroup
         self._before = cgroup.hits() if cgroup else (0, 0)
         self._work = work
         folders = [folder for folder in (work, *writable) if folder and os.path.isdir(folder)]
@@ -225,14 +238,13 @@ class LimitWatch:
         if monotonic() < self._due:
             return ""
         self._due = monotonic() + _WATCH_INTERVAL
-        used = self.afterwards() or _process_excess(
-            pid, self._limits
-        )  # a group may fail us, and then it is the machine's end
-        return used or _disk_excess(self._disks, self._work, self._limits, pid)
+        # Also with a control group: its counters may fail, and then only this protects the machine.
+        excess = self.afterwards() or _process_excess(pid, self._limits)
+        return excess or _disk_excess(self._disks, self._work, self._limits, pid)
 
     def afterwards(self) -> str:
-        """Which limit the control group saw passed; that can be asked when all is over."""
-        return _group_excess(self._held, self._before, self._limits) if self._held else ""
+        """Which limit the control group reports; also valid after the program ended."""
+        return _group_excess(self._cgroup, self._before, self._limits) if self._cgroup else ""
 
 
 def _group_excess(cgroup: ControlGroup, before: tuple[int, int], limits: SandboxLimits) -> str:
@@ -257,7 +269,7 @@ def _process_excess(pid: int, limits: SandboxLimits) -> str:
         pids.append(descendant)
         with contextlib.suppress(OSError):
             threads += len(os.listdir(f"/proc/{descendant}/task"))
-        if threads > limits.processes:  # at once: there may be a great many
+        if threads > limits.processes:  # at once: a fork bomb may have thousands
             return _processes_message(limits)
         pages = _read_text(f"/proc/{descendant}/statm").split()
         resident += int(pages[1]) * _PAGE if pages else 0
@@ -268,7 +280,7 @@ def _process_excess(pid: int, limits: SandboxLimits) -> str:
 
 
 def _proportional_size(pids: list[int]) -> int:
-    """Bytes in memory, what is shared counted once: slower to learn, so only asked when it matters."""
+    """Bytes in memory with shared pages counted once: slow to read, so only when it matters."""
     total = 0
     for pid in pids:
         for line in _read_text(f"/proc/{pid}/smaps_rollup").splitlines():
@@ -278,7 +290,7 @@ def _proportional_size(pids: list[int]) -> int:
 
 
 def _count_sockets(pids: list[int]) -> int:
-    """How many sockets they hold: what waits in one counts as nobody's memory."""
+    """How many sockets they hold: data waiting in one is counted by no process."""
     sockets = set()
     for path in _open_file_paths(pids):
         with contextlib.suppress(OSError):
@@ -289,12 +301,12 @@ def _count_sockets(pids: list[int]) -> int:
 
 @functools.cache
 def _socket_size() -> int:
-    """The most that waits in a socket: the filter lets nobody make it more."""
+    """The most that can wait in a socket: the filter keeps it from growing."""
     return int(_read_text("/proc/sys/net/core/wmem_default") or 1 << 18)
 
 
 def _deleted_bytes(pids: list[int], device: int) -> int:
-    """Bytes of files that have no name any more and go on for as long as they are open."""
+    """Bytes of deleted files that are still open."""
     sizes = {}
     for path in _open_file_paths(pids):
         with contextlib.suppress(OSError):
@@ -316,7 +328,9 @@ def _disk_excess(disks: list[tuple[str, os.statvfs_result]], work: str, limits: 
         used = (before.f_bfree - now.f_bfree) * now.f_frsize
         if used > _DISK_RESERVE // 8 and now.f_bavail * now.f_frsize < _DISK_RESERVE:
             return f"disk: {folder} is nearly full"
+        # File systems without a count of inodes (btrfs) are always walked.
         many = before.f_ffree - now.f_ffree > limits.files or not now.f_files
+        # Counting files is slow, so only when the whole disk has lost that much.
         if folder == work and (used > limits.disk or many) and (why := _work_folder_excess(work, limits, pid)):
             return why
     return ""

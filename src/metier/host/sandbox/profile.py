@@ -1,10 +1,14 @@
-"""Find a program that can be seen from inside: the system's, or one whose own folder is shown too."""
+"""What a program in a sandbox sees: the program itself, the system, the paths it was granted, and what stays closed.
+
+A grant is bound by its real path, so that no link leads past what is hidden or guarded.  Inside a writable folder,
+what other programs take orders from (`PROTECTED`) stays read-only; if it does not exist, a placeholder is mounted so
+that nothing can be created there.
+"""
 
 from __future__ import annotations
 
 import collections
 import contextlib
-import fcntl
 import os
 import re
 import stat
@@ -17,7 +21,11 @@ from typing import Literal, NamedTuple, TypeAlias
 from ...types.errors import BadRequest, HostError, Refused
 from ...types.sandbox import ProgramSpec, SandboxSpec
 from ..facts import sleep
-from ..fs import make_folder
+from ..fs import make_folder, try_flock
+from ..paths import is_inside
+from ..process import executables_on_path
+
+# --- Choosing the program ---
 
 _SYSTEM = ("/usr", "/opt", "/nix/store", "/bin", "/sbin")
 _INTERPRETER = re.compile(r"python[0-9.]*|node|deno|bun|bash|sh").fullmatch
@@ -25,7 +33,7 @@ _FALLBACK = ("/usr/local/bin", "/usr/bin", "/bin")
 
 
 class ChosenProgram(NamedTuple):
-    """A program, the folders it needs beside the system's, and what a person should know about the choice."""
+    """A program, the folders it needs besides the system's, and a note on the choice."""
 
     path: str
     prefixes: tuple[str, ...] = ()
@@ -33,12 +41,13 @@ class ChosenProgram(NamedTuple):
 
 
 def choose_program(name: str, path: str, cwd: str, granted: Iterable[str], homes: Iterable[str]) -> ChosenProgram:
-    """The program that a name means; an interpreter that can't be shown gives way to the system's."""
+    """The program that a name means; an interpreter that can't be made visible is replaced by the system's."""
     granted, homes = tuple(granted), tuple(homes)
-    candidates = [os.path.join(cwd, name)] if "/" in name else list(_candidates_on_path(name, path, cwd))
+    candidates = [os.path.join(cwd, name)] if "/" in name else list(executables_on_path(name, path, cwd))
     for candidate in candidates:
         if chosen := _fit_candidate(candidate, granted, homes):
             return chosen._replace(note=_substitution_note(chosen.path, candidates[0]))
+    # Only an interpreter named by its path has a substitute: a virtual environment's python is as good as the system's.
     plain = os.path.basename(name)
     if "/" not in name or _INTERPRETER(plain):
         for folder in _FALLBACK:
@@ -50,32 +59,25 @@ def choose_program(name: str, path: str, cwd: str, granted: Iterable[str], homes
 
 def _substitution_note(path: str, requested: str = "") -> str:
     same = not requested or path == os.path.normpath(requested)
-    return "" if same else f"{path} was run: {requested} can't be shown inside"
+    return "" if same else f"{path} was run: {requested} is not visible in the sandbox"
 
 
 def current_python() -> str:
-    """The interpreter that runs us, which is the one scripts are run with."""
+    """The interpreter that runs us, and scripts."""
     return sys.executable or "/usr/bin/python3"
 
 
-def _candidates_on_path(name: str, path: str, cwd: str) -> Iterable[str]:
-    for folder in path.split(os.pathsep):
-        candidate = os.path.join(cwd, folder, name)
-        if os.access(candidate, os.X_OK) and not os.path.isdir(candidate):
-            yield candidate
-
-
 def _fit_candidate(candidate: str, granted: tuple[str, ...], homes: tuple[str, ...]) -> ChosenProgram | None:
-    """The candidate with what it needs, when all of that can be shown."""
+    """The candidate with the folders it needs; None if one of them can't be made visible."""
     if not os.access(candidate, os.X_OK) or os.path.isdir(candidate):
         return None
     candidate = os.path.normpath(candidate)
     real = os.path.realpath(candidate)
     needed = []
-    for place in (*_link_hops(candidate), real):
-        if _is_below(place, (*_SYSTEM, *granted)):
+    for step in (*_link_hops(candidate), real):
+        if _is_below(step, (*_SYSTEM, *granted)):
             continue
-        prefix = _install_prefix(place, homes) if _INTERPRETER(os.path.basename(candidate)) else ""
+        prefix = _install_prefix(step, homes) if _INTERPRETER(os.path.basename(candidate)) else ""
         if not prefix or not _is_binary(real):
             return None
         needed.append(prefix)
@@ -85,7 +87,7 @@ def _fit_candidate(candidate: str, granted: tuple[str, ...], homes: tuple[str, .
 
 
 def _link_hops(path: str) -> Iterable[str]:
-    """The path, and each that a link at its end leads to."""
+    """The path, and each path that a link at its end leads to."""
     for _ in range(40):
         yield path
         if not os.path.islink(path):
@@ -94,19 +96,20 @@ def _link_hops(path: str) -> Iterable[str]:
 
 
 def _is_below(path: str, folders: Iterable[str]) -> bool:
-    return any(path == folder or path.startswith(folder.rstrip("/") + "/") for folder in folders)
+    return any(is_inside(path, folder) for folder in folders)
 
 
 def _install_prefix(path: str, homes: tuple[str, ...]) -> str:
-    """The folder that a program was installed in; empty when that holds more than the program."""
+    """The folder that a program was installed in; empty if it holds more than the program, such as a home."""
     folder, last = os.path.split(os.path.dirname(path))
+    # A prefix at the root of the file system would show too much.
     if last != "bin" or folder.count("/") < 2:
         return ""
     return "" if any(_is_below(home, (folder,)) for home in homes) or folder.endswith("/.local") else folder
 
 
 def _is_binary(path: str) -> bool:
-    """Whether it is a program itself, not a script that would go looking for one."""
+    """Whether it is an ELF binary, not a script that would need another interpreter."""
     try:
         with open(path, "rb") as file:
             return file.read(4) == b"\x7fELF"
@@ -114,15 +117,18 @@ def _is_binary(path: str) -> bool:
         return False
 
 
+# --- Placeholders ---
+
 _PLACEHOLDER_MODE = 0o1555
-"""The mode of an empty folder that we made: nobody makes one like it by chance."""
+"""The mode of our empty folders, which recognises them: an unlikely one for any other."""
 
 
 @contextlib.contextmanager
 def lay_placeholders(guarded: Sequence[str], state: str) -> Iterator[None]:
-    """What is guarded and not there needs a folder to mount on, for as long as any program runs in that grant.
+    """Make empty folders to mount on for guarded paths that do not exist, for as long as any program runs there.
 
-    Whoever is the last in a grant takes them away: removing one would lift the guard from another's program.
+    Programs that share a folder hold a shared lock on it; the last one, which gets the lock exclusively, removes them.
+    Removing one earlier would lift the guard from another program.
     """
     with contextlib.ExitStack() as stack:
         if state and guarded:
@@ -133,44 +139,42 @@ def lay_placeholders(guarded: Sequence[str], state: str) -> Iterator[None]:
             )
         locked_folders = {folder: _lock_shared(folder, stack) for folder in {os.path.dirname(path) for path in guarded}}
         for path in guarded:
-            with contextlib.suppress(OSError):  # it is there, or nobody can make it
+            with contextlib.suppress(OSError):  # it exists, or can't be made by the program either
                 os.mkdir(path)
                 os.chmod(path, _PLACEHOLDER_MODE)
         try:
             yield
         finally:
             for folder, opened in locked_folders.items():
-                with contextlib.suppress(BlockingIOError):
-                    fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                if try_flock(opened):
                     for path in guarded:
                         if os.path.dirname(path) == folder:
                             _remove_placeholder(path)
 
 
 def _lock_shared(folder: str, stack: contextlib.ExitStack) -> int:
-    """A folder held open and locked with all others who have programs in it."""
+    """Open a folder and lock it together with all other programs in it."""
     try:
         opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except OSError as error:
         raise HostError(f"{folder} can't be guarded: {error.strerror}", "try again", folder) from error
     stack.callback(os.close, opened)
     for _ in range(100):
-        with contextlib.suppress(BlockingIOError):
-            fcntl.flock(opened, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        if try_flock(opened, shared=True):
             return opened
         sleep(0.02)
-    raise HostError(f"{folder} is locked by another program", "try again when that has ended", folder)
+    raise HostError(f"{folder} is locked by another program", "try again when that one has ended", folder)
 
 
 def _remove_placeholder(path: str) -> None:
-    """Take a placeholder away, and nothing else."""
+    """Remove a placeholder, and nothing else."""
     with contextlib.suppress(OSError):
         if is_placeholder(path):
             os.rmdir(path)
 
 
 def is_placeholder(path: str) -> bool:
-    """Whether something that is there stands for what is not."""
+    """Whether a path is one of our placeholders."""
     try:
         return stat.S_IMODE(os.lstat(path).st_mode) == _PLACEHOLDER_MODE
     except OSError:
@@ -179,15 +183,15 @@ def is_placeholder(path: str) -> bool:
 
 @contextlib.contextmanager
 def _note_placeholders(paths: Sequence[str], state: str) -> Iterator[None]:
-    """A note of what is being laid down, locked while we live: should we be killed, the next run tidies up."""
+    """Record the placeholders in a locked file: if we are killed, the next run finds it unlocked and removes them."""
     folder = f"{state}/placeholders"
     opened = -1
-    with contextlib.suppress(OSError, HostError):  # a note saves tidying and nothing else
+    with contextlib.suppress(OSError, HostError):  # without a record, only the tidying is lost
         make_folder(folder)
         sweep_placeholders(state)
         if paths:
             opened, note = tempfile.mkstemp(dir=folder)
-            fcntl.flock(opened, fcntl.LOCK_EX)
+            try_flock(opened)  # its name is new: no other process can hold it
             os.write(opened, os.fsencode("\0".join(paths)))
     try:
         yield
@@ -199,36 +203,38 @@ def _note_placeholders(paths: Sequence[str], state: str) -> Iterator[None]:
 
 
 def sweep_placeholders(state: str) -> None:
-    """Take away what runs that were killed left behind."""
+    """Remove the placeholders of runs that were killed."""
     folder = f"{state}/placeholders"
     for name in os.listdir(folder) if os.path.isdir(folder) else ():
         with contextlib.suppress(OSError), open(f"{folder}/{name}", "rb") as file:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if not try_flock(file.fileno()):
+                continue
             leftover = [os.fsdecode(path) for path in file.read().split(b"\0") if path]
             if leftover and all(_tidy_placeholder(path) for path in leftover):
                 os.unlink(f"{folder}/{name}")
 
 
 def _tidy_placeholder(path: str) -> bool:
-    """Whether a placeholder is gone; it stays while another program runs in the same grant, which takes it away."""
+    """Remove a placeholder unless another program still needs it, and will remove it; whether it is gone."""
     try:
         opened = os.open(os.path.dirname(path), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except OSError:
         return True
     try:
-        fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        _remove_placeholder(path)
-    except BlockingIOError:
-        return False
+        free = try_flock(opened)
+        if free:
+            _remove_placeholder(path)
     finally:
         os.close(opened)
-    return True
+    return free
 
+
+# --- What is visible, hidden and guarded ---
 
 AccessKind: TypeAlias = Literal["hide", "guard", "read", "write", "link"]
 
 SYSTEM = ("/usr", "/opt", "/nix/store")
-"""Programs and their libraries: what every user of the machine may read."""
+"""Programs and libraries, which every user of the machine may read."""
 LINKS = ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
 ETC = (
     "/etc/alternatives",
@@ -267,16 +273,11 @@ PRIVATE = (
     ".zsh_history",
     ".python_history",
 )
-"""Beneath a home: out of sight although the home may be read."""
+"""Paths beneath a home that stay hidden even if the home may be read."""
 PROTECTED = (
     ".git",
     ".metier",
     ".claude",
-    ".agents",
-    ".umbra",
-    ".openclaw",
-    ".super-multica",
-    ".skills",
     ".claude-plugin",
     ".cursor",
     ".codex",
@@ -302,29 +303,27 @@ PROTECTED = (
     ".zshenv",
     ".zprofile",
     ".zlogin",
-    "skills",
     "agents",
     "workspace/agents",
-    "extensions/skills",
 )
-"""In a folder that may be written: what other programs take orders from stays as it is, there or not.
+"""Paths in a writable folder that stay read-only, whether they exist or not: other programs take orders from them.
 
-The last few have no dot and are kept only where they are there: a new skill or agent is trusted by nobody yet,
-and an empty folder in everybody's sight would mislead.
-Documents that agents read, `AGENTS.md` and `CLAUDE.md`, can be written: to write them is what some skills are for.
+The folders that products keep skills in are not listed here: `SandboxSpec.protected` brings them.  Names without a dot
+are guarded only if they exist: a new skill or agent is not trusted yet, and an empty folder in plain sight would
+mislead.  `AGENTS.md` and `CLAUDE.md` may be written: some skills are for that.
 """
 _MOST_FOLDERS = 2_000
-"""Folders that are looked into for more of them further in, the nearest first."""
+"""Folders that are searched for more of these, nearest first."""
 IN_GIT = ("hooks", "config", "config.worktree", "modules", "worktrees", "info", "remotes", "branches")
-"""The same, where it is a `.git` itself that may be written, or a part of one."""
+"""The same for a writable folder that is a `.git`, or part of one."""
 _IN_GIT_IF_THERE = ("commondir", "gitdir", "rebase-merge", "rebase-apply")
-"""And these, which nothing empty can stand for."""
+"""Guarded only if they exist: git would misread an empty placeholder (see `git.py`)."""
 _NEVER_GRANTED = ("/", "/proc", "/sys", "/dev", "/run", "/boot", "/etc", "/usr", "/var", "/home")
 
 
 @dataclass(frozen=True)
 class PathAccess:
-    """One path and what may be done with it; a link leads to a path that is seen itself."""
+    """One path and what may be done with it; a link leads to a path that is visible itself."""
 
     path: str
     kind: AccessKind
@@ -332,27 +331,28 @@ class PathAccess:
 
 @dataclass(frozen=True)
 class SandboxView:
-    """What there is for a program."""
+    """Everything a program sees."""
 
     seen: tuple[PathAccess, ...]
-    """The outer before the inner."""
+    """Outer paths before inner ones, as they are mounted."""
     program: str
     argv: tuple[str, ...]
     cwd: str
     work: str
     env: Mapping[str, str] = field(repr=False)
     writes: tuple[str, ...] = ()
-    """Folders that may be written beside the work folder."""
+    """Writable folders besides the work folder."""
     note: str = ""
 
 
 def build_view(program: ProgramSpec, box: SandboxSpec, work: str, homes: Iterable[str]) -> SandboxView:
-    """What a program in a box sees; `work` is where it may always write."""
+    """What a program in a sandbox sees; it may always write `work`."""
     allowed = box.permissions
     grants: dict[str, AccessKind] = {}
     links: set[str] = set()
     for path in filter(None, (box.skill, *allowed.read)):
         grants[_resolve_grant(path, links)] = "read"
+    # After the reads: a path granted for both is writable.
     for path in filter(None, (*allowed.write, work)):
         grants[_resolve_grant(path, links)] = "write"
     cwd, work = os.path.normpath(program.cwd or work or "/tmp"), work and os.path.realpath(work)
@@ -363,11 +363,16 @@ def build_view(program: ProgramSpec, box: SandboxSpec, work: str, homes: Iterabl
     shut = [os.path.realpath(path) for path in box.hidden]
     hidden = [*shut, *(os.path.realpath(f"{home}/{name}") for home in homes for name in PRIVATE)]
     kept_paths = [os.path.realpath(path) for path in box.kept]
-    laid = {**_guarded_paths(grants, work, hidden, kept_paths), **_paths_inside(grants, hidden, "hide"), **grants}
-    laid |= {path: "hide" for path in shut if path in grants and path != work}  # no grant opens these
-    if cwd != "/tmp" and not any(_is_within(cwd, path) for path in (*grants, *links, *SYSTEM)):
+    protected = tuple(dict.fromkeys((*PROTECTED, *box.protected)))
+    guarded = _guarded_paths(grants, work, hidden, kept_paths, protected)
+    laid = {**guarded, **_paths_inside(grants, hidden, "hide"), **grants}
+    # Grants win over the general lists above, so that a person can open a hidden folder by name.
+    laid |= {path: "hide" for path in shut if path in grants and path != work}  # no grant opens what the caller hides
+    if cwd != "/tmp" and not any(is_inside(cwd, path) for path in (*grants, *links, *SYSTEM)):
         raise Refused(
-            f"the program would run in {cwd}, which it may not see", "let it read that folder, or run it elsewhere", cwd
+            f"the program would run in {cwd}, which is not visible in the sandbox",
+            "grant that folder, or run it elsewhere",
+            cwd,
         )
     laid |= dict.fromkeys(_missing_links(links, (*grants, *SYSTEM, *LINKS)), "link")
     accesses = tuple(PathAccess(path, laid[path]) for path in sorted(laid, key=lambda path: path.split("/")))
@@ -379,73 +384,64 @@ def build_view(program: ProgramSpec, box: SandboxSpec, work: str, homes: Iterabl
 
 
 def _resolve_grant(path: str, links: set[str]) -> str:
-    """A path as it is bound: where it really is, so that no link leads past what is hidden or guarded.
-
-    What would open the whole machine is no grant.
-    """
+    """The real path of a grant; refused if it would open the whole machine."""
     if not path.startswith("/") or "\0" in path:
-        raise BadRequest(f"`{path}` is not an absolute path", "give paths from the root of the file system")
+        raise BadRequest(f"`{path}` is not an absolute path", "give an absolute path")
     path = "/" + os.path.normpath(path).lstrip("/")
     real = os.path.realpath(path)
     for spelling in (path, real):
         if spelling in _NEVER_GRANTED or spelling.startswith(("/proc/", "/sys/", "/dev/")):
-            raise Refused(
-                f"{spelling} is never opened to a boxed program", "grant the folder it needs, by its own path", path
-            )
+            raise Refused(f"{spelling} is never opened to a sandboxed program", "grant only the folder it needs", path)
     if real != path:
         links.add(path)
     return real
 
 
 def _missing_links(links: Iterable[str], visible: Iterable[str]) -> list[str]:
-    """The links that are not there already, with a folder that holds them."""
+    """The links that no visible folder already contains."""
     missing: list[str] = []
     for path in sorted(links):
-        if not any(_is_within(path, folder) for folder in (*visible, *missing)):
+        if not any(is_inside(path, folder) for folder in (*visible, *missing)):
             missing.append(path)
     return missing
 
 
-def _is_within(path: str, folder: str) -> bool:
-    return path == folder or path.startswith(folder.rstrip("/") + "/")
-
-
 def _paths_inside(grants: Mapping[str, AccessKind], paths: Iterable[str], kind: AccessKind) -> dict[str, AccessKind]:
-    """Those of the paths that a grant would open, and that are there."""
-    return {path: kind for path in paths if path not in grants and _is_opened(path, grants) and os.path.lexists(path)}
-
-
-def _is_opened(path: str, grants: Iterable[str]) -> bool:
-    return any(_is_within(path, folder) for folder in grants)
+    """Those of the paths that exist and that a grant would open."""
+    return {path: kind for path in paths if path not in grants and _is_below(path, grants) and os.path.lexists(path)}
 
 
 def _is_kept(path: str, folder: str) -> bool:
-    """Whether something named is kept inside a folder: it is there, or the folder around it is."""
-    return path != folder and _is_within(path, folder) and os.path.isdir(os.path.dirname(path))
+    """Whether a path to keep lies inside a folder and can exist there."""
+    return path != folder and is_inside(path, folder) and os.path.isdir(os.path.dirname(path))
 
 
 def _guarded_paths(
-    grants: Mapping[str, AccessKind], work: str, hidden: Sequence[str], kept_paths: Sequence[str] = ()
+    grants: Mapping[str, AccessKind],
+    work: str,
+    hidden: Sequence[str],
+    kept_paths: Sequence[str],
+    protected: Sequence[str],
 ) -> dict[str, AccessKind]:
-    """What stays as it is inside the folders that may be written; the work folder is private and holds no orders."""
+    """What stays read-only inside writable folders, except the work folder, which is private."""
     guarded: dict[str, AccessKind] = {}
     for folder, kind in grants.items():
         if kind != "write" or folder == work or not os.path.isdir(folder):
             continue
-        names = IN_GIT if ".git" in folder.split("/") else PROTECTED
+        names = IN_GIT if ".git" in folder.split("/") else protected
         inner = [path for name in names if (path := _guard_path(folder, name))]
         if names is IN_GIT:
             inner += [path for name in _IN_GIT_IF_THERE if os.path.lexists(path := f"{folder}/{name}")]
         inner += [path for path in kept_paths if _is_kept(path, folder)]
-        inner += _find_nested(folder, (*hidden, *grants)) if names is PROTECTED else []
+        inner += _find_nested(folder, protected, (*hidden, *grants)) if names is protected else []
         inner += [path for path in hidden if os.path.dirname(path) == folder and not os.path.lexists(path)]
         for path in inner:
             if path in grants:
                 continue
             if os.path.islink(path):
                 raise Refused(
-                    f"{path} is a link, which can't be kept as it is while {folder} may be written",
-                    "grant a folder without it, or put the real folder in its place",
+                    f"{path} is a link, which can't be protected while {folder} is writable",
+                    "grant a folder without it, or replace the link by the real folder",
                     path,
                 )
             guarded[path] = "guard"
@@ -453,23 +449,26 @@ def _guarded_paths(
 
 
 def _guard_path(folder: str, name: str) -> str:
-    """What to keep for a name to stay as it is; a folder that is missing is kept whole if nobody sees it anyway.
+    """The path to guard so that a name stays as it is; empty for none.
 
-    What stands for something that is missing, here or since a run was killed, is missing.
+    A parent that does not exist is guarded as a whole.  Placeholders, also those of a killed run, do not exist.
     """
     path = f"{folder}/{name}"
-    if name in PROTECTED and not name.startswith("."):
+    if name not in IN_GIT and not name.startswith("."):
         return path if os.path.lexists(path) and not is_placeholder(path) else ""
     around = f"{folder}/{outer}" if (outer := os.path.dirname(name)) else folder
+    if outer and name not in PROTECTED and (os.path.islink(around) or not os.path.isdir(around)):
+        return ""  # a product's folder in a shared one, such as `.config`: that one stays free for everything else
     return path if os.path.isdir(around) and not is_placeholder(around) else around
 
 
-def _find_nested(folder: str, excluded: Iterable[str]) -> list[str]:
-    """The same further in, such as repositories within the repository: those that are there."""
-    names = {name for name in PROTECTED if name.startswith(".")}
-    skipped = {f"{folder}/{name}" for name in PROTECTED} | set(excluded)
+def _find_nested(folder: str, protected: Sequence[str], excluded: Iterable[str]) -> list[str]:
+    """Protected names further in, such as nested repositories: those that exist."""
+    names = {name for name in protected if name.startswith(".")}
+    skipped = {f"{folder}/{name}" for name in protected} | set(excluded)
     nested: list[str] = []
     waiting = collections.deque([folder])
+    # Breadth first and bounded: a huge tree must not delay every program.
     for _ in range(_MOST_FOLDERS):
         if not waiting:
             break
@@ -485,10 +484,10 @@ def _find_nested(folder: str, excluded: Iterable[str]) -> list[str]:
 
 
 def _inner_environment(env: Mapping[str, str], work: str, visible: Iterable[str]) -> dict[str, str]:
-    """Its environment, with a home and a place for temporary files that are there."""
+    """The environment, with HOME and TMPDIR set to visible folders."""
     inner_env = dict(env)
     scratch = work or "/tmp"
     for name in ("HOME", "TMPDIR"):
-        if not _is_opened(inner_env.get(name, "/"), visible):
+        if not _is_below(inner_env.get(name, "/"), visible):
             inner_env[name] = scratch
     return inner_env

@@ -1,6 +1,6 @@
-"""Try, from inside a boundary, what it must refuse and what it must allow; print one line for each.
+"""Try, from inside a sandbox, what it must refuse and what it must allow; print one line for each.
 
-It runs by itself in the box, with the interpreter that scripts are run with, and imports nothing of ours.
+Runs as a script of its own, with the interpreter that runs skills' scripts, and imports nothing of ours.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 _EPERM, _ENOSYS = 1, 38
 _C = ctypes.CDLL(None, use_errno=True)
+# By number, since the C library wraps few of these.
 _NUMBERS = {
     "x86_64": {
         "ptrace": 101,
@@ -40,13 +41,13 @@ _NUMBERS = {
 
 
 def _make_syscall(name: str, *values: object) -> None:
-    """A system call that does no harm when it is let through; refused is only what the filter refuses."""
+    """Make a system call that is harmless if allowed; only the filter's errors count as a refusal."""
     if _C.syscall(_NUMBERS[name], *values) == -1 and ctypes.get_errno() in (_EPERM, _ENOSYS):
         raise OSError(ctypes.get_errno(), name)
 
 
 def _create_file(path: str) -> None:
-    """Make a file, and take it away again."""
+    """Make a file and remove it again."""
     os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
     os.unlink(path)
 
@@ -69,7 +70,7 @@ def _connect_socket(kind: int, family: int, address: object) -> None:
 
 
 def _check_capabilities(capabilities: int) -> None:
-    """Whether there is a capability beyond those that the tier keeps."""
+    """Refused if there is no capability beyond those that the tier keeps."""
     header = ctypes.create_string_buffer((0x20080522).to_bytes(4, sys.byteorder) + bytes(4))
     data = ctypes.create_string_buffer(24)
     _C.capget(header, data)
@@ -84,7 +85,7 @@ def _check_new_privileges() -> None:
 
 
 def _issue_ioctl(path: str, number: int) -> None:
-    """Ask something of an open file: whatever it is, the filter must be the one that says no."""
+    """Send an ioctl: only EPERM, the filter's error, counts as a refusal."""
     import fcntl
 
     opened = os.open(path, os.O_RDONLY)
@@ -116,6 +117,7 @@ def refused_actions(
     outside: str, skill: str, port: int, victim: int, capabilities: int
 ) -> dict[str, Callable[[], object]]:
     return {
+        # The names are shown by `metier doctor` and listed in the documentation.
         "read outside": lambda: _read_byte(f"{outside}/secret"),
         "write outside": lambda: _create_file(f"{outside}/written"),
         "truncate outside": lambda: os.truncate(f"{outside}/secret", 0),
@@ -194,6 +196,7 @@ def main(skill: str, work: str, outside: str, *numbers: str) -> None:
         _try_action(name, action, "done")
     for name, action in refused_actions(outside, skill, port, victim, capabilities).items():
         _try_action(name, action, "refused")
+    # The parent takes a report without this line for a test that was cut short.
     sys.stdout.write("end\n")
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..types.dialect import (
+from ...types.dialect import (
     ArgumentRules,
     AuthoringRules,
     CommandRules,
@@ -12,14 +12,15 @@ from ..types.dialect import (
     ServingRules,
     ShellRules,
 )
-from .common import COMMON_FIELDS, VENDOR_KEYS
+from ..common import COMMON_FIELDS, VENDOR_KEYS
 
 PROJECT = RootSpec("project-umbra", "{ancestor}/.umbra/skills", "project", "umbra", itself=True)
 USER = RootSpec("user-umbra", "~/.umbra/skills", "user", "umbra", links="follow", itself=True)
 
-UMBRA = Dialect(
+DIALECT = Dialect(
     name="umbra",
     title="Umbra",
+    precedence=2,
     authoring=AuthoringRules(
         fields=COMMON_FIELDS,
         name_rule="kebab",

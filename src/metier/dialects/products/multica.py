@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ..types.dialect import AuthoringRules, CommandRules, Dialect, ListingRules, RootSpec, ServingRules
-from .common import COMMON_FIELDS, VENDOR_KEYS
+from ...types.dialect import AuthoringRules, CommandRules, Dialect, ListingRules, RootSpec, ServingRules
+from ..common import COMMON_FIELDS, VENDOR_KEYS
 
 PROFILE = RootSpec(
     "profile", "~/.super-multica/agent-profiles/{profile}/skills", "user", "multica", depth=4, links="follow"
@@ -12,9 +12,10 @@ MANAGED = RootSpec(
     "managed-multica", "~/.super-multica/skills", "user", "multica", depth=4, links="follow", tier="managed"
 )
 
-MULTICA = Dialect(
+DIALECT = Dialect(
     name="multica",
     title="super-multica",
+    precedence=6,
     authoring=AuthoringRules(
         fields=COMMON_FIELDS
         | {

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ..types.dialect import AuthoringRules, CommandRules, Dialect, ListingRules, RootSpec, ServingRules
-from .common import COMMON_FIELDS, USER_CLAUDE, VENDOR_KEYS
+from ...types.dialect import AuthoringRules, CommandRules, Dialect, ListingRules, RootSpec, ServingRules
+from ..common import COMMON_FIELDS, USER_CLAUDE, VENDOR_KEYS
 
 SCHEDULER = "scheduler"
 
@@ -25,9 +25,10 @@ MANUAL_RUN = (
     "**禁止** activate `scheduler-skill-creator`、**禁止** 跑 `init_scheduler_skill.py`、**禁止** add_schedule"
 )
 
-AGENVOY = Dialect(
+DIALECT = Dialect(
     name="agenvoy",
     title="Agenvoy",
+    precedence=5,
     authoring=AuthoringRules(
         fields=COMMON_FIELDS | {"version"},
         description="optional",
@@ -40,7 +41,8 @@ AGENVOY = Dialect(
     serving=ServingRules(
         roots=(
             RootSpec("project-claude", "{ancestor}/.claude/skills", "project", "claude", depth=1),
-            RootSpec("project-skills", "{ancestor}/.skills", "project", "agenvoy", depth=1),
+            # Not shared: only Agenvoy itself looks here.
+            RootSpec("project-skills", "{ancestor}/.skills", "project", "agenvoy", depth=1, shared=False),
             EXTENSIONS,
             SYSTEM,
             USER,

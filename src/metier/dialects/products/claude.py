@@ -2,8 +2,17 @@
 
 from __future__ import annotations
 
-from ..types.dialect import ArgumentRules, AuthoringRules, CommandRules, Dialect, ListingRules, ServingRules, ShellRules
-from .common import COMMON_FIELDS, PROJECT_CLAUDE, USER_CLAUDE, VENDOR_KEYS
+from ...types.dialect import (
+    ArgumentRules,
+    AuthoringRules,
+    CommandRules,
+    Dialect,
+    ListingRules,
+    PluginManifest,
+    ServingRules,
+    ShellRules,
+)
+from ..common import COMMON_FIELDS, PROJECT_CLAUDE, USER_CLAUDE, VENDOR_KEYS
 
 _CLAUDE_FIELDS = frozenset(
     {
@@ -25,11 +34,13 @@ _CLAUDE_FIELDS = frozenset(
     }
 )
 
+# They exit with 1 to say "no match" or "different".
 _QUIET_PROGRAMS = frozenset({"grep", "rg", "egrep", "fgrep", "find", "diff", "test", "[", "git diff", "git grep"})
 
-CLAUDE = Dialect(
+DIALECT = Dialect(
     name="claude",
     title="Claude Code",
+    precedence=1,
     authoring=AuthoringRules(
         fields=COMMON_FIELDS | _CLAUDE_FIELDS,
         description="first-paragraph",
@@ -58,4 +69,5 @@ CLAUDE = Dialect(
         delivery="user-message",
         commands=CommandRules(form="directory", stacks=True),
     ),
+    manifest=PluginManifest(".claude-plugin/plugin.json", namespaced=True),
 )

@@ -2,8 +2,17 @@
 
 from __future__ import annotations
 
-from ..types.dialect import AuthoringRules, CommandRules, Dialect, LibraryLimits, ListingRules, RootSpec, ServingRules
-from .common import COMMON_FIELDS, VENDOR_KEYS
+from ...types.dialect import (
+    AuthoringRules,
+    CommandRules,
+    Dialect,
+    LibraryLimits,
+    ListingRules,
+    PluginManifest,
+    RootSpec,
+    ServingRules,
+)
+from ..common import COMMON_FIELDS, VENDOR_KEYS
 
 WORKSPACE = RootSpec(
     "workspace",
@@ -28,7 +37,7 @@ MANAGED = RootSpec(
 )
 BUNDLED = RootSpec(
     "bundled-openclaw",
-    "{bundled}",
+    "$OPENCLAW_BUNDLED_SKILLS_DIR",
     "bundled",
     "openclaw",
     depth=2,
@@ -37,9 +46,10 @@ BUNDLED = RootSpec(
     tier="bundled",
 )
 
-OPENCLAW = Dialect(
+DIALECT = Dialect(
     name="openclaw",
     title="OpenClaw",
+    precedence=4,
     authoring=AuthoringRules(
         fields=COMMON_FIELDS
         | {"homepage", "command-dispatch", "command-tool", "command-arg-mode", "license", "allowed-tools"},
@@ -51,6 +61,7 @@ OPENCLAW = Dialect(
     serving=ServingRules(
         roots=(
             WORKSPACE,
+            # The standard's folders, read by OpenClaw's own rules.
             RootSpec(
                 "project-agents",
                 "{ancestor}/.agents/skills",
@@ -79,4 +90,5 @@ OPENCLAW = Dialect(
         commands=CommandRules(form="underscore", matching="loose"),
         limits=LibraryLimits(candidates=300, skills=200, listed=150, characters=30_000),
     ),
+    manifest=PluginManifest("openclaw.plugin.json", replaces_default=True),
 )

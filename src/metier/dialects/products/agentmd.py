@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..types.dialect import (
+from ...types.dialect import (
     ArgumentRules,
     AuthoringRules,
     CommandRules,
@@ -12,13 +12,14 @@ from ..types.dialect import (
     ServingRules,
     ShellRules,
 )
-from .common import COMMON_FIELDS, VENDOR_KEYS
+from ..common import COMMON_FIELDS, VENDOR_KEYS
 
 WORKSPACE = RootSpec("workspace-agentmd", "{ancestor}/workspace/agents/skills", "project", "agentmd", depth=1)
 
-AGENTMD = Dialect(
+DIALECT = Dialect(
     name="agentmd",
     title="Agent.md",
+    precedence=3,
     authoring=AuthoringRules(
         fields=COMMON_FIELDS,
         name_rule="word",
