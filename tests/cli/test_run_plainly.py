@@ -64,7 +64,7 @@ def test_going_on_elsewhere_names_the_run_and_tells_the_model_where_it_works_now
         said = desk.say("run", "--resume", "last", "second", cwd=other)
         again = desk.say("run", "--resume", "last", "third", cwd=other)
 
-    assert f"going on with run {run}" in said.err
+    assert f"continuing run {run}" in said.err
     assert f"works in {other}" in said.err
     assert f"The working folder is {other} now" in json.dumps(wire.requests[1]["messages"])
     assert "until now" not in again.err

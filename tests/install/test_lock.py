@@ -352,7 +352,7 @@ def test_a_lock_written_and_read_is_the_same(desk: Desk, pdf: Path):
 
 def opened(desk: Desk) -> Library:
     here = Place(str(desk.project), str(desk.project), str(desk.home), str(desk.state), desk.env, "linux")
-    return open_at(here, OpenRequest(index=False))
+    return open_at(here, OpenRequest(use_index=False))
 
 
 def test_reading_a_file_and_running_a_script_of_a_frozen_skill_that_changed_is_refused(desk: Desk, pdf: Path):

@@ -202,7 +202,7 @@ def test_folders_and_archives_are_updated_too(desk: Desk, tmp_path: Path):
 
 
 def test_updating_what_is_not_installed_says_so(desk: Desk):
-    assert desk.say("update").out == "Nothing that came from elsewhere is installed.\n"
+    assert desk.say("update").out == "No installed skills to update.\n"
     assert desk.say("update", "nothing").code == 2
 
 

@@ -1,6 +1,5 @@
 """A Library is what was seen when it was opened: it does not change, and says so when the disk has."""
 
-import dataclasses
 import os
 from pathlib import Path
 
@@ -18,8 +17,8 @@ def verdict_codes(library: Library, name: str) -> list[str]:
 def test_a_library_can_not_be_changed(world: World):
     write_skill(world.home / ".agents/skills/one")
     library = world.open()
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        library.skills = ()  # type: ignore[misc]
+    with pytest.raises(AttributeError):
+        library.skills = ()
     with pytest.raises(AttributeError):
         library.skills[0].name = "other"  # type: ignore[misc]
     assert not hasattr(library.skills, "append")

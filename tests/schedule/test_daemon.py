@@ -351,7 +351,7 @@ def test_the_daemon_is_started_asked_and_stopped_by_the_command_line(desk):
     env = desk.env | {"PYTHONPATH": os.pathsep.join(sys.path)}
     with (desk.home / "out").open("wb") as out:
         daemon = subprocess.Popen(
-            [sys.executable, "-m", "metier.faces.cli.fastlist", "daemon"],
+            [sys.executable, "-m", "metier", "daemon"],
             cwd=desk.project,
             env=env,
             stdin=subprocess.DEVNULL,

@@ -39,7 +39,7 @@ def with_habits(library: Library, run: str, used: Mapping[str, int] | None = Non
         if not any(entry.reason.startswith("limit-") for entry in library.catalog().left_out):
             return library
         used = count_uses(library.place.state, {skill.path for skill in library.skills})
-    return replace(library, request=replace(library.request, habits=UsageHabits(used=used, seed=run)))
+    return library.replace(request=library.request._replace(habits=UsageHabits(used=used, seed=run)))
 
 
 @dataclass(frozen=True)
@@ -145,7 +145,7 @@ class Agent:
             names = ()
         if before is not None:
             names = before if names is None else tuple(name for name in names if name in before)
-        return replace(library, allowed=AllowedSkills(names), request=replace(library.request, agent=names))
+        return library.replace(allowed=AllowedSkills(names), request=library.request._replace(agent=names))
 
     def opened_model(self) -> Model:
         """The model that it asks."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 
-from ..types.catalog import SearchCard
+from ..types.search import SearchCard
 from .tokens import STOP_WORDS, raw_words, search_terms
 
 _CALL = r"(?:use|choose|prefer|select|invoke|call|load|pick|run|activate|start with)"

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ..types.catalog import Catalog, CatalogEntry, LeftOut
 from ..types.dialect import ListingFormat, ListingRules
@@ -17,8 +16,7 @@ if TYPE_CHECKING:
     from .fit import RankingHints
 
 
-@dataclass(frozen=True)
-class ListingStyle:
+class ListingStyle(NamedTuple):
     """How a listing is written, and for whose home its paths are shortened."""
 
     listing: ListingRules
@@ -64,7 +62,7 @@ def build_catalog(
     from .fit import fold_catalog  # most catalogs fit
 
     folded = fold_catalog(entries, listing_layout, budget, hints)
-    return replace(folded, left_out=(*folded.left_out, *hidden))
+    return folded._replace(left_out=(*folded.left_out, *hidden))
 
 
 def describe_changes(before: Sequence[CatalogEntry], after: Sequence[CatalogEntry]) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import fields, replace
 from typing import Any, cast, get_args
 
 from ..types.dialect import (
@@ -25,7 +24,7 @@ _PLAIN_CHOICES = {
     "description": get_args(DescriptionRule),
     "identity": ("name", "directory"),
 }
-_FLAGS = tuple(field.name for field in fields(AuthoringRules) if field.type == "bool")
+_FLAGS = tuple(name for name, kind in AuthoringRules.__annotations__.items() if "bool" in str(kind))
 _KEYS = ("like", "fields", "format", "description_cut", "command_form", *_PLAIN_CHOICES, *_FLAGS)
 
 
@@ -54,12 +53,11 @@ def custom_dialect(
         elif key in _PLAIN_CHOICES or key in _FLAGS or key == "fields":
             expected = "a list" if key == "fields" else " or ".join(_PLAIN_CHOICES.get(key, ("true", "false")))
             marks.append(Finding("config-type", 0, (f"{where}.{key}", expected)))
-    serving = replace(
-        base.serving,
+    serving = base.serving._replace(
         listing=_listing_rules(table, base.serving.listing, where, marks),
         commands=_command_rules(table, base.serving.commands, where, marks),
     )
-    return Dialect(name, f"{name} (like {base.title})", replace(base.authoring, **changes), serving)
+    return Dialect(name, f"{name} (like {base.title})", base.authoring._replace(**changes), serving)
 
 
 def _listing_rules(table: Mapping[str, object], base: ListingRules, where: str, marks: list[Finding]) -> ListingRules:
@@ -71,7 +69,7 @@ def _listing_rules(table: Mapping[str, object], base: ListingRules, where: str, 
     if cut is not None and (isinstance(cut, bool) or not isinstance(cut, int) or cut < 1):
         marks.append(Finding("config-type", 0, (f"{where}.description_cut", "a whole number")))
         cut = base.description_cut
-    return replace(base, format=cast(ListingFormat, chosen), description_cut=cut)
+    return base._replace(format=cast(ListingFormat, chosen), description_cut=cut)
 
 
 def _command_rules(table: Mapping[str, object], base: CommandRules, where: str, marks: list[Finding]) -> CommandRules:
@@ -79,4 +77,4 @@ def _command_rules(table: Mapping[str, object], base: CommandRules, where: str, 
     if form not in get_args(CommandForm):
         marks.append(Finding("config-type", 0, (f"{where}.command_form", "one of " + ", ".join(get_args(CommandForm)))))
         return base
-    return replace(base, form=cast(CommandForm, form))
+    return base._replace(form=cast(CommandForm, form))

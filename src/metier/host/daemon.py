@@ -20,7 +20,7 @@ from typing import NamedTuple
 from ..types.errors import HostError, Refused
 from .fs import make_folder
 
-_MAIN = "metier.faces.cli.fastlist"
+_MAIN = "metier"
 
 
 def start_metier(arguments: Sequence[str], cwd: str, env: Mapping[str, str]) -> bool:

@@ -1,34 +1,8 @@
-"""Small questions that must be answered fast: this module imports almost nothing, and only what it needs."""
+"""Find programs on a search path."""
 
 from __future__ import annotations
 
 import os
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-
-def query_index(path: str, version: int, query: str, values: tuple[object, ...]) -> list[Any]:
-    """One question to an index that is there and well; anything else is no answer."""
-    import sqlite3
-
-    try:
-        connection = sqlite3.connect(f"file:{_quote_uri_path(path)}?mode=ro", uri=True, timeout=0.05)
-    except sqlite3.Error:
-        return []
-    try:
-        if connection.execute("PRAGMA user_version").fetchall() != [(version,)]:
-            return []
-        return connection.execute(query, values).fetchall()
-    except sqlite3.Error:
-        return []
-    finally:
-        connection.close()
-
-
-def _quote_uri_path(path: str) -> str:
-    return path.replace("%", "%25").replace("?", "%3f").replace("#", "%23")
 
 
 def search_path(path: str, state: str) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ..host import fs, paths, trees
@@ -156,8 +155,8 @@ def skill_chosen_by(library: Library, query: str, model: Model | str) -> str:
     from ..types.agent import TurnBounds
 
     with trees.temporary_folder() as work:
-        place = replace(library.place, cwd=work, project=work)
-        isolated = replace(library, place=place, database=None)  # an open index stays in its thread
+        place = library.place._replace(cwd=work, project=work)
+        isolated = library.replace(place=place, database=None)  # an open index stays in its thread
         agent = Agent(
             isolated, model, rules=Permission(otherwise="deny"), limits=TurnBounds(turns=3, seconds=120), keep=False
         )

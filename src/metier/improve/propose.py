@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from json import dumps
 from threading import Event as Flag
@@ -222,7 +221,7 @@ def replay_run(
     active = next((event for event in trace.events if isinstance(event, Activated) and event.skill == skill.name), None)
     if active is None:
         return GateResult("replay", "no", f"the run {trace.run} did not use it")
-    changed = replace(library, kept={**library.kept, skill.path: texts[SKILL_FILE].encode()})
+    changed = library.replace(kept={**library.kept, skill.path: texts[SKILL_FILE].encode()})
     try:
         call = Call(skill.name, active.arguments, active.by, trace.started.cwd)
         rendered = changed.desk(cwd=trace.started.cwd, by=active.by).render(skill, call, preview=True).text

@@ -143,7 +143,7 @@ async def _do_nothing() -> None:
 def present_skills(place: Place, besides: str = "") -> tuple[tuple[str, str], ...]:
     """Names and descriptions of the skills that are here already, besides those of one folder."""
     try:
-        library = open_at(place, OpenRequest(index=False))
+        library = open_at(place, OpenRequest(use_index=False))
     except (MetierError, OSError):
         return ()
     others = [skill for skill in library.skills if not besides or not paths.is_inside(skill.path, besides)]
@@ -165,7 +165,7 @@ def trust_placed_skills(place: Place, install_root: InstallRoot, keys: Sequence[
     """What a person approved in a project is trusted there, and nothing else of it."""
     if not install_root.shared:
         return
-    library = open_at(place, OpenRequest(index=False))
+    library = open_at(place, OpenRequest(use_index=False))
     folders = {f"{install_root.root}/{key}" for key in keys}
     mine = [
         skill for skill in library.skills if skill.directory in folders and paths.is_inside(skill.path, place.project)

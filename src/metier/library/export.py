@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from hashlib import sha256
 from json import dumps
 from typing import Literal, NamedTuple, TypeAlias
@@ -183,7 +182,7 @@ def _export_as_dialect(library: Library, skills: Sequence[Skill], dialect: Diale
 
 def _reading_losses(skill: Skill, data: bytes, dialect: Dialect) -> list[str]:
     """How another dialect reads the same frontmatter otherwise."""
-    origin = replace(skill.origin, dialect=dialect, namespace="")
+    origin = skill.origin._replace(dialect=dialect, namespace="")
     parsed = parse(Found(origin, skill.name, skill.path, skill.key, data, True), {})
     if isinstance(parsed, BrokenSkill):
         return [f"it does not load there: {fault.message}" for fault in parsed.problems[-1:]]

@@ -40,7 +40,6 @@ class LockedSkills(NamedTuple):
     """By the path of the skill's folder."""
     unreadable: Mapping[str, str]
     """Roots whose lock can't be read, and why."""
-    leaned_on: tuple[str, ...] = ()
 
 
 def locked_roots(roots: Iterable[str], here: Place) -> Iterator[InstallRoot]:
@@ -55,9 +54,7 @@ def read_locks(install_roots: Iterable[InstallRoot]) -> LockedSkills:
     """What the locks say; a folder that is in place and not entered yet counts as what its journal says."""
     entries: dict[str, tuple[InstallRoot, LockEntry]] = {}
     unreadable: dict[str, str] = {}
-    leaned: list[str] = []
     for install_root in install_roots:
-        leaned += [install_root.lock, f"{install_root.work}/journal"]
         try:
             waiting = lockfile.pending_entries(
                 install_root
@@ -68,7 +65,7 @@ def read_locks(install_roots: Iterable[InstallRoot]) -> LockedSkills:
             continue
         for key, entry in {**lock.skills, **waiting}.items():
             entries[f"{install_root.root}/{key}"] = (install_root, entry)
-    return LockedSkills(entries, unreadable, tuple(leaned))
+    return LockedSkills(entries, unreadable)
 
 
 def lock_findings(skills: Iterable[Skill], locks: LockedSkills, database: IndexDatabase | None) -> dict[str, Finding]:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import islice
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING, NamedTuple, get_args
 from zlib import crc32
 
 from ..catalog import rank as ranking
@@ -18,9 +17,10 @@ from ..host.facts import monotonic
 from ..host.sqlite import IndexDatabase, memory_database, open_database
 from ..parse.card import card_of_file
 from ..sources import index
-from ..types.catalog import Audience, RankedSkill, SearchCard, SearchEngine, SearchHit, SlashCommand, TextEncoder
+from ..types.catalog import SlashCommand
 from ..types.errors import BadRequest, OutsideSkill
 from ..types.problem import CODE_FAMILIES, Problem
+from ..types.search import Audience, RankedSkill, SearchCard, SearchEngine, SearchHit, TextEncoder
 from ..types.skill import Skill
 from ..types.verdict import Verdict
 from . import search_index
@@ -42,8 +42,7 @@ PATIENCE = 0.3
 """Seconds that one search spends reading bodies it has not seen yet; the next one goes on from there."""
 
 
-@dataclass(frozen=True)
-class LexicalEngine:
+class LexicalEngine(NamedTuple):
     """The words of a request against the cards in the index."""
 
     database: IndexDatabase
@@ -96,8 +95,7 @@ class LexicalEngine:
             limit *= 4
 
 
-@dataclass(frozen=True)
-class IndexOrderEngine:
+class IndexOrderEngine(NamedTuple):
     """The same words in the order that the index alone would give: what the scores are measured against."""
 
     words: LexicalEngine
@@ -201,8 +199,7 @@ _BATCH = 16
 """Vectors in one transaction: each takes some twenty milliseconds to make."""
 
 
-@dataclass(frozen=True)
-class DenseEngine:
+class DenseEngine(NamedTuple):
     """A request against the vectors of skills."""
 
     encoder: TextEncoder
@@ -260,8 +257,7 @@ _EXTRA_DEPTH = 50
 """How much further down each engine is asked than is wanted: some answers may not be shown."""
 
 
-@dataclass(frozen=True)
-class SkillFinder:
+class SkillFinder(NamedTuple):
     """The engines, asked together, over the skills of one library."""
 
     verdicts: Mapping[str, Verdict]

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from ..host.sqlite import IndexDatabase, StatementExecutor
-from ..types.catalog import SearchCard
+from ..types.search import SearchCard
 
 if TYPE_CHECKING:
     pass

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from hashlib import sha256
 from json import dumps, loads
 from typing import Literal, NamedTuple
@@ -354,7 +353,7 @@ def mark_trusted_skills(
     if record is None or record.whole:
         return tuple(skills)
     return tuple(
-        skill._replace(origin=replace(skill.origin, trusted=True))
+        skill._replace(origin=skill.origin._replace(trusted=True))
         if skill.origin.source == "project" and skill.path not in withheld
         else skill
         for skill in skills

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ..host import files, paths
@@ -48,7 +48,7 @@ def _with_last_good(old: Library, new: Library, texts: Mapping[str, bytes]) -> L
         return new
     # The root may have another rank or standing by now; the reading of the file is still the old one.
     saved = [
-        skill._replace(origin=replace(broken[skill.path], dialect=skill.origin.dialect))
+        skill._replace(origin=broken[skill.path]._replace(dialect=skill.origin.dialect))
         for skill in old.skills
         if skill.path in broken and skill.path in texts
     ]
@@ -61,8 +61,7 @@ def _with_last_good(old: Library, new: Library, texts: Mapping[str, bytes]) -> L
     standing = trust_findings(saved, new.place, record, new.limits)
     judged = mark_trusted_skills(saved, standing, record)
     skills = sorted((*new.skills, *judged), key=lambda skill: (-skill.origin.rank, skill.path.split("/")))
-    return replace(
-        new,
+    return new.replace(
         skills=tuple(skills),
         kept={skill.path: texts[skill.path] for skill in saved},
         untrusted={**new.untrusted, **standing},
@@ -103,7 +102,7 @@ def reopen_library(library: Library) -> Library:
     except MetierError as error:
         gone = library.request.root is not None and not paths.is_folder(library.roots[0].origin.path)
         mark = Finding("not-found") if gone else Finding("config-syntax", 0, (error.message,), fatal=True)
-        return replace(library, skills=(), broken=(), problems=(problem_from(mark, error.path),), kept={}, untrusted={})
+        return library.replace(skills=(), broken=(), problems=(problem_from(mark, error.path),), kept={}, untrusted={})
 
 
 def _read_texts(library: Library, before: Mapping[str, bytes]) -> dict[str, bytes]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 from ..types.dialect import AuthoringRules, Dialect
 from ..types.problem import Finding
@@ -32,7 +31,7 @@ def parse_any(candidate: Found, dialects: Mapping[str, Dialect]) -> Skill | Brok
         head = parse_head(text, origin.dialect.authoring, marks, candidate.whole)
         named_dialect = dialect_named(head.tree, dialects) if "metadata" in head.tree else None
         if named_dialect is not None and named_dialect is not origin.dialect:
-            origin = replace(origin, dialect=named_dialect)
+            origin = origin._replace(dialect=named_dialect)
             del marks[noticed:]
             head = parse_head(text, named_dialect.authoring, marks, candidate.whole)
         return build_skill(candidate, origin, head, marks)
@@ -84,7 +83,7 @@ def _parse_yaml_head(block: str, body: str, authoring: AuthoringRules, marks: li
 
             lifted = lift_metadata(block)
             if lifted is not None:
-                head = _parse_yaml_head(lifted.block, body, replace(authoring, json_metadata=False), marks)
+                head = _parse_yaml_head(lifted.block, body, authoring._replace(json_metadata=False), marks)
                 head.tree["metadata"] = lifted.metadata
                 return head._replace(block=block)
         try:

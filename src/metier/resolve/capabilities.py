@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from ..types.problem import Finding
@@ -44,8 +43,7 @@ def _iter_permission_lines(skill: Skill) -> Iterator[str]:
         yield f"has the settings of {skill.settings_key}"
 
 
-@dataclass(frozen=True)
-class SkillCapabilities:
+class SkillCapabilities(NamedTuple):
     """What a skill can do beyond being read: commands in its body, files that run, what it asks for."""
 
     runs: frozenset[str] = frozenset()
@@ -55,11 +53,10 @@ class SkillCapabilities:
         return not self.runs <= before.runs
 
 
-@dataclass(frozen=True)
-class TrustRecord:
+class TrustRecord(NamedTuple):
     """What was there when a person said yes."""
 
-    skills: Mapping[str, SkillCapabilities] = field(default_factory=dict)
+    skills: Mapping[str, SkillCapabilities] = {}
     """By the path of the skill's folder within the project."""
     configuration: str = ""
     """The digest of the project's configuration."""

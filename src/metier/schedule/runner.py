@@ -204,7 +204,7 @@ def _render_scheduled_skill(schedule: Schedule, run: FiringContext) -> str:
     place = find_place(run.session)
     if not run.folder or not paths.exists(run.folder):
         return _plain_text(schedule, run)
-    library = open_at(place, OpenRequest(_dialect_of(schedule, place), root=run.folder, index=False))
+    library = open_at(place, OpenRequest(_dialect_of(schedule, place), root=run.folder, use_index=False))
     skill = next((candidate for candidate in library.skills if candidate.directory == run.folder), None)
     if skill is None:
         return _plain_text(schedule, run)

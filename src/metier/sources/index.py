@@ -1,12 +1,10 @@
 """The warm index: what was read once is not read again while the file is the same."""
 
-from __future__ import annotations
-
+# No `from __future__ import annotations`: NamedTuple would compile every annotation again at import.
 from array import array
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain, compress, repeat
 from json import dumps, loads
@@ -141,12 +139,12 @@ def split_batch(entries: Sequence[IndexEntry]) -> Iterator[Sequence[IndexEntry]]
     return (entries[at : at + step] for at in range(0, len(entries), step))
 
 
-@dataclass(frozen=True, eq=False)
 class IndexedSkills:
     """All that the index remembers of a root, in order of folders; each column is taken apart when it is wanted."""
 
-    origin: Origin
-    batches: Sequence[IndexBatch] = ()
+    def __init__(self, origin: Origin, batches: Sequence[IndexBatch] = ()) -> None:
+        self.origin = origin
+        self.batches = batches
 
     def _column(self, at: int) -> list[str]:
         return list(chain.from_iterable([batch.texts(at) for batch in self.batches]))
@@ -247,7 +245,7 @@ def _last_segment(folder: str) -> str:
 
 def _encode_requirements(requires: Requirements) -> str:
     """Requirements as a text, without what is not asked for; where nothing is, it is still said that they are there."""
-    return dumps({name: value for name, value in vars(requires).items() if value})
+    return dumps({name: value for name, value in requires._asdict().items() if value})
 
 
 _UNMEETABLE = Requirements(platforms=("unknown: the index is damaged",))
@@ -267,7 +265,7 @@ def _decode_requirements(text: str) -> Requirements:
         return _UNMEETABLE
 
 
-READER_VERSION = 4
+READER_VERSION = 5
 """Raised whenever parsing changes: what an older reader wrote is then not believed."""
 
 SCHEMA = """
@@ -279,9 +277,6 @@ CREATE TABLE skills (
     PRIMARY KEY (root, first)
 ) WITHOUT ROWID;
 CREATE TABLE notes (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
-CREATE TABLE memos (
-    key TEXT PRIMARY KEY, guards TEXT NOT NULL, answer TEXT NOT NULL, at INTEGER NOT NULL
-) WITHOUT ROWID;
 CREATE TABLE cards (
     id INTEGER PRIMARY KEY, path TEXT NOT NULL UNIQUE, mark TEXT NOT NULL, whole INTEGER NOT NULL,
     name TEXT NOT NULL, description TEXT NOT NULL, more TEXT NOT NULL, stuffed INTEGER NOT NULL, vector BLOB

@@ -1,7 +1,6 @@
 """Which folders to look in: the dialect's templates, filled in for a place."""
 
-from __future__ import annotations
-
+# No `from __future__ import annotations`: NamedTuple would compile every annotation again at import.
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 

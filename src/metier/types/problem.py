@@ -1,9 +1,7 @@
 """A finding: what is wrong, where, and what to do next.  The codes are a closed set."""
 
-from __future__ import annotations
-
+# No `from __future__ import annotations`: NamedTuple would compile every annotation again at import.
 import re
-from dataclasses import dataclass
 from typing import Literal, NamedTuple, TypeAlias, get_args
 
 Severity: TypeAlias = Literal["error", "warning", "info"]
@@ -346,8 +344,7 @@ class Finding(NamedTuple):
     fatal: bool = False
 
 
-@dataclass(frozen=True)
-class Problem:
+class Problem(NamedTuple):
     """One finding, ready to be shown."""
 
     code: ProblemCode

@@ -1,9 +1,7 @@
 """What a file's head says, where it came from, and what it asks of the machine."""
 
-from __future__ import annotations
-
+# No `from __future__ import annotations`: NamedTuple would compile every annotation again at import.
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import Any, Literal, NamedTuple, TypeAlias
 
@@ -53,8 +51,7 @@ NO_STAT_KEY: StatKey = (0, 0, 0, 0)
 OriginSource: TypeAlias = Literal["path", "project", "configured", "user", "bundled", "plugin"]
 
 
-@dataclass(frozen=True)
-class Origin:
+class Origin(NamedTuple):
     """The root a skill came from.  A higher rank shadows a lower one."""
 
     source: OriginSource
@@ -86,8 +83,7 @@ class Found(NamedTuple):
     """False for what is reached by a link or under another name: that is looked at anew each time."""
 
 
-@dataclass(frozen=True)
-class Requirements:
+class Requirements(NamedTuple):
     """What a skill asks of the machine."""
 
     platforms: tuple[str, ...] = ()
@@ -106,8 +102,7 @@ PERMISSIONS = ("network", "hosts", "read", "write", "env")
 """What a skill may ask for under `metadata.metier.permissions`."""
 
 
-@dataclass(frozen=True)
-class InstallRecipe:
+class InstallRecipe(NamedTuple):
     """One way to install what a skill needs."""
 
     id: str
@@ -174,8 +169,7 @@ def requirements_block(extra: TextTree, authoring: AuthoringRules) -> TextTree:
     return metadata if "" in authoring.requires_at else EMPTY_TREE
 
 
-@dataclass(frozen=True)
-class ToolDispatch:
+class ToolDispatch(NamedTuple):
     """A command that goes straight to a tool."""
 
     tool: str
@@ -292,8 +286,7 @@ def field_getter(*names: str) -> Callable[[Skill], Any]:
     return itemgetter(*map(Skill._fields.index, names))
 
 
-@dataclass(frozen=True)
-class BrokenSkill:
+class BrokenSkill(NamedTuple):
     """A skill that does not load; listed, with the reason, and never used."""
 
     id: str
@@ -308,8 +301,7 @@ class BrokenSkill:
         return tuple(problem_from(mark, self.path) for mark in self.marks)
 
 
-@dataclass(frozen=True)
-class SkillBody:
+class SkillBody(NamedTuple):
     """A skill's instructions, read when they were needed."""
 
     skill: Skill
@@ -317,4 +309,4 @@ class SkillBody:
     """Everything after the frontmatter, without white space around it."""
     digest: str
     """Of the whole SKILL.md, as `sha256:…`."""
-    marks: tuple[Finding, ...] = field(default=())
+    marks: tuple[Finding, ...] = ()
