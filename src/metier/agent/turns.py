@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from ..activate.deliver import deliver, dispatch_call
 from ..library import scheduled
+from ..library.skill_tools import activated_event
 from ..types.activation import Activation, Call, InvokedBy, Message, ToolCall
 from ..types.catalog import SlashCommand
 from ..types.errors import Changed, MetierError, Refused, UnknownSkill
@@ -168,18 +169,7 @@ def activate_skill(session: Session, skill: Skill, call: Call, message: str) -> 
     messages = deliver(activation, serving, access.resources(skill), "")
     if serving.delivery == "model-reads":
         activation = replace(activation, text="")  # the model reads it itself
-    return Activated(
-        skill.name,
-        skill.path,
-        call.by,
-        call.typed,
-        activation.digest,
-        activation.text,
-        activation.tokens,
-        skill.allowed_tools,
-        skill.directory,
-        renumber_calls(messages, session.conversation.messages),
-    )
+    return replace(activated_event(activation), messages=renumber_calls(messages, session.conversation.messages))
 
 
 def render_skill(session: Session, skill: Skill, call: Call) -> Activation:
