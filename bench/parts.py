@@ -20,8 +20,10 @@ NAMES_LIMIT = 2.0
 FLAT_LIMIT = 1.2
 MEMORY_LIMIT = 60
 BODY_LIMIT = 1.1
-LIST_LIMITS = {100: 4.0, 1_000: 5.0}
-COMPLETE_LIMIT = 3.0
+LIST_LIMITS = {100: 5.0, 1_000: 6.0}
+READ_ONLY_LIMIT = 5.5
+"""For the other commands that start without click."""
+COMPLETE_LIMIT = 8.0
 OTHERS_LIMIT = 15.0
 IMPORT_LIMIT = 1.2
 NAMED = 0.95
@@ -35,10 +37,11 @@ COMPLETE_AT = 1_000
 OTHERS_AT = 100
 
 SCRIPT = Path(sys.executable).parent / "metier"
-METIER = (str(SCRIPT),) if SCRIPT.exists() else (sys.executable, "-m", "metier.faces.cli.fastlist")
+METIER = (str(SCRIPT),) if SCRIPT.exists() else (sys.executable, "-m", "metier")
 ROOT = (*METIER, "--root", "{root}")
 LIST = (*ROOT, "list")
-OTHERS = ("status", "catalog", "commands", "roots", "doctor", "validate", "lint", "show {name}", "why {name}")
+READ_ONLY = ("status", "catalog", "commands", "roots", "show {name}", "why {name}")
+OTHERS = ("doctor", "validate", "lint")
 COMPLETE = Command(
     name="completion of a skill name",
     words=METIER,
@@ -202,9 +205,10 @@ def process(plan: Plan) -> list[Row]:
         words = tuple(word.format(root=corpus(size)) for word in LIST)
         asked.append((Command(f"list, {size:,}", words, must_say=name), limit))
     asked.append((_filled(COMPLETE, corpus(COMPLETE_AT), name, COMPLETE_AT), COMPLETE_LIMIT))
-    for other in () if plan.quick else OTHERS:
-        words = tuple(word.format(root=corpus(OTHERS_AT), name=name) for word in (*ROOT, *other.split()))
-        asked.append((Command(f"{other.split()[0]}, {OTHERS_AT:,}", words), OTHERS_LIMIT))
+    limits = dict.fromkeys(READ_ONLY, READ_ONLY_LIMIT) | dict.fromkeys(OTHERS, OTHERS_LIMIT)
+    for line, limit in () if plan.quick else limits.items():
+        words = tuple(word.format(root=corpus(OTHERS_AT), name=name) for word in (*ROOT, *line.split()))
+        asked.append((Command(f"{line.split()[0]}, {OTHERS_AT:,}", words), limit))
     costs = commands([bare, node, *(command for command, _ in asked)], plan.runs)
     rows = []
     for command, limit in asked:

@@ -17,7 +17,7 @@ from metier.host.sqlite import open_database
 from metier.library import search_index
 from metier.library.search import DenseEngine, LexicalEngine
 from metier.sources import index
-from metier.types.catalog import TextEncoder
+from metier.types.search import TextEncoder
 
 DEPTH = 200
 Ranker = Callable[[str], Sequence[str]]

@@ -3,8 +3,8 @@
 import click
 from scripts.docs_text import code, page, prose, table
 
-from metier.faces.cli.app import COMMANDS
-from metier.faces.cli.app import cli as group
+from metier.faces.cli.commands import COMMANDS
+from metier.faces.cli.group import cli as group
 from metier.types import errors
 
 

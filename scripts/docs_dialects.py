@@ -1,7 +1,6 @@
 """Write the tables of the dialects from their constants."""
 
 from collections.abc import Callable
-from dataclasses import fields as fields_of
 
 from scripts.docs_text import code, codes, page, table
 
@@ -115,8 +114,8 @@ def _unused(authoring: AuthoringRules) -> str:
 
 
 def _limited(limits: LibraryLimits) -> str:
-    own = [f"{one.name} {getattr(limits, one.name):,}" for one in fields_of(LibraryLimits)
-           if getattr(limits, one.name) != getattr(LibraryLimits(), one.name)]  # fmt: skip
+    usual = LibraryLimits()
+    own = [f"{name} {value:,}" for name, value in limits._asdict().items() if value != getattr(usual, name)]
     return ", ".join(own) or "none"
 
 
@@ -194,13 +193,13 @@ LATER = {"unused_when", "preface", "fields", "roots"}
 def rows_of(dialect: Dialect) -> dict[str, str]:
     """Each rule's label and text, in order."""
     found = {question: tell(dialect.authoring) for question, tell in AUTHORING.values()}
-    for one in fields_of(AuthoringRules):
-        if one.name not in AUTHORING and one.name not in LATER:
-            found[code(one.name)] = code(str(getattr(dialect.authoring, one.name)))
+    for name, value in dialect.authoring._asdict().items():
+        if name not in AUTHORING and name not in LATER:
+            found[code(name)] = code(str(value))
     found |= {question: tell(dialect.serving) for question, tell in SERVING.values()}
-    for one in fields_of(ServingRules):
-        if one.name not in SERVING and one.name not in LATER:
-            found[code(one.name)] = code(str(getattr(dialect.serving, one.name)))
+    for name, value in dialect.serving._asdict().items():
+        if name not in SERVING and name not in LATER:
+            found[code(name)] = code(str(value))
     return found
 
 

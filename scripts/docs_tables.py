@@ -1,7 +1,6 @@
 """Write the reference pages for problems and configuration."""
 
 import re
-from dataclasses import fields as fields_of
 from pathlib import Path
 
 from scripts.docs_text import code, page, table
@@ -185,9 +184,7 @@ _VARIABLES = {
     "PATH": "where required programs are looked up; none of them is run",
     "METIER_SANDBOX": "the [tier](../concepts/sandbox.md) to use: `bubblewrap`, `landlock`, `none`; default the best",
     "METIER_DEBUG": "if set, an internal error prints a traceback",
-    "_METIER_COMPLETE": "set by the completion script, as are the next two",
-    "COMP_WORDS": "the line that is being completed",
-    "COMP_CWORD": "the word that is being completed",
+    "_METIER_COMPLETE": "set by the completion script",
 }
 
 
@@ -261,9 +258,9 @@ def _limits() -> str:
     )
     head = ("key", "at most this many", "default", *(f"in {name}" for name in special))
     rows = []
-    for one in fields_of(LibraryLimits):
-        numbers = [getattr(limits, one.name) for limits in (plain, *special.values())]
-        rows.append((code(f"limits.{one.name}"), _LIMITS[one.name], *(_number(number) for number in numbers)))
+    for name in LibraryLimits._fields:
+        numbers = [getattr(limits, name) for limits in (plain, *special.values())]
+        rows.append((code(f"limits.{name}"), _LIMITS[name], *(_number(number) for number in numbers)))
     return table(head, rows)
 
 

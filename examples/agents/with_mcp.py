@@ -6,7 +6,7 @@ import anyio
 from mcp import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 
-server = StdioServerParameters(command=sys.executable, args=["-m", "metier.faces.cli.fastlist", "mcp"])
+server = StdioServerParameters(command=sys.executable, args=["-m", "metier", "mcp"])
 
 
 async def main() -> None:

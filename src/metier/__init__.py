@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from .types.catalog import CatalogEntry as CatalogEntry
     from .types.catalog import CommandMatch as CommandMatch
     from .types.catalog import LeftOut as LeftOut
-    from .types.catalog import SearchHit as SearchHit
     from .types.catalog import SlashCommand as SlashCommand
     from .types.catalog import UsageHabits as UsageHabits
     from .types.dialect import Dialect as Dialect
@@ -50,6 +49,7 @@ if TYPE_CHECKING:
     from .types.event import Used as Used
     from .types.event import Wrote as Wrote
     from .types.problem import Problem as Problem
+    from .types.search import SearchHit as SearchHit
     from .types.skill import BrokenSkill as BrokenSkill
     from .types.skill import Origin as Origin
     from .types.skill import Skill as Skill
@@ -71,7 +71,7 @@ _HOMES = {
     "CatalogEntry": "types.catalog",
     "CommandMatch": "types.catalog",
     "LeftOut": "types.catalog",
-    "SearchHit": "types.catalog",
+    "SearchHit": "types.search",
     "SlashCommand": "types.catalog",
     "UsageHabits": "types.catalog",
     "Dialect": "types.dialect",

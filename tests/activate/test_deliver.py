@@ -19,7 +19,7 @@ BODY = "# Deploy\n\nTo $1 & <there>.\n\n\u202eHidden $ARGUMENTS"
 
 
 def serving(delivery: DeliveryMode):
-    return replace(DIALECTS["standard"].serving, delivery=delivery)
+    return DIALECTS["standard"].serving._replace(delivery=delivery)
 
 
 def test_every_delivery_that_carries_the_body_carries_the_same_bytes():

@@ -1,7 +1,6 @@
 """Rules for paths hold for where a path leads, whatever it looks like."""
 
 import os
-from dataclasses import replace
 
 import pytest
 from tests.agent.talking import call, session, spoken
@@ -160,7 +159,7 @@ def test_metiers_own_folder_is_not_reached_through_a_link(world, tool):
     (state / "mcp-token").write_text("hush\n")
     os.symlink("state", world.project / "l")
     path = "l/mcp-token" if tool == "read_file" else "l"
-    library = world.open(place=replace(world.place(), state=str(state)))
+    library = world.open(place=world.place()._replace(state=str(state)))
     talk = Agent(library, ScriptedModel([call(tool, path=path, pattern="hush*"), "Done."]), keep=False).start()
 
     assert "not for agents" in text_of(spoken(talk, "go"))

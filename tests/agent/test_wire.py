@@ -17,7 +17,7 @@ from tests.agent.wire import Fails, Says, Wire, speaking
 from tests.home import World, write_skill
 
 from metier.agent.agent import Agent
-from metier.agent.models.pydantic_ai import ProviderModel
+from metier.agent.models.hosted import ProviderModel
 from metier.agent.session import Session
 from metier.types.event import Activated, Ended, Event, Retried, Used, Wrote
 from metier.types.model import MODEL_SERVICES, ModelAddress

@@ -14,8 +14,13 @@ from typing import NamedTuple
 
 from tests.cli import forkserver
 
-METIER = [sys.executable, "-m", "metier.faces.cli.fastlist"]
-FULL = [sys.executable, "-c", "import sys; from metier.faces.cli.app import run; sys.exit(run(sys.argv[1:]))"]
+METIER = [sys.executable, "-m", "metier"]
+FULL = [
+    sys.executable,
+    "-c",
+    "import sys; from metier.faces.cli import app; app.READ_ONLY = frozenset(); sys.exit(app.run(sys.argv[1:]))",
+]
+"""The same with every command line parsed by click."""
 LONG_AGO = 1_600_000_000
 
 
@@ -77,7 +82,7 @@ class Desk:
     def shell(self, script: str, **env: str) -> Said:
         """A line of shell in which `metier` is the real one."""
         done = subprocess.run(
-            ["/bin/bash", "-c", f'metier() {{ "{sys.executable}" -m metier.faces.cli.fastlist "$@"; }}\n{script}'],
+            ["/bin/bash", "-c", f'metier() {{ "{sys.executable}" -m metier "$@"; }}\n{script}'],
             cwd=self.project,
             env=self.env | env,
             capture_output=True,

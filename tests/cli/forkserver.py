@@ -75,25 +75,25 @@ class Forked:
 
 
 def fork(
-    words: Sequence[str], cwd: Path, env: Mapping[str, str], files: tuple[int, int, int], by_door: bool = True
+    words: Sequence[str], cwd: Path, env: Mapping[str, str], files: tuple[int, int, int], lean: bool = True
 ) -> Forked:
-    """Begin `metier WORDS` with these as its standard files, at the front door or past it."""
+    """Begin `metier WORDS` with these as its standard files, as it runs, or parsed by click alone."""
     ours, theirs = socket.socketpair()
     with theirs, tempfile.TemporaryFile() as order:
-        order.write(json.dumps([by_door, list(words), str(cwd), dict(env)]).encode())
+        order.write(json.dumps([lean, list(words), str(cwd), dict(env)]).encode())
         order.seek(0)
         socket.send_fds(_press(), [b"1"], [order.fileno(), *files, theirs.fileno()])
     return Forked(words, ours)
 
 
 def run(
-    words: Sequence[str], cwd: Path, env: Mapping[str, str], timeout: float, by_door: bool = True
+    words: Sequence[str], cwd: Path, env: Mapping[str, str], timeout: float, lean: bool = True
 ) -> tuple[int, bytes, bytes]:
     """All of `metier WORDS`: its status and what it wrote."""
     ends = [os.pipe(), os.pipe()]
     try:
         with open(os.devnull, "rb") as nothing:
-            one = fork(words, cwd, env, (nothing.fileno(), ends[0][1], ends[1][1]), by_door)
+            one = fork(words, cwd, env, (nothing.fileno(), ends[0][1], ends[1][1]), lean)
     finally:
         for _, end in ends:
             os.close(end)
@@ -176,7 +176,7 @@ def _become(order: int, *files: int) -> NoReturn:
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         with open(order, "rb") as file:
-            by_door, words, cwd, env = json.loads(file.read())
+            lean, words, cwd, env = json.loads(file.read())
         for number, opened in enumerate(files):
             os.dup2(opened, number)
         os.closerange(3, 4096)
@@ -184,7 +184,7 @@ def _become(order: int, *files: int) -> NoReturn:
         os.environ.clear()
         os.environ.update(env)
         _begin()
-        status = _status_of(words, by_door)
+        status = _status_of(words, lean)
     except BaseException:  # noqa: BLE001 - as an interpreter does at its end
         traceback.print_exc()
     finally:
@@ -211,12 +211,14 @@ def _begin() -> None:
         setattr(sys, f"__{name}__", stream)
 
 
-def _status_of(words: Sequence[str], by_door: bool) -> int:
-    from metier.faces.cli import app, fastlist
+def _status_of(words: Sequence[str], lean: bool) -> int:
+    from metier.faces.cli import app
 
-    sys.argv = [fastlist.__file__, *words]
+    if not lean:
+        setattr(app, "READ_ONLY", frozenset())  # noqa: B010 - it is a name that `app` imports
+    sys.argv = [app.__file__, *words]
     try:
-        return fastlist.main() if by_door else app.run(list(words))
+        return app.main()
     except SystemExit as end:
         if end.code is None or isinstance(end.code, int):
             return (end.code or 0) & 0xFF

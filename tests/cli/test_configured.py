@@ -115,7 +115,7 @@ def test_the_profile_comes_before_what_is_managed(desk):
 def test_an_empty_option_is_a_slip(desk, option):
     said = desk.say(option, "", "status")
     assert said.code == 2
-    assert f"`{option}` is empty" in said.err
+    assert f"{option} must not be empty" in said.err
 
 
 def test_no_index_reads_everything_and_writes_nothing(desk):

@@ -43,7 +43,7 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> Desk:
         ("--agent ./missing.md list", "no agent named"),
         ("--profile taem list", "did you mean `team`?"),
         ("--profile ../x list", "not the name of a profile"),
-        ("--profile none --dialect multica status", "no profile is called `none`"),
+        ("--profile none --dialect multica status", "no profile named `none`"),
         ("show deplyo", "did you mean `deploy`?"),
         ("why deplyo", "did you mean `deploy`?"),
         ("status deplyo", "did you mean `deploy`?"),
@@ -58,7 +58,7 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> Desk:
         ("catalog --max-chars many", "many"),
         ("catalog --max-chars -1", "-1"),
         ("completion tcsh", "tcsh"),
-        ("validate", "nothing to check"),
+        ("validate", "missing PATH"),
         ("new", "NAME"),
         ("new Bad_Name", "try `bad-name`"),
         ("--root", "--root"),
@@ -152,7 +152,7 @@ def test_a_reader_that_has_seen_enough_is_no_fault(desk):
     for number in range(3_000):
         (desk.skills / f"s{number:04}").mkdir(parents=True)
         (desk.skills / f"s{number:04}/SKILL.md").write_text(f"---\nname: s{number:04}\ndescription: {'d' * 80}\n---\n")
-    for _ in range(2):  # the whole command line, then the door
+    for _ in range(2):  # reading every file, then from the index
         desk.settle()
         said = desk.shell("metier list | head -1; echo ${PIPESTATUS[0]}")
         assert said.err == ""
@@ -161,7 +161,7 @@ def test_a_reader_that_has_seen_enough_is_no_fault(desk):
         desk.say("list")
 
 
-@pytest.mark.parametrize("program", [METIER, FULL], ids=["door", "whole"])
+@pytest.mark.parametrize("program", [METIER, FULL], ids=["lean", "click"])
 def test_a_full_disk_is_told(desk, program):
     desk.skill("one")
     desk.settle()

@@ -65,7 +65,7 @@ def test_a_service_that_is_down_is_no_result(desk):
         said = desk.say("eval", "fruit", "--runs", "1")
 
     assert said.code == 5
-    assert "no run came to an end" in said.err
+    assert "no run finished" in said.err
 
 
 def test_a_skill_is_compared_with_a_version_of_its_history(desk):
@@ -89,8 +89,8 @@ def test_a_skill_is_compared_with_a_version_of_its_history(desk):
     ("words", "code", "said"),
     [
         (["frut"], 2, "did you mean `fruit`?"),
-        (["fruit", "--with-without", "--compare", "x"], 2, "are two comparisons"),
-        (["fruit", "--triggers", "--with-without"], 2, "is not for trigger prompts"),
+        (["fruit", "--with-without", "--compare", "x"], 2, "are mutually exclusive"),
+        (["fruit", "--triggers", "--with-without"], 2, "can't be used with --triggers"),
         (["fruit", "--triggers"], 2, "has no trigger prompts"),
         (["fruit", "--runs", "0"], 2, "--runs"),
         (["plain"], 2, "`plain` has no evals"),
@@ -132,7 +132,7 @@ def test_what_could_not_be_decided_is_named_with_the_reason(desk):
     with model(desk, [Says("Pear."), Says("no judgement"), Says("still none"), Says("none")]):
         said = desk.say("eval", "fruit", "--runs", "1", "--jobs", "1")
 
-    assert "1 check could not be decided, and counted for nothing:" in said.out
+    assert "1 check could not be graded and are not counted:" in said.out
     assert "undecided 1x  0: It is ripe." in said.out
 
 

@@ -135,7 +135,7 @@ def test_nothing_is_overwritten_unless_it_is_forced(out):
     [
         (["gret"], "did you mean `greet`?"),
         (["greet", "--as", "clade"], "did you mean `claude`?"),
-        ([], "name skills, or give --all"),
+        ([], "name skills, or pass --all"),
         (["greet", "--as", "plugin"], "a plugin needs a name"),
         (["greet", "--as", "plugin", "--name", "../x"], "is not a valid plugin name"),
     ],

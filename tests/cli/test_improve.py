@@ -83,7 +83,7 @@ def test_what_a_person_rejects_stays_as_it_is_and_is_kept_for_reading(desk):
     said = desk.say("proposals", "reject", "look", "--why", "it is for another agent")
 
     assert (said.code, said.out.endswith("rejected: it is for another agent\n")) == (0, True)
-    assert desk.say("proposals").out == "No proposal waits for you.\n"
+    assert desk.say("proposals").out == "No pending proposals.\n"
     assert (desk.skills / "look" / "SKILL.md").read_text() == WRONG
 
 
@@ -104,7 +104,7 @@ def test_a_person_edits_a_proposal_and_may_not_break_the_skill_with_it(desk, tmp
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [
-        (["improve"], "no skill is named"),
+        (["improve"], "missing NAME"),
         (["improve", "lok"], "no skill is called `lok`"),
         (["improve", "look", "--run", "2020"], "no run named `2020`"),
         (["proposals", "show", "2020"], "no proposal matches `2020`"),

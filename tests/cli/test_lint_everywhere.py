@@ -6,7 +6,7 @@ def test_lint_without_a_path_reads_every_skill_that_list_shows(desk):
     desk.say("new", "mine", "Does it. Use when asked.")
     said = desk.say("lint")
     assert said.code == 0
-    assert "2 read, 2 clean" in said.out
+    assert "2 checked, 2 clean" in said.out
 
 
 def test_lint_reads_a_configured_root_in_its_own_dialect(desk):

@@ -27,8 +27,8 @@ def test_a_linked_folder_is_read_and_told_of_but_not_written(desk, named):
     file = linked(desk, desk.project / "given/one")
     said = desk.say("lint", "--fix", named)
     assert file.read_text() == SLIP
-    assert "not mended: a link leads to its folder" in said.out
-    assert said.out.endswith("1 read, 0 clean, 0 mended\n")
+    assert "not fixed: its folder is reached through a link" in said.out
+    assert said.out.endswith("1 checked, 0 clean, 0 fixed\n")
     [one] = json.loads(desk.say("lint", "--fix", "--json", named).out)
     assert one["mended"] == []
     assert "link" in one["left"]

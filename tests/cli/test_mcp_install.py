@@ -40,7 +40,7 @@ def test_what_would_change_is_shown_and_nothing_is_written_unasked(desk):
 
     assert said.code == 4
     assert '+  "context_servers": {' in said.out
-    assert "add --yes" in said.err
+    assert "pass --yes" in said.err
     assert file.read_text() == ZED
 
 
@@ -155,7 +155,7 @@ def test_a_file_that_can_not_be_read_stays_as_it_is(desk):
 
 @pytest.mark.parametrize(
     ("words", "said"),
-    [(["--host", "0.0.0.0"], "say it with --allow-host"), (["--token-file", "short"], "holds no token")],
+    [(["--host", "0.0.0.0"], "pass --allow-host"), (["--token-file", "short"], "does not hold a token")],
 )
 def test_a_server_over_http_that_would_be_unsafe_does_not_start(desk, words, said):
     (desk.project / "short").write_text("abc\n")

@@ -7,7 +7,7 @@ import sys
 import pytest
 from tests.cli.console import Desk
 
-from metier.faces.cli.app import COMMANDS, SECTIONS
+from metier.faces.cli.commands import COMMANDS, SECTIONS
 from metier.library.open import open as open_library
 
 
@@ -29,7 +29,7 @@ def test_what_a_person_deleted_stays_deleted(desk):
     desk.at_terminal("list")
     subprocess.run(["rm", "-rf", str(desk.skills / "changelog")], check=True)
     assert "changelog" not in desk.at_terminal("list").out
-    assert "left deleted: changelog" in desk.say("init").out
+    assert "not restored (deleted): changelog" in desk.say("init").out
     assert "changelog" not in bundled(desk)
 
 
@@ -54,7 +54,7 @@ def test_the_library_brings_nothing(desk, monkeypatch):
 
 
 def test_a_pipe_on_either_side_is_no_terminal(desk):
-    script = "import subprocess, sys; subprocess.run([sys.executable, '-m', 'metier.faces.cli.fastlist', 'list'], stdout=subprocess.PIPE)"
+    script = "import subprocess, sys; subprocess.run([sys.executable, '-m', 'metier', 'list'], stdout=subprocess.PIPE)"
     desk.at_terminal("-c", script, program=[sys.executable])
     assert bundled(desk) == []
 
@@ -79,7 +79,7 @@ def completed(desk: Desk, line: str, **env: str) -> list[str]:
         "compopt() { :; }\n"
         '_metier_completion metier; printf "%s\\n" "${COMPREPLY[@]}"'
     )
-    (desk.bin / "metier").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m metier.faces.cli.fastlist "$@"\n')
+    (desk.bin / "metier").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m metier "$@"\n')
     (desk.bin / "metier").chmod(0o755)
     done = subprocess.run(
         ["bash", "--norc", "-c", script],
@@ -98,7 +98,7 @@ def test_a_real_bash_completes_commands_options_and_names(desk):
     desk.skill("deliver")
     desk.skill("summarise")
     desk.skill("two words", "---\nname: two words\ndescription: d\n---\n", desk.home / ".super-multica/skills")
-    for _ in range(2):  # by the whole command line, then by the door
+    for _ in range(2):  # reading every file, then from the index
         desk.settle()
         assert completed(desk, "metier show de") == ["deliver", "deploy"]
         assert completed(desk, "metier why ") == ["deliver", "deploy", "summarise"]
@@ -235,7 +235,7 @@ def test_trust_is_given_listed_and_taken_back(desk):
     theirs = desk.project / ".agents/skills"
     desk.skill("prose", under=theirs)
     desk.skill("runs", "---\nname: runs\ndescription: d\n---\n!`date`\n", under=theirs)
-    assert desk.say("trust", "--list").out == "You trust no project yet.\n"
+    assert desk.say("trust", "--list").out == "No trusted projects.\n"
     said = desk.say("trust")
     assert said.out == f"prose  nothing in it runs\nruns\n  `date`\nTrusted: {desk.project}\n"
     assert "2 ready" in desk.say("list").out
@@ -281,7 +281,7 @@ def test_at_a_terminal_trust_is_asked_for_after_it_was_shown(desk):
     desk.skill("runs", "---\nname: runs\ndescription: d\n---\n!`date`\n", under=desk.project / ".agents/skills")
     no = desk.answering("trust", answer="n\n")
     assert (no.code, "`date`" in no.out, "nothing was trusted" in no.out + no.err) == (4, True, True)
-    assert desk.say("trust", "--list").out == "You trust no project yet.\n"
+    assert desk.say("trust", "--list").out == "No trusted projects.\n"
     assert desk.answering("trust", answer="y\n").code == 0
     assert str(desk.project) in desk.say("trust", "--list").out
 
@@ -294,7 +294,7 @@ def test_skills_in_roots_that_the_configuration_adds_are_shown_before_they_are_t
     no = desk.answering("trust", answer="y\nn\n")
     assert no.out.index("hid") < no.out.index("`date`")
     assert no.code == 4
-    assert desk.say("trust", "--list").out == "You trust no project yet.\n"
+    assert desk.say("trust", "--list").out == "No trusted projects.\n"
 
 
 def test_the_projects_configuration_counts_only_when_it_is_trusted(desk):

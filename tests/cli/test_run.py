@@ -182,7 +182,7 @@ def test_a_dry_run_needs_neither_a_key_nor_a_model(desk):
 
     assert json.loads(keyless.out)["model"] == "gpt-x"
     assert "Greets." in json.loads(none.out)["system"]
-    assert "No model is set" in none.err
+    assert "no model is configured" in none.err
 
 
 def test_a_run_is_listed_shown_replayed_and_gone_on_with(desk):

@@ -26,7 +26,7 @@ def test_search_prints_the_best_first(stocked):
 
 def test_search_without_an_answer_says_so_and_ends_with_1(stocked):
     said = stocked.say("search", "zebra")
-    assert (said.code, said.out.splitlines()[0]) == (1, "Nothing found.")
+    assert (said.code, said.out.splitlines()[0]) == (1, "No matching skills.")
 
 
 def test_search_for_nothing_is_a_slip(stocked):

@@ -64,7 +64,7 @@ def test_runs_can_be_narrowed_to_those_that_failed_and_to_a_skill(desk: Desk):
     assert [one["run"] for one in json.loads(desk.say("runs", "--failed", "--json").out)] == ["20260101-000000-aaaaaa"]
     assert len(json.loads(desk.say("runs", "--json").out)) == 2
     assert json.loads(desk.say("runs", "--skill", "csv", "--json").out) == []
-    assert desk.say("runs", "--skill", "csv").out == "No such run.\n"
+    assert desk.say("runs", "--skill", "csv").out == "No matching runs.\n"
 
 
 def test_a_run_answers_what_was_offered_activated_called_and_what_failed(desk: Desk):

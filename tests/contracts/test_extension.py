@@ -136,7 +136,7 @@ print(Workspace(sys.argv[1], sys.argv[1]).spot("src/code.py"))
 
 
 def test_help_and_errors_name_it(extended: Path, world: World):
-    assert "eighth." in metier(extended, world, "--help").stdout
+    assert "eighth" in metier(extended, world, "--help").stdout
     done = metier(extended, world, "--dialect", "zzz", "list")
     assert done.returncode == 2
     assert "eighth" in done.stderr

@@ -66,7 +66,7 @@ def test_the_contracts_are_kept():
                 "The OpenAI Agents SDK has one door: adapters.openai_agents",
                 "langchain has one door: adapters.langchain",
                 "mcp has two doors: agent.mcp and faces.mcp",
-                "pydantic-ai has two doors: agent.models.pydantic_ai and its adapter",
+                "pydantic-ai has two doors: agent.models.hosted and its adapter",
             ],
         ),
     ],

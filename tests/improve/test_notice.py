@@ -4,7 +4,7 @@ import pytest
 from tests.agent.talking import call
 from tests.improve.failing import AUTO, improved, ran, skill
 
-from metier.improve import store
+from metier.improve import proposal_store
 from metier.improve.improver import ImproveOptions, improve_after_run, improve_named
 from metier.improve.land import MOST_PER_DAY
 from metier.record.journal import Journal, new_run_id, runs_folder
@@ -59,7 +59,7 @@ def test_what_is_not_the_skills_fault_proposes_nothing(world, case):
 
     assert found.proposals == ()
     assert model.requests == []
-    assert store.list_proposals(str(world.state)) == ()
+    assert proposal_store.list_proposals(str(world.state)) == ()
 
 
 def test_a_script_that_needs_a_key_that_is_not_set_proposes_nothing(world):

@@ -5,7 +5,7 @@ from tests.agent.talking import call
 from tests.home import write_skill
 from tests.improve.failing import REVIEW, gate, improved, ran, skill
 
-from metier.improve import store
+from metier.improve import proposal_store
 
 BODY = """\
 # Report
@@ -75,7 +75,7 @@ def test_a_change_that_does_not_pass_is_refused_with_the_reason_and_kept_for_rea
     assert gate(proposal, name).startswith("no: ")
     assert proposal.note.startswith(f"{name}: ")
     assert file.read_text().endswith(BODY)
-    assert [one.id for one in store.list_proposals(str(world.state))] == [proposal.id]
+    assert [one.id for one in proposal_store.list_proposals(str(world.state))] == [proposal.id]
 
 
 WIDER = {

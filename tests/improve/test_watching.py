@@ -3,7 +3,7 @@
 from tests.agent.talking import call
 from tests.improve.failing import AUTO, improved, ran, skill
 
-from metier.improve import store
+from metier.improve import proposal_store
 from metier.improve.improver import ImproveOptions, improve_after_run
 from metier.improve.land import WATCHED_RUNS, land_proposal
 from metier.record import history
@@ -25,7 +25,7 @@ def later(world, *calls):
 
 
 def standing(world):
-    return store.list_proposals(str(world.state))[0]
+    return proposal_store.list_proposals(str(world.state))[0]
 
 
 def test_a_change_that_does_worse_is_taken_back_and_that_is_a_version_too(world):

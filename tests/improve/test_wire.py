@@ -18,8 +18,8 @@ from tests.home import World
 from tests.improve.failing import ALLOWED, gate, skill
 
 from metier.agent.agent import Agent
-from metier.agent.models.pydantic_ai import ProviderModel
-from metier.improve import propose, store
+from metier.agent.models.hosted import ProviderModel
+from metier.improve import proposal_store, propose
 from metier.improve.improver import ImproveOptions, improve_after_run
 from metier.types.event import Ended
 from metier.types.improvement import Proposal
@@ -99,7 +99,7 @@ def test_one_that_may_not_be_is_refused_with_the_reason_and_kept_for_reading(wor
     assert proposal.standing == "refused"
     assert gate(proposal, name).startswith("no: ")
     assert file.read_text().endswith(BODY)
-    assert [one.id for one in store.list_proposals(str(world.state))] == [proposal.id]
+    assert [one.id for one in proposal_store.list_proposals(str(world.state))] == [proposal.id]
 
 
 def test_one_that_follows_an_instruction_planted_in_an_error_message_is_refused(world):
@@ -136,7 +136,7 @@ def test_an_improver_whose_provider_is_down_changes_nothing_and_starts_no_other(
     assert file.read_text().endswith(BODY)
     improvers = [one for one in wire.requests if "Improve a skill" in json.dumps(one)]
     assert 1 <= len(improvers) <= 5
-    assert [one.id for one in store.list_proposals(str(world.state))] == [proposal.id]
+    assert [one.id for one in proposal_store.list_proposals(str(world.state))] == [proposal.id]
 
 
 def test_an_improver_has_two_minutes_and_what_it_had_not_finished_is_not_taken(world, monkeypatch):

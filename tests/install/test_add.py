@@ -280,7 +280,7 @@ def test_without_a_terminal_and_without_yes_the_summary_is_printed_and_nothing_p
     said = desk.say("add", str(repo.path))
     assert said.code == 4
     assert "can run: scripts/fill.py" in said.out
-    assert "nobody has approved this" in said.err
+    assert "this needs approval, but the session is not interactive" in said.err
     assert placed(desk) == []
 
 

@@ -110,7 +110,7 @@ def test_rollback_restores_bytes_modes_and_the_lock_entry_and_is_a_version_itsel
     said = desk.say("rollback", "thing", first[:10])
 
     assert said.code == 0, said.err
-    assert "undo it with `metier rollback thing" in said.out
+    assert "to undo, run `metier rollback thing" in said.out
     assert (folder / ".git/config").read_text() == "theirs"
     shutil.rmtree(folder / ".git")
     assert state_of(folder) == before
@@ -129,7 +129,7 @@ def test_rollback_brings_back_what_was_removed(desk: Desk, tmp_path: Path):
     assert desk.say("remove", "thing").code == 0
     said = desk.say("rollback", "thing", versions(desk)[-1]["rev"])
     assert said.code == 0, said.err
-    assert "undo it with `metier remove thing`" in said.out
+    assert "to undo, run `metier remove thing`" in said.out
     assert state_of(folder) == before
     assert desk.say("show", "thing").code == 0
 
@@ -138,7 +138,7 @@ def test_rollback_refuses_politely(desk: Desk, tmp_path: Path):
     folder = added(desk, tmp_path)
     first = versions(desk)[0]["rev"]
     for words, what, next_step in (
-        (("thing",), "to which version of `thing`?", "metier history thing"),
+        (("thing",), "missing version to roll `thing` back to", "metier history thing"),
         (("thing", "zzzz"), "no version `zzzz`", "metier history"),
         (("thing", "--", "--output=/tmp/x"), "no version `--output=/tmp/x`", "metier history"),
         (("thng", first), "no skill is called `thng`", "did you mean `thing`?"),
@@ -147,7 +147,7 @@ def test_rollback_refuses_politely(desk: Desk, tmp_path: Path):
         assert said.code == 2
         assert what in said.err
         assert next_step in said.err
-    assert "already what it was" in desk.say("rollback", "thing", first).out
+    assert "is already at" in desk.say("rollback", "thing", first).out
     (folder / "SKILL.md").write_text("other")
     assert desk.say("freeze", "thing").code == 0
     said = desk.say("rollback", "thing", first)

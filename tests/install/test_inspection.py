@@ -14,7 +14,7 @@ from metier.host import trees
 from metier.install import rules as scanning
 from metier.install.add import read_folder
 from metier.install.inspect import inspect_skill
-from metier.types.lockfile import InspectedSkill
+from metier.types.installed import InspectedSkill
 from metier.types.sandbox import ProcessResult
 
 

@@ -15,7 +15,7 @@ from metier.library.lockfile import BadLock, parse_lockfile, read_foreign, rende
 from metier.library.open import OpenRequest, open_at
 from metier.sources.skill_files import manifest_digest
 from metier.types.errors import Changed
-from metier.types.lockfile import FileRecord, Lockfile
+from metier.types.installed import FileRecord, Lockfile
 from metier.types.place import Place
 
 
@@ -353,7 +353,7 @@ def test_a_lock_written_and_read_is_the_same(desk: Desk, pdf: Path):
 
 def opened(desk: Desk) -> Library:
     here = Place(str(desk.project), str(desk.project), str(desk.home), str(desk.state), desk.env, "linux")
-    return open_at(here, OpenRequest(index=False))
+    return open_at(here, OpenRequest(use_index=False))
 
 
 def test_reading_a_file_and_running_a_script_of_a_frozen_skill_that_changed_is_refused(desk: Desk, pdf: Path):

@@ -48,7 +48,7 @@ def test_skills_of_a_repository_that_have_the_name_of_others_are_said(desk: Desk
     assert desk.say("add", str(repo.path), "--skill", "pdf", "--yes").code == 0
     said = desk.say("add", str(repo.path), "--name", "again", "--yes")
     assert said.code == 0
-    assert "other skills here are called `pdf` too" in said.err
+    assert "other skills are also named `pdf`" in said.err
 
 
 def test_a_dry_run_of_an_install_ends_alike_for_people_and_programs(desk: Desk):

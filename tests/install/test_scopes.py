@@ -27,7 +27,7 @@ def test_a_skill_of_the_project_is_frozen_thawed_and_restored_without_saying_whe
         said = desk.say(*command, "--json")
         assert json.loads(said.out)["root"] == str(ours.parent)
     said = desk.say("remove", "greet")
-    assert "bring it back with `metier restore greet --project`" in said.out
+    assert "to undo, run `metier restore greet --project`" in said.out
     said = desk.say("restore", "greet")
     assert said.code == 0, said.err
     assert ours.is_dir()
@@ -52,8 +52,8 @@ def test_a_folder_that_is_gone_can_be_removed_from_the_lock(desk: Desk, team: Pa
     assert "missing" in desk.say("remove").out
     said = desk.say("remove", "greet")
     assert said.code == 0, said.err
-    assert "out of the lock" in said.out
-    assert desk.say("verify").out == "0 skills in the lock, 0 files not as it says\n"
+    assert "removed it from the lock file" in said.out
+    assert desk.say("verify").out == "0 skills locked, 0 files changed\n"
 
 
 def test_verify_fails_where_the_lock_is_gone_and_the_skills_are_not(desk: Desk, team: Path):
@@ -62,7 +62,7 @@ def test_verify_fails_where_the_lock_is_gone_and_the_skills_are_not(desk: Desk, 
     (desk.project / ".metier/skills-lock.json").unlink()
     said = desk.say("verify", "--project")
     assert said.code == 1
-    assert "no lock is there, and 1 skill could not be checked" in said.out
+    assert "no lock file; 1 skill could not be checked" in said.out
     assert json.loads(desk.say("verify", "--project", "--json").out)["ok"] is False
     said = desk.say("verify")  # one's own skills need no lock, but it is said
     assert said.code == 0
@@ -107,11 +107,11 @@ def test_another_folder_name_is_not_another_skill_name(desk: Desk, team: Path):
     assert "the skill keeps its name" in said.err
     said = desk.say("add", str(team / "greet"), "--name", "twin", "--yes")
     assert said.code == 0
-    assert "the skill is still called `greet`" in said.err
+    assert "the skill is still named `greet`" in said.err
     assert "`metier why twin`" in said.err
     said = desk.say("why", "twin")
     assert said.code == 0
-    assert f"it is the same as {desk.skills}/greet/SKILL.md" in said.out
+    assert f"identical to {desk.skills}/greet/SKILL.md" in said.out
     (desk.skills / "twin/SKILL.md").write_text(skill_text("greet", body="Other.\n"))
     assert "address it as `twin`" in desk.say("why", "twin").out
     assert "Other." in desk.say("show", "twin").out
@@ -122,7 +122,7 @@ def test_a_folder_that_is_here_is_named_where_a_repository_is_asked_for(desk: De
     shutil.copytree(team / "greet", desk.project / "up/skills/greet")
     said = desk.say("add", "up/skills/greet", "--yes", HTTPS_PROXY="http://127.0.0.1:9")
     assert said.code != 0
-    assert "for the folder that is here write ./up/skills/greet" in said.err
+    assert "for the local folder, write ./up/skills/greet" in said.err
 
 
 def test_another_word_than_the_name_approves_nothing_and_says_so(desk: Desk, team: Path):
@@ -130,7 +130,7 @@ def test_another_word_than_the_name_approves_nothing_and_says_so(desk: Desk, tea
     assert desk.say("add", str(team / "greet"), "--unapproved").code == 0
     said = desk.answering("approve", "greet", answer="yes\n")
     assert said.code == 4
-    assert "not approved: that was not `greet`" in said.out
+    assert "not approved: the answer was not `greet`" in said.out
     assert "at a terminal" not in said.out
 
 

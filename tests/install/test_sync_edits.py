@@ -9,7 +9,7 @@ from tests.cli.console import Desk
 from tests.install.servers import Repo
 
 from metier.sources.skill_files import manifest_digest
-from metier.types.lockfile import FileRecord
+from metier.types.installed import FileRecord
 
 LINES = "".join(f"line {number}\n" for number in range(1, 11))
 
@@ -32,7 +32,7 @@ def edited(desk: Desk, repo: Repo) -> Path:
     repo.commit()
     said = desk.say("update", "--project", "--yes")
     assert said.code == 0, said.err
-    assert "share that file too" not in said.out
+    assert "share it together with the lock file" not in said.out
     return folder
 
 
@@ -99,7 +99,9 @@ def test_a_text_that_is_nowhere_fails_alone_and_force_takes_upstreams(
     assert (failed["state"], placed["state"]) == ("failed", "unchanged")
     said = other.say("sync", "--project", "--force")
     assert said.code == 0, said.err
-    assert "own.md is upstream's" in said.out or "own.md, notes.md is upstream's" in said.out
+    assert (
+        "own.md, notes.md: using the upstream version" in said.out or "own.md: using the upstream version" in said.out
+    )
     text = (other.project / ".metier/skills/skills/skills/pdf/SKILL.md").read_text()
     assert "line two" in text
     assert "ours" not in text
@@ -115,7 +117,7 @@ def test_an_edit_too_large_for_a_lock_is_said_at_the_update(desk: Desk, repo: Re
     repo.commit()
     said = desk.say("update", "--project", "--yes")
     assert said.code == 0, said.err
-    assert "the lock can't hold your big.md" in said.out
+    assert "the lock file can't hold your big.md" in said.out
     assert "small.md" in json.loads((desk.project / ".metier/skills-lock.json").read_text())["skills"]["pdf"]["edits"]
 
 

@@ -88,7 +88,7 @@ def test_many_processes_adding_updating_and_removing_end_in_a_state_that_some_or
 
 
 def test_of_two_installs_of_one_skill_one_wins_whole(desk: Desk, repo: Repo):
-    words = [*[sys.executable, "-m", "metier.faces.cli.fastlist"], "add", str(repo.path), "--skill", "pdf", "--yes"]
+    words = [*[sys.executable, "-m", "metier"], "add", str(repo.path), "--skill", "pdf", "--yes"]
     both = [subprocess.Popen(words, cwd=desk.project, env=desk.env, stdout=-3, stderr=-3) for _ in range(2)]
     assert sorted(one.wait(60) for one in both) == [0, 4]
     assert desk.say("verify").code == 0

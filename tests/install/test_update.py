@@ -15,7 +15,7 @@ from metier.install.fetch import FetchOptions
 from metier.install.merge import merge_texts, plan_merge
 from metier.library.lockfile import InstallRoot
 from metier.types.errors import Refused
-from metier.types.lockfile import FileRecord
+from metier.types.installed import FileRecord
 
 LINES = "".join(f"line {number}\n" for number in range(1, 11))
 
@@ -123,7 +123,7 @@ def test_an_update_that_could_do_more_is_refused_unattended_and_shown(desk: Desk
     repo.commit()
     said = desk.say("update", "--yes")
     assert said.code == 4
-    assert "could do more than before" in said.err
+    assert "can do more than before" in said.err
     assert {path: path.read_bytes() for path in (desk.skills / "skills").rglob("*") if path.is_file()} == before
     asked = desk.answering("update", answer="y\n")
     assert asked.code == 0, asked.out
@@ -202,7 +202,7 @@ def test_folders_and_archives_are_updated_too(desk: Desk, tmp_path: Path):
 
 
 def test_updating_what_is_not_installed_says_so(desk: Desk):
-    assert desk.say("update").out == "Nothing that came from elsewhere is installed.\n"
+    assert desk.say("update").out == "No installed skills to update.\n"
     assert desk.say("update", "nothing").code == 2
 
 

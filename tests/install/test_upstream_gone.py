@@ -99,7 +99,7 @@ def test_outdated_compares_folders_and_fails_when_it_could_not_look(desk: Desk, 
     shutil.rmtree(team / "greet")
     said = desk.say("outdated")
     assert said.code == 5
-    assert "0 folders outdated, of 1; 1 could not be looked up" in said.out
+    assert "0 folders outdated, of 1; 1 could not be checked" in said.out
     assert "does not exist" in said.err
 
 
@@ -108,7 +108,7 @@ def test_outdated_fails_when_the_repository_is_gone(desk: Desk, repo: Repo):
     shutil.rmtree(repo.path)
     said = desk.say("outdated")
     assert said.code == 5
-    assert "1 could not be looked up" in said.out
+    assert "1 could not be checked" in said.out
     (found,) = json.loads(desk.say("outdated", "--json").out)
     assert found["fault"]
     assert not found["outdated"]
@@ -124,7 +124,7 @@ def test_a_frozen_skill_is_not_updated_before_it_thaws(desk: Desk, team: Path):
     assert "`metier freeze --off greet`" in said.err
     said = desk.say("update", "--yes")
     assert said.code == 0
-    assert "greet is frozen, and left as it is" in said.out
+    assert "greet is frozen; skipped" in said.out
     assert "Bow." not in (desk.skills / "greet/SKILL.md").read_text()
     assert "Bow." in (desk.skills / "wave/SKILL.md").read_text()
     assert desk.say("freeze", "--off", "greet").code == 0

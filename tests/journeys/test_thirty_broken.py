@@ -176,7 +176,7 @@ def test_fix_mends_what_can_be_mended_and_touches_no_other_byte(place):
     for name, fault in FAULTS.items():
         after = (place.root / name / "SKILL.md").read_bytes()
         assert after == (fault.data if fault.fixed is None else fault.fixed), name
-        assert (f"/{name}/SKILL.md: mended: " in done.stdout) == (fault.fixed is not None), name
+        assert (f"/{name}/SKILL.md: fixed: " in done.stdout) == (fault.fixed is not None), name
     assert (place.root / "small" / "SKILL.md").read_bytes() == head("small")
     assert not (place.root / "small" / "skill.md").exists()
     assert (place.root / "colon" / "SKILL.md").stat().st_mode & 0o777 == 0o640
@@ -190,7 +190,7 @@ def test_fixing_twice_is_fixing_once(place):
     again = place.run("lint", "--fix", str(place.root))
 
     assert "mended:" not in again.stdout
-    assert again.stdout.splitlines()[-1].endswith(", 0 mended")
+    assert again.stdout.splitlines()[-1].endswith(", 0 fixed")
 
 
 def test_what_was_mended_loads_afterwards(place):

@@ -170,7 +170,7 @@ def test_commands_of_an_untrusted_skill_do_not_run(world: World):
 
 def judged_anew(skill: Skill, trusted: bool) -> Skill:
     """The same skill, said to be trusted, or not, by somebody who can't say so."""
-    return skill._replace(origin=replace(skill.origin, trusted=trusted))
+    return skill._replace(origin=skill.origin._replace(trusted=trusted))
 
 
 def test_commands_run_only_where_both_the_library_and_the_skill_say_that_it_is_trusted(speaking: World):

@@ -10,7 +10,7 @@ from tests.home import World, codes, ids, python, usable, write_skill
 
 from metier.types.errors import BadRequest, Changed, HostError
 
-CLI = "import sys; from metier.faces.cli.fastlist import main; sys.exit(main())"
+CLI = "import sys; from metier.faces.cli.app import main; sys.exit(main())"
 
 
 def command_line(world: World, *arguments: str, cwd: Path | None = None) -> str:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from metier.faces.cli.app import CliContext
+from metier.faces.cli.options import CliContext
 from metier.faces.cli.schedule import add
 from metier.host.facts import find_place
 from metier.library import settings
@@ -41,7 +41,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def adding(project: Path) -> Adding:
     def adding(*words: str) -> Schedule:
-        said = CliRunner().invoke(add, [*words, "every", "hour"], obj=CliContext(project=str(project)))
+        said = CliRunner().invoke(add, [*words, "every", "hour"], obj=CliContext(directory=str(project)))
         assert said.exit_code == 0, said.output
         engine = open_engine(find_place(str(project)))
         try:

@@ -70,7 +70,7 @@ def test_an_interrupted_batch_says_so_at_once_and_how_far_it_came(tmp_path):
         begun.send_signal(signal.SIGINT)
         _, told = begun.communicate(timeout=60)
         assert begun.returncode == 130
-        assert b"interrupted: 1 of 2 are done; the same command goes on with the rest" in told
+        assert b"interrupted: 1 of 2 done; run the same command again to continue" in told
         assert one.desk.say(*words).out == "1  finished  One.\n2  finished  Two.\n"
 
 
@@ -104,10 +104,10 @@ def test_where_a_daemon_runs_it_does_the_work(tmp_path):
 @pytest.mark.parametrize(
     ("lines", "part"),
     [
-        ([], "holds no call"),
-        (["{x"], "line 1 is no JSON"),
+        ([], "contains no calls"),
+        (["{x"], "line 1: invalid JSON"),
         (['{"task": 1}'], "`task` must be text"),
-        (['{"tusk": "x"}'], "`tusk` is not known"),
+        (['{"tusk": "x"}'], "unknown key `tusk`"),
     ],
 )
 def test_a_file_that_makes_no_sense_is_refused(tmp_path, lines, part):

@@ -9,7 +9,6 @@ import stat
 import subprocess
 import sys
 import time
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -260,7 +259,7 @@ def test_a_log_that_was_cut_off_loses_what_was_not_there_and_nothing_else(house)
         (copy / name).write_bytes((house.state / name).read_bytes())
     wal = copy / "schedule.db-wal"
     for size in (0, 20, 5_000, wal.stat().st_size - 100):
-        place = replace(house.place, state=str(house.folder / f"cut-{size}"))
+        place = house.place._replace(state=str(house.folder / f"cut-{size}"))
         Path(place.state).mkdir(mode=0o700)
         for path in copy.iterdir():
             data = path.read_bytes()
@@ -330,12 +329,12 @@ def test_bringing_up_to_date_is_done_whole_or_not_at_all_and_can_be_tried_again(
 
 def test_an_address_that_is_no_postgresql_is_refused(house):
     with pytest.raises(BadRequest, match="not a PostgreSQL URL"):
-        open_engine(replace(house.place, env={"METIER_DATABASE_URL": "mysql://x"}))
+        open_engine(house.place._replace(env={"METIER_DATABASE_URL": "mysql://x"}))
 
 
 def test_a_database_that_is_away_is_reported_in_a_sentence(house):
     with pytest.raises(HostError, match="can't reach the database"):
-        open_engine(replace(house.place, env={"METIER_DATABASE_URL": f"postgresql://x@/y?host={house.folder}"}))
+        open_engine(house.place._replace(env={"METIER_DATABASE_URL": f"postgresql://x@/y?host={house.folder}"}))
 
 
 # --- The command line ---
@@ -351,7 +350,7 @@ def test_the_daemon_is_started_asked_and_stopped_by_the_command_line(desk):
     env = desk.env | {"PYTHONPATH": os.pathsep.join(sys.path)}
     with (desk.home / "out").open("wb") as out:
         daemon = subprocess.Popen(
-            [sys.executable, "-m", "metier.faces.cli.fastlist", "daemon"],
+            [sys.executable, "-m", "metier", "daemon"],
             cwd=desk.project,
             env=env,
             stdin=subprocess.DEVNULL,
@@ -374,7 +373,7 @@ def test_the_daemon_is_started_asked_and_stopped_by_the_command_line(desk):
             daemon.send_signal(signal.SIGKILL)
             daemon.wait()
     assert "Traceback" not in (desk.home / "out").read_text()
-    assert desk.say("daemon", "stop").out == "No daemon runs here.\n"
+    assert desk.say("daemon", "stop").out == "No daemon is running.\n"
 
 
 def test_a_unit_is_printed_and_written_on_request(desk):

@@ -126,7 +126,7 @@ def test_a_scheduler_skill_is_a_command_at_the_end_and_nowhere_else(house):
     other.mkdir(parents=True)
     (other / "SKILL.md").write_text("---\nname: theirs-87654321\n---\nTheirs.\n")
     for dialect in ("standard", "agenvoy"):
-        library = open_at(house.place, OpenRequest(dialect, index=False))
+        library = open_at(house.place, OpenRequest(dialect, use_index=False))
         assert [one.name for one in library.commands()] == [f"sched-{NAME}", "sched-theirs-87654321"]
         assert library.skills == () or not list(library.skills)
         assert library.catalog().entries == ()

@@ -6,7 +6,8 @@ from tests.builders import origin, skill
 from metier.catalog.fit import NOTE, CatalogBudget, RankingHints
 from metier.catalog.listing import ListingStyle, build_catalog
 from metier.dialects import DIALECTS
-from metier.types.catalog import Catalog, SearchHit, UsageHabits
+from metier.types.catalog import Catalog, UsageHabits
+from metier.types.search import SearchHit
 from metier.types.skill import Skill
 from metier.types.verdict import Verdict
 

@@ -6,8 +6,8 @@ from metier.catalog.cards import make_card
 from metier.catalog.rank import fuse_rankings, ranks_by_path
 from metier.record.stats import FunnelTurn, build_funnel, read_turns
 from metier.types.activation import ToolCall
-from metier.types.catalog import RankedSkill, SearchCard
 from metier.types.event import Activated, Ended, Event, Heard, Started, Suggested, Used
+from metier.types.search import RankedSkill, SearchCard
 
 SKILLS = {
     "pdf-form": "Fills PDF forms. Use when the user has a form to fill in.",

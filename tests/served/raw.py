@@ -13,7 +13,7 @@ from typing import Any
 
 from tests.served_files import Shop
 
-METIER = [sys.executable, "-m", "metier.faces.cli.fastlist"]
+METIER = [sys.executable, "-m", "metier"]
 PATIENCE = 120.0
 """Seconds for an answer, on a machine that does other things as well."""
 

@@ -111,7 +111,7 @@ def test_skills_are_the_editors_slash_commands(shop):
 
 
 def test_the_editors_own_servers_bring_their_tools(shop):
-    command = ["-m", "metier.faces.cli.fastlist", "--root", str(shop.skills), "mcp"]
+    command = ["-m", "metier", "--root", str(shop.skills), "mcp"]
     variables = [EnvVariable(name=name, value=value) for name, value in shop.world.variables.items()]
     server = McpServerStdio(name="shop", command=sys.executable, args=command, env=variables)
     model: list[ScriptLine] = [lambda request: " ".join(tool.name for tool in request.tools if "shop" in tool.name)]
@@ -225,7 +225,7 @@ def test_a_failure_is_an_error_with_a_hint_and_the_agent_lives(shop):
 def test_the_command_speaks_nothing_but_protocol(shop):
     asked = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {"protocolVersion": 1}}
     process = subprocess.Popen(
-        [sys.executable, "-m", "metier.faces.cli.fastlist", "--root", str(shop.skills), "acp"],
+        [sys.executable, "-m", "metier", "--root", str(shop.skills), "acp"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
@@ -258,5 +258,5 @@ def test_without_an_editor_at_the_other_end_it_says_so(shop, tmp_path):
         )
 
     assert said.returncode == 2
-    assert b"not those of an editor" in said.stderr
+    assert b"not connected to an editor" in said.stderr
     assert b"Traceback" not in said.stderr

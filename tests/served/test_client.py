@@ -11,7 +11,7 @@ from mcp_types import PromptReference
 from tests.home import write_skill
 from tests.served_files import Shop
 
-from metier.faces.mcp.run import server_for, watch_changes
+from metier.faces.mcp.serve import server_for, watch_changes
 
 MODES = ["auto", "legacy"]
 Act = Callable[[Client], Awaitable[Any]]

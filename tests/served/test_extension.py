@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict
 from tests.home import write_skill
 from tests.served_files import Shop
 
-from metier.faces.mcp.run import server_for
+from metier.faces.mcp.serve import server_for
 
 EXTENSION = "io.modelcontextprotocol/skills"
 

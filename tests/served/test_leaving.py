@@ -57,4 +57,4 @@ def test_a_server_without_skills_says_so_where_clients_keep_their_logs(shop, tmp
     raw = Raw(shop, tmp_path / "errors")
     raw.greet()
     raw.close()
-    assert "there are no skills here yet" in (tmp_path / "errors").read_text()
+    assert "no skills yet" in (tmp_path / "errors").read_text()

@@ -204,7 +204,7 @@ from metier.types.place import Place
 from metier.host import files
 home, project, opener = sys.argv[1:]
 files.use_plain_walk(opener == 'walk')
-library = open_at(Place(project, project, home, home + '/.metier', {}, 'linux'), OpenRequest(index=False))
+library = open_at(Place(project, project, home, home + '/.metier', {}, 'linux'), OpenRequest(use_index=False))
 broken = [[item.id, item.findings[0].code] for item in library.broken]
 print(json.dumps([[skill.id for skill in library.skills], broken, [problem.code for problem in library.problems]]))
 """

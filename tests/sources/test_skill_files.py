@@ -7,7 +7,7 @@ import pytest
 
 from metier.schedule.pins import pin_folder
 from metier.sources.skill_files import LINK_MODE, SkillFile, SkillFiles, folder_digest, manifest_digest
-from metier.types.lockfile import FileRecord
+from metier.types.installed import FileRecord
 
 STORED = "sha256:9282648b6dba69856a3636dd1cb56491c5703c422bfe56884a345cb6cb144c83"
 """Of the folder below, as stored pins and `bundled.json` already have it."""

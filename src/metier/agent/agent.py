@@ -139,7 +139,7 @@ class Agent:
             names = ()
         if before is not None:
             names = before if names is None else tuple(name for name in names if name in before)
-        return replace(library, allowed=AllowedSkills(names), request=replace(library.request, agent=names))
+        return library.replace(allowed=AllowedSkills(names), request=library.request._replace(agent=names))
 
     def opened_model(self) -> Model:
         """The model, opened."""
@@ -199,7 +199,7 @@ class Agent:
 
 def _with_habits(library: Library, run: str, used: Mapping[str, int]) -> Library:
     """The library for one conversation: the skills used most come first where the catalog can't hold them all."""
-    return replace(library, request=replace(library.request, habits=UsageHabits(used=used, seed=run)))
+    return library.replace(request=library.request._replace(habits=UsageHabits(used=used, seed=run)))
 
 
 def _last_folder(events: Iterable[Event]) -> str:

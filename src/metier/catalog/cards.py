@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 
-from ..types.catalog import SearchCard
+from ..types.search import SearchCard
 from .tokens import STOP_WORDS, raw_words, search_terms
 
 # --- Stuffed descriptions ---

@@ -17,18 +17,19 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import accumulate, chain
 from math import ceil
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from ..types.catalog import Catalog, CatalogEntry, LeftOut, SearchHit, UsageHabits
+from ..types.catalog import Catalog, CatalogEntry, LeftOut, UsageHabits
 from ..types.text import neutralize_tags, shorten_text
 from .formats import ListingLayout
 
+if TYPE_CHECKING:
+    from ..types.search import SearchHit
 
-@dataclass(frozen=True)
-class CatalogBudget:
+
+class CatalogBudget(NamedTuple):
     """What a catalog may take; None is no limit."""
 
     skills: int | None = None
@@ -82,12 +83,11 @@ _MAX_DESCRIPTION = 160
 NOTE = "More skills are installed than are listed here: `skill_search` finds them by what they are for."
 
 
-@dataclass(frozen=True)
-class RankingHints:
+class RankingHints(NamedTuple):
     """What is known about a request, for a catalog that must be folded."""
 
     request: str = ""
-    habits: UsageHabits = field(default_factory=UsageHabits)
+    habits: UsageHabits = UsageHabits()
     rank: Callable[[int], Sequence[SearchHit]] = lambda most: ()
     """The skills that answer the request best, at most so many."""
     located: bool = False

@@ -7,8 +7,7 @@ Only usable skills that the model may invoke are listed; everything else is in `
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ..types.catalog import Catalog, CatalogEntry, LeftOut
 from ..types.dialect import ListingFormat, ListingRules
@@ -21,8 +20,7 @@ if TYPE_CHECKING:
     from .fit import RankingHints
 
 
-@dataclass(frozen=True)
-class ListingStyle:
+class ListingStyle(NamedTuple):
     """How a listing is written, and the home folder by which its paths are shortened."""
 
     listing: ListingRules
@@ -69,7 +67,7 @@ def build_catalog(
     from .fit import fold_catalog  # imported late: most catalogs fit
 
     folded = fold_catalog(entries, listing_layout, budget, hints)
-    return replace(folded, left_out=(*folded.left_out, *hidden))
+    return folded._replace(left_out=(*folded.left_out, *hidden))
 
 
 def describe_changes(before: Sequence[CatalogEntry], after: Sequence[CatalogEntry]) -> str:

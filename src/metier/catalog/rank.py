@@ -23,7 +23,7 @@ from itertools import pairwise
 from math import log
 from typing import NamedTuple, TypeAlias
 
-from ..types.catalog import MatchedTerm, RankedSkill, SearchCard
+from ..types.search import MatchedTerm, RankedSkill, SearchCard
 from .tokens import COMMON_TERMS, STOP_WORDS, raw_words, stem_word
 
 # --- Fusing rankings ---

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import fields, replace
 from typing import Any, cast, get_args
 
 from ..types.dialect import (
@@ -28,7 +27,7 @@ _PLAIN_CHOICES = {
     "description": get_args(DescriptionRule),
     "identity": ("name", "directory"),
 }
-_FLAGS = tuple(field.name for field in fields(AuthoringRules) if field.type == "bool")
+_FLAGS = tuple(name for name, kind in AuthoringRules.__annotations__.items() if "bool" in str(kind))
 _KEYS = ("like", "fields", "format", "description_cut", "command_form", *_PLAIN_CHOICES, *_FLAGS)
 
 
@@ -58,12 +57,11 @@ def custom_dialect(
         elif key in _PLAIN_CHOICES or key in _FLAGS or key == "fields":
             expected = "a list" if key == "fields" else " or ".join(_PLAIN_CHOICES.get(key, ("true", "false")))
             findings.append(Finding("config-type", 0, (f"{where}.{key}", expected)))
-    serving = replace(
-        base.serving,
+    serving = base.serving._replace(
         listing=_listing_rules(table, base.serving.listing, where, findings),
         commands=_command_rules(table, base.serving.commands, where, findings),
     )
-    return Dialect(name, f"{name} (like {base.title})", replace(base.authoring, **changes), serving)
+    return Dialect(name, f"{name} (like {base.title})", base.authoring._replace(**changes), serving)
 
 
 def _listing_rules(
@@ -77,7 +75,7 @@ def _listing_rules(
     if cut is not None and (isinstance(cut, bool) or not isinstance(cut, int) or cut < 1):
         findings.append(Finding("config-type", 0, (f"{where}.description_cut", "a whole number")))
         cut = base.description_cut
-    return replace(base, format=cast(ListingFormat, chosen), description_cut=cut)
+    return base._replace(format=cast(ListingFormat, chosen), description_cut=cut)
 
 
 def _command_rules(
@@ -89,4 +87,4 @@ def _command_rules(
             Finding("config-type", 0, (f"{where}.command_form", "one of " + ", ".join(get_args(CommandForm))))
         )
         return base
-    return replace(base, form=cast(CommandForm, form))
+    return base._replace(form=cast(CommandForm, form))

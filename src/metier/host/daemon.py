@@ -20,7 +20,7 @@ from ..types.errors import Refused
 from .fs import make_folder, open_lock, try_flock
 from .launcher import iter_descendants
 
-_MAIN = "metier.faces.cli.fastlist"
+_MAIN = "metier"
 
 
 # --- This process and its children ---

@@ -18,7 +18,7 @@ from hashlib import sha256
 from typing import TextIO
 
 from ..types.errors import BadRequest, HostError, Refused
-from ..types.lockfile import FileRecord
+from ..types.installed import FileRecord
 from .facts import now_ns
 from .fs import (
     CREATE_FLAGS,

@@ -205,14 +205,14 @@ class EvalRunner:
     def session(self, arm: EvalArm, work: str) -> Session:
         """A session in an arm: its skills, its own folder, and no history."""
         library = self.library
-        place = replace(library.place, cwd=work, project=work)
+        place = library.place._replace(cwd=work, project=work)
         allowed = () if arm == "without_skill" else None
-        request = OpenRequest(library.request.dialect, allowed, self.root(arm), index=False)
+        request = OpenRequest(library.request.dialect, allowed, self.root(arm), use_index=False)
         opened = open_at(place, request)
         own_dialect = self.skill.origin.dialect.name
         # The path of the root suggests another dialect than the skill was found with.
         if opened.skills and opened.skills[0].origin.dialect.name != own_dialect:
-            opened = open_at(place, replace(request, dialect=own_dialect))
+            opened = open_at(place, request._replace(dialect=own_dialect))
         bounds = resolve_bounds(library.settings, TurnBounds())
         agent = Agent(
             opened,

@@ -7,7 +7,6 @@ time, because among many changes some gain by chance.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ..host import fs, paths, trees
@@ -161,9 +160,9 @@ def skill_chosen_by(library: Library, query: str, model: Model | str) -> str:
     from ..types.agent import TurnBounds
 
     with trees.temporary_folder() as work:
-        place = replace(library.place, cwd=work, project=work)
+        place = library.place._replace(cwd=work, project=work)
         # SQLite connections belong to a thread.
-        isolated = replace(library, place=place, database=None)
+        isolated = library.replace(place=place, database=None)
         agent = Agent(
             isolated, model, rules=Permission(otherwise="deny"), limits=TurnBounds(turns=3, seconds=120), keep=False
         )

@@ -14,7 +14,7 @@ from ..sources.skill_files import SkillFile, SkillFiles, manifest_digest
 from ..types.dialect import ImprovementMode
 from ..types.errors import MetierError
 from ..types.event import Used
-from ..types.lockfile import FileRecord
+from ..types.installed import FileRecord
 from ..types.skill import Found, Skill
 from .gates import SkillInspection
 from .notice import ObservedSkill, ToolEnvironment

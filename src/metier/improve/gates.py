@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 from ..agent.permissions import HARMLESS_TOOLS, PARAMETER_ALIASES, TOOL_ALIASES
 from ..types.improvement import GateResult, SkillFault
-from ..types.lockfile import SkillPowers
+from ..types.installed import SkillPowers
 from ..types.text import hidden_characters_in
 from .notice import ObservedSkill, ToolEnvironment
 from .texts import (

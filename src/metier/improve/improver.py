@@ -22,7 +22,7 @@ from ..types.errors import BadRequest, MetierError, ModelError, Refused
 from ..types.event import Nested, Used
 from ..types.improvement import GateResult, Proposal, SkillFault
 from ..types.skill import Skill
-from . import fix, gates, land, propose, store
+from . import fix_rules, gates, land, proposal_store, propose
 from .examine import (
     FolderContents,
     improve_mode,
@@ -75,13 +75,13 @@ def run_needs_review(library: Library, trace: Trace) -> bool:
     if not names and not delegated:
         return False
     # Imported late: most runs return above.
-    from . import store
+    from . import proposal_store
     from .examine import improve_mode, observe_skill, read_contents, tool_environment
     from .notice import find_faults, may_show_fault
 
     if any(
         proposal.watched is not None and proposal.skill in names
-        for proposal in store.list_proposals(library.place.state)
+        for proposal in proposal_store.list_proposals(library.place.state)
     ):
         return True
     if not may_show_fault(trace):
@@ -236,7 +236,7 @@ def edit_proposal(library: Library, proposal: Proposal, after: Mapping[str, str]
         what=(*proposal.what, "edited by a person"),
         note="edited: accept it to apply it",
     )
-    return store.write_proposal(library.place.state, edited_proposal)
+    return proposal_store.write_proposal(library.place.state, edited_proposal)
 
 
 # --- Improving ---
@@ -258,7 +258,7 @@ class ImproveResult(NamedTuple):
 def improve_after_run(library: Library, run: str, terms: ImproveOptions) -> tuple[ImproveResult, ...]:
     """Judge the watched changes after a run, and improve each skill at fault."""
     # Two runs that end at once must not propose the same.
-    with fs.hold_lock(f"{store.proposals_folder(library.place.state)}/.lock"):
+    with fs.hold_lock(f"{proposal_store.proposals_folder(library.place.state)}/.lock"):
         return _improve_after_run(library, run, terms)
 
 
@@ -338,7 +338,7 @@ def improve_skill(library: Library, skill: Skill, traces: Sequence[Trace], terms
         return ImproveResult(skill.name, words=why_not)
     proposals: list[Proposal] = []
     again: Proposal | None = None
-    fixed = fix.apply_fixes(
+    fixed = fix_rules.apply_fixes(
         files.texts, observe_skill(library, skill, files.texts), faults, tool_environment(library, traces)
     )
     if fixed.what:
@@ -370,7 +370,7 @@ def improve_skill(library: Library, skill: Skill, traces: Sequence[Trace], terms
 
 
 def _past_proposals(library: Library, skill: Skill) -> list[Proposal]:
-    return [proposal for proposal in store.list_proposals(library.place.state) if proposal.skill == skill.name]
+    return [proposal for proposal in proposal_store.list_proposals(library.place.state) if proposal.skill == skill.name]
 
 
 def _repeat_message(again: Proposal) -> str:
@@ -460,5 +460,7 @@ def _settle_proposal(library: Library, skill: Skill, work: ImproveAttempt, terms
         return checked
     # Stored as waiting before it is applied: after a crash in between, a person finds it and decides.
     if standing == "accepted":
-        return land_proposal(library, store.write_proposal(library.place.state, replace(checked, standing="waiting")))
-    return store.write_proposal(library.place.state, checked)
+        return land_proposal(
+            library, proposal_store.write_proposal(library.place.state, replace(checked, standing="waiting"))
+        )
+    return proposal_store.write_proposal(library.place.state, checked)

@@ -25,7 +25,7 @@ from ..types.dialect import ImprovementMode
 from ..types.errors import BadRequest, MetierError, UnknownSkill
 from ..types.improvement import Proposal, ProposalStatus, SkillFault
 from ..types.skill import Skill
-from . import store
+from . import proposal_store
 from .examine import observe_skill, read_contents, tool_environment
 from .gates import SkillDraft
 from .notice import find_faults
@@ -148,14 +148,14 @@ def land_proposal(library: Library, proposal: Proposal) -> Proposal:
     home = library.place.state
     if not paths.is_folder(proposal.folder) or read_contents(proposal.folder).digest != proposal.base:
         note = "the skill has changed since: propose again"
-        return store.write_proposal(home, replace(proposal, standing="stale", note=note))
+        return proposal_store.write_proposal(home, replace(proposal, standing="stale", note=note))
     try:
         version = _put_texts(library, proposal, proposal.after, "improve", commit_evidence(proposal), proposal.base)
     except MetierError as error:
         note = f"it could not be applied: {error.message}"
-        return store.write_proposal(home, replace(proposal, standing="waiting", note=note))
+        return proposal_store.write_proposal(home, replace(proposal, standing="waiting", note=note))
     rev = version.rev if version else ""
-    return store.write_proposal(home, replace(proposal, standing="accepted", rev=rev, watched=(), note=""))
+    return proposal_store.write_proposal(home, replace(proposal, standing="accepted", rev=rev, watched=(), note=""))
 
 
 def _put_texts(
@@ -181,19 +181,21 @@ def take_back_proposal(library: Library, proposal: Proposal, why: str) -> Propos
     current = read_contents(proposal.folder)
     if any(current.texts.get(path) != text for path, text in proposal.after.items()):
         note = f"{why}; not taken back, as the skill was edited since"
-        return store.write_proposal(home, replace(proposal, watched=None, note=note))
+        return proposal_store.write_proposal(home, replace(proposal, watched=None, note=note))
     evidence = f"Proposal {proposal.id} taken back: {why}"
     try:
         _put_texts(library, proposal, proposal.before, "rollback", evidence, current.digest)
     except MetierError as error:
-        return store.write_proposal(home, replace(proposal, note=f"{why}; taking it back failed: {error.message}"))
-    return store.write_proposal(home, replace(proposal, standing="rolled-back", watched=None, note=why))
+        return proposal_store.write_proposal(
+            home, replace(proposal, note=f"{why}; taking it back failed: {error.message}")
+        )
+    return proposal_store.write_proposal(home, replace(proposal, standing="rolled-back", watched=None, note=why))
 
 
 def update_watched(library: Library, trace: Trace) -> tuple[Proposal, ...]:
     """Judge the watched changes after a run, and take back those that do worse; the proposals judged."""
     judged = []
-    for proposal in store.list_proposals(library.place.state):
+    for proposal in proposal_store.list_proposals(library.place.state):
         if proposal.watched is None or proposal.standing != "accepted" or proposal.skill not in trace.skills:
             continue
         # The runs it was made from are evidence for it already, not of its effect.
@@ -221,7 +223,7 @@ def _judge_watched(library: Library, skill: Skill, proposal: Proposal) -> Propos
     if verdict == "roll back":
         return take_back_proposal(library, proposal, why)
     updated = replace(proposal, watched=None, note=why) if verdict == "keep" else proposal
-    return store.write_proposal(library.place.state, updated)
+    return proposal_store.write_proposal(library.place.state, updated)
 
 
 def _watched_runs(
@@ -246,4 +248,4 @@ def decide_proposal(library: Library, proposal: Proposal, accepted: bool, why: s
     if accepted:
         return land_proposal(library, proposal)
     note = why or "rejected by a person"
-    return store.write_proposal(library.place.state, replace(proposal, standing="rejected", note=note))
+    return proposal_store.write_proposal(library.place.state, replace(proposal, standing="rejected", note=note))

@@ -9,7 +9,6 @@ through the gates; nothing here decides whether it is good.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from json import dumps
 from threading import Event as Flag
@@ -240,7 +239,7 @@ def replay_run(
     if active is None:
         return GateResult("replay", "no", f"the run {trace.run} did not use it")
     # `kept` stands in for files on disk, so the new text is rendered without being written.
-    changed = replace(library, kept={**library.kept, skill.path: texts[SKILL_FILE].encode()})
+    changed = library.replace(kept={**library.kept, skill.path: texts[SKILL_FILE].encode()})
     try:
         call = Call(skill.name, active.arguments, active.by, trace.started.cwd)
         rendered = changed.skill_access(cwd=trace.started.cwd, by=active.by).render(skill, call, preview=True).text

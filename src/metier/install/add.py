@@ -22,7 +22,7 @@ from ..parse.reader import parse
 from ..sources.skill_files import manifest_digest
 from ..types.dialect import Dialect
 from ..types.errors import BadRequest, Refused
-from ..types.lockfile import (
+from ..types.installed import (
     FileManifest,
     FileRecord,
     FolderEntry,

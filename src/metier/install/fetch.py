@@ -17,7 +17,7 @@ from ..host import archives, git, http, paths, trees
 from ..host.archives import ArchiveBounds, Progress
 from ..host.trees import check_path_conflicts, copy_folder_into, inner_path, open_folder_writer, read_pieces
 from ..types.errors import BadRequest, HostError, Refused
-from ..types.lockfile import Provenance, SourceReference
+from ..types.installed import Provenance, SourceReference
 from ..types.problem import Finding
 from .reference import LocalKind, is_commit
 from .transaction import name_fault

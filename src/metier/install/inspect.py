@@ -18,7 +18,7 @@ from ..parse.check import check_skill_file
 from ..parse.reader import parse
 from ..resolve.capabilities import permission_lines
 from ..types.dialect import Dialect
-from ..types.lockfile import FileManifest, InspectedSkill, SkillPowers
+from ..types.installed import FileManifest, InspectedSkill, SkillPowers
 from ..types.problem import Finding, Problem, problem_from
 from ..types.skill import BrokenSkill, Found, Origin, Skill
 from .recipes import RECIPE_KINDS, InstallEnvironment, InstallPlan, plan_recipe

@@ -21,7 +21,7 @@ from ..record.history import SkillVersion, repository_path
 from ..sources.bundled import BundledCopyReport
 from ..sources.skill_files import LINK_MODE, SkillFiles, manifest_digest
 from ..types.errors import BadRequest, HostError, Refused, UnknownSkill
-from ..types.lockfile import LockEntry
+from ..types.installed import LockEntry
 from ..types.place import Place
 from ..types.skill import Skill
 from . import remove, transaction

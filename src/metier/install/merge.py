@@ -18,7 +18,7 @@ from typing import Literal, NamedTuple, TypeAlias
 
 from ..host import trees
 from ..host.trees import read_first_bytes
-from ..types.lockfile import FileManifest, FileRecord, FolderEntry, LockEntry
+from ..types.installed import FileManifest, FileRecord, FolderEntry, LockEntry
 
 # --- The store of texts ---
 

@@ -153,7 +153,7 @@ async def _do_nothing() -> None:
 def present_skills(place: Place, except_folder: str = "") -> tuple[tuple[str, str], ...]:
     """Names and descriptions of the skills of a place, except those in one folder."""
     try:
-        library = open_at(place, OpenRequest(index=False))
+        library = open_at(place, OpenRequest(use_index=False))
     except (MetierError, OSError):
         return ()
     others = [skill for skill in library.skills if not except_folder or not paths.is_inside(skill.path, except_folder)]
@@ -176,7 +176,7 @@ def trust_placed_skills(place: Place, install_root: InstallRoot, keys: Sequence[
     if not install_root.shared:
         return
     # Reopened: what was just placed is not in the library that the command began with.
-    library = open_at(place, OpenRequest(index=False))
+    library = open_at(place, OpenRequest(use_index=False))
     folders = {f"{install_root.root}/{key}" for key in keys}
     approved = [
         skill for skill in library.skills if skill.directory in folders and paths.is_inside(skill.path, place.project)

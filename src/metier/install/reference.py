@@ -12,7 +12,7 @@ from typing import Literal, TypeAlias
 from urllib.parse import unquote, urlsplit
 
 from ..types.errors import BadRequest
-from ..types.lockfile import SourceReference
+from ..types.installed import SourceReference
 
 LocalKind: TypeAlias = Literal["", "folder", "file", "repository"]
 """What is at a path of this machine."""

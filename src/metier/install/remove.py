@@ -15,7 +15,7 @@ from ..host import paths, trees
 from ..library import lockfile
 from ..library.lockfile import InstallRoot
 from ..types.errors import BadRequest, Refused, UnknownSkill
-from ..types.lockfile import FileRecord, FolderEntry, LockEntry, Lockfile
+from ..types.installed import FileRecord, FolderEntry, LockEntry, Lockfile
 from . import merge, transaction
 from .transaction import FolderChange, name_fault
 

@@ -20,7 +20,7 @@ from ..library.lockfile import InstallRoot, compare_files, folder_manifest, read
 from ..record import history
 from ..sources.skill_files import manifest_digest
 from ..types.errors import MetierError, Refused
-from ..types.lockfile import FileManifest, FileRecord, FolderEntry, LockEntry, Lockfile, Provenance
+from ..types.installed import FileManifest, FileRecord, FolderEntry, LockEntry, Lockfile, Provenance
 from . import transaction
 from .add import AddRequest, describe_source
 from .fetch import FetchedFolder, FetchOptions, fetch_git

@@ -24,7 +24,7 @@ from ..host.facts import sortable_timestamp
 from ..library import lockfile
 from ..library.lockfile import MAX_LOCK_BYTES, InstallRoot, read_lock, read_record
 from ..types.errors import BadRequest, MetierError
-from ..types.lockfile import FolderEntry, LockEntry, Lockfile
+from ..types.installed import FolderEntry, LockEntry, Lockfile
 
 # --- Names of folders ---
 

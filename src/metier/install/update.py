@@ -17,7 +17,7 @@ from ..library import lockfile
 from ..library.lockfile import InstallRoot, compare_files, folder_manifest
 from ..sources.skill_files import manifest_digest
 from ..types.errors import BadRequest, MetierError, Refused
-from ..types.lockfile import (
+from ..types.installed import (
     FileManifest,
     FileRecord,
     FolderEntry,

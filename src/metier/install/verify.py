@@ -18,7 +18,7 @@ from ..library.trust import run_digests
 from ..sources.skill_files import manifest_digest
 from ..types.dialect import Dialect
 from ..types.errors import HostError, Refused, UnknownSkill
-from ..types.lockfile import FileManifest, FileRecord, FolderEntry, LockEntry, Lockfile, Provenance, SkillApproval
+from ..types.installed import FileManifest, FileRecord, FolderEntry, LockEntry, Lockfile, Provenance, SkillApproval
 from . import transaction
 from .add import read_folder, read_skill
 from .inspect import inspect_skill

@@ -7,7 +7,6 @@ exported file back in that dialect and comparing, so that no table of difference
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from hashlib import sha256
 from json import dumps
 from typing import Literal, NamedTuple, TypeAlias
@@ -192,7 +191,7 @@ def _export_as_dialect(library: Library, skills: Sequence[Skill], dialect: Diale
 def _reading_losses(skill: Skill, data: bytes, dialect: Dialect) -> list[str]:
     """How another dialect reads the same frontmatter differently."""
     # Without a namespace: a plugin's prefix is not part of what the file says.
-    origin = replace(skill.origin, dialect=dialect, namespace="")
+    origin = skill.origin._replace(dialect=dialect, namespace="")
     parsed = parse(Found(origin, skill.name, skill.path, skill.key, data, True), {})
     if isinstance(parsed, BrokenSkill):
         return [f"it does not load there: {fault.message}" for fault in parsed.problems[-1:]]

@@ -8,7 +8,6 @@ that only some callers need are imported where they are used, because every comm
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
@@ -34,8 +33,8 @@ from ..types.verdict import Facts, RequirementCheck, Verdict
 if TYPE_CHECKING:
     from ..host.paths import StopSignal
     from ..types.activation import Activation, InvokedBy
-    from ..types.catalog import Audience, SearchHit
     from ..types.model import Tool
+    from ..types.search import Audience, SearchHit
     from .access import SkillAccess
     from .open import OpenRequest
     from .sdk import Provider
@@ -44,7 +43,6 @@ if TYPE_CHECKING:
     from .watch import Change
 
 
-@dataclass(frozen=True)
 class Library:
     """What a place offers: skills, verdicts, the catalog, the commands.  `reload()` returns a new one."""
 
@@ -62,23 +60,61 @@ class Library:
     """Every skill that does not load, with the reasons."""
     problems: tuple[Problem, ...]
     """Problems with roots, limits, configuration and the index."""
-    reopen: Callable[[Place, OpenRequest], Library] = field(compare=False, repr=False)
+    reopen: Callable[[Place, OpenRequest], Library]
     """Opens a place again; `open()` passes itself in, so that this module need not import it."""
-    dialects: Mapping[str, Dialect] = field(default_factory=dict, repr=False)
+    dialects: Mapping[str, Dialect]
     """Every dialect, including the user's own."""
-    settings: Settings = field(default_factory=Settings)
-    allowed: AllowedSkills = field(default_factory=AllowedSkills)
-    bundled: frozenset[str] = frozenset()
-    untrusted: Mapping[str, Finding] = field(default_factory=dict)
-    guards: tuple[tuple[str, StatKey | None], ...] = field(default=(), compare=False, repr=False)
-    dependencies: tuple[str, ...] = field(default=(), compare=False, repr=False)
-    """Other files and folders that decided something: configuration, trust, plugins.  A cache checks them."""
-    database: IndexDatabase | None = field(default=None, compare=False, repr=False)
-    kept: Mapping[str, bytes] = field(default_factory=dict)
+    settings: Settings
+    allowed: AllowedSkills
+    bundled: frozenset[str]
+    untrusted: Mapping[str, Finding]
+    guards: tuple[tuple[str, StatKey | None], ...]
+    database: IndexDatabase | None
+    kept: Mapping[str, bytes]
     """The last good text of files that are broken now, by path; see `watch`."""
+
+    def __init__(
+        self,
+        *,
+        place: Place,
+        request: OpenRequest,
+        dialect: Dialect,
+        limits: LibraryLimits,
+        roots: tuple[SkillRoot, ...],
+        skills: Sequence[Skill],
+        broken: tuple[BrokenSkill, ...],
+        problems: tuple[Problem, ...],
+        reopen: Callable[[Place, OpenRequest], Library],
+        dialects: Mapping[str, Dialect],
+        settings: Settings,
+        allowed: AllowedSkills,
+        bundled: frozenset[str],
+        untrusted: Mapping[str, Finding],
+        guards: tuple[tuple[str, StatKey | None], ...],
+        database: IndexDatabase | None,
+        kept: Mapping[str, bytes] = {},
+    ) -> None:
+        # Not a dataclass: creating one imports `inspect`, a sixth of what `metier status` takes.
+        parts = dict(locals())
+        del parts["self"]
+        self.__dict__.update(parts)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"a Library is frozen: can't set `{name}`")
+
+    def replace(self, **changes: Any) -> Library:
+        """The same library with other parts; everything derived from them is computed again."""
+        return Library(**{name: self.__dict__[name] for name in _PARTS} | changes)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Library) and all(getattr(self, name) == getattr(other, name) for name in _COMPARED)
 
     def __hash__(self) -> int:
         return hash((self.place.cwd, self.dialect.name, tuple(skill.path for skill in self.skills)))
+
+    def __repr__(self) -> str:
+        """Without its parts: some of them hold secrets."""
+        return f"<Library of {self.place.cwd}: {len(self.skills)} skills>"
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -255,6 +291,11 @@ class Library:
         return watch_changes(self, stop)
 
 
+_PARTS = tuple(Library.__annotations__)
+_COMPARED = tuple(name for name in _PARTS if name not in ("reopen", "guards", "database"))
+"""What makes two libraries the same; how they were read does not."""
+
+
 def _find_verdict(library: Library, name: str) -> Verdict:
     by_name = [verdict for verdict in library.verdicts if name in (verdict.skill.identity, verdict.skill.name)]
     for verdict in by_name:
@@ -371,12 +412,12 @@ def library_catalog(library: Library, options: CatalogOptions) -> Catalog:
     habits = options.habits or library.request.habits
     hints = RankingHints(
         options.request,
-        replace(habits, pinned=habits.pinned or library.settings.pinned),
+        habits._replace(pinned=habits.pinned or library.settings.pinned),
         rank,
         library.dialect.serving.delivery == "model-reads",
     )
     catalog = build_catalog(library.in_order(), style, budget, hints)
-    return replace(catalog, problems=tuple(problems)) if problems else catalog
+    return catalog._replace(problems=tuple(problems)) if problems else catalog
 
 
 def _check_options(options: CatalogOptions) -> None:

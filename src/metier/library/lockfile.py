@@ -19,7 +19,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 from ..host import paths, trees
 from ..sources.skill_files import manifest_digest
 from ..types.errors import HostError
-from ..types.lockfile import (
+from ..types.installed import (
     FileManifest,
     FileRecord,
     FolderEntry,

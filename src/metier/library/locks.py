@@ -18,7 +18,7 @@ from ..sources.roots import any_lock, roots_with_lock
 from ..sources.scan import is_settled
 from ..sources.skill_files import manifest_digest
 from ..types.errors import Changed, HostError
-from ..types.lockfile import FileManifest, LockEntry, Lockfile
+from ..types.installed import FileManifest, LockEntry, Lockfile
 from ..types.place import Place, SkillRoot
 from ..types.problem import Finding
 from ..types.skill import Skill
@@ -42,8 +42,6 @@ class LockedSkills(NamedTuple):
     """By the path of the skill's folder."""
     unreadable: Mapping[str, str]
     """Roots whose lock can't be read, and why."""
-    dependencies: tuple[str, ...] = ()
-    """The files that these were read from, there or not."""
 
 
 def locks_beside_roots(roots: Sequence[SkillRoot], place: Place) -> LockedSkills | None:
@@ -65,9 +63,7 @@ def read_locks(install_roots: Iterable[InstallRoot]) -> LockedSkills:
     """Read locks.  A folder that is in place but not in the lock yet counts as what its journal record says."""
     entries: dict[str, tuple[InstallRoot, LockEntry]] = {}
     unreadable: dict[str, str] = {}
-    dependencies: list[str] = []
     for install_root in install_roots:
-        dependencies += [install_root.lock, f"{install_root.work}/journal"]
         try:
             # The journal before the lock: an entry that leaves the journal in between is in the lock by then.
             pending = lockfile.pending_entries(install_root)
@@ -77,7 +73,7 @@ def read_locks(install_roots: Iterable[InstallRoot]) -> LockedSkills:
             continue
         for key, entry in {**lock.skills, **pending}.items():
             entries[f"{install_root.root}/{key}"] = (install_root, entry)
-    return LockedSkills(entries, unreadable, tuple(dependencies))
+    return LockedSkills(entries, unreadable)
 
 
 def lock_findings(skills: Iterable[Skill], locks: LockedSkills, database: IndexDatabase | None) -> dict[str, Finding]:

@@ -7,21 +7,16 @@ still listed, with the reason.  Trust and lock code is imported only where a pro
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from difflib import get_close_matches
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 from ..host import paths
 from ..host.facts import find_place
 from ..host.sqlite import IndexDatabase, open_database
-from ..parse.fastpath import SimpleSkillReader
-from ..parse.reader import parse_any
-from ..resolve.capabilities import TrustRecord
 from ..resolve.resolver import AllowedSkills
 from ..sources import index, scan
 from ..sources.bundled import bundled_paths
-from ..sources.plugins import MANIFEST_FILES, find_plugins
+from ..sources.plugins import find_plugins
 from ..sources.roots import RootOptions, any_lock, find_roots, named_root
 from ..sources.scan import SkillReader
 from ..types.catalog import UsageHabits
@@ -29,8 +24,7 @@ from ..types.dialect import Dialect
 from ..types.errors import BadRequest
 from ..types.place import Place, SkillRoot
 from ..types.problem import Finding, Problem
-from ..types.settings import Settings
-from ..types.skill import Skill
+from ..types.skill import BrokenSkill, Found, Origin, Skill, StatKey
 from .library import Library
 from .settings import (
     CONFIG_FILE,
@@ -43,20 +37,19 @@ from .settings import (
 )
 
 if TYPE_CHECKING:
-    from .locks import LockedSkills
+    pass
 
 INDEX_FILE = "index.db"
 
 
-@dataclass(frozen=True)
-class OpenRequest:
+class OpenRequest(NamedTuple):
     """The arguments of open()."""
 
     dialect: str | None = None
     agent: str | Sequence[str] | None = None
     root: str | None = None
-    index: bool = True
-    habits: UsageHabits = field(default_factory=UsageHabits)
+    use_index: bool = True
+    habits: UsageHabits = UsageHabits()
     """Of the conversation that this library serves."""
 
 
@@ -87,7 +80,7 @@ def open_at(place: Place, request: OpenRequest) -> Library:
     settings = drop_unknown_dialects(settings, dialects, f"{place.state}/{CONFIG_FILE}", problems)
     settings = drop_outside_roots(settings, place, problems)
     serving = _serving_dialect(request.dialect or str(settings.tree.get("dialect") or "standard"), dialects)
-    limits = replace(serving.serving.limits, **settings.limits)
+    limits = serving.serving.limits._replace(**settings.limits)
     root_options = RootOptions(serving, dialects, settings, project_trusted=record is not None and record.whole)
     if request.root is not None:
         library_roots: tuple[SkillRoot, ...] = (named_root(request.root, request.dialect or "", place, root_options),)
@@ -96,9 +89,8 @@ def open_at(place: Place, request: OpenRequest) -> Library:
         root_options = root_options._replace(plugins=plugins)
         library_roots = find_roots(place, root_options)
     # Without a usable index everything works, only slower: a fault of it is a problem, not an error.
-    database = _open_index(place, problems) if request.index else None
-    reader = SkillReader(SimpleSkillReader().read, lambda item: parse_any(item, dialects))
-    scan_result = scan.scan_roots(library_roots, limits, database, reader)
+    database = _open_index(place, problems) if request.use_index else None
+    scan_result = scan.scan_roots(library_roots, limits, database, _make_reader(dialects))
     skills: Sequence[Skill] = scan_result.skills
     withheld: dict[str, Finding] = {}
     in_project = any(root.origin.source == "project" for root in library_roots)
@@ -132,48 +124,35 @@ def open_at(place: Place, request: OpenRequest) -> Library:
         bundled=bundled_paths(place.state) if request.root is None else frozenset(),
         untrusted=withheld,
         guards=scan_result.guards,
-        dependencies=(
-            *_dependency_paths(place, settings, record, scan_result.skills),
-            *_lock_paths(library_roots, root_locks),
-        ),
         database=database,
         reopen=open_at,
     )
 
 
-def _lock_paths(library_roots: Sequence[SkillRoot], root_locks: LockedSkills | None) -> Iterator[str]:
-    """Every lock, existing or not, and every file of what they lock."""
-    yield from (f"{root.origin.path}-lock.json" for root in library_roots)
-    if root_locks is not None:
-        yield from root_locks.dependencies
-        for directory in root_locks.entries:
-            yield directory
-            yield from (f"{directory}/{path}" for path in paths.tree_paths(directory))
+def _make_reader(dialects: Mapping[str, Dialect]) -> SkillReader:
+    """What parses the files that the index does not know; with a warm index the parser is not even imported."""
+    short: Callable[[Origin, str, str, StatKey, bytes], Skill | None] | None = None
 
+    def read_short(origin: Origin, id: str, path: str, key: StatKey, head: bytes) -> Skill | None:
+        nonlocal short
+        if short is None:
+            from ..parse.fastpath import SimpleSkillReader
 
-def _dependency_paths(
-    place: Place, settings: Settings, record: TrustRecord | None, skills: Sequence[Skill]
-) -> Iterator[str]:
-    """Every path outside the roots that the result depends on, existing or not."""
-    yield from (f"{place.state}/{name}" for name in (CONFIG_FILE, "trust.json", "bundled.json", "plugins"))
-    yield from (f"{ancestor}/.git" for ancestor in place.ancestors)
-    for folder in (
-        place.project,
-        *(paths.absolute_path(path, place.cwd, place.home) for path in settings.plugins),
-    ):
-        yield from (
-            f"{folder}/{name}" for name in (".metier/" + CONFIG_FILE, ".metier/plugins", *MANIFEST_FILES, "skills")
-        )
-    yield from paths.site_folders()
-    if record is not None:
-        for skill in skills:
-            if skill.origin.source == "project":
-                yield skill.directory
-                yield from (f"{skill.directory}/{path}" for path in paths.tree_paths(skill.directory))
+            short = SimpleSkillReader().read
+        return short(origin, id, path, key, head)
+
+    def read_long(candidate: Found) -> Skill | BrokenSkill:
+        from ..parse.reader import parse_any
+
+        return parse_any(candidate, dialects)
+
+    return SkillReader(read_short, read_long)
 
 
 def _serving_dialect(name: str, dialects: Mapping[str, Dialect]) -> Dialect:
     if name not in dialects:
+        from difflib import get_close_matches
+
         near = get_close_matches(name, dialects, 1)
         hint = f"did you mean `{near[0]}`?" if near else "one of: " + ", ".join(dialects)
         raise BadRequest(f"`{name}` is not a dialect", hint)
@@ -234,6 +213,8 @@ def _skills_of_agent(agent: str, place: Place, trusted: bool) -> tuple[str, ...]
     file_names = [
         file_name for folder in folders if paths.is_folder(folder) for file_name in paths.list_names(folder).files
     ]
+    from difflib import get_close_matches
+
     near = get_close_matches(
         agent, [file_name.removesuffix(".md") for file_name in file_names if file_name.endswith(".md")], 1
     )

@@ -6,7 +6,6 @@ from typing import NamedTuple
 
 from ..dialects import DIALECTS
 from ..host import files, paths
-from ..parse.reader import parse, parse_body
 from ..types.dialect import CommandRules, Dialect
 from ..types.errors import BadRequest, Refused, UnknownSkill, Unloadable
 from ..types.place import Place
@@ -66,6 +65,8 @@ def _read_skill(folder: str) -> tuple[str, str]:
         raise Unloadable(f"{folder}/SKILL.md can't be read: {error.strerror or 'too large'}", "", folder) from error
     lenient = DIALECTS["agenvoy"]  # a scheduler skill needs only a name and a body
     origin = Origin("user", 1, "scheduler", folder, lenient)
+    from ..parse.reader import parse, parse_body  # listing the commands needs no parser
+
     skill = parse(Found(origin, paths.real_name(folder), f"{folder}/SKILL.md", key, data, True), DIALECTS)
     body, findings = parse_body(data, lenient)
     if isinstance(skill, BrokenSkill) or (findings and findings[-1].fatal):

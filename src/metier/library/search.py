@@ -10,9 +10,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import islice
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING, NamedTuple, get_args
 from zlib import crc32
 
 from ..catalog import rank as ranking
@@ -24,9 +23,10 @@ from ..host.facts import monotonic
 from ..host.sqlite import IndexDatabase, memory_database, open_database
 from ..parse.card import card_of_file
 from ..sources import index
-from ..types.catalog import Audience, RankedSkill, SearchCard, SearchEngine, SearchHit, SlashCommand, TextEncoder
+from ..types.catalog import SlashCommand
 from ..types.errors import BadRequest, OutsideSkill
 from ..types.problem import CODE_FAMILIES, Problem
+from ..types.search import Audience, RankedSkill, SearchCard, SearchEngine, SearchHit, TextEncoder
 from ..types.skill import Skill
 from ..types.verdict import Verdict
 from . import search_index
@@ -48,8 +48,7 @@ PATIENCE = 0.3
 """Seconds that one search spends reading bodies that are not indexed yet; the next search continues from there."""
 
 
-@dataclass(frozen=True)
-class LexicalEngine:
+class LexicalEngine(NamedTuple):
     """Matches the words of a request with the cards in the index."""
 
     database: IndexDatabase
@@ -103,8 +102,7 @@ class LexicalEngine:
             limit *= 4
 
 
-@dataclass(frozen=True)
-class IndexOrderEngine:
+class IndexOrderEngine(NamedTuple):
     """The order that the index alone would give: a baseline to measure the scores against."""
 
     words: LexicalEngine
@@ -211,8 +209,7 @@ _VECTOR_BATCH = 16
 """Vectors per transaction: each takes about twenty milliseconds to compute."""
 
 
-@dataclass(frozen=True)
-class DenseEngine:
+class DenseEngine(NamedTuple):
     """Compares a request with the vectors of skills."""
 
     encoder: TextEncoder
@@ -269,8 +266,7 @@ _EXTRA_DEPTH = 50
 """How many more results each engine is asked for: some may not be shown to this audience."""
 
 
-@dataclass(frozen=True)
-class SkillFinder:
+class SkillFinder(NamedTuple):
     """The engines over the skills of one library, asked together."""
 
     verdicts: Mapping[str, Verdict]

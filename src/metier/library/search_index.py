@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
 from ..host.sqlite import IndexDatabase, StatementExecutor
-from ..types.catalog import SearchCard
+from ..types.search import SearchCard
 
 _WEIGHTS = "8.0, 2.0, 1.0"
 """BM25 weights of name, description and the rest of the card, for choosing candidates."""

@@ -8,16 +8,18 @@ errors: a typo in a configuration must not take all skills away.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from ..dialects import DIALECTS
 from ..host import paths
-from ..resolve.capabilities import SkillCapabilities, TrustRecord
 from ..types.dialect import Dialect
 from ..types.errors import HostError
 from ..types.place import Place
 from ..types.problem import Finding, Problem, problem_from
 from ..types.settings import Settings
+
+if TYPE_CHECKING:
+    from ..resolve.capabilities import TrustRecord
 
 CONFIG_FILE = "config.toml"
 
@@ -79,6 +81,7 @@ def read_trust_record(place: Place) -> TrustRecord | None:
     """What the user trusted in this project; None if nothing."""
     if not paths.exists(f"{place.state}/trust.json"):
         return None
+    from ..resolve.capabilities import SkillCapabilities, TrustRecord
     from .trust import read_trust_book
 
     entry = read_trust_book(place.state).get(paths.real_path(place.project))
@@ -129,16 +132,16 @@ def drop_unknown_dialects(
     named = settings.tree.get("dialect")
     if named is not None and named not in dialects:
         problems.append(problem_from(Finding("config-type", 0, ("dialect", expected)), path))
-        settings = replace(settings, tree={key: value for key, value in settings.tree.items() if key != "dialect"})
+        settings = settings._replace(tree={key: value for key, value in settings.tree.items() if key != "dialect"})
     if all(not root.dialect or root.dialect in dialects for root in settings.roots):
         return settings
     roots = []
     for number, root in enumerate(settings.roots):
         if root.dialect and root.dialect not in dialects:
             problems.append(problem_from(Finding("config-type", 0, (f"roots[{number}].dialect", expected)), path))
-            root = replace(root, dialect="")
+            root = root._replace(dialect="")
         roots.append(root)
-    return replace(settings, roots=tuple(roots))
+    return settings._replace(roots=tuple(roots))
 
 
 def drop_outside_roots(settings: Settings, place: Place, problems: list[Problem]) -> Settings:
@@ -150,4 +153,4 @@ def drop_outside_roots(settings: Settings, place: Place, problems: list[Problem]
             problems.append(problem_from(Finding("link-outside", 0, (root.path, place.project)), path))
         else:
             roots.append(root)
-    return replace(settings, roots=tuple(roots)) if len(roots) < len(settings.roots) else settings
+    return settings._replace(roots=tuple(roots)) if len(roots) < len(settings.roots) else settings

@@ -9,7 +9,6 @@ trusted.  Commands are found as every dialect together would find them: too many
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from hashlib import sha256
 from json import dumps, loads
 from typing import Literal, NamedTuple
@@ -342,7 +341,7 @@ def mark_trusted_skills(
     if record is None or record.whole:
         return tuple(skills)
     return tuple(
-        skill._replace(origin=replace(skill.origin, trusted=True))
+        skill._replace(origin=skill.origin._replace(trusted=True))
         if skill.origin.source == "project" and skill.path not in withheld
         else skill
         for skill in skills

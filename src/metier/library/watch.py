@@ -8,7 +8,7 @@ fingerprint differs: saving a file without changing it yields nothing.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ..host import files, paths
@@ -54,7 +54,7 @@ def _with_last_good(old: Library, new: Library, texts: Mapping[str, bytes]) -> L
         return new
     # The root may have another rank or trust by now; how the file was parsed is still the old way.
     saved = [
-        skill._replace(origin=replace(broken[skill.path], dialect=skill.origin.dialect))
+        skill._replace(origin=broken[skill.path]._replace(dialect=skill.origin.dialect))
         for skill in old.skills
         if skill.path in broken and skill.path in texts
     ]
@@ -67,8 +67,7 @@ def _with_last_good(old: Library, new: Library, texts: Mapping[str, bytes]) -> L
     untrusted = trust_findings(saved, new.place, record, new.limits)
     kept_skills = mark_trusted_skills(saved, untrusted, record)
     skills = sorted((*new.skills, *kept_skills), key=lambda skill: (-skill.origin.rank, skill.path.split("/")))
-    return replace(
-        new,
+    return new.replace(
         skills=tuple(skills),
         kept={skill.path: texts[skill.path] for skill in saved},
         untrusted={**new.untrusted, **untrusted},
@@ -110,7 +109,7 @@ def reopen_library(library: Library) -> Library:
         gone = library.request.root is not None and not paths.is_folder(library.roots[0].origin.path)
         finding = Finding("not-found") if gone else Finding("config-syntax", 0, (error.message,), fatal=True)
         problems = (problem_from(finding, error.path),)
-        return replace(library, skills=(), broken=(), problems=problems, kept={}, untrusted={})
+        return library.replace(skills=(), broken=(), problems=problems, kept={}, untrusted={})
 
 
 def _read_texts(library: Library, before: Mapping[str, bytes]) -> dict[str, bytes]:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Iterable, Mapping
-from dataclasses import fields, replace
 from difflib import get_close_matches
 from typing import Any, cast, get_args
 
@@ -43,7 +42,7 @@ USER_ONLY_KEYS = ("sandbox", "model", "models", "agent", "mcp", "record", "impro
 AGENT_KEYS = ("allow", "ask", "deny", "network", "turns", "tokens", "seconds", "cost")
 MODEL_KEYS = ("provider", "model", "url", "key", "window", "reply", "input_price", "output_price")
 SERVER_KEYS = ("command", "args", "env", "url", "headers")
-LIMIT_KEYS = tuple(field.name for field in fields(LibraryLimits))
+LIMIT_KEYS = LibraryLimits._fields
 _SKILLS_KEYS = ("entries", "allowBundled", "shell", "install")
 _ENTRY_KINDS = {
     "enabled": (bool, "true or false"),
@@ -172,7 +171,7 @@ def merge_settings(first: Settings, second: Settings) -> Settings:
         tree=tree,
         project_tree=second.tree,
         own_tree=first.tree,
-        roots=tuple(replace(root, project=True) for root in second.roots) + first.roots,
+        roots=tuple(root._replace(project=True) for root in second.roots) + first.roots,
         plugins=first.plugins,  # kept apart from the project's, which must lie in the project
         project_plugins=second.plugins,
         limits={**first.limits, **second.limits},

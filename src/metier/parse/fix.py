@@ -12,7 +12,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import NamedTuple
 
 from ..types.text import hidden_characters_in, strip_hidden
@@ -29,7 +28,7 @@ _key = re.compile(r"([A-Za-z_][A-Za-z0-9_-]*)[ \t]*:(?:[ \t]+(.*))?$").match
 _line = re.compile(r"([^\r\n]*)(\r\n|\r|\n|$)")
 _placeholders = re.compile(r"(?<!\\)\\*\$(?:\{[^}]*\}?|ARGUMENTS(?:\[[0-9]*\])?|[\w@]+)")
 """Placeholders of any dialect."""
-_SHELLS = (ANY_DIALECT, replace(ANY_DIALECT, anchored=True))
+_SHELLS = (ANY_DIALECT, ANY_DIALECT._replace(anchored=True))
 """The widest rules, and those for which the character before a command decides: a command may be new to either."""
 _ROUNDS = 4
 """Fixing one mistake may uncover another; after this many rounds nothing is left to fix."""

@@ -8,7 +8,6 @@ exception: one bad file must not hide the others.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 from ..types.dialect import AuthoringRules, Dialect
 from ..types.problem import Finding
@@ -38,7 +37,7 @@ def parse_any(candidate: Found, dialects: Mapping[str, Dialect]) -> Skill | Brok
         named_dialect = dialect_named(head.tree, dialects) if "metadata" in head.tree else None
         if named_dialect is not None and named_dialect is not origin.dialect:
             # Read again: the named dialect may accept what the root's refuses, and the other way round.
-            origin = replace(origin, dialect=named_dialect)
+            origin = origin._replace(dialect=named_dialect)
             del findings[noticed:]
             head = parse_head(text, named_dialect.authoring, findings, candidate.whole)
         return build_skill(candidate, origin, head, findings)
@@ -90,7 +89,7 @@ def _parse_yaml_head(block: str, body: str, authoring: AuthoringRules, findings:
 
             lifted = lift_metadata(block)
             if lifted is not None:
-                head = _parse_yaml_head(lifted.block, body, replace(authoring, json_metadata=False), findings)
+                head = _parse_yaml_head(lifted.block, body, authoring._replace(json_metadata=False), findings)
                 head.tree["metadata"] = lifted.metadata
                 return head._replace(block=block)
         try:

@@ -7,7 +7,6 @@ improve the prose of a trusted skill, but every new command, script or grant ask
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from ..types.problem import Finding
@@ -48,8 +47,7 @@ def _iter_permission_lines(skill: Skill) -> Iterator[str]:
         yield f"has the settings of {skill.settings_key}"
 
 
-@dataclass(frozen=True)
-class SkillCapabilities:
+class SkillCapabilities(NamedTuple):
     """What a skill can do beyond being read: commands in its body, files that run, what it asks for."""
 
     runs: frozenset[str] = frozenset()
@@ -59,11 +57,10 @@ class SkillCapabilities:
         return not self.runs <= before.runs
 
 
-@dataclass(frozen=True)
-class TrustRecord:
+class TrustRecord(NamedTuple):
     """What the project held when a person trusted it."""
 
-    skills: Mapping[str, SkillCapabilities] = field(default_factory=dict)
+    skills: Mapping[str, SkillCapabilities] = {}
     """By the path of the skill's folder within the project."""
     configuration: str = ""
     """The digest of the project's configuration."""

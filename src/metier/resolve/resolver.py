@@ -8,9 +8,9 @@ skills that ask for something.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import repeat
 from operator import is_
+from typing import NamedTuple
 
 from ..types.problem import Finding
 from ..types.settings import Settings
@@ -19,8 +19,7 @@ from ..types.verdict import Facts, Verdict
 from .eligibility import check_eligibility
 
 
-@dataclass(frozen=True)
-class AllowedSkills:
+class AllowedSkills(NamedTuple):
     """An agent's list of skills: None is no list, and so everything; an empty list allows nothing."""
 
     names: tuple[str, ...] | None = None
@@ -39,15 +38,14 @@ new = tuple.__new__
 _name, _origin, _requires, _enabled = map(field_getter, ("name", "origin", "requires", "enabled"))
 
 
-@dataclass(frozen=True)
-class ResolvePolicy:
+class ResolvePolicy(NamedTuple):
     """What decides, other than the facts: the settings, the agent's list, what is bundled, what is not trusted."""
 
-    settings: Settings = field(default_factory=Settings)
-    allowed: AllowedSkills = field(default_factory=AllowedSkills)
+    settings: Settings = Settings()
+    allowed: AllowedSkills = AllowedSkills()
     bundled: frozenset[str] = frozenset()
     """Paths of skills that came with metier."""
-    untrusted: Mapping[str, Finding] = field(default_factory=dict)
+    untrusted: Mapping[str, Finding] = {}
     """Paths of skills that may not be used yet, and why."""
     same: Callable[[Skill, Skill], bool] = lambda first, second: False
     """Whether two skills of one name are the same bytes."""

@@ -85,7 +85,7 @@ def pinned_model(library: Library, named: str) -> str:
 def _without_project(library: Library) -> Library:
     """A library with the user's configuration alone, as a run has it: a project must not choose its model."""
     settings = library.settings
-    return replace(library, settings=Settings(settings.own_tree)) if settings.project_tree else library
+    return library.replace(settings=Settings(settings.own_tree)) if settings.project_tree else library
 
 
 def _check_grants(grants: tuple[str, ...]) -> None:
@@ -223,7 +223,7 @@ def _render_scheduled_skill(schedule: Schedule, run: FiringContext) -> str:
     place = find_place(run.session)
     if not run.folder or not paths.exists(run.folder):
         return _plain_text(schedule, run)
-    library = open_at(place, OpenRequest(_dialect_of(schedule, place), root=run.folder, index=False))
+    library = open_at(place, OpenRequest(_dialect_of(schedule, place), root=run.folder, use_index=False))
     skill = next((candidate for candidate in library.skills if candidate.directory == run.folder), None)
     if skill is None:
         return _plain_text(schedule, run)

@@ -11,7 +11,6 @@ from typing import NamedTuple
 
 from ..host import fs, paths
 from ..types.errors import HostError, MetierError
-from .skill_files import folder_digest
 
 MANIFEST = "bundled.json"
 
@@ -78,6 +77,9 @@ def _write_manifest(folder: str, manifest: dict[str, str]) -> None:
 
 
 def _copy_skill(source: str, target: str, name: str, manifest: dict[str, str]) -> str:
+    # Here and not above: every command asks which skills are bundled, and only `init` digests them.
+    from .skill_files import folder_digest
+
     new = folder_digest(source)
     present = paths.exists(target)
     if name not in manifest:
@@ -101,6 +103,8 @@ def _copy_skill(source: str, target: str, name: str, manifest: dict[str, str]) -
 
 def _current_digest(target: str) -> str:
     """The digest of the user's copy; empty when it can't be read or contains what a bundled skill never does."""
+    from .skill_files import folder_digest
+
     try:
         return "" if _holds_undigested(target) else folder_digest(target)
     except (MetierError, OSError):

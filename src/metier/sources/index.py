@@ -10,14 +10,12 @@ frontmatter is decoded when it is first asked for.  The index is a cache: every 
 and whatever does not fit is read from the file.
 """
 
-from __future__ import annotations
-
+# No `from __future__ import annotations`: NamedTuple would compile every annotation again at import.
 import re
 from array import array
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, is_dataclass
 from functools import cache, cached_property
 from itertools import chain, compress, repeat
 from json import dumps, loads
@@ -163,12 +161,12 @@ def split_batch(entries: Sequence[IndexEntry]) -> Iterator[Sequence[IndexEntry]]
 # --- The entries of a root ---
 
 
-@dataclass(frozen=True, eq=False)
 class IndexedSkills:
     """All that the index remembers of a root, in order of folders; each column is split when it is needed."""
 
-    origin: Origin
-    batches: Sequence[IndexBatch] = ()
+    def __init__(self, origin: Origin, batches: Sequence[IndexBatch] = ()) -> None:
+        self.origin = origin
+        self.batches = batches
 
     def _column(self, at: int) -> list[str]:
         return list(chain.from_iterable([batch.texts(at) for batch in self.batches]))
@@ -333,7 +331,7 @@ def unpack_findings(packed: str) -> tuple[Finding, ...]:
 
 def _encode_requirements(requires: Requirements) -> str:
     """Requirements as JSON, without empty ones.  `{}` is not the empty text: it says that there are some."""
-    return dumps({name: value for name, value in vars(requires).items() if value})
+    return dumps({name: value for name, value in requires._asdict().items() if value})
 
 
 _UNMEETABLE = Requirements(platforms=("unknown: the index is damaged",))
@@ -353,7 +351,7 @@ def _decode_requirements(text: str) -> Requirements:
 
 # --- The database ---
 
-READER_VERSION = 4
+READER_VERSION = 5
 """Raised whenever parsing changes: rows of an older reader are then ignored."""
 
 SCHEMA = """
@@ -365,9 +363,6 @@ CREATE TABLE skills (
     PRIMARY KEY (root, first)
 ) WITHOUT ROWID;
 CREATE TABLE notes (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
-CREATE TABLE memos (
-    key TEXT PRIMARY KEY, guards TEXT NOT NULL, answer TEXT NOT NULL, at INTEGER NOT NULL
-) WITHOUT ROWID;
 CREATE TABLE cards (
     id INTEGER PRIMARY KEY, path TEXT NOT NULL UNIQUE, mark TEXT NOT NULL, whole INTEGER NOT NULL,
     name TEXT NOT NULL, description TEXT NOT NULL, more TEXT NOT NULL, stuffed INTEGER NOT NULL, vector BLOB
@@ -404,8 +399,6 @@ def _dialect_fingerprint(dialect: Dialect) -> str:
 
 def _stable_form(value: object) -> object:
     """A value whose `repr` does not depend on the order in which this process keeps a set."""
-    if is_dataclass(value):
-        return [_stable_form(item) for item in vars(value).items()]
     if isinstance(value, tuple):
         return [_stable_form(item) for item in value]
     return sorted(value) if isinstance(value, frozenset) else value

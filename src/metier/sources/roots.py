@@ -4,8 +4,7 @@ The order of the result is the precedence of its skills, and a path appears once
 it.  A project's root that is also the user's (working in the home folder) counts as the user's.
 """
 
-from __future__ import annotations
-
+# No `from __future__ import annotations`: NamedTuple would compile every annotation again at import.
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 

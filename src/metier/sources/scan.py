@@ -12,7 +12,6 @@ from __future__ import annotations
 import errno
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import NamedTuple, overload
 
 from ..host import files, paths
@@ -55,18 +54,18 @@ class RootScan(NamedTuple):
     """Those the index should learn."""
 
 
-@dataclass
 class ScanState:
     """What one scan of all roots gathers in addition to the skills."""
 
-    limits: LibraryLimits
-    seen: dict[int, set[int]] = field(default_factory=lambda: defaultdict(set))
-    """By device, the inode of every file taken: the same real file loads once."""
-    doubted: dict[int, set[int]] = field(default_factory=lambda: defaultdict(set))
-    """The same for roots that are not trusted: a link there must not make a trusted skill disappear."""
-    problems: list[Problem] = field(default_factory=list)
-    guards: list[tuple[str, StatKey | None]] = field(default_factory=list)
-    """Folders whose names were read, with their keys: while these hold, the walk would be the same."""
+    def __init__(self, limits: LibraryLimits) -> None:
+        self.limits = limits
+        self.seen: dict[int, set[int]] = defaultdict(set)
+        """By device, the inode of every file taken: the same real file loads once."""
+        self.doubted: dict[int, set[int]] = defaultdict(set)
+        """The same for roots that are not trusted: a link there must not make a trusted skill disappear."""
+        self.problems: list[Problem] = []
+        self.guards: list[tuple[str, StatKey | None]] = []
+        """Folders whose names were read, with their keys: while these hold, the walk would be the same."""
 
     def say(self, code: ProblemCode, path: str, *details: str) -> None:
         self.problems.append(problem_from(Finding(code, 0, details), path))

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ..host import files, paths
 
 if TYPE_CHECKING:
-    from ..types.lockfile import FileManifest
+    from ..types.installed import FileManifest
 
 LINK_MODE = 0o120000
 """The mode of a link; its data is the path it leads to."""

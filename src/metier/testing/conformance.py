@@ -9,7 +9,6 @@ from __future__ import annotations
 import base64
 import contextlib
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -87,8 +86,8 @@ def _open_library(
         root, cwd = f"{base}/skills", f"{base}/work"
         trees.fill_folder(root, skills)
         trees.fill_folder(cwd, {})
-        place = replace(find_place(cwd), cwd=cwd, project=cwd, home=f"{base}/home", state=f"{base}/home/.metier")
-        yield open_at(place, OpenRequest(dialect, agent, root, index=False)), cwd
+        place = find_place(cwd)._replace(cwd=cwd, project=cwd, home=f"{base}/home", state=f"{base}/home/.metier")
+        yield open_at(place, OpenRequest(dialect, agent, root, use_index=False)), cwd
 
 
 def render_op(dialect: str, given: Case) -> Case:
@@ -100,7 +99,7 @@ def render_op(dialect: str, given: Case) -> Case:
             fs.write_bytes(trees.path_inside(cwd, path), text.encode(), sync=False)
         [skill] = library.skills
         if not given.get("trusted", True):
-            skill = skill._replace(origin=replace(skill.origin, trusted=False))
+            skill = skill._replace(origin=skill.origin._replace(trusted=False))
         command = next((candidate.name for candidate in library.commands()), skill.name)
         call = Call(command, _case_arguments(given), "user", cwd)
         places = {"{{CWD}}": cwd, "{{SKILL_DIR}}": skill.directory}

@@ -1,10 +1,8 @@
 """What a model is told of, what did not fit, and what a person may type."""
 
-from __future__ import annotations
-
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Literal, NamedTuple, Protocol, TypeAlias
+# No `from __future__ import annotations`: NamedTuple would compile every annotation again at import.
+from collections.abc import Mapping
+from typing import Literal, NamedTuple
 
 from .problem import Problem
 from .skill import Skill
@@ -32,20 +30,18 @@ class LeftOut(NamedTuple):
     location: str
 
 
-@dataclass(frozen=True)
-class UsageHabits:
+class UsageHabits(NamedTuple):
     """What is known of a person's use of skills, frozen when a conversation begins."""
 
     pinned: tuple[str, ...] = ()
     """Names that always stand in the stable block, in this order."""
-    used: Mapping[str, int] = field(default_factory=dict)
+    used: Mapping[str, int] = {}
     """How often each skill was used, by the path of its file."""
     seed: str = ""
     """The conversation: it decides which skill that was never used gets a chance to be seen."""
 
 
-@dataclass(frozen=True)
-class Catalog:
+class Catalog(NamedTuple):
     """The listing for a system prompt."""
 
     entries: tuple[CatalogEntry, ...]
@@ -69,8 +65,7 @@ class Catalog:
         return estimate_tokens(self.text)
 
 
-@dataclass(frozen=True)
-class SlashCommand:
+class SlashCommand(NamedTuple):
     """A slash command: what is typed, and the skill it stands for."""
 
     name: str
@@ -95,68 +90,3 @@ class CommandMatch(NamedTuple):
     """What is left to say to the model."""
     at: int | None = None
     """Which of the commands it is."""
-
-
-Audience: TypeAlias = Literal["model", "person"]
-"""Who searches: a model finds what its catalog may list, a person everything that loads."""
-
-
-class SearchCard(NamedTuple):
-    """A skill as terms: what the index keeps of it.  Blanks part terms, bars part phrases."""
-
-    name: str
-    description: str
-    more: str = ""
-    """Headings, bold text and code spans of its body, each term once."""
-    stuffed: bool = False
-    """It names more things than it can be for: it counts for less."""
-
-
-class MatchedTerm(NamedTuple):
-    """A term of the request, what it weighs, and which fields of a skill have it."""
-
-    term: str
-    weight: float
-    fields: tuple[str, ...] = ()
-
-
-class RankedSkill(NamedTuple):
-    """One answer of an engine: a skill by the path of its file, the best first."""
-
-    path: str
-    score: float
-    clear: bool = False
-    """Whether the skill clearly applies, and is not only the nearest there is."""
-    matched: tuple[MatchedTerm, ...] = ()
-
-
-class SearchEngine(Protocol):
-    """A way to rank skills for a request."""
-
-    @property
-    def name(self) -> str: ...
-
-    def rank(self, request: str, most: int) -> Sequence[RankedSkill]: ...
-
-
-class SearchHit(NamedTuple):
-    """A skill that a search found."""
-
-    skill: Skill
-    rank: int
-    """1 is the best."""
-    score: float
-    clear: bool
-    """Whether it clearly applies, and is not only the nearest there is."""
-    matched: tuple[MatchedTerm, ...] = ()
-    """The terms of the request, and where the skill has them."""
-    ranks: Mapping[str, int] = {}
-    """Its rank in each engine that was asked."""
-
-
-class TextEncoder(Protocol):
-    """What turns texts into vectors and compares them."""
-
-    def encode(self, text: str) -> bytes: ...
-
-    def nearest(self, text: str, vectors: Sequence[bytes]) -> Sequence[float]: ...

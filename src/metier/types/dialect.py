@@ -5,10 +5,8 @@ serves it.  Serving rules belong to the product that runs the skills: where it l
 them to a model.  So a skill written for one product works when another serves it.
 """
 
-from __future__ import annotations
-
-from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+# No `from __future__ import annotations`: NamedTuple would compile every annotation again at import.
+from typing import Literal, NamedTuple, TypeAlias
 
 NameRule: TypeAlias = Literal["kebab", "word", "standard", "free"]
 DescriptionRule: TypeAlias = Literal["required", "optional", "first-line", "first-paragraph"]
@@ -28,8 +26,7 @@ ListingPolicy: TypeAlias = Literal["ranked", "prefix"]
 """A listing that does not fit: a stable block and one ranked for the request, or the longest run from the front."""
 
 
-@dataclass(frozen=True)
-class ArgumentRules:
+class ArgumentRules(NamedTuple):
     """How `$` placeholders are read.  `first` is the number that means the first word."""
 
     first: Literal[0, 1]
@@ -52,8 +49,7 @@ class ArgumentRules:
     """`$N` has one digit, and no letter, digit or `_` after it."""
 
 
-@dataclass(frozen=True)
-class ShellRules:
+class ShellRules(NamedTuple):
     """How commands are written in a body, and where they run."""
 
     fenced: bool
@@ -71,8 +67,7 @@ class ShellRules:
     """Programs whose exit status 1 is an answer, not a failure."""
 
 
-@dataclass(frozen=True)
-class AuthoringRules:
+class AuthoringRules(NamedTuple):
     """What belongs to the file: what its frontmatter must hold and what its body means."""
 
     fields: frozenset[str]
@@ -104,8 +99,7 @@ class AuthoringRules:
     """When that is: always, when the body has no `$ARGUMENTS`, or when it has no placeholder for one at all."""
 
 
-@dataclass(frozen=True)
-class LibraryLimits:
+class LibraryLimits(NamedTuple):
     """How much is looked at and listed; None is no limit."""
 
     candidates: int = 100_000
@@ -117,8 +111,7 @@ class LibraryLimits:
     characters: int | None = None
 
 
-@dataclass(frozen=True)
-class RootSpec:
+class RootSpec(NamedTuple):
     """A place to look, as a template.
 
     `~`, `{project}`, `{ancestor}` and `{profile}` are filled in; `$NAME` is the folder that the variable holds.
@@ -140,8 +133,7 @@ class RootSpec:
     """The standard's serving looks here too."""
 
 
-@dataclass(frozen=True)
-class ListingRules:
+class ListingRules(NamedTuple):
     format: ListingFormat
     paths: PathStyle = "absolute"
     description_cut: int | None = None
@@ -157,8 +149,7 @@ MANUAL_RUN = (
 )
 
 
-@dataclass(frozen=True)
-class CommandRules:
+class CommandRules(NamedTuple):
     form: CommandForm = "name"
     alphabetical: bool = False
     matching: CommandMatching = "exact"
@@ -171,8 +162,7 @@ class CommandRules:
     """`/a /b words` calls both."""
 
 
-@dataclass(frozen=True)
-class ServingRules:
+class ServingRules(NamedTuple):
     """What belongs to the product that runs the skills: where they are kept, how they are listed and called."""
 
     roots: tuple[RootSpec, ...]
@@ -183,8 +173,8 @@ class ServingRules:
     """What stands before the body in a user message: who ran it, its label, or where its folder is."""
     tools: tuple[ToolName, ...] = ("skill_use", "skill_read_file", "skill_run_script")
     """The tools a model reaches skills with."""
-    commands: CommandRules = field(default_factory=CommandRules)
-    limits: LibraryLimits = field(default_factory=LibraryLimits)
+    commands: CommandRules = CommandRules()
+    limits: LibraryLimits = LibraryLimits()
     history: bool = False
     """Whether agents get the tools that look at what skills were, although their files do not name them."""
     plugins: bool = True
@@ -194,8 +184,7 @@ class ServingRules:
     """What an agent gets that names no skills."""
 
 
-@dataclass(frozen=True)
-class PluginManifest:
+class PluginManifest(NamedTuple):
     """The file by which a product's plugins say that they bring skills."""
 
     file: str
@@ -205,8 +194,7 @@ class PluginManifest:
     """The folders it lists are searched instead of `skills`, not as well."""
 
 
-@dataclass(frozen=True)
-class Dialect:
+class Dialect(NamedTuple):
     """One product's reading of SKILL.md."""
 
     name: str

@@ -1,26 +1,39 @@
 """Where metier runs: the working folder, the project, the home, and a root to search."""
 
-from __future__ import annotations
-
+# No `from __future__ import annotations`: NamedTuple would compile every annotation again at import.
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from .dialect import LinkPolicy
 from .skill import Origin
 
 
-@dataclass(frozen=True)
-class Place:
+class Place(NamedTuple):
     cwd: str
     project: str
     """The nearest folder upwards that holds `.git`, or the working folder itself."""
     home: str
     state: str
     """Where metier keeps its own files: `~/.metier`, or METIER_HOME."""
-    env: Mapping[str, str] = field(repr=False, compare=False)
+    env: Mapping[str, str]
     platform: str
     profile: str = ""
+
+    def __repr__(self) -> str:
+        """Without the environment: it holds secrets."""
+        return f"Place({self.cwd!r}, project={self.project!r}, state={self.state!r}, profile={self.profile!r})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Place) and self._without_env() == other._without_env()
+
+    def __ne__(self, other: object) -> bool:  # a tuple has its own, which would compare the environment
+        return not self == other
+
+    def __hash__(self) -> int:
+        return hash(self._without_env())
+
+    def _without_env(self) -> tuple[str, ...]:
+        return (self.cwd, self.project, self.home, self.state, self.platform, self.profile)
 
     @property
     def ancestors(self) -> tuple[str, ...]:

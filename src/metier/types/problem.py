@@ -4,10 +4,8 @@ The codes are a closed set and a contract: programs match on them, so they stay 
 `Finding`, a small tuple without text; `problem_from` turns one into words when it is shown.
 """
 
-from __future__ import annotations
-
+# No `from __future__ import annotations`: NamedTuple would compile every annotation again at import.
 import re
-from dataclasses import dataclass
 from typing import Literal, NamedTuple, TypeAlias, get_args
 
 Severity: TypeAlias = Literal["error", "warning", "info"]
@@ -344,8 +342,7 @@ class Finding(NamedTuple):
     fatal: bool = False
 
 
-@dataclass(frozen=True)
-class Problem:
+class Problem(NamedTuple):
     """One finding, ready to be shown."""
 
     code: ProblemCode

@@ -4,11 +4,9 @@ The tree keeps everything, because skills require config paths that metier does 
 checked by `parse.config` and held in fields.
 """
 
-from __future__ import annotations
-
+# No `from __future__ import annotations`: NamedTuple would compile every annotation again at import.
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from .dialect import Dialect, ListingPolicy
 
@@ -16,8 +14,7 @@ Setting: TypeAlias = object
 """A value as TOML or JSON has it."""
 
 
-@dataclass(frozen=True)
-class ConfiguredRoot:
+class ConfiguredRoot(NamedTuple):
     path: str
     dialect: str = ""
     label: str = ""
@@ -25,30 +22,32 @@ class ConfiguredRoot:
     """The project's own configuration names it: it must lie in the project, and is trusted as the project is."""
 
 
-@dataclass(frozen=True)
-class SkillSettings:
+class SkillSettings(NamedTuple):
     """What the configuration says of one skill."""
 
     enabled: bool = True
-    api_key: str = field(default="", repr=False)
-    env: Mapping[str, str] = field(default_factory=dict, repr=False)
-    permissions: Mapping[str, Setting] = field(default_factory=dict)
+    api_key: str = ""
+    env: Mapping[str, str] = {}
+    permissions: Mapping[str, Setting] = {}
+
+    def __repr__(self) -> str:
+        """Without the key and the environment: they are secrets."""
+        return f"SkillSettings(enabled={self.enabled}, permissions={self.permissions})"
 
 
-@dataclass(frozen=True)
-class Settings:
-    tree: Mapping[str, Setting] = field(default_factory=dict, repr=False)
-    project_tree: Mapping[str, Setting] = field(default_factory=dict, repr=False)
+class Settings(NamedTuple):
+    tree: Mapping[str, Setting] = {}
+    project_tree: Mapping[str, Setting] = {}
     """What of the tree the project's own configuration says."""
-    own_tree: Mapping[str, Setting] = field(default_factory=dict, repr=False)
+    own_tree: Mapping[str, Setting] = {}
     """What the user's configuration says, where a project's has been put on top of it."""
     roots: tuple[ConfiguredRoot, ...] = ()
     plugins: tuple[str, ...] = ()
     project_plugins: tuple[str, ...] = ()
     """Those that the project's own configuration names."""
-    dialects: Mapping[str, Dialect] = field(default_factory=dict)
-    limits: Mapping[str, int] = field(default_factory=dict)
-    agents: Mapping[str, tuple[str, ...] | None] = field(default_factory=dict)
+    dialects: Mapping[str, Dialect] = {}
+    limits: Mapping[str, int] = {}
+    agents: Mapping[str, tuple[str, ...] | None] = {}
     allow_bundled: tuple[str, ...] = ()
     policy: ListingPolicy | None = None
     """What becomes of a catalog that does not fit, whatever the dialect says."""
@@ -56,6 +55,10 @@ class Settings:
     """Names that always stand in the stable block of a folded catalog."""
     dense: bool = False
     """Whether searches go by meaning too, with the extra `dense`."""
+
+    def __repr__(self) -> str:
+        """Without the trees: they may hold keys."""
+        return f"Settings(roots={self.roots}, plugins={self.plugins}, limits={self.limits}, agents={self.agents})"
 
     def at(self, path: str) -> Setting:
         """The value at a dotted path, in the whole tree or under `config`; None where there is none."""
@@ -100,7 +103,7 @@ class Settings:
         if in_project or not self.project_tree:
             return entry
         user_entry = Settings(self.own_tree).entry(key)
-        return replace(entry, api_key=user_entry.api_key, env=user_entry.env, permissions=user_entry.permissions)
+        return entry._replace(api_key=user_entry.api_key, env=user_entry.env, permissions=user_entry.permissions)
 
     @property
     def shell_off(self) -> bool:

@@ -4,10 +4,8 @@
 needed, as `SkillBody`.
 """
 
-from __future__ import annotations
-
+# No `from __future__ import annotations`: NamedTuple would compile every annotation again at import.
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import Any, Literal, NamedTuple, TypeAlias
 
@@ -58,8 +56,7 @@ NO_STAT_KEY: StatKey = (0, 0, 0, 0)
 OriginSource: TypeAlias = Literal["path", "project", "configured", "user", "bundled", "plugin"]
 
 
-@dataclass(frozen=True)
-class Origin:
+class Origin(NamedTuple):
     """The root a skill came from.  A higher rank shadows a lower one."""
 
     source: OriginSource
@@ -91,8 +88,7 @@ class Found(NamedTuple):
     """False for what is reached by a link or under another name: the index does not keep it."""
 
 
-@dataclass(frozen=True)
-class Requirements:
+class Requirements(NamedTuple):
     """What a skill asks of the machine."""
 
     platforms: tuple[str, ...] = ()
@@ -111,8 +107,7 @@ PERMISSIONS = ("network", "hosts", "read", "write", "env")
 """What a skill may ask for under `metadata.metier.permissions`."""
 
 
-@dataclass(frozen=True)
-class InstallRecipe:
+class InstallRecipe(NamedTuple):
     """One way to install what a skill needs."""
 
     id: str
@@ -180,8 +175,7 @@ def requirements_block(extra: TextTree, authoring: AuthoringRules) -> TextTree:
     return metadata if "" in authoring.requires_at else EMPTY_TREE
 
 
-@dataclass(frozen=True)
-class ToolDispatch:
+class ToolDispatch(NamedTuple):
     """A command that goes straight to a tool."""
 
     tool: str
@@ -286,8 +280,7 @@ def field_getter(*names: str) -> Callable[[Skill], Any]:
     return itemgetter(*map(Skill._fields.index, names))
 
 
-@dataclass(frozen=True)
-class BrokenSkill:
+class BrokenSkill(NamedTuple):
     """A skill that does not load; listed, with the reason, and never used."""
 
     id: str
@@ -302,8 +295,7 @@ class BrokenSkill:
         return tuple(problem_from(finding, self.path) for finding in self.findings)
 
 
-@dataclass(frozen=True)
-class SkillBody:
+class SkillBody(NamedTuple):
     """A skill's instructions, read when they were needed."""
 
     skill: Skill
@@ -311,4 +303,4 @@ class SkillBody:
     """Everything after the frontmatter, without white space around it."""
     digest: str
     """Of the whole SKILL.md, as `sha256:…`."""
-    findings: tuple[Finding, ...] = field(default=())
+    findings: tuple[Finding, ...] = ()

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import re
 
-_HIDDEN = re.compile(
+# Patterns are texts, which `re` compiles at their first use and keeps: most text is plain ASCII and needs none of
+# them, and compiling them all would take a tenth of the time in which `metier list` starts.
+_HIDDEN = (
     "[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f"  # control characters, escape sequences among them
     "\xad\u034f\u180b-\u180f\u200b\u2800\ufeff\ufff0-\ufff8"  # zero-width, but for the joiners that scripts need
     "\u115f\u1160\u17b4\u17b5\u3164\uffa0"  # letters that are drawn as nothing
@@ -18,25 +20,24 @@ _HIDDEN = re.compile(
     "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"  # marks of music, tags and selectors
 )
 # With the line separators that are not LF: they end a line in some readers of JSON and not in others.
-_UNSEEN = re.compile(_HIDDEN.pattern[:-1] + "\x85\u2028\u2029]")
-_ESCAPE = re.compile(
+_UNSEEN = _HIDDEN[:-1] + "\x85\u2028\u2029]"
+_ESCAPE = (
     r"\x1b(?:\][^\x07\x1b]*(?:\x07|\x1b\\)?|[P^_X][^\x1b]*(?:\x1b\\)?|\[[0-?]*[ -/]*[@-~]?|[ -/]*[0-~]?)"
     r"|\x9b[0-?]*[ -/]*[@-~]?"
 )
 # Emoji flags of regions are spelled with tag characters, and are the one use of them that stays (group 1).
-_ORDERS = re.compile(
+_ORDERS = (
     "(\U0001f3f4[\U000e0020-\U000e007e]{1,16}\U000e007f)"
     "|[\U000e0000-\U000e007f\u202a-\u202e\u2066-\u2069]|[\ufe00-\ufe0f\U000e0100-\U000e01ef]{2,}"
 )
 _SHORT_ESCAPES = {"\n": "\\n", "\t": "\\t", "\r": "\\r", "\x1b": "\\x1b", "\x07": "\\x07"}
 # What agents put around skills, system text and turns; any closing tag, comment or directive too.
-_ENVELOPE = re.compile(
-    r"<(?=\s*/|[!?|]|available_skills|skill|system|user|human|assistant|tool|function|instruction"
-    r"|important|antml)",
-    re.IGNORECASE,
+_ENVELOPE = (
+    r"(?i)<(?=\s*/|[!?|]|available_skills|skill|system|user|human|assistant|tool|function|instruction"
+    r"|important|antml)"
 )
 _PRINTABLE = bytes(range(32, 127))
-_cursor_moves = re.compile("[\x0b\x0c\r\x85\u2028\u2029]")
+_CURSOR_MOVES = "[\x0b\x0c\r\x85\u2028\u2029]"
 """What moves the cursor and is no line feed."""
 
 
@@ -78,7 +79,7 @@ def escaped_line(text: str) -> str:
 
 
 def _is_visible(character: str) -> bool:
-    return character.isprintable() and not _HIDDEN.match(character) and not "\ufe00" <= character <= "\ufe0f"
+    return character.isprintable() and not re.match(_HIDDEN, character) and not "\ufe00" <= character <= "\ufe0f"
 
 
 def escaped_lines(text: str) -> list[str]:
@@ -88,7 +89,7 @@ def escaped_lines(text: str) -> list[str]:
 
 def escape_hidden_in_json(text: str) -> str:
     """JSON text in which hidden characters are written as the escapes that mean them."""
-    return _UNSEEN.sub(lambda match: _unicode_escape(ord(match[0])), text)
+    return re.sub(_UNSEEN, lambda match: _unicode_escape(ord(match[0])), text)
 
 
 def _unicode_escape(point: int) -> str:
@@ -102,12 +103,12 @@ def visible_text(text: str) -> str:
     """The same lines without control characters, escape sequences and hidden marks; LF alone ends a line."""
     if text.isascii() and text.isprintable():
         return text
-    return _cursor_moves.sub(" ", strip_hidden(text).replace("\r\n", "\n"))
+    return re.sub(_CURSOR_MOVES, " ", strip_hidden(text).replace("\r\n", "\n"))
 
 
 def strip_hidden(text: str) -> str:
     """The text without escape sequences and hidden marks; its blanks and line ends stay as they are."""
-    return _HIDDEN.sub("", _ESCAPE.sub("", text))
+    return re.sub(_HIDDEN, "", re.sub(_ESCAPE, "", text))
 
 
 def split_hidden_orders(text: str) -> list[tuple[str, str]]:
@@ -118,7 +119,7 @@ def split_hidden_orders(text: str) -> list[tuple[str, str]]:
     """
     pairs: list[tuple[str, str]] = []
     last = 0
-    for match in _ORDERS.finditer(text):
+    for match in re.finditer(_ORDERS, text):
         if match[1]:
             continue
         if pairs and match.start() == last:
@@ -131,7 +132,7 @@ def split_hidden_orders(text: str) -> list[tuple[str, str]]:
 
 def neutralize_tags(text: str) -> str:
     """Markdown text that can't be taken for a tag that means something to an agent."""
-    return _ENVELOPE.sub("&lt;", text) if "<" in text else text
+    return re.sub(_ENVELOPE, "&lt;", text) if "<" in text else text
 
 
 def code_points_of(text: str) -> str:
@@ -146,7 +147,7 @@ def hides_nothing(text: str) -> bool:
 
 def hidden_characters_in(text: str) -> tuple[str, ...]:
     """The hidden characters a text holds, by code point, each once."""
-    return tuple(dict.fromkeys(f"U+{ord(character):04X}" for character in _HIDDEN.findall(text)))
+    return tuple(dict.fromkeys(f"U+{ord(character):04X}" for character in re.findall(_HIDDEN, text)))
 
 
 def shorten_text(text: str, most: int) -> str:

@@ -1,8 +1,6 @@
 """May a skill run here, and if not, every reason at once."""
 
-from __future__ import annotations
-
-from dataclasses import dataclass
+# No `from __future__ import annotations`: NamedTuple would compile every annotation again at import.
 from typing import NamedTuple
 
 from .problem import CODE_FAMILIES, Finding, Problem, problem_from
@@ -11,8 +9,7 @@ from .skill import Skill
 ELIGIBILITY_CODES = frozenset(CODE_FAMILIES["eligibility"])
 
 
-@dataclass(frozen=True)
-class Facts:
+class Facts(NamedTuple):
     """What is true of this machine, as far as the skills ask."""
 
     platform: str

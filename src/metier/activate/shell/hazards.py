@@ -14,8 +14,8 @@ from collections.abc import Iterator, Sequence
 
 from .inline_code import code_letters, stands_alone
 from .operands import check_known, check_program_name
-from .options import check_options
 from .places import check_places
+from .program_options import check_options
 from .programs import (
     DECLARATIONS,
     FORBIDDEN_PROGRAMS,

@@ -12,9 +12,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from .command_reader import WordReader
 from .lexer import WORD_ENDS, Token
 from .programs import DECLARATIONS
-from .reader import WordReader
 from .words import (
     ENVIRON,
     HOLE,

@@ -63,7 +63,7 @@ def open_model(name: str, library: Library) -> Model:
         raise _no_model_error()
     if chosen.partition(":")[0] == LOCAL:
         return _open_local_model(chosen.partition(":")[2], library)
-    from .pydantic_ai import ProviderModel
+    from .hosted import ProviderModel
 
     return ProviderModel(resolve_address(chosen, library))
 
@@ -73,7 +73,7 @@ def open_preview_model(name: str, library: Library) -> Model:
     chosen = resolve_model_name(name, library)
     if not chosen or chosen.partition(":")[0] == LOCAL:
         return UnsetModel()
-    from .pydantic_ai import ProviderModel
+    from .hosted import ProviderModel
 
     return ProviderModel(resolve_address(chosen, library, keyless=True))
 

@@ -8,11 +8,16 @@ so the package itself is the list.
 from __future__ import annotations
 
 from importlib import import_module
-from pkgutil import iter_modules
 
+from ...host.paths import list_names
 from ...types.dialect import Dialect
 
-_MODULES = [import_module(f"{__name__}.{module.name}") for module in iter_modules(__path__)]
+# Not `pkgutil.iter_modules`, which imports `inspect`: that alone takes longer than `metier list`.
+_MODULES = [
+    import_module(f"{__name__}.{file.removesuffix('.py')}")
+    for file in list_names(__path__[0]).files
+    if file.endswith(".py") and file != "__init__.py"
+]
 
 PRODUCTS: tuple[Dialect, ...] = tuple(
     sorted((module.DIALECT for module in _MODULES), key=lambda dialect: (dialect.precedence, dialect.name))

@@ -1,4 +1,4 @@
-"""metier add."""
+"""metier add and metier plugins."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from ...sources.plugins import find_plugins as plugins_of
 from ...sources.plugins import read_plugin
 from ...types.errors import BadRequest, Refused
 from ...types.problem import Problem
-from .app import CliContext
 from .approval import refuse_dangers, require_approval, show_target, target_dict, warn_waiting
+from .options import CliContext
 from .output import (
     ProgressBar,
     clean_path,
@@ -35,14 +35,14 @@ from .scopes import InstallScope, add_request, fetch_options, install_scope, plu
 
 @click.command("add")
 @click.argument("source")
-@click.option("--skill", "skills", metavar="NAME", multiple=True, help="Only this skill of it; may be repeated.")
-@click.option("--name", default="", help="What to call the folder.")
-@click.option("--force", is_flag=True, help="Replace what is there; it goes to the trash.")
-@click.option("--yes", is_flag=True, help="Approve without being asked; never overrides a refusal.")
-@click.option("--unapproved", is_flag=True, help="Place it without using it; `metier approve` comes later.")
-@click.option("--allow-insecure", is_flag=True, help="Also http, git and file addresses.")
-@click.option("--dry-run", is_flag=True, help="Fetch and look, and place nothing.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+@click.option("--skill", "skills", metavar="NAME", multiple=True, help="Install only this skill; may be repeated")
+@click.option("--name", default="", help="Name of the folder to create")
+@click.option("--force", is_flag=True, help="Replace existing folders; they go to the trash")
+@click.option("--yes", is_flag=True, help="Approve without asking; does not override a refusal")
+@click.option("--unapproved", is_flag=True, help="Install without enabling; `metier approve` enables it later")
+@click.option("--allow-insecure", is_flag=True, help="Also allow http, git and file URLs")
+@click.option("--dry-run", is_flag=True, help="Fetch and inspect, but install nothing")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON")
 @scope_options
 @click.pass_obj
 def add(
@@ -60,9 +60,10 @@ def add(
     in_project: bool,
     profile: str,
 ) -> None:
-    """Get skills: owner/repo[/path][@ref], a git or archive URL, a site, an archive or a folder.
+    """Install skills from owner/repo[/path][@ref], a git or archive URL, a web site, an archive or a folder.
 
-    Everything is fetched to one side, looked at and shown; it is placed whole when you approve.  Nothing of it runs.
+    Everything is fetched to a staging folder, inspected and shown, and installed as a whole once you approve. Nothing
+    in it runs.
     """
     scope = install_scope(context, user, in_project, profile)
     neighbors = present_skills(scope.place)
@@ -102,13 +103,13 @@ def _place_offer(offer: InstallOffer, yes: bool, unapproved: bool, quiet: bool) 
 
 
 def _warn_name_clashes(offer: InstallOffer, nearby_names: list[str]) -> None:
-    """`--name` is the folder's: a skill is called what its file says."""
+    """`--name` names the folder; the skill keeps the name in its file."""
     for target in offer.targets if offer.request.name else ():
         for skill in target.skills:
             if not skill.place and skill.name != target.folder:
-                warn(f"note: the folder is `{target.folder}`, the skill is still called `{printable(skill.name)}`")
+                warn(f"note: the folder is `{target.folder}`, but the skill is still named `{printable(skill.name)}`")
                 if skill.name in nearby_names:
-                    warn(f"note: another skill here has that name, and one is used: `metier why {target.folder}`")
+                    warn(f"note: another skill has that name, and only one is used; see `metier why {target.folder}`")
     twice = [
         inspected.name
         for target in offer.targets
@@ -118,17 +119,17 @@ def _warn_name_clashes(offer: InstallOffer, nearby_names: list[str]) -> None:
     if twice and not offer.request.force:
         names = ", ".join(f"`{printable(name)}`" for name in twice[:10])
         warn(
-            f"note: other skills here are called {names} too, and one of "
-            f"each is used: `metier why {printable(twice[0])}`"
+            f"note: other skills are also named {names}, and only one of each is used;"
+            f" see `metier why {printable(twice[0])}`"
         )
 
 
 def _warn_local_folder(source: str, scope: InstallScope, insecure: bool) -> None:
-    """What reads as a repository of GitHub may be a folder that is right here."""
+    """`owner/repo` means GitHub, even if a folder of that name exists: say so."""
     reference = install_add.resolve_reference(source, fetch_options(scope.place, insecure=insecure))
     local_path = paths.absolute_path(source, scope.place.cwd, scope.place.home) if paths.can_be_path(source) else ""
     if reference.kind == "github" and "://" not in source and local_path and paths.exists(local_path):
-        warn(f"note: this is {printable(reference.url)}; for the folder that is here write ./{clean_path(source)}")
+        warn(f"note: this means {printable(reference.url)}; for the local folder, write ./{clean_path(source)}")
 
 
 def _added_dict(offer: InstallOffer, changes: tuple[FolderChange, ...], root: str) -> dict[str, object]:
@@ -143,7 +144,7 @@ def _added_dict(offer: InstallOffer, changes: tuple[FolderChange, ...], root: st
 def _report_added(offer: InstallOffer, changes: tuple[FolderChange, ...], dry_run: bool, unapproved: bool) -> None:
     root = offer.request.install_root.root
     if dry_run:
-        say("Nothing was placed: this was a dry run.")
+        say("Dry run: nothing was installed.")
         return
     for change in changes:
         count = len(change.skills)
@@ -153,17 +154,17 @@ def _report_added(offer: InstallOffer, changes: tuple[FolderChange, ...], dry_ru
         else:
             say(f"Added {count_of(count, 'skill')} from {clean_path(offer.request.spec)} to {place}")
     if unapproved:
-        say(hint_line(f"they are not used before you approve them: metier approve {offer.targets[0].folder}"))
+        say(hint_line(f"not enabled yet; to enable, run `metier approve {offer.targets[0].folder}`"))
 
 
 @click.command("plugins")
 @click.argument("action", type=click.Choice(["list", "install"]), default="list")
 @click.argument("source", required=False)
-@click.option("--name", default="", help="What to call the folder.")
-@click.option("--force", is_flag=True, help="Replace what is there; it goes to the trash.")
-@click.option("--yes", is_flag=True, help="Approve without being asked; never overrides a refusal.")
-@click.option("--allow-insecure", is_flag=True, help="Also http, git and file addresses.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+@click.option("--name", default="", help="Name of the folder to create")
+@click.option("--force", is_flag=True, help="Replace existing folders; they go to the trash")
+@click.option("--yes", is_flag=True, help="Approve without asking; does not override a refusal")
+@click.option("--allow-insecure", is_flag=True, help="Also allow http, git and file URLs")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON")
 @click.pass_obj
 def plugins(
     context: CliContext,
@@ -177,14 +178,14 @@ def plugins(
 ) -> None:
     """List plugins, or install one: a folder with a manifest (plugin.json, .claude-plugin/plugin.json) and skills.
 
-    A plugin comes from wherever skills come from, and is updated, verified and removed like them.
+    Plugins are installed from the same sources as skills, and updated, verified and removed like them.
     """
     if action == "list":
         _list_plugins(context, as_json)
         return
     if not source:
-        raise BadRequest("there is nothing to install", "metier plugins install SOURCE")
-    place = find_place(context.project)
+        raise BadRequest("missing SOURCE", "run `metier plugins install SOURCE`")
+    place = find_place(context.directory)
     scope = plugins_scope(place)
     with ProgressBar(source) as bar:
         request = add_request(source, scope, find_scanner(place), name=name, force=force, nearby=present_skills(place))
@@ -210,8 +211,8 @@ def plugins(
 def _check_manifest(path: str, source: str) -> None:
     problems: list[Problem] = []
     if not read_plugin(path, "plugin", problems, named=True):
-        why = problems[0].message if problems else "it brings no skills"
-        raise BadRequest(f"{source} is not a plugin: {why}", f"to have its skills, run `metier add {source}`")
+        why = problems[0].message if problems else "it has no skills"
+        raise BadRequest(f"{source} is not a plugin: {why}", f"to install its skills, run `metier add {source}`")
 
 
 def _list_plugins(context: CliContext, as_json: bool) -> None:

@@ -1,4 +1,4 @@
-"""What a person sees before they say yes, and how they are asked."""
+"""The summary a person sees before approving an installation, and the question itself."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from ...install.add import InstallTarget
 from ...types.errors import Refused
-from ...types.lockfile import InspectedSkill, Provenance, SkillPowers
+from ...types.installed import InspectedSkill, Provenance, SkillPowers
 from ...types.problem import Problem
 from ...types.text import escaped_line
 from .output import clean_path, count_of, hint_line, paint, printable, problem_dict, problem_lines, say, warn
@@ -30,8 +30,8 @@ def can_ask() -> bool:
 
 
 def ask_confirmation(question: str, expected: str = "") -> bool:
-    """A yes typed by a person; with a word wanted, that very word."""
-    sys.stdout.write(f"{question} {f'Type {expected} to go on: ' if expected else '[y/N] '}")
+    """Whether the person confirms: with `y`, or by typing the expected word."""
+    sys.stdout.write(f"{question} {f'Type {expected} to continue: ' if expected else '[y/N] '}")
     sys.stdout.flush()
     answer = sys.stdin.readline().strip()
     return answer == expected if expected else answer.lower() in ("y", "yes")
@@ -83,7 +83,7 @@ def show_findings(findings: Sequence[Problem]) -> None:
         for line in problem_lines(finding, hint=False):
             say(f"  {line}")
     if len(findings) > _MAX_FINDINGS:
-        say(f"  … and {len(findings) - _MAX_FINDINGS} findings more (--json has them all)")
+        say(f"  … and {len(findings) - _MAX_FINDINGS} more findings (--json lists all)")
 
 
 def target_dict(target: InstallTarget, root: str) -> dict[str, object]:
@@ -115,26 +115,25 @@ def skill_dict(skill: InspectedSkill) -> dict[str, object]:
 
 
 def refuse_dangers(dangers: Sequence[Problem], subject: str) -> None:
-    """Grave findings are refused, and nobody's `--yes` answers them."""
+    """Refuse serious findings; `--yes` does not override this."""
     if dangers:
         codes = ", ".join(dict.fromkeys(danger.code for danger in dangers))
         raise Refused(
-            f"{subject} is refused: "
-            f"{count_of(len(dangers), 'grave finding')} ({codes}), the first in {dangers[0].place}:"
-            f" {dangers[0].message}",
-            "read them; `metier add --unapproved` places it without using it, and `metier approve` asks you again",
+            f"{subject} is refused: {count_of(len(dangers), 'serious finding')} ({codes});"
+            f" the first is in {dangers[0].place}: {dangers[0].message}",
+            "to install it without enabling it, run `metier add --unapproved`; `metier approve` then asks again",
         )
 
 
 def require_approval(question: str, yes: bool, quiet: bool) -> None:
-    """Have a yes, or stop: without a terminal only `--yes` is one."""
+    """Get an approval, or raise. Without a terminal, only `--yes` is one."""
     if yes:
         return
     if quiet or not can_ask():
-        raise Refused("nobody has approved this", "read the summary, then say --yes")
+        raise Refused("this needs approval, but the session is not interactive", "review the summary, then pass --yes")
     if not ask_confirmation(question):
-        raise Refused("not approved: nothing was placed")
+        raise Refused("not approved; nothing was installed")
 
 
 def warn_waiting() -> None:
-    warn(hint_line("waiting for another metier that works on the same skill …"))
+    warn(hint_line("waiting for another metier process that is changing the same skill …"))

@@ -16,7 +16,7 @@ from ...parse.check import check_skill_file, name_fault
 from ...parse.fix import quote_scalar
 from ...types.errors import BadRequest, Refused
 from ...types.place import Place
-from .app import CliContext, skill_names
+from .options import CliContext, skill_names
 from .output import ProgressBar, clean_path, count_of, paint, printable, say, say_json, warn
 
 _PACKINGS = ("skill", "well-known", "plugin")
@@ -25,13 +25,13 @@ _PACKINGS = ("skill", "well-known", "plugin")
 @click.command("export")
 @click.argument("names", metavar="NAME...", nargs=-1, shell_complete=skill_names)
 @click.option(
-    "--as", "form", default="skill", show_default=True, metavar="FORM", help="skill, well-known, plugin, or a dialect."
+    "--as", "form", default="skill", show_default=True, metavar="FORM", help="skill, well-known, plugin, or a dialect"
 )
-@click.option("--out", default=".", metavar="DIR", show_default=True, help="Write beneath this folder.")
-@click.option("--all", "everything", is_flag=True, help="Every skill that may be used here.")
-@click.option("--name", default="", metavar="NAME", help="What the plugin is called.")
-@click.option("--force", is_flag=True, help="Overwrite files that are there.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+@click.option("--out", default=".", metavar="DIR", show_default=True, help="Folder to write to")
+@click.option("--all", "everything", is_flag=True, help="Export every usable skill")
+@click.option("--name", default="", metavar="NAME", help="Name of the plugin")
+@click.option("--force", is_flag=True, help="Overwrite existing files")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON")
 @click.pass_obj
 def export(
     context: CliContext,
@@ -43,10 +43,10 @@ def export(
     force: bool,
     as_json: bool,
 ) -> None:
-    """Write skills for elsewhere, and say what is lost on the way.
+    """Export skills for other tools, and report what the format can't express.
 
     FORM is `skill` (one NAME.skill file each), `well-known` (an index and archives for a web site), `plugin` (an Agent
-    Plugin), or a dialect: then each skill is a folder whose placeholders are written as that product reads them.
+    Plugin), or a dialect: then each skill is a folder with its placeholders translated to that dialect.
     """
     from ...host.archives import write_files
     from ...library.export import export_skills, invalid_skills
@@ -55,10 +55,10 @@ def export(
     forms = [*_PACKINGS, *library.dialects]
     if form not in forms:
         near = get_close_matches(form, forms, 1)
-        hint = f"did you mean `{near[0]}`?" if near else "one of: " + ", ".join(forms)
-        raise BadRequest(f"`{form}` is not a form", hint)
+        hint = f"did you mean `{near[0]}`?" if near else "choose one of: " + ", ".join(forms)
+        raise BadRequest(f"unknown form `{form}`", hint)
     if bool(names) == everything:
-        raise BadRequest("there is nothing to export", "name skills, or give --all")
+        raise BadRequest("nothing to export" if not names else "--all excludes names", "name skills, or pass --all")
     chosen = (
         [verdict.skill for verdict in library.verdicts if verdict.usable]
         if everything
@@ -67,7 +67,7 @@ def export(
     rejections = invalid_skills(library, chosen) if form == "well-known" else {}
     if rejections and (names or len(rejections) == len(chosen)):
         bad, why = next(iter(rejections.items()))
-        raise Refused(f"`{bad}` is not valid by the open standard: {why}", f"`metier validate {bad}` says what to mend")
+        raise Refused(f"`{bad}` is not valid by the open standard: {why}", f"run `metier validate {bad}` for details")
     chosen = [skill for skill in chosen if skill.name not in rejections]
     result = export_skills(library, chosen, form, name)
     folder = paths.absolute_path(out, paths.working_folder(), paths.home_folder())
@@ -105,9 +105,9 @@ Say what the result looks like, with a short example.
 @click.command("new")
 @click.argument("name")
 @click.argument("description", nargs=-1)
-@click.option("--user", is_flag=True, help="For every project of yours (~/.metier/skills).")
-@click.option("--dir", "directory", metavar="DIR", help="In this folder of skills.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+@click.option("--user", is_flag=True, help="Create it for all your projects (~/.metier/skills)")
+@click.option("--dir", "directory", metavar="DIR", help="Create it in this folder of skills")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON")
 @click.pass_obj
 def new(
     context: CliContext,
@@ -117,12 +117,12 @@ def new(
     directory: str | None,
     as_json: bool,
 ) -> None:
-    """Write a new skill that passes `metier validate`; into <project>/.metier/skills unless told otherwise."""
+    """Create a skill that passes `metier validate`, by default in <project>/.metier/skills."""
     fault = name_fault(name) or ("it has more than 64 characters" if len(name) > 64 else "")
     if fault or not name:
         better = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:64].strip("-")
-        raise BadRequest(f"`{name}` can't be a name: {fault}", f"try `{better}`" if better else "try `my-skill`")
-    place = find_place(context.project)
+        raise BadRequest(f"invalid skill name `{name}`: {fault}", f"try `{better}`" if better else "try `my-skill`")
+    place = find_place(context.directory)
     if directory or context.root:
         root = paths.absolute_path(directory or context.root or ".", place.cwd, place.home)
     else:
@@ -142,12 +142,12 @@ def new(
     if as_json:
         say_json({"path": path})
         return
-    say(f"Written: {printable(path)}")
+    say(f"Created {printable(path)}")
     say("Edit it, then run `metier lint` and `metier why " + name + "`.")
 
 
 def _write_skill(place: Place, root: str, inner: str, text: str) -> None:
-    """Links in a project may be anybody's, so none is followed there; those elsewhere are the user's own."""
+    """Write the file, following no links inside the project: a repository may contain any; others are the user's."""
     if paths.is_inside(root, place.state):
         fs.make_folder(root)
     elif paths.is_inside(root, place.project):
@@ -157,7 +157,7 @@ def _write_skill(place: Place, root: str, inner: str, text: str) -> None:
 
 
 def _keep_trusted(place: Place, path: str) -> None:
-    """What a person writes with metier is theirs: that one skill is trusted, the project's others are not."""
+    """Trust the skill that was just created, but no other skill of the project."""
     if not path.startswith(place.project + "/") or path.startswith(place.state + "/"):
         return
     library = open_library(place.cwd, index=False)
@@ -168,12 +168,14 @@ def _keep_trusted(place: Place, path: str) -> None:
 @click.command("unpack")
 @click.argument("file", metavar="ARCHIVE", type=click.Path())
 @click.argument("dest", type=click.Path())
-@click.option("--strip", metavar="N", type=click.IntRange(0, 100), default=0, help="Leave out the first N folders.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+@click.option(
+    "--strip", metavar="N", type=click.IntRange(0, 100), default=0, help="Strip the first N folders of each path"
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON")
 def unpack(file: str, dest: str, strip: int, as_json: bool) -> None:
-    """Take an archive apart into a new folder: zip, .skill, tar, tar.gz, tar.bz2, tar.xz.
+    """Extract an archive into a new folder: zip, .skill, tar, tar.gz, tar.bz2, tar.xz.
 
-    Files and folders only.  An archive that holds a link, leads out of the folder or is a bomb is refused whole.
+    An archive with links, paths outside the folder, or an excessive size is refused as a whole.
     """
     cwd, home = paths.working_folder(), paths.home_folder()
     source, target = paths.absolute_path(file, cwd, home), paths.absolute_path(dest, cwd, home)

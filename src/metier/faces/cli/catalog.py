@@ -1,16 +1,16 @@
-"""metier catalog and metier commands."""
+"""metier catalog, metier commands and metier roots."""
 
 from __future__ import annotations
 
 from collections import Counter
 from typing import cast, get_args
 
-import click
-
 from ...host import paths
 from ...types.catalog import Catalog, CatalogEntry
 from ...types.dialect import ListingFormat, ListingPolicy
-from .app import CliContext
+from . import commands as cli
+from .commands import JSON, Argument, Flag, Option
+from .options import CliContext
 from .output import (
     clean_path,
     count_of,
@@ -26,25 +26,28 @@ from .output import (
 )
 
 
-@click.command("catalog")
-@click.option(
-    "--format", "format_", type=click.Choice(get_args(ListingFormat)), help="Another listing than the dialect's."
+@cli.command(
+    "catalog",
+    Option("format_", ("--format",), "Use another format than the dialect's", choices=get_args(ListingFormat)),
+    Option(
+        "max_chars",
+        ("--max-chars",),
+        "Limit the listing to N characters, plus the note on what was left out",
+        "N",
+        minimum=0,
+    ),
+    Option("max_skills", ("--max-skills",), "Limit the listing to N skills", "N", minimum=0),
+    Option(
+        "policy",
+        ("--policy",),
+        "What to drop when the listing is too long: the skills that fit the request least (`ranked`), or the last"
+        " (`prefix`)",
+        choices=get_args(ListingPolicy),
+    ),
+    Option("request", ("--for",), "Rank skills that do not fit for this request", "REQUEST", default=""),
+    Option("dialect", ("--dialect",), "The same as the global --dialect", "NAME"),
+    Flag("as_json", ("--json",), "Print the entries, the skills left out, and counts as JSON"),
 )
-@click.option(
-    "--max-chars",
-    type=click.IntRange(min=0),
-    help="At most this many characters; the note of what was left out comes on top.",
-)
-@click.option("--max-skills", type=click.IntRange(min=0), help="At most this many skills.")
-@click.option(
-    "--policy",
-    type=click.Choice(get_args(ListingPolicy)),
-    help="What does not fit: `ranked` by the request, or cut from the end (`prefix`).",
-)
-@click.option("--for", "request", metavar="REQUEST", default="", help="Rank what does not fit for this request.")
-@click.option("--dialect", metavar="NAME", help="Serve as this dialect (as before the command).")
-@click.option("--json", "as_json", is_flag=True, help="Entries, what was left out, and counts.")
-@click.pass_obj
 def catalog(
     context: CliContext,
     format_: str | None,
@@ -55,14 +58,13 @@ def catalog(
     dialect: str | None,
     as_json: bool,
 ) -> None:
-    """Print the listing that goes into a system prompt, exactly; what was left out is said on standard error.
+    """Print the listing a model gets in its system prompt; what was left out is reported on standard error.
 
-    With --for, what a model is told of that request follows behind a blank line, where the listing had to be cut:
-    it goes to the end of a conversation.
+    With --for, and if the listing was cut, the skills ranked for that request follow after a blank line: the text a
+    model gets at the end of the conversation.
     """
-    context.dialect = dialect or context.dialect
-    library = context.library()
-    listing: Catalog = library.catalog(
+    library = context._replace(dialect=dialect or context.dialect).library()
+    listing = library.catalog(
         format=cast("ListingFormat | None", format_),
         max_skills=max_skills,
         max_chars=max_chars,
@@ -99,7 +101,7 @@ def _entry_dict(entry: CatalogEntry) -> dict[str, str]:
 
 
 def _say_counts(listing: Catalog) -> None:
-    """What is listed, and what is not and why, on standard error."""
+    """Report on standard error what is listed, what is not, and why."""
     counts = (count_of(len(listing.entries), "skill"), count_of(listing.characters, "character"))
     warn(f"{', '.join(counts)}, about {count_of(listing.tokens, 'token')}")
     if listing.suggested:
@@ -110,9 +112,9 @@ def _say_counts(listing: Catalog) -> None:
     if cut:
         begin = f", from `{printable(cut[0].name)}` on" if "truncated" in listing.text[:40] else ""
         warn(f"{len(cut)} left out{begin}")
-        warn(f"  → raise {_LIMIT_OPTIONS[cut[0].reason]}, or remove skills you do not use")
+        warn(f"  → raise {_LIMIT_OPTIONS[cut[0].reason]}, or remove unused skills")
     if not listing.text and not listing.left_out:
-        warn("  → `metier status` says what there is, and why none of it is listed")
+        warn("  → run `metier status` to see why no skill is listed")
 
 
 _LIMIT_OPTIONS = {
@@ -121,12 +123,10 @@ _LIMIT_OPTIONS = {
 }
 
 
-@click.command("commands")
-@click.argument("prefix", required=False, default="")
-@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
-@click.pass_obj
-def commands(context: CliContext, prefix: str, as_json: bool) -> None:
-    """List what a person may type after `/`; with PREFIX, the commands that begin with it."""
+@cli.command("commands", Argument("prefix", required=False), JSON)
+def commands(context: CliContext, prefix: str | None, as_json: bool) -> None:
+    """List the slash commands; with PREFIX, those that start with it."""
+    prefix = prefix or ""
     table = context.library().commands(prefix)
     if as_json:
         say_json(
@@ -144,10 +144,10 @@ def commands(context: CliContext, prefix: str, as_json: bool) -> None:
         )
         return
     if not table and not prefix:
-        say("No commands here.")
-        say(hint_line("`metier status` says what there is, and why none of it can be called"))
+        say("No slash commands.")
+        say(hint_line("run `metier status` to see why no skill can be called"))
     elif not table:
-        say(f"No command begins with `{printable(prefix)}`.")
+        say(f"No command starts with `{printable(prefix)}`.")
     lines = format_columns(
         [(f"/{printable(command.name)} {command.hint}".strip(), printable(command.description)) for command in table]
     )
@@ -155,12 +155,9 @@ def commands(context: CliContext, prefix: str, as_json: bool) -> None:
         say(paint(line, "magenta") if command.scheduled else line)
 
 
-@click.command("roots")
-@click.option("--all", "everything", is_flag=True, help="Also the places that do not exist.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
-@click.pass_obj
+@cli.command("roots", Flag("everything", ("--all",), "Include folders that do not exist"), JSON)
 def roots(context: CliContext, everything: bool, as_json: bool) -> None:
-    """Show where metier looks, in order of precedence: an earlier root shadows a later one."""
+    """List the folders searched for skills; a skill in an earlier one shadows its namesakes in later ones."""
     library = context.library()
     counts = Counter(skill.origin.root for skill in library.skills)
     withheld = Counter(skill.origin.root for skill in library.skills if skill.path in library.untrusted)
@@ -186,8 +183,8 @@ def roots(context: CliContext, everything: bool, as_json: bool) -> None:
         return
     visible = [row for row in rows if everything or row["exists"]]
     if not visible:
-        say("None of the places metier looks in exists yet.")
-        say(hint_line("`metier roots --all` names them; `metier new NAME` makes the first skill"))
+        say("None of the folders that metier searches exists.")
+        say(hint_line("run `metier roots --all` to list them, or `metier new NAME` to create a skill"))
     table = [
         (
             f"{row['rank']:>2}",
@@ -202,7 +199,7 @@ def roots(context: CliContext, everything: bool, as_json: bool) -> None:
         say(line)
     hidden = len(rows) - len(visible)
     if hidden and visible:
-        say(paint(f"and {hidden} more that do not exist (--all)", "dim"))
+        say(paint(f"{hidden} more do not exist (--all lists them)", "dim"))
     for problem in library.problems:
         for line in problem_lines(problem):
             say(line)

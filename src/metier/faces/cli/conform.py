@@ -17,12 +17,12 @@ from .output import paint, printable, say, say_json
 
 @click.command("conform")
 @click.argument("paths", metavar="FILE...", nargs=-1, required=True)
-@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON")
 @click.pass_context
 def conform(context: click.Context, paths: tuple[str, ...], as_json: bool) -> None:
-    """Run conformance cases (JSON lines) against this build.
+    """Run conformance cases (JSON lines) and show expected and actual values of each failure.
 
-    Each failure is shown with what was expected and what came.  Exit code 1 if there is one.
+    Exits with 1 if a case fails.
     """
     passed = 0
     failures: list[dict[str, Any]] = []
@@ -61,7 +61,7 @@ def conform(context: click.Context, paths: tuple[str, ...], as_json: bool) -> No
 def read_cases(path: str) -> Iterator[tuple[int, dict[str, Any]]]:
     text = paths.read_text_file(paths.absolute_path(path, paths.working_folder(), paths.home_folder()), 268_435_456)
     if text is None:
-        raise BadRequest(f"{path} does not exist", "give a file of cases, one JSON object on each line", path)
+        raise BadRequest(f"{path} does not exist", "pass a file of cases, one JSON object per line", path)
     for number, line in enumerate(text.split("\n"), 1):
         if not line.strip():
             continue

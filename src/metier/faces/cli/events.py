@@ -1,4 +1,4 @@
-"""Drawing events on a terminal: what the model says to standard output, all else to standard error."""
+"""Print the events of a run: the model's output to standard output, everything else to standard error."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class JsonEventPrinter:
 
 
 class TerminalEventPrinter:
-    """Events for a person to read; `asks` where somebody is there to answer."""
+    """Prints events for a person; with `asks`, questions are read from the terminal."""
 
     def __init__(self, asks: bool = False, kept: bool = True) -> None:
         self.asks, self.kept = asks, kept
@@ -60,19 +60,21 @@ class TerminalEventPrinter:
         self.replied = ""
 
     def draw(self, event: Event) -> tuple[str, str] | None:
-        """Show an event; an answer where it was a question and somebody gave one."""
+        """Print an event; returns the answer if it was a question and one was given."""
         if isinstance(event, Wrote):
-            if not event.thinking and sys.stdout.isatty():  # into a pipe go whole replies: a retry begins one anew
+            if (
+                not event.thinking and sys.stdout.isatty()
+            ):  # a pipe gets whole replies only: a retry would start one again
                 self._write(event.text)
             return None
         if isinstance(event, Replied) and event.text and not self.writing:
             self._write(event.text)
         if isinstance(event, Ended) and event.outcome == "finished" and event.text != self.replied:
-            self._write(event.text)  # the answer of a tool that was called straight away
+            self._write(event.text)  # the result of a tool that was called directly
         self.replied = event.text if isinstance(event, Replied) else self.replied
         self._end_line()
         if isinstance(event, Started) and not self.kept:
-            event = replace(event, run="")  # an id that nobody can look up
+            event = replace(event, run="")  # without a journal the id is of no use
         for line in event_lines(event):
             warn(line)
         question = innermost_event(event)
@@ -100,20 +102,20 @@ class TerminalEventPrinter:
             if not line:
                 return None
             answer = _DECISIONS.get(line.strip().lower(), "") if approval else line.strip()
-            if answer or not approval:  # a slip is neither a yes nor a no
+            if answer or not approval:  # a typo is neither yes nor no: ask again
                 return question.id, answer
 
 
 def event_lines(event: Event) -> Iterator[str]:
-    """What a person is told of an event, beside the reply itself."""
+    """What is printed for an event, other than the reply itself."""
     match event:
         case Started(model=model, run=run):
             yield paint(f"{printable(model)} · {f'run {run}' if run else 'no journal'}", "dim")
             yield from _small_model_lines(model)
         case Resumed(model=model, run=run, cwd=cwd, before=before):
-            yield paint(f"{printable(model)} · going on with run {run}", "dim")
+            yield paint(f"{printable(model)} · continuing run {run}", "dim")
             if before:
-                moved = f"it worked in {printable(before)} until now, and works in {printable(cwd)} from here on"
+                moved = f"the working folder changes from {printable(before)} to {printable(cwd)}"
                 yield f"{paint('note', 'yellow')} {moved}"
             yield from _small_model_lines(model)
         case Activated(skill=skill, arguments=arguments, tokens=tokens):
@@ -128,19 +130,19 @@ def event_lines(event: Event) -> Iterator[str]:
         case Asked(text=text, why=why):
             yield f"{paint('asks', 'yellow')} {_short_text(text)}" + (f"  ({printable(why)})" if why else "")
         case Answered(answer=answer, by=by):
-            yield paint(f"answered: {_short_text(answer)}" if by != "nobody" else "nobody is there to answer", "dim")
+            yield paint(f"answered: {_short_text(answer)}" if by != "nobody" else "not interactive: no answer", "dim")
         case Offered(added=added, changed=changed, removed=removed):
             for label, names in (("new", added), ("changed", changed), ("gone", removed)):
                 if names:
                     yield f"{paint('skills', 'cyan')} {label}: {_short_text(', '.join(names))}"
         case Restored(skills=skills) if skills:
-            yield paint(f"put back: {printable(', '.join(skills))}", "dim")
+            yield paint(f"restored: {printable(', '.join(skills))}", "dim")
         case Compacted(before=before, after=after):
-            yield paint(f"cut short: about {before} tokens, now {after}", "dim")
+            yield paint(f"compacted: from about {before} to {after} tokens", "dim")
         case Retried(reason=reason, seconds=seconds):
-            yield paint(f"{printable(reason)}: asking again in {seconds:g} s", "yellow")
+            yield paint(f"{printable(reason)}: retrying in {seconds:g} s", "yellow")
         case Nested(event=Ended(outcome="finished")):
-            return  # whoever delegated it says what came of it
+            return  # the delegating run reports the result
         case Nested(name=name, event=inner):
             yield from (f"  {printable(name)} │ {line}" for line in event_lines(inner))
         case Ended():
@@ -149,12 +151,14 @@ def event_lines(event: Event) -> Iterator[str]:
 
 def _small_model_lines(model: str) -> Iterator[str]:
     if model.startswith("local:"):
-        yield paint("A small model that runs here: it chooses from lists, and its words are worth little.", "dim")
-        yield paint("A better one: --model anthropic:…, openai:…, google:… or ollama:…, or METIER_MODEL", "dim")
+        yield paint("This is a small local model: it can choose from lists, but its text is poor.", "dim")
+        yield paint(
+            "For a better one, pass --model anthropic:…, openai:…, google:… or ollama:…, or set METIER_MODEL", "dim"
+        )
 
 
 def _approval_lines(question: Asked) -> Iterator[str]:
-    """What somebody is to allow, never cut: what is not shown would be allowed unseen."""
+    """What a person is asked to allow, never shortened: what is not shown would be allowed unseen."""
     first, *more_lines = escaped_lines(question.text)
     why = f"  ({printable(question.why)})" if question.why else ""
     yield f"{paint('asks', 'yellow')} {first}" + ("" if more_lines else why)

@@ -10,10 +10,10 @@ from ...record import history as kept
 from ...record.history import BlameLine, SkillVersion
 from ...types.errors import BadRequest
 from ...types.text import visible_text
-from .app import CliContext, skill_names
+from .options import CliContext, skill_names
 from .output import clean_path, format_columns, hint_line, paint, printable, say, say_json, warn
 
-_JSON_OPTION = click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+_JSON_OPTION = click.option("--json", "as_json", is_flag=True, help="Print JSON")
 _REV_LENGTH = 12
 
 
@@ -23,13 +23,13 @@ def _warn_note(text: str) -> None:
 
 @click.command("history")
 @click.argument("name", required=False, shell_complete=skill_names)
-@click.option("--limit", type=click.IntRange(1), default=50, show_default=True, help="How many, the newest first.")
+@click.option("--limit", type=click.IntRange(1), default=50, show_default=True, help="Show the newest N changes")
 @_JSON_OPTION
 @click.pass_obj
 def history(context: CliContext, name: str | None, limit: int, as_json: bool) -> None:
-    """List the changes of a skill, or of all of them: what was done, when, by which run, and why.
+    """Show the changes to a skill, or to all skills: what changed, when, and which run caused it.
 
-    What was edited by hand since is kept first, as a change of its own.
+    Manual edits made since the last change are recorded first.
     """
     library = context.library()
     versions: list[tuple[str, SkillVersion]] = []
@@ -61,7 +61,7 @@ def history(context: CliContext, name: str | None, limit: int, as_json: bool) ->
     for line in format_columns(rows):
         say(line)
     if not rows:
-        say("No skill was changed yet.")
+        say("No changes recorded.")
 
 
 def _version_dict(version: SkillVersion, root: str) -> dict[str, object]:
@@ -75,7 +75,7 @@ def _version_dict(version: SkillVersion, root: str) -> dict[str, object]:
 @_JSON_OPTION
 @click.pass_obj
 def diff(context: CliContext, name: str, rev: str, to: str | None, as_json: bool) -> None:
-    """Show what changed in a skill since a version, up to now or up to another one."""
+    """Show what changed in a skill since a version, or between two versions."""
     managed_skill = managed.find_managed(context.library(), name, _warn_note)
     managed.record_hand_edits(managed_skill.install_root, managed_skill.key)
     text = kept.diff_versions(managed_skill.repository, managed_skill.key, rev, to or "")
@@ -103,9 +103,9 @@ def diff(context: CliContext, name: str, rev: str, to: str | None, as_json: bool
 @_JSON_OPTION
 @click.pass_obj
 def rollback(context: CliContext, name: str, rev: str | None, as_json: bool) -> None:
-    """Make a skill what it was in a version: its bytes, its modes and its entry in the lock.
+    """Restore an earlier version of a skill: its files, their modes and its lock entry.
 
-    That is a change itself, so nothing is lost; what was edited by hand is kept first.
+    This is recorded as a change itself, after any manual edits, so nothing is lost.
     """
     library = context.library()
     managed_skill = managed.find_managed(library, name, _warn_note)
@@ -114,8 +114,8 @@ def rollback(context: CliContext, name: str, rev: str | None, as_json: bool) -> 
             version.rev[:_REV_LENGTH] for version in kept.list_versions(managed_skill.repository, managed_skill.key, 4)
         ]
         raise BadRequest(
-            f"to which version of `{managed_skill.key}`?",
-            f"one of {', '.join(last)}; `metier history {managed_skill.key}` says more",
+            f"missing version to roll `{managed_skill.key}` back to",
+            f"one of {', '.join(last)}; see `metier history {managed_skill.key}`",
         )
     new_version = managed.rollback_skill(managed_skill, rev)
     if new_version is not None:
@@ -132,7 +132,7 @@ def rollback(context: CliContext, name: str, rev: str | None, as_json: bool) -> 
         )
         return
     if new_version is None:
-        say(f"{printable(managed_skill.key)} is already what it was in {printable(rev)}.")
+        say(f"{printable(managed_skill.key)} is already at {printable(rev)}.")
         return
     say(f"Rolled back {clean_path(managed_skill.folder)} to {printable(rev)}")
     before = kept.list_versions(managed_skill.repository, managed_skill.key, 2)[-1]
@@ -141,7 +141,7 @@ def rollback(context: CliContext, name: str, rev: str | None, as_json: bool) -> 
         if before.act == "trash"
         else f"rollback {managed_skill.key} {before.rev[:_REV_LENGTH]}"
     )
-    say(hint_line(f"undo it with `metier {printable(undo)}`"))
+    say(hint_line(f"to undo, run `metier {printable(undo)}`"))
 
 
 @click.command("blame")
@@ -150,7 +150,7 @@ def rollback(context: CliContext, name: str, rev: str | None, as_json: bool) -> 
 @_JSON_OPTION
 @click.pass_obj
 def blame(context: CliContext, name: str, path: str, as_json: bool) -> None:
-    """Say which change each line of a skill's file came from, and which run led to it."""
+    """Show which change last touched each line of a skill's file, and which run caused it."""
     managed_skill = managed.find_managed(context.library(), name, _warn_note)
     managed.record_hand_edits(managed_skill.install_root, managed_skill.key)
     lines = kept.blame_file(managed_skill.repository, managed_skill.key, path)

@@ -1,4 +1,4 @@
-"""metier improve."""
+"""metier improve and metier proposals."""
 
 from __future__ import annotations
 
@@ -8,16 +8,18 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ...improve import store
+from ...improve import proposal_store
 from ...improve.texts import render_patch
 from ...types.errors import BadRequest, NoModel
 from ...types.improvement import Proposal
 from . import options
-from .app import CliContext, skill_names
+from .options import CliContext, skill_names
 from .output import clean_path, format_columns, paint, printable, say, say_json
 
 if TYPE_CHECKING:
     from ...improve.improver import ImproveResult
+    from ...library.library import Library
+    from ...types.model import Model
 
 
 _STANDING_COLORS = {"accepted": "green", "waiting": "yellow", "refused": "red", "rolled-back": "red"}
@@ -25,23 +27,23 @@ _GATE_COLORS = {"yes": "green", "no": "red", "person": "yellow"}
 
 
 @click.group("proposals", invoke_without_command=True)
-@click.option("--all", "every", is_flag=True, help="Also those that are decided.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+@click.option("--all", "every", is_flag=True, help="Include decided proposals")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON")
 @click.pass_context
 def proposals(context: click.Context, every: bool, as_json: bool) -> None:
-    """List the proposed changes that wait for you; `show`, `accept`, `reject` or `edit` one."""
+    """List proposed changes that wait for a decision; `show`, `accept`, `reject` or `edit` one."""
     if context.invoked_subcommand is not None:
         return
     selected = [
         proposal
-        for proposal in store.list_proposals(_state_folder(context.obj))
+        for proposal in proposal_store.list_proposals(_state_folder(context.obj))
         if every or proposal.standing == "waiting"
     ]
     if as_json:
         say_json([proposal_dict(proposal) for proposal in selected])
         return
     if not selected:
-        say("No proposal waits for you." if not every else "Nothing was proposed yet.")
+        say("No pending proposals." if not every else "No proposals.")
     rows = [
         (
             proposal.id,
@@ -58,7 +60,7 @@ def proposals(context: click.Context, every: bool, as_json: bool) -> None:
 def _state_folder(context: CliContext) -> str:
     from ...host.facts import find_place
 
-    return find_place(context.project).state
+    return find_place(context.directory).state
 
 
 def proposal_dict(proposal: Proposal) -> dict[str, object]:
@@ -81,7 +83,7 @@ def proposal_dict(proposal: Proposal) -> dict[str, object]:
 
 
 def proposal_lines(proposal: Proposal) -> Iterator[str]:
-    """A proposal for a person to read: what, why, what was checked, and the change itself."""
+    """A proposal for a person to read: the changes, the reasons, the checks and the patch."""
     standing = paint(proposal.standing, _STANDING_COLORS.get(proposal.standing, "dim"))
     yield f"{paint(printable(proposal.skill), 'bold')}  {proposal.id}  {standing}" + (
         f": {printable(proposal.note)}" if proposal.note else ""
@@ -101,11 +103,11 @@ def proposal_lines(proposal: Proposal) -> Iterator[str]:
 
 @proposals.command("show")
 @click.argument("id", shell_complete=options.proposals)
-@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON")
 @click.pass_obj
 def show(context: CliContext, id: str, as_json: bool) -> None:
-    """Show one proposal: what led to it, what was checked, and the change."""
-    proposal = store.find_proposal(_state_folder(context), id)
+    """Show a proposal: its reasons, its checks and the patch."""
+    proposal = proposal_store.find_proposal(_state_folder(context), id)
     if as_json:
         say_json(proposal_dict(proposal))
         return
@@ -117,24 +119,25 @@ def show(context: CliContext, id: str, as_json: bool) -> None:
 @click.argument("id", shell_complete=options.proposals)
 @click.pass_obj
 def accept(context: CliContext, id: str) -> int:
-    """Put a proposal in place.  It is a version in the history, and is watched for its next runs."""
+    """Apply a proposal. It becomes a version in the history and is monitored in the next runs."""
     from ...improve.land import decide_proposal
 
     return _report_decision(
-        decide_proposal(context.library(), store.find_proposal(_state_folder(context), id), True), "accepted"
+        decide_proposal(context.library(), proposal_store.find_proposal(_state_folder(context), id), True), "accepted"
     )
 
 
 @proposals.command("reject")
 @click.argument("id", shell_complete=options.proposals)
-@click.option("--why", metavar="TEXT", default="", help="What was wrong with it; kept with it.")
+@click.option("--why", metavar="TEXT", default="", help="Reason, stored with the proposal")
 @click.pass_obj
 def reject(context: CliContext, id: str, why: str) -> int:
-    """Say no.  The same is not proposed again as long as the skill stays as it is."""
+    """Reject a proposal. It is not proposed again until the skill changes."""
     from ...improve.land import decide_proposal
 
     return _report_decision(
-        decide_proposal(context.library(), store.find_proposal(_state_folder(context), id), False, why), "rejected"
+        decide_proposal(context.library(), proposal_store.find_proposal(_state_folder(context), id), False, why),
+        "rejected",
     )
 
 
@@ -145,19 +148,21 @@ def _report_decision(proposal: Proposal, expected: str) -> int:
 
 @proposals.command("edit")
 @click.argument("id", shell_complete=options.proposals)
-@click.option("--path", metavar="PATH", default="", help="Which of its files; the only one where it is left out.")
-@click.option("--from", "source", metavar="FILE", default="", help="Take the text from a file, `-` is standard input.")
+@click.option("--path", metavar="PATH", default="", help="File to edit, if the proposal changes several")
+@click.option(
+    "--from", "source", metavar="FILE", default="", help="Read the new text from FILE, or `-` for standard input"
+)
 @click.pass_obj
 def edit(context: CliContext, id: str, path: str, source: str) -> int:
-    """Change a proposal before you accept it, in your editor."""
+    """Edit a proposal in your editor before accepting it."""
     from ...improve.improver import edit_proposal
 
-    library, proposal = context.library(), store.find_proposal(_state_folder(context), id)
+    library, proposal = context.library(), proposal_store.find_proposal(_state_folder(context), id)
     chosen = path or (next(iter(proposal.after)) if len(proposal.after) == 1 else "")
     if chosen not in proposal.after:
         raise BadRequest(
-            f"`{path}` is not changed by it" if path else "it changes several files",
-            "--path one of: " + ", ".join(proposal.after),
+            f"the proposal does not change `{path}`" if path else "the proposal changes several files",
+            "pass --path with one of: " + ", ".join(proposal.after),
         )
     text = _read_source(source) if source else _in_editor(proposal.after[chosen])
     edited_proposal = edit_proposal(library, proposal, {**proposal.after, chosen: text})
@@ -171,35 +176,35 @@ def _read_source(source: str) -> str:
         return sys.stdin.read() if sys.stdin is not None else ""
     from ...host import paths
 
-    text: Any = paths.read_text_file(paths.absolute_path(source, paths.working_folder(), paths.home_folder()))
+    text = paths.read_text_file(paths.absolute_path(source, paths.working_folder(), paths.home_folder()))
     if text is None:
-        raise BadRequest(f"{source} does not exist", "give the file with the new text", source)
-    return str(text)
+        raise BadRequest(f"{source} does not exist", "pass a file with the new text", source)
+    return text
 
 
 def _in_editor(text: str) -> str:
     if sys.stdin is None or not sys.stdin.isatty():
-        raise BadRequest("an editor needs a terminal", "give the text with --from FILE")
+        raise BadRequest("can't open an editor without a terminal", "pass the text with --from FILE")
     changed = click.edit(text, extension=".md")
     if changed is None:
-        raise BadRequest("nothing was changed", "save the file in the editor, or give the text with --from FILE")
+        raise BadRequest("nothing was changed", "save the file in the editor, or pass the text with --from FILE")
     return changed
 
 
 @click.command("improve")
 @click.argument("name", required=False, shell_complete=skill_names)
-@click.option("--run", "run", metavar="ID", default="", help="Only from this run: its id, the beginning of it, `last`.")
-@click.option("--wish", metavar="TEXT", default="", help="What you would like to be better.")
-@options.model_option("The model that writes, where writing is needed.")
-@click.option("--dry-run", is_flag=True, help="Show what would be proposed; write nothing down, change nothing.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
-@click.option("--after", metavar="ID", default="", hidden=True, help="Do what follows a run that ended.")
+@click.option("--run", "run", metavar="ID", default="", help="Use only this run: its id, a prefix of it, or `last`")
+@click.option("--wish", metavar="TEXT", default="", help="Describe what should be better")
+@options.model_option("Model to write fixes with")
+@click.option("--dry-run", is_flag=True, help="Show what would be proposed without recording it")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON")
+@click.option("--after", metavar="ID", default="", hidden=True, help="Run the step that follows a finished run")
 @click.pass_obj
 def improve(context: CliContext, /, name: str | None, **options: Any) -> int:
-    """Improve a skill from the runs in which it failed.
+    """Propose fixes for a skill from the runs in which it failed.
 
-    What has one clear cure is mended by rule; the rest is written by a model, in a copy.  Every change is checked.
-    It lands, or waits in `metier proposals`, as `improve.mode` says.  Exit code 4 if all that was proposed was refused.
+    Unambiguous fixes are made by rule, others by a model, on a copy. Every change is checked, then applied or queued
+    in `metier proposals`, depending on `improve.mode`. Exits with 4 if every proposal was refused.
     """
     from ...improve.improver import ImproveOptions, improve_after_run, improve_named
 
@@ -210,7 +215,7 @@ def improve(context: CliContext, /, name: str | None, **options: Any) -> int:
     elif name:
         results = (improve_named(library, name, options["run"], terms),)
     else:
-        raise BadRequest("no skill is named", "say which: metier improve NAME")
+        raise BadRequest("missing NAME", "run `metier improve NAME`")
     if options["as_json"]:
         say_json([_improved_dict(result) for result in results])
     else:
@@ -220,8 +225,8 @@ def improve(context: CliContext, /, name: str | None, **options: Any) -> int:
     return 4 if proposals and all(proposal.standing == "refused" for proposal in proposals) else 0
 
 
-def _open_model(library: Any, name: str) -> Any:
-    """The model, or none where there is none: what has a rule is mended without one."""
+def _open_model(library: Library, name: str) -> Model | None:
+    """The model, or None if none is configured: fixes by rule need none."""
     from ...agent.models.registry import open_model
 
     try:
@@ -245,7 +250,7 @@ def _say_improved(improved: ImproveResult, dry: bool) -> None:
         for line in proposal_lines(proposal):
             say(line)
         if dry:
-            say(paint("Nothing was written: this was a dry run.", "dim"))
-    message = improved.words if improved.proposals else improved.words or "there is nothing to put right"
+            say(paint("Dry run: nothing was recorded.", "dim"))
+    message = improved.words if improved.proposals else improved.words or "nothing to fix"
     if message:
         say(f"{printable(improved.skill)}: {printable(message)}")

@@ -12,19 +12,19 @@ from ...install.operations import install_means, perform_plan
 from ...install.recipes import InstallOption, InstallPlan
 from ...types.errors import BadRequest, HostError, Refused
 from ...types.skill import Skill
-from .app import CliContext, skill_names
 from .approval import can_ask, require_approval
+from .options import CliContext, skill_names
 from .output import ProgressBar, clean_path, format_columns, hint_line, paint, printable, say, say_json, state_of
 
 
 @click.command("install")
 @click.argument("name", shell_complete=skill_names)
 @click.argument("id", required=False)
-@click.option("--yes", is_flag=True, help="Go on without being asked; a download then needs a sha256.")
-@click.option("--timeout", metavar="SECONDS", type=float, default=300.0, help="At most this long (1 to 900).")
-@click.option("--allow-insecure", is_flag=True, help="Also downloads from this machine and its networks.")
-@click.option("--dry-run", is_flag=True, help="Show the plan, and do nothing.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+@click.option("--yes", is_flag=True, help="Install without asking; downloads then need a sha256")
+@click.option("--timeout", metavar="SECONDS", type=float, default=300.0, help="Time limit (1 to 900)")
+@click.option("--allow-insecure", is_flag=True, help="Also allow downloads from local and private networks")
+@click.option("--dry-run", is_flag=True, help="Show the plan without running it")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON")
 @click.pass_obj
 def install(
     context: CliContext,
@@ -36,15 +36,17 @@ def install(
     dry_run: bool,
     as_json: bool,
 ) -> None:
-    """Install what a skill needs, by one of its recipes.
+    """Install the programs a skill requires, with one of its recipes.
 
-    The exact command is shown before it runs.  Where there are several recipes and none is named, they are listed.
+    The exact command is shown before it runs. If there are several recipes and no ID is given, they are listed.
     """
     library = context.library()
     verdict = library.find(name)
     skill = verdict.skill
     if not skill.install:
-        raise BadRequest(f"Skill '{skill.name}' has no install specifications", "its author named none")
+        raise BadRequest(
+            f"Skill '{skill.name}' has no install specifications", "its author declares no install recipes"
+        )
     means = install_means(library, skill)
     options = recipes.list_options(skill.install, means, skill.settings_key)
     if dry_run:
@@ -53,25 +55,25 @@ def install(
     chosen = _pick_option(skill, options, id)
     if chosen is None or chosen.plan is None:
         _list_options(skill, options, means, as_json)
-        raise BadRequest("there are several ways to install it", f"choose one: metier install {skill.name} ID")
+        raise BadRequest("several recipes are available", f"choose one: metier install {skill.name} ID")
     plan = chosen.plan
     if not as_json:
         _show_plan(plan)
     if state_of(verdict) in ("untrusted", "unapproved"):
         raise Refused(
-            f"`{skill.name}` is {state_of(verdict)}: nothing is installed for it", "trust or approve it first"
+            f"`{skill.name}` is {state_of(verdict)}; not installing anything for it", "trust or approve it first"
         )
     if plan.kind == "download" and not plan.sha256 and (yes or as_json or not can_ask()):
         raise Refused(
-            f"`{plan.id}` gives no sha256, so nobody can say that it is the right file", "install it at a terminal"
+            f"`{plan.id}` has no sha256, so the download can't be verified", "run this at a terminal to approve it"
         )
-    require_approval("Go on?", yes, as_json)
+    require_approval("Continue?", yes, as_json)
     least, _, most = recipes.INSTALL_SECONDS
     with ProgressBar(skill.name) as bar:
         bar("installing", 0, 0)
         outcome = perform_plan(library, plan, skill, min(max(timeout, least), most), bar, allow_insecure)
     if not outcome.ok:
-        raise HostError(outcome.message, (outcome.output.strip().splitlines() or ["see what it printed"])[-1])
+        raise HostError(outcome.message, (outcome.output.strip().splitlines() or ["see its output"])[-1])
     after = context.library().find(name)
     if as_json:
         say_json({"installed": plan.id, "message": outcome.message, "eligible": after.eligible})
@@ -88,20 +90,18 @@ def _pick_option(
         for option in options:
             if option.recipe.id == id:
                 if option.plan is None and strict:
-                    raise Refused(
-                        f"`{id}` of {skill.name} is refused: {option.refusal}", "choose another, if there is one"
-                    )
+                    raise Refused(f"`{id}` of {skill.name} is refused: {option.refusal}", "choose another recipe")
                 return option
         near = get_close_matches(id, [option.recipe.id for option in options], 1)
         hint = (
-            f"did you mean `{near[0]}`?" if near else "there are: " + ", ".join(choice.recipe.id for choice in options)
+            f"did you mean `{near[0]}`?" if near else "available: " + ", ".join(choice.recipe.id for choice in options)
         )
         raise BadRequest(f"Install spec '{id}' not found for skill '{skill.name}'", hint)
     usable = [option for option in options if option.plan is not None]
     if not usable and strict:
         why = "; ".join(f"{option.recipe.id}: {option.refusal}" for option in options)
         raise Refused(
-            f"No compatible install spec found for skill '{skill.name}': {why}", "install what it needs by hand"
+            f"No compatible install spec found for skill '{skill.name}': {why}", "install the requirements manually"
         )
     return usable[0] if len(usable) == 1 else None
 

@@ -1,10 +1,9 @@
-"""metier lint."""
+"""metier lint and metier validate."""
 
 from __future__ import annotations
 
 import errno
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import NamedTuple
 
 import click
@@ -22,22 +21,22 @@ from ...types.dialect import Dialect
 from ...types.errors import BadRequest, OutsideSkill
 from ...types.problem import Finding, Problem, problem_from
 from ...types.skill import Found, Origin, Skill
-from .app import CliContext
+from .options import CliContext
 from .output import paint, printable, problem_dict, problem_lines, say, say_json
 
 
 @click.command("validate")
 @click.argument("paths", metavar="PATH...", nargs=-1, type=click.Path())
-@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON")
 @click.pass_context
 def validate(context: click.Context, paths: tuple[str, ...], as_json: bool) -> None:
-    """Check skill folders strictly: only what agentskills.io specifies, nothing repaired.
+    """Check skills against the agentskills.io specification, without repairing anything.
 
-    PATH is a skill's folder, its SKILL.md, or a folder of skills.  Exit code 1 if anything is wrong.
+    PATH is a skill's folder, its SKILL.md, or a folder of skills. Exits with 1 if a skill is invalid.
     """
     settings: CliContext = context.obj
     if not paths and settings.root is None:
-        raise BadRequest("there is nothing to check", "give a skill's folder: metier validate PATH")
+        raise BadRequest("missing PATH", "pass a skill's folder: metier validate PATH")
     paths = paths or (str(settings.root),)
     reports = [report for path in paths for report in reports_of(path)]
     bad = sum(bool(report.problems) for report in reports)
@@ -64,13 +63,13 @@ def validate(context: click.Context, paths: tuple[str, ...], as_json: bool) -> N
 
 
 class LintReport(NamedTuple):
-    """One skill, read closely."""
+    """The findings on one skill."""
 
     path: str
     problems: tuple[Problem, ...]
     mended: tuple[str, ...] = ()
     left: str = ""
-    """Why it was left as it is although it was to be mended."""
+    """Why it was not fixed although `--fix` was given."""
 
     @property
     def clean(self) -> bool:
@@ -79,25 +78,25 @@ class LintReport(NamedTuple):
 
 @click.command("lint")
 @click.argument("where", metavar="[PATH]...", nargs=-1, type=click.Path())
-@click.option("--fix", is_flag=True, help="Mend what has one clear cure; the rest of each file stays as it is.")
-@click.option("--dialect", metavar="NAME", help="Read as this dialect; otherwise the folder's place decides.")
-@click.option("--overlap", is_flag=True, help="Hold every skill against the others, however many there are.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+@click.option("--fix", is_flag=True, help="Fix what has an unambiguous fix; leave the rest of each file unchanged")
+@click.option("--dialect", metavar="NAME", help="Read as this dialect [default: by location]")
+@click.option("--overlap", is_flag=True, help="Check every skill for overlap with the others, however many there are")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON")
 @click.pass_context
 def lint(
     context: click.Context, where: tuple[str, ...], fix: bool, dialect: str | None, overlap: bool, as_json: bool
 ) -> None:
-    """Find slips in skills: what was repaired to load them, misspelled fields, hidden text, hazards, keyword lists.
+    """Find mistakes in skills: repaired YAML, misspelled fields, hidden text, dangerous commands, keyword stuffing.
 
-    PATH is a skill's folder, its SKILL.md, or a folder of skills; without PATH, every skill that `metier list`
-    shows.  Up to twenty skills are also held against the others: which of their trigger prompts would they steal?
-    Exit code 1 if errors or warnings remain.
+    PATH is a skill's folder, its SKILL.md, or a folder of skills [default: every skill that `metier list` shows].
+    Up to 20 skills are also checked for overlap with the others: whose trigger prompts would they take?
+    Exits with 1 if errors or warnings remain.
     """
     settings: CliContext = context.obj
-    library = settings.library() if dialect is None else replace(settings, dialect=None).library()
+    library = settings.library() if dialect is None else settings._replace(dialect=None).library()
     name = dialect or settings.dialect
     if name is not None and name not in library.dialects:
-        raise BadRequest(f"`{name}` is not a dialect", "one of: " + ", ".join(library.dialects))
+        raise BadRequest(f"unknown dialect `{name}`", "choose one of: " + ", ".join(library.dialects))
     if where or settings.root is not None:
         folders = [folder for path in where or (settings.root or ".",) for folder in folders_of(path)]
     else:
@@ -123,17 +122,17 @@ def lint(
             for line in _report_lines(report):
                 say(line)
         say(
-            f"{len(reports)} read, {sum(report.clean for report in reports)} clean"
-            + (f", {sum(bool(report.mended) for report in reports)} mended" if fix else "")
+            f"{len(reports)} checked, {sum(report.clean for report in reports)} clean"
+            + (f", {sum(bool(report.mended) for report in reports)} fixed" if fix else "")
         )
     context.exit(0 if all(report.clean for report in reports) else 1)
 
 
 def _report_lines(report: LintReport) -> Iterator[str]:
     for change in report.mended:
-        yield f"{printable(report.path)}: {paint('mended', 'green')}: {printable(change)}"
+        yield f"{printable(report.path)}: {paint('fixed', 'green')}: {printable(change)}"
     if report.left:
-        yield f"{printable(report.path)}: {paint('not mended', 'yellow')}: {report.left}"
+        yield f"{printable(report.path)}: {paint('not fixed', 'yellow')}: {report.left}"
     for problem_ in report.problems:
         yield from problem_lines(problem_)
 
@@ -172,7 +171,7 @@ def dialect_of(folder: str, library: Library) -> Dialect:
 
 
 _OVERLAP_LIMIT = 20
-"""So many skills are also held against the others without being asked for; that takes a moment each."""
+"""Up to this many skills are checked for overlap without --overlap; each takes a moment."""
 
 
 def lint_folder(folder: str, library: Library, dialect: Dialect | None, fix: bool, beside: bool = False) -> LintReport:
@@ -215,10 +214,10 @@ def _find_problems(folder: str, name: str, dialect: Dialect, library: Library, b
 
 
 def _mend_file(folder: str, name: str, library: Library, mended: list[str]) -> tuple[str, str]:
-    """Mend a file in place: its name afterwards, and why nothing was done to it if that is to be told.
+    """Fix a file in place; returns its name afterwards, and why it was left alone, if so.
 
-    Permissions stay, a reader never sees half of it, and nothing is written that a link leads to: the folder is
-    opened once, and read and written through that.
+    Permissions stay, a reader never sees half a file, and no link is written through: the folder is opened once, and
+    read and written by its descriptor.
     """
     roots = [root.origin.path for root in library.roots]
     outer = [root for root in roots if root != folder and paths.is_inside(folder, root)]
@@ -228,7 +227,7 @@ def _mend_file(folder: str, name: str, library: Library, mended: list[str]) -> t
             return _mend_opened(opened, paths.real_name(folder), name, mended), ""
     except OSError as error:
         linked = error.errno in (errno.ELOOP, errno.ENOTDIR)
-        return name, "a link leads to its folder: give that folder itself" if linked else ""
+        return name, "its folder is reached through a link; pass the real folder" if linked else ""
 
 
 def _mend_opened(folder: int, directory: str, name: str, mended: list[str]) -> str:

@@ -1,31 +1,165 @@
-"""What the shell offers for a word of the command line, beside the names of skills."""
+"""What commands share of their options: the global ones, `--model`, and what the shell completes for a word."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-import click
-
-from ...types.errors import MetierError
+from ...types.errors import BadRequest, MetierError
+from .commands import Completer, Flag, Option, ReadOnlyCommand
 
 if TYPE_CHECKING:
+    import click
+
     from ...library.library import Library
 
-
-Command = TypeVar("Command", bound=Callable[..., Any])
-Complete: TypeAlias = Callable[[click.Context, click.Parameter, str], list[str]]
+# --- The global options ---
 
 
-def _make_completer(list_names: Callable[[str, str], Iterable[str]]) -> Complete:
-    """Those of the names that begin so; nothing where they can't be had."""
+class CliContext(NamedTuple):
+    """The global options; every command gets them first."""
+
+    root: str | None = None
+    dialect: str | None = None
+    agent: str | None = None
+    profile: str = ""
+    directory: str = "."
+    """Where the command runs: `-C DIR`."""
+    use_index: bool = True
+
+    def library(self) -> Library:
+        """Open the library these options choose."""
+        from ...library.open import open
+
+        library = open(
+            self.directory,
+            dialect=self.dialect,
+            agent=self.agent,
+            profile=self.profile,
+            root=self.root,
+            index=self.use_index,
+        )
+        if self.profile and self.root is None:
+            _require_profile(
+                self.profile, [root.origin.path for root in library.roots if root.origin.root == "profile"]
+            )
+        return library
+
+
+def make_context(values: Mapping[str, Any]) -> CliContext:
+    """The context that the values of the global options make."""
+    for option in GLOBAL_OPTIONS:
+        if isinstance(option, Option) and option.default is None and values.get(option.field) == "":
+            raise BadRequest(f"{option.names[-1]} must not be empty", "give it a value, or leave it out")
+    directory = values.get("directory") or values.get("project") or "."
+    return CliContext(
+        values.get("root"),
+        values.get("dialect"),
+        values.get("agent"),
+        values.get("profile") or "",
+        directory,
+        not values.get("no_index"),
+    )
+
+
+def _require_profile(profile: str, roots: list[str]) -> None:
+    """Refuse a profile that has no folder: the name is most likely misspelt."""
+    from difflib import get_close_matches
+
+    from ...host import paths
+
+    for root in roots:
+        folder = root.rpartition("/")[0]
+        if paths.is_folder(folder):
+            continue
+        home = folder.rpartition("/")[0]
+        profiles = paths.list_names(home).folders if paths.is_folder(home) else []
+        near = get_close_matches(profile, profiles, 1)
+        if near:
+            hint = f"did you mean `{near[0]}`?"
+        else:
+            hint = "available profiles: " + ", ".join(profiles) if profiles else f"create {folder}"
+        raise BadRequest(f"no profile named `{profile}`", hint)
+
+
+_BRINGS_BUNDLED = frozenset({"list", "status", "show", "catalog", "commands", "why"})
+"""The commands that a person is likely to run first: they copy the bundled skills."""
+
+
+def invoke(command: ReadOnlyCommand, context: CliContext, values: Mapping[str, object]) -> int:
+    """Run a read-only command and return its exit code."""
+    if context.root is None and command.name in _BRINGS_BUNDLED:
+        _copy_bundled_once()
+    return command.function(context, **values) or 0
+
+
+def _copy_bundled_once() -> None:
+    """Copy the bundled skills when a person first uses metier at a terminal; programs never get them unasked."""
+    if sys.stdin is None or not (sys.stdin.isatty() and sys.stdout.isatty()):
+        return
+    from ...host.facts import find_place
+    from ...sources.bundled import copy_bundled, was_copied
+    from .output import count_of, paint, printable, warn
+
+    place = find_place(".")
+    if was_copied(place.state):
+        return
+    from ...install.managed import record_bundled  # imports most of install, for the one time it is needed
+
+    copied = copy_bundled(place.state)
+    record_bundled(place, copied, lambda text: warn(f"note: {text}"))
+    if copied.added:
+        skills = count_of(len(copied.added), "bundled skill")
+        warn(paint(f"{skills} copied to {printable(place.state)}/skills; edit or delete them as you like", "dim"))
+
+
+# --- Completion ---
+
+_SHELL_CHARACTERS = set(" \t\n,'\"`$\\*?[]{}()<>|&;#~!")
+"""A shell expands or splits words with these: such a name is never offered, since completing it could run something."""
+
+
+def skill_names(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+    """Complete a skill's name."""
+    from .output import printable
+
+    try:
+        library = make_context(context.find_root().params).library()
+    except (MetierError, OSError):
+        return []
+    names = {*(skill.name for skill in library.skills), *(broken.id for broken in library.broken)}
+    return sorted(
+        name
+        for name in names
+        if name.startswith(incomplete)
+        and printable(name) == name
+        and not set(name) & _SHELL_CHARACTERS
+        and name[:1] != "-"
+    )
+
+
+def dialect_names(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+    """Complete a dialect's name."""
+    from ...dialects import DIALECTS
+
+    return [name for name in DIALECTS if name.startswith(incomplete)]
+
+
+def _dialect_help() -> str:
+    from ...dialects import DIALECTS
+
+    return f"Behave as: {', '.join(DIALECTS)}"
+
+
+def _make_completer(list_names: Callable[[str, str], Iterable[str]]) -> Completer:
+    """A completer of the names that a function lists for a state folder and a project."""
 
     def complete(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
         from ...host.facts import find_place
         from .output import printable
 
-        place = find_place(str(context.find_root().params.get("project") or "."))
+        place = find_place(make_context(context.find_root().params).directory)
         try:
             names = list(list_names(place.state, place.project))
         except (MetierError, OSError):
@@ -42,7 +176,7 @@ def _run_ids(state: str, project: str) -> Iterable[str]:
 
 
 def _proposal_ids(state: str, project: str) -> Iterable[str]:
-    from ...improve.store import list_proposals
+    from ...improve.proposal_store import list_proposals
 
     return [proposal.id for proposal in list_proposals(state)]
 
@@ -64,7 +198,9 @@ def _schedule_ids(state: str, project: str) -> Iterable[str]:
 
 
 def _client_names(state: str, project: str) -> Iterable[str]:
-    return list(import_module("metier.faces.mcp.clients").CLIENTS)
+    from ..mcp.clients import CLIENTS
+
+    return list(CLIENTS)
 
 
 def _known_models(state: str, project: str) -> Iterable[str]:
@@ -100,9 +236,40 @@ runs, proposals, trash, schedules, clients, models = map(
     _make_completer, (_run_ids, _proposal_ids, _trashed_names, _schedule_ids, _client_names, _known_models)
 )
 agents, usable_models, calls = map(_make_completer, (_agent_names, _usable_models, _slash_commands))
-"""Agents there are; models that can be asked; skills as they are called."""
+"""Agents; models that can be used now; skills as slash commands."""
 
 
-def model_option(help: str = "The model to ask, such as anthropic:NAME or local:NAME.") -> Callable[[Command], Command]:
-    """`--model`, as every command has it that asks one."""
+# --- Declarations ---
+
+GLOBAL_OPTIONS: tuple[Flag | Option, ...] = (
+    Option("root", ("--root",), "Use only the skills in DIR, and trust them", metavar="DIR"),
+    Option(
+        "dialect",
+        ("--dialect",),
+        _dialect_help,
+        metavar="NAME",
+        complete=dialect_names,
+    ),
+    Option(
+        "agent",
+        ("--agent",),
+        "Use only the skills that this agent allows (its name or file)",
+        metavar="NAME",
+        complete=agents,
+    ),
+    Option("profile", ("--profile",), "Also use the skills of this agent profile", metavar="ID", default=""),
+    Option("directory", ("-C", "--directory"), "Run as if started in DIR", metavar="DIR"),
+    # The old name of --directory. Subcommands have a `--project` flag of their own, which this one does not affect.
+    Option("project", ("--project",), "The same as --directory", metavar="DIR", hidden=True),
+    Flag("no_index", ("--no-index",), "Read every file, without reading or writing the index"),
+)
+GLOBAL_NAMES = frozenset(name for option in GLOBAL_OPTIONS for name in option.names)
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+def model_option(help: str = "Model to use, such as anthropic:NAME or local:NAME") -> Callable[[Command], Command]:
+    """`--model`, for every command that calls a model."""
+    import click
+
     return click.option("--model", shell_complete=usable_models, default="", metavar="NAME", help=help)

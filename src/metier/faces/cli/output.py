@@ -1,4 +1,4 @@
-"""How the command line speaks: plain lines, colour only on a terminal, nothing from a skill unfiltered."""
+"""Printing: plain lines, colour only on a terminal, nothing from a skill without filtering."""
 
 from __future__ import annotations
 
@@ -7,11 +7,16 @@ import sys
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from json import dumps
+from typing import TYPE_CHECKING
 
 from ...host.facts import monotonic
 from ...types.problem import Problem, ProblemCode
 from ...types.text import clean_line, escape_hidden_in_json, one_line, shorten_text
 from ...types.verdict import Verdict
+
+if TYPE_CHECKING:
+    from ...library.library import Library
+    from ...types.skill import BrokenSkill
 
 _STYLES = {
     "bold": "1",
@@ -27,12 +32,12 @@ _SEVERITY_STYLES = {"error": "red", "warning": "yellow", "info": "dim"}
 UNTRUSTED: tuple[ProblemCode, ...] = ("untrusted", "changed-since-trust")
 UNAPPROVED: tuple[ProblemCode, ...] = ("unapproved", "changed-since-approval", "lock-unreadable")
 WITHHELD = UNTRUSTED + UNAPPROVED
-"""Why a skill waits for a person."""
+"""Codes that mean a person has to approve the skill first."""
 PIPE_WIDTH = 100
 MIN_LAST_COLUMN = 10
-"""A last column of less than this says nothing, and is left out."""
+"""A narrower last column would be useless, and is left out."""
 LONGEST_NAME = 64
-"""The longest name the standard allows: a program that reads our lines gets such names whole."""
+"""The longest name the standard allows: piped output never cuts names."""
 
 
 def color_enabled() -> bool:
@@ -44,7 +49,7 @@ def paint(text: str, style: str) -> str:
 
 
 def terminal_width() -> int:
-    """The terminal's width; a pipe gets a fixed one, so that its bytes do not depend on the terminal."""
+    """The terminal's width; fixed for a pipe, so that its output does not depend on the terminal."""
     if not sys.stdout.isatty():
         return PIPE_WIDTH
     try:
@@ -58,21 +63,21 @@ def say(line: str = "") -> None:
 
 
 def warn(line: str) -> None:
-    """To standard error, which may be closed: then there is nobody to tell."""
+    """Print to standard error, which may be closed."""
     with suppress(OSError):
         sys.stderr.write(line + "\n")
         sys.stderr.flush()
 
 
 def say_json(value: object) -> None:
-    """One JSON document.  What would do something to a terminal is written as an escape; the value is the same."""
+    """Print a JSON document, with characters that could affect a terminal as escapes."""
     utf8 = (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
     text = dumps(value, ensure_ascii=not utf8, indent=2, default=str)
     say(text if text.isascii() and "\x7f" not in text else escape_hidden_in_json(text))
 
 
 def format_columns(rows: Sequence[Sequence[str]], last_cut: bool = True, indent: int = 0) -> list[str]:
-    """Rows as aligned lines; the last column takes what room is left, and no other takes more than its share."""
+    """Align rows in columns; the last column takes the remaining width, the others at most half of it."""
     if not rows:
         return []
     share = max(20, (terminal_width() - indent) // 2) if sys.stdout.isatty() else LONGEST_NAME
@@ -91,7 +96,7 @@ def format_columns(rows: Sequence[Sequence[str]], last_cut: bool = True, indent:
 
 
 def display_width(text: str) -> int:
-    """How many columns of a terminal a text takes: two for wide characters, none for combining ones."""
+    """The number of terminal columns of a text: two for wide characters, none for combining ones."""
     if text.isascii():
         return len(text)
     from unicodedata import category, east_asian_width  # most text is ASCII
@@ -103,7 +108,7 @@ def display_width(text: str) -> int:
 
 
 def fit_width(text: str, room: int) -> str:
-    """Cut to a number of columns, with a mark that says so."""
+    """Shorten a text to a number of columns, with an ellipsis."""
     if text.isascii():
         return shorten_text(text, room)
     if display_width(text) <= room:
@@ -119,7 +124,7 @@ def printable(text: str) -> str:
 
 
 def clean_path(path: str) -> str:
-    """A path as it is, blanks and all, if nothing in it could do harm."""
+    """A path on one line, with its blanks, without control characters."""
     return one_line(path)
 
 
@@ -129,7 +134,7 @@ def count_of(number: int, noun: str) -> str:
 
 
 def hint_line(text: str) -> str:
-    """What to do next."""
+    """A line that says what to do next."""
     return f"{paint('→', 'cyan')} {text}"
 
 
@@ -155,8 +160,8 @@ def problem_dict(problem: Problem) -> dict[str, object]:
 
 
 def state_of(verdict: Verdict) -> str:
-    """One word or two for what a skill is here."""
-    codes = {mark.code for mark in verdict.findings}
+    """The state of a skill in a word or two."""
+    codes = {finding.code for finding in verdict.findings}
     if not codes.isdisjoint(UNTRUSTED):
         return "untrusted"
     if not codes.isdisjoint(UNAPPROVED):
@@ -176,12 +181,52 @@ def state_of(verdict: Verdict) -> str:
 
 
 def _missing_label(diagnostics: Sequence[str]) -> str:
-    """What a skill lacks, in few words; `metier status NAME` has them all."""
+    """What a skill lacks, in a few words; `metier status NAME` has the details."""
     alone = {"disabled": "disabled", "not_in_allowlist": "not allowed", "platform": "other platform"}
     if diagnostics[0] in alone:
         return alone[diagnostics[0]]
     kinds = list(dict.fromkeys("binary" if code == "any_binary" else code for code in diagnostics))
     return "needs " + ", ".join(kinds[:2]) + (", …" if len(kinds) > 2 else "")
+
+
+def library_dict(library: Library) -> dict[str, object]:
+    return {
+        "dialect": library.dialect.name,
+        "skills": [verdict_dict(verdict) for verdict in library.verdicts],
+        "broken": [broken_dict(item) for item in library.broken],
+        "problems": [problem_dict(problem) for problem in library.problems],
+    }
+
+
+def broken_dict(item: BrokenSkill) -> dict[str, object]:
+    return {
+        "id": item.id,
+        "path": item.path,
+        "root": item.origin.root,
+        "state": "broken",
+        "problems": [problem_dict(problem) for problem in item.problems],
+    }
+
+
+def verdict_dict(verdict: Verdict) -> dict[str, object]:
+    skill = verdict.skill
+    return {
+        "id": skill.id,
+        "name": skill.name,
+        "description": skill.description,
+        "path": skill.path,
+        "root": skill.origin.root,
+        "source": skill.origin.source,
+        "dialect": skill.origin.dialect.name,
+        "state": state_of(verdict),
+        "eligible": verdict.eligible,
+        "usable": verdict.usable,
+        "user_invocable": skill.user_may_invoke,
+        "model_invocable": skill.model_may_invoke,
+        "shadowed_by": verdict.shadowed_by.path if verdict.shadowed_by else None,
+        "diagnostics": list(verdict.diagnostics),
+        "problems": [problem_dict(problem) for problem in verdict.problems],
+    }
 
 
 STATE_STYLES = {
@@ -206,10 +251,10 @@ _BAR_WIDTH = 24
 
 
 class ProgressBar:
-    """A line on standard error that is drawn over itself, and is gone when the work is done."""
+    """A progress bar on standard error, erased when the work is done."""
 
     def __init__(self, label: str) -> None:
-        from ...install.reference import without_password  # only what takes long shows a bar
+        from ...install.reference import without_password  # only slow commands show a bar
 
         self._label = shorten_text(without_password(label).rstrip("/").rpartition("/")[2] or label, 32)
         self._on = sys.stderr is not None and sys.stderr.isatty()

@@ -1,4 +1,4 @@
-"""metier remove and metier restore."""
+"""metier remove, metier restore and metier clean."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ...library import lockfile
 from ...sources.bundled import bundled_paths
 from ...types.errors import UnknownSkill
 from . import options
-from .app import CliContext, skill_names
+from .options import CliContext, skill_names
 from .output import clean_path, count_of, format_columns, hint_line, printable, say, say_json
 from .scopes import InstallScope, install_scopes, scope_options, scoped_command
 
@@ -25,19 +25,19 @@ from .scopes import InstallScope, install_scopes, scope_options, scoped_command
     type=click.FloatRange(min=0),
     default=float(install_remove.TRASH_DAYS),
     show_default=True,
-    help="What has lain there for so long; 0 for all of it.",
+    help="Delete what has been in the trash this long; 0 for everything",
 )
-@click.option("--dry-run", is_flag=True, help="Show what would go, and remove nothing.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+@click.option("--dry-run", is_flag=True, help="Show what would be deleted without deleting it")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON")
 @scope_options
 @click.pass_obj
 def clean(
     context: CliContext, days: float, dry_run: bool, as_json: bool, user: bool, in_project: bool, profile: str
 ) -> None:
-    """Empty the trash of removed and replaced skills.
+    """Delete removed and replaced skills from the trash.
 
-    Texts that were kept to merge updates with go too, when no lock here has named them for a year.
-    `metier add` and `metier update` take out by themselves what has lain in the trash for 30 days.
+    Also deletes texts kept for merging updates that no lock file has referenced for a year. `metier add` and
+    `metier update` delete what has been in the trash for 30 days.
     """
     scopes = install_scopes(context, user, in_project, profile)
     grounds = [scope.ground for scope in scopes]
@@ -75,13 +75,13 @@ def clean(
 
 @click.command("remove")
 @click.argument("names", metavar="[NAME]...", nargs=-1, shell_complete=skill_names)
-@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON")
 @scope_options
 @click.pass_obj
 def remove(
     context: CliContext, names: tuple[str, ...], as_json: bool, user: bool, in_project: bool, profile: str
 ) -> None:
-    """Remove installed skills, or list what is installed.  They go to the trash: `metier restore NAME`."""
+    """Remove installed skills, or list them. Removed skills go to the trash; `metier restore NAME` brings one back."""
     scopes = install_scopes(context, user, in_project, profile)
     if not names:
         _list_installed(scopes, as_json)
@@ -95,9 +95,9 @@ def remove(
     for scope, gone in removed:
         if gone.trashed:
             say(f"Removed skill '{printable(gone.target)}'")
-            say(hint_line(f"bring it back with `{scoped_command(f'restore {printable(gone.target)}', scope)}`"))
+            say(hint_line(f"to undo, run `{scoped_command(f'restore {printable(gone.target)}', scope)}`"))
         else:
-            say(f"'{printable(gone.target)}' was gone already; it is out of the lock now")
+            say(f"'{printable(gone.target)}' was already gone; removed it from the lock file")
 
 
 def _scope_with(scopes: list[InstallScope], name: str) -> InstallScope:
@@ -129,18 +129,18 @@ def _list_installed(scopes: list[InstallScope], as_json: bool) -> None:
     for line in format_columns(rows, last_cut=sys.stdout.isatty()):
         say(line)
     if not rows:
-        say("Nothing is installed.")
+        say("No skills are installed.")
 
 
 @click.command("restore")
 @click.argument("name", required=False, shell_complete=options.trash)
-@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON")
 @scope_options
 @click.pass_obj
 def restore(context: CliContext, name: str | None, as_json: bool, user: bool, in_project: bool, profile: str) -> None:
-    """Bring a removed skill back from the trash, or list what is in it.
+    """Restore a removed skill from the trash, or list the trash.
 
-    NAME is what was removed, the latest of that name, or the ID that the list gives it.
+    NAME is the skill's name (the latest of that name) or an ID from the list.
     """
     scopes = install_scopes(context, user, in_project, profile)
     if name is None:

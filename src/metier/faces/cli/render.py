@@ -1,10 +1,9 @@
-"""metier render and metier preview."""
+"""metier render, preview, read and script: what a model gets from a skill, and what it can run."""
 
 from __future__ import annotations
 
 import sys
-from dataclasses import replace
-from typing import Any, cast, get_args
+from typing import TYPE_CHECKING, cast, get_args
 
 import click
 
@@ -15,8 +14,11 @@ from ...types.problem import Problem, problem_from
 from ...types.sandbox import SCRIPT_SUFFIXES
 from ...types.skill import Skill
 from ...types.text import estimate_tokens, visible_text
-from .app import CliContext, skill_names
+from .options import CliContext, skill_names
 from .output import count_of, paint, printable, problem_dict, say, say_json, warn
+
+if TYPE_CHECKING:
+    from ...library.library import Library
 
 CONTEXT_SETTINGS = {"ignore_unknown_options": True}
 """What follows NAME belongs to the skill; `--` says so beyond doubt."""
@@ -28,7 +30,7 @@ def join_arguments(arguments: tuple[str, ...]) -> str | tuple[str, ...]:
 
 
 def print_model_text(text: str) -> None:
-    """Text for a model: exact in a pipe; on a terminal, without what would do something to it."""
+    """Print text for a model: exact in a pipe, without control characters on a terminal."""
     say(visible_text(text) if sys.stdout.isatty() else text)
 
 
@@ -38,14 +40,14 @@ def print_model_text(text: str) -> None:
 @click.option(
     "--delivery",
     type=click.Choice([*get_args(DeliveryMode), "body"]),
-    help="Another delivery than the dialect's; `body` is the rendered text alone.",
+    help="Use another delivery than the dialect's; `body` prints only the rendered text",
 )
-@click.option("--json", "as_json", is_flag=True, help="Text, messages, every substitution, and the cost.")
+@click.option("--json", "as_json", is_flag=True, help="Print text, messages, substitutions and cost as JSON")
 @click.pass_obj
 def render(context: CliContext, name: str, arguments: tuple[str, ...], delivery: str | None, as_json: bool) -> None:
-    """Print exactly what a model gets when this skill is called with these arguments.
+    """Print the exact messages a model gets when a skill is called with these arguments.
 
-    Commands in the body run, if the skill is trusted; `metier preview` runs nothing.
+    Commands in the body run if the skill is trusted; `metier preview` runs nothing.
     """
     library = context.library()
     activation, messages = _activate_skill(library, name, join_arguments(arguments), delivery)
@@ -68,13 +70,13 @@ def render(context: CliContext, name: str, arguments: tuple[str, ...], delivery:
     _warn_foreign(library, activation.skill)
 
 
-def _warn_foreign(library: Any, skill: Skill) -> None:
+def _warn_foreign(library: Library, skill: Skill) -> None:
     for issue in _foreign_problems(library, skill):
         warn(f"{printable(issue.message)}: {printable(issue.hint)}")
 
 
 def _activate_skill(
-    library: Any, name: str, arguments: str | tuple[str, ...], delivery: str | None, preview: bool = False
+    library: Library, name: str, arguments: str | tuple[str, ...], delivery: str | None, preview: bool = False
 ) -> tuple[Activation, tuple[Message, ...]]:
     from ...activate.deliver import deliver
 
@@ -84,19 +86,19 @@ def _activate_skill(
     activation = access.render(skill, Call(command, arguments, "user", access.cwd), preview=preview)
     serving = library.dialect.serving
     if delivery not in (None, "body"):
-        serving = replace(serving, delivery=cast(DeliveryMode, delivery))
+        serving = serving._replace(delivery=cast(DeliveryMode, delivery))
     return activation, deliver(activation, serving, access.resources(skill), activation.call.typed or f"/{command}")
 
 
-def _foreign_problems(library: Any, skill: Skill) -> tuple[Problem, ...]:
-    """What the body says in another dialect's words."""
+def _foreign_problems(library: Library, skill: Skill) -> tuple[Problem, ...]:
+    """Constructs in the body that belong to another dialect."""
     from ...parse.lint import foreign_constructs
 
     marks = foreign_constructs(library.read(skill).text, skill.origin.dialect, skill.arguments)
     return tuple(problem_from(mark._replace(line=0), skill.path) for mark in marks)
 
 
-def _activation_dict(library: Any, activation: Activation, messages: tuple[Message, ...]) -> dict[str, object]:
+def _activation_dict(library: Library, activation: Activation, messages: tuple[Message, ...]) -> dict[str, object]:
     return {
         "skill": activation.skill.name,
         "path": activation.skill.path,
@@ -121,10 +123,10 @@ def _activation_dict(library: Any, activation: Activation, messages: tuple[Messa
 @click.command("preview")
 @click.argument("name", shell_complete=skill_names)
 @click.argument("arguments", metavar="[-- ARGS...]", nargs=-1)
-@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON")
 @click.pass_obj
 def preview(context: CliContext, name: str, arguments: tuple[str, ...], as_json: bool) -> None:
-    """Show what a skill costs and does, running nothing: its line in the catalog, its instructions, its price."""
+    """Show a skill's catalog entry, its instructions, what it runs and its token cost, without running anything."""
     library = context.library()
     activation, messages = _activate_skill(library, name, join_arguments(arguments), None, preview=True)
     entry = _catalog_entry(library, activation.skill)
@@ -148,9 +150,9 @@ def preview(context: CliContext, name: str, arguments: tuple[str, ...], as_json:
         )
         return
     say(paint("in the catalog", "bold") + f"  about {count_of(cost['listed'], 'token')}, in every conversation")
-    print_model_text(entry.rstrip("\n") or "  not listed: `metier why` says the reason")
+    print_model_text(entry.rstrip("\n") or "  not listed; run `metier why` to see why")
     say()
-    say(paint("when it is called", "bold") + f"  about {count_of(cost['activated'], 'token')}, each time")
+    say(paint("when called", "bold") + f"  about {count_of(cost['activated'], 'token')}, each time")
     print_model_text(sent)
     say()
     for label, items in (("commands that run", commands), ("scripts it may run", scripts)):
@@ -160,7 +162,7 @@ def preview(context: CliContext, name: str, arguments: tuple[str, ...], as_json:
     _warn_foreign(library, activation.skill)
 
 
-def _catalog_entry(library: Any, skill: Skill) -> str:
+def _catalog_entry(library: Library, skill: Skill) -> str:
     """The skill's own lines of the catalog; empty where it is not listed."""
     from ...catalog.formats import get_layout, make_entries
 
@@ -174,11 +176,11 @@ def _catalog_entry(library: Any, skill: Skill) -> str:
 @click.command("read")
 @click.argument("name", shell_complete=skill_names)
 @click.argument("path")
-@click.option("--offset", type=click.IntRange(min=0), default=0, help="Begin at this byte.")
-@click.option("--json", "as_json", is_flag=True, help="The text, the file's size, and where to go on.")
+@click.option("--offset", type=click.IntRange(min=0), default=0, help="Start at this byte")
+@click.option("--json", "as_json", is_flag=True, help="Print the text, the file size and the next offset as JSON")
 @click.pass_obj
 def read(context: CliContext, name: str, path: str, offset: int, as_json: bool) -> None:
-    """Read a file of a skill, as the tool `skill_read_file` gives it to a model."""
+    """Print a file of a skill, as the tool `skill_read_file` returns it to a model."""
     library = context.library()
     page = library.skill_access(by="user").page(library.find(name).skill, path, offset)
     if as_json:
@@ -187,20 +189,20 @@ def read(context: CliContext, name: str, path: str, offset: int, as_json: bool) 
     text = visible_text(page.text) if sys.stdout.isatty() else page.text
     click.echo(text, nl=bool(text) and not text.endswith("\n"))
     if page.next is not None:
-        warn(f"{page.size - page.next} of {page.size} bytes left: go on with --offset {page.next}")
+        warn(f"{page.size - page.next} of {page.size} bytes left; continue with --offset {page.next}")
 
 
 @click.command("script")
 @click.argument("name", shell_complete=skill_names)
 @click.argument("script")
 @click.argument("arguments", metavar="[-- ARGS...]", nargs=-1)
-@click.option("--write", multiple=True, metavar="DIR", help="A folder that the script may write in; more than one may.")
-@click.option("--json", "as_json", is_flag=True, help="Output, exit status, and how it was kept apart.")
+@click.option("--write", multiple=True, metavar="DIR", help="Folder that the script may write to; may be repeated")
+@click.option("--json", "as_json", is_flag=True, help="Print output, exit status and sandbox as JSON")
 @click.pass_obj
 def script(
     context: CliContext, name: str, script: str, arguments: tuple[str, ...], write: tuple[str, ...], as_json: bool
 ) -> None:
-    """Run a script of a skill, as the tool `skill_run_script` does; exits as the script does."""
+    """Run a script of a skill in a sandbox, as the tool `skill_run_script` does; exits with its status."""
     from ...host import paths
     from ...library.skill_tools import resolve_script, script_answer, split_arguments
 
@@ -208,7 +210,7 @@ def script(
     folders = [paths.absolute_path(folder, paths.working_folder(), paths.home_folder()) for folder in write]
     for folder in folders:
         if not paths.is_folder(folder):
-            raise BadRequest(f"{folder} is not a folder", "make it first, or leave --write out")
+            raise BadRequest(f"{folder} is not a folder", "create it first, or leave out --write")
     access = library.skill_access(by="user", write=folders)
     skill = access.skill(library.find(name).skill.qualified)
     chosen = resolve_script(access, skill, script)

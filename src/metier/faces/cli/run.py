@@ -1,4 +1,4 @@
-"""metier run."""
+"""metier run and metier batch: tasks for a model, one or many."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import sys
 from dataclasses import replace
 from json import dumps, loads
 from pathlib import PurePath
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -19,32 +19,40 @@ from ...types.event import Ended
 from ...types.schedule import BatchResult, BatchTask
 from ...types.text import shorten_text
 from . import options
-from .app import CliContext
 from .events import JsonEventPrinter, TerminalEventPrinter
+from .options import CliContext
 from .output import ProgressBar, paint, printable, problem_lines, say, warn
+
+if TYPE_CHECKING:
+    from ...agent.agent import Agent
+    from ...agent.session import Session
 
 _TASK_KEYS = frozenset({"task", "model", "agent"})
 
 
 @click.command("batch")
 @click.argument("file")
-@click.option("--jobs", type=click.IntRange(1, 64), default=4, show_default=True, help="Calls at a time.")
-@options.model_option("The model to ask.")
-@click.option("--allow", multiple=True, metavar="RULE", help="Allow calls of tools, such as 'run_command(git *)'.")
-@click.option("--json", "as_json", is_flag=True, help="Each result as one line of JSON.")
+@click.option(
+    "--jobs", type=click.IntRange(1, 64), default=4, show_default=True, help="Maximum number of calls at a time"
+)
+@options.model_option()
+@click.option(
+    "--allow", multiple=True, metavar="RULE", help="Allow tool calls, such as 'run_command(git *)'; may be repeated"
+)
+@click.option("--json", "as_json", is_flag=True, help="Print each result as a line of JSON")
 @click.pass_obj
 def batch(context: CliContext, /, file: str, **options: Any) -> None:
-    """Do every call of FILE, a line each: a task, `/skill words`, or JSON with `task`, `model` and `agent`.
+    """Run every line of FILE: a task, `/skill words`, or JSON with `task`, `model` and `agent`.
 
-    Empty lines, and those that begin with `#`, are passed over.  Each result is numbered by its line in the file.
+    Empty lines and lines that start with `#` are skipped. Each result shows its line number in the file.
 
-    The calls go over the same queue as schedules: the daemon of this home does them, or a worker of the batch's own.
-    A batch that was cut off goes on where it was when it is asked for again.  Exit code 1 if any call failed.
+    The calls go through the schedule queue: the daemon runs them, or a worker that the batch starts. Run an
+    interrupted batch again to continue it. Exits with 1 if a call fails.
     """
     from ...schedule.batch import run_batch as run
     from ..agents import run_task
 
-    place = find_place(context.project)
+    place = find_place(context.directory)
     tasks = _read_tasks(file, context, options)
     lines, failed_count, done_count = list(tasks), 0, 0
     with ProgressBar(PurePath(file).name) as bar:
@@ -57,7 +65,7 @@ def batch(context: CliContext, /, file: str, **options: Any) -> None:
                 bar("calls", done_count, len(tasks))
         except KeyboardInterrupt:
             bar.clear()
-            warn(f"interrupted: {done_count} of {len(tasks)} are done; the same command goes on with the rest")
+            warn(f"interrupted: {done_count} of {len(tasks)} done; run the same command again to continue")
             sys.stdout.flush()
             machine.kill_children()
             machine.exit_now(130)
@@ -76,10 +84,10 @@ def _report_result(result: BatchResult, line: int, as_json: bool) -> None:
 
 def _read_tasks(file: str, context: CliContext, options: dict[str, Any]) -> dict[int, BatchTask]:
     """The calls, by the lines that they stand in."""
-    place = find_place(context.project)
+    place = find_place(context.directory)
     text = sys.stdin.read() if file == "-" else paths.read_text_file(paths.absolute_path(file, place.cwd, place.home))
     if text is None:
-        raise BadRequest(f"{file} is not there", "give a file with a call on each line, or `-`")
+        raise BadRequest(f"{file} does not exist", "pass a file with one call per line, or `-` for standard input")
     defaults = BatchTask(
         "", place.cwd, options["model"], context.dialect or "", context.agent or "", tuple(options["allow"])
     )
@@ -89,7 +97,7 @@ def _read_tasks(file: str, context: CliContext, options: dict[str, Any]) -> dict
         if line.strip() and not line.lstrip().startswith("#")
     }
     if not tasks:
-        raise BadRequest(f"{file} holds no call", "write one on each line")
+        raise BadRequest(f"{file} contains no calls", "write one per line")
     return tasks
 
 
@@ -101,14 +109,14 @@ def _parse_task(line: str, number: int, defaults: BatchTask) -> BatchTask:
     try:
         fields = loads(line)
     except ValueError:
-        raise BadRequest(f"line {number} is no JSON", "write a task, or an object with `task`") from None
+        raise BadRequest(f"line {number}: invalid JSON", "write a task, or an object with `task`") from None
     unknown_keys = sorted(set(fields) - _TASK_KEYS)
     if (
         unknown_keys
         or not isinstance(fields.get("task"), str)
         or not all(isinstance(value, str) for value in fields.values())
     ):
-        fault = f"`{unknown_keys[0]}` is not known" if unknown_keys else "`task` must be text"
+        fault = f"unknown key `{unknown_keys[0]}`" if unknown_keys else "`task` must be text"
         raise BadRequest(f"line {number}: {fault}", "an object has `task`, and may have `model` and `agent`")
     return replace(
         defaults,
@@ -132,27 +140,32 @@ class _IntegerRange(click.IntRange):
 @click.command("run", context_settings=_CONTEXT_SETTINGS)
 @click.argument("task", nargs=-1, shell_complete=options.calls)
 @options.model_option()
-@click.option("--json", "as_json", is_flag=True, help="Every event as one line of JSON.")
-@click.option("--dry-run", is_flag=True, help="Print the exact request, and send nothing.")
-@click.option("--resume", metavar="ID", default="", help="Go on with a run: its id, the beginning of it, or `last`.")
-@click.option("--allow", multiple=True, metavar="RULE", help="Allow calls, such as 'run_command(git status*)'.")
-@click.option("--deny", multiple=True, metavar="RULE", help="Forbid calls.")
-@click.option("--yes", is_flag=True, help="Allow whatever is asked; what is forbidden stays so.")
-@click.option("--max-turns", type=_IntegerRange(0), help="Requests to the model.")
-@click.option("--max-tokens", type=_IntegerRange(0), help="Tokens, sent and received.")
-@click.option("--max-cost", type=_NumberRange(0), help="US dollars, where the price is known.")
-@click.option("--seconds", type=_NumberRange(0), help="How long it may take.")
-@click.option("--no-journal", is_flag=True, help="Keep no journal of it.")
+@click.option("--json", "as_json", is_flag=True, help="Print each event as a line of JSON")
+@click.option("--dry-run", is_flag=True, help="Print the exact request without sending it")
+@click.option("--resume", metavar="ID", default="", help="Continue a run: its id, a prefix of it, or `last`")
+@click.option(
+    "--allow",
+    multiple=True,
+    metavar="RULE",
+    help="Allow tool calls, such as 'run_command(git status*)'; may be repeated",
+)
+@click.option("--deny", multiple=True, metavar="RULE", help="Deny tool calls; may be repeated")
+@click.option("--yes", is_flag=True, help="Approve everything that is not denied")
+@click.option("--max-turns", type=_IntegerRange(0), help="Maximum number of model requests")
+@click.option("--max-tokens", type=_IntegerRange(0), help="Maximum number of tokens, sent and received")
+@click.option("--max-cost", type=_NumberRange(0), help="Maximum cost in US dollars, if the price is known")
+@click.option("--seconds", type=_NumberRange(0), help="Time limit")
+@click.option("--no-journal", is_flag=True, help="Do not record the run")
 @click.pass_obj
 def run(context: CliContext, /, task: tuple[str, ...], **options: Any) -> int:
-    """Do one task, or call one skill: metier run "/skill words".
+    """Run a task, or call a skill: metier run "/skill words".
 
-    What the model says goes to standard output, all else to standard error.  The exit code says how it ended:
-    0 finished, 2 asked wrongly, 4 refused, 5 failed, 6 a limit was reached, 130 interrupted.
+    The model's output goes to standard output, everything else to standard error. Exit codes: 0 finished, 2 usage
+    error, 4 refused, 5 failed, 6 limit reached, 130 interrupted.
     """
     text = " ".join(task).strip() or _read_stdin()
     if not text:
-        raise BadRequest("there is nothing to do", 'say what: metier run "…"')
+        raise BadRequest("missing task", 'run `metier run "…"`')
     try:
         agent = _build_agent(context, options)
         _warn_faults(agent, options)
@@ -171,7 +184,7 @@ def _read_stdin() -> str:
     return "" if sys.stdin is None or sys.stdin.isatty() else sys.stdin.read().strip()
 
 
-def _build_agent(context: CliContext, options: dict[str, Any]) -> Any:
+def _build_agent(context: CliContext, options: dict[str, Any]) -> Agent:
     from ...agent.agent_files import parse_rules
     from ..agents import open_agent
 
@@ -179,7 +192,7 @@ def _build_agent(context: CliContext, options: dict[str, Any]) -> Any:
     permission = agent.permission
     bad = [text for text in (*options["allow"], *options["deny"]) if not parse_rules((text,))]
     if bad:
-        raise BadRequest(f"`{bad[0]}` is not a rule", "write a tool's name, or name(pattern)")
+        raise BadRequest(f"invalid rule `{bad[0]}`", "write a tool's name, or name(pattern)")
     permission = replace(
         permission,
         allow=(*permission.allow, *parse_rules(options["allow"])),
@@ -196,16 +209,16 @@ def _build_agent(context: CliContext, options: dict[str, Any]) -> Any:
     return replace(agent, rules=permission, limits=bounds, keep=not options["no_journal"])
 
 
-def _start_session(agent: Any, text: str, resumed: str) -> Any:
+def _start_session(agent: Agent, text: str, resumed: str) -> Session:
     try:
         return agent.resume(resumed) if resumed else agent.start()
     except NoModel as error:
         from ...agent.turns import unknown_command_error
 
-        raise unknown_command_error(agent.library, text) or error from None  # a slip of the pen needs no model
+        raise unknown_command_error(agent.library, text) or error from None  # a misspelt command is the likelier error
 
 
-def _warn_faults(agent: Any, options: dict[str, Any]) -> None:
+def _warn_faults(agent: Agent, options: dict[str, Any]) -> None:
     """What is wrong with the configuration, the agent's file and the rules, and does not keep it from running."""
     from ...agent.agent_files import agent_file_faults, parse_rules, unknown_tool_message
 
@@ -218,22 +231,22 @@ def _warn_faults(agent: Any, options: dict[str, Any]) -> None:
     extra_tools = {tool.name for tool in agent.more_tools()} if options["allow"] or options["deny"] else set()
     for text in (*options["allow"], *options["deny"]):
         if reason := unknown_tool_message(parse_rules((text,))[0].tool, extra_tools):
-            warn(f"{paint('warning', 'yellow')} the rule `{printable(text)}` speaks of nothing: {printable(reason)}")
+            warn(f"{paint('warning', 'yellow')} the rule `{printable(text)}` matches nothing: {printable(reason)}")
 
 
-def _print_request(agent: Any, text: str, model: str) -> int:
+def _print_request(agent: Agent, text: str, model: str) -> int:
     from ...agent.agent import preview_request
     from ...agent.models.registry import open_preview_model
     from .render import print_model_text
 
     unasked_model = open_preview_model(model, agent.library)
     if unasked_model.name == "none":
-        warn("No model is set: this is the request in no provider's own form.")
+        warn("no model is configured; showing the request in a generic format")
     print_model_text(preview_request(replace(agent, model=unasked_model), text))
     return 0
 
 
-def _draw_session(session: Any, text: str, options: dict[str, Any]) -> int:
+def _draw_session(session: Session, text: str, options: dict[str, Any]) -> int:
     printer = (
         JsonEventPrinter()
         if options["as_json"]

@@ -1,18 +1,17 @@
-"""metier runs: what was done, read back."""
+"""metier runs and metier stats: recorded runs, and statistics on the skills they used."""
 
 from __future__ import annotations
 
 import sys
-from typing import Any
 
 import click
 
 from ...record.stats import ActivationFunnel, SkillStats, build_funnel, collect_stats, read_turns
-from ...record.trace import read_traces as kept
+from ...record.trace import Trace, read_traces
 from ...types.event import Heard, Replied, Started
 from . import options
-from .app import CliContext
 from .events import JsonEventPrinter, TerminalEventPrinter, event_lines
+from .options import CliContext
 from .output import count_of, format_columns, paint, printable, say, say_json, terminal_width
 
 _MODEL_COLUMN_WIDTH = 100
@@ -20,22 +19,20 @@ _MODEL_COLUMN_WIDTH = 100
 
 
 @click.group("runs", invoke_without_command=True)
-@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
-@click.option("--limit", type=click.IntRange(1), default=20, show_default=True, help="How many, the newest first.")
-@click.option("--skill", metavar="NAME", help="Only runs that used this skill.")
-@click.option("--failed", is_flag=True, help="Only runs that did not finish, or in which a call of a tool failed.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON")
+@click.option("--limit", type=click.IntRange(1), default=20, show_default=True, help="Show the newest N runs")
+@click.option("--skill", metavar="NAME", help="Show only runs that used this skill")
+@click.option("--failed", is_flag=True, help="Show only runs that did not finish or had a failed tool call")
 @click.pass_context
 def runs(context: click.Context, as_json: bool, limit: int, skill: str | None, failed: bool) -> None:
-    """List the runs that were kept; `show` and `replay` read one back."""
+    """List recorded runs; `show` and `replay` print one."""
     if context.invoked_subcommand is not None:
         return
     from itertools import islice
 
-    from ...record.trace import read_traces as kept
-
     matching = (
         trace
-        for trace in kept(state_folder(context.obj))
+        for trace in read_traces(state_folder(context.obj))
         if (skill is None or skill in trace.skills)
         and (not failed or trace.outcome != "finished" or bool(trace.failures))
     )
@@ -44,13 +41,13 @@ def runs(context: click.Context, as_json: bool, limit: int, skill: str | None, f
         say_json([trace_dict(trace) for trace in traces])
         return
     if not traces:
-        say("No such run." if skill or failed else 'No runs yet. `metier run "…"` makes one.')
+        say("No matching runs." if skill or failed else 'No runs yet. `metier run "…"` starts one.')
     if traces:
         _print_table(traces)
 
 
-def _print_table(traces: list[Any]) -> None:
-    """One line for each, as wide as the terminal; the task is what is cut."""
+def _print_table(traces: list[Trace]) -> None:
+    """Print one line per run; the task is cut to the width of the terminal."""
     from ...host.facts import format_local_time
 
     models = terminal_width() >= _MODEL_COLUMN_WIDTH
@@ -68,10 +65,10 @@ def _print_table(traces: list[Any]) -> None:
 def state_folder(context: CliContext) -> str:
     from ...host.facts import find_place
 
-    return find_place(context.project).state
+    return find_place(context.directory).state
 
 
-def trace_dict(trace: Any) -> dict[str, object]:
+def trace_dict(trace: Trace) -> dict[str, object]:
     usage = trace.usage
     return {
         "run": trace.run,
@@ -94,8 +91,8 @@ def trace_dict(trace: Any) -> dict[str, object]:
     }
 
 
-def _trace_fields(trace: Any) -> dict[str, str]:
-    """The same for a person."""
+def _trace_fields(trace: Trace) -> dict[str, str]:
+    """The same fields, formatted for a person."""
     document, usage = trace_dict(trace), trace.usage
     fields = {key: str(value) for key, value in document.items() if value not in ("", [], {}, None, 0) and key != "at"}
     fields["skills"] = ", ".join(trace.skills)
@@ -111,10 +108,10 @@ def _trace_fields(trace: Any) -> dict[str, str]:
 
 @runs.command("show")
 @click.argument("id", shell_complete=options.runs)
-@click.option("--json", "as_json", is_flag=True, help="The summary and every event, as one JSON document.")
+@click.option("--json", "as_json", is_flag=True, help="Print the summary and all events as JSON")
 @click.pass_obj
 def show(context: CliContext, id: str, as_json: bool) -> None:
-    """Show one run: what was said, which skills were used, which tools were called, how it ended."""
+    """Show a run: messages, skills, tool calls and outcome."""
     from ...record.journal import encode_event, find_journal
     from ...record.trace import read_trace
 
@@ -158,10 +155,10 @@ def show(context: CliContext, id: str, as_json: bool) -> None:
 
 @runs.command("replay")
 @click.argument("id", shell_complete=options.runs)
-@click.option("--json", "as_json", is_flag=True, help="Every event as one line of JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print each event as a line of JSON")
 @click.pass_obj
 def replay(context: CliContext, id: str, as_json: bool) -> None:
-    """Draw a run again as it was drawn when it happened.  Nothing is asked and nothing runs."""
+    """Print a run as it appeared when it happened. Nothing is sent and nothing runs."""
     from ...record.journal import find_journal
     from ...record.trace import read_trace
 
@@ -176,20 +173,20 @@ _MAX_DEAD = 20
 
 
 @click.command("stats")
-@click.option("--funnel", "as_funnel", is_flag=True, help="From what was shown to what was used, and at which rank.")
-@click.option("--limit", type=click.IntRange(1), default=1000, show_default=True, help="Runs to look at, the newest.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+@click.option("--funnel", "as_funnel", is_flag=True, help="Show the funnel from listed to used, and the ranks")
+@click.option("--limit", type=click.IntRange(1), default=1000, show_default=True, help="Use the newest N runs")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON")
 @click.pass_obj
 def stats(context: CliContext, as_funnel: bool, limit: int, as_json: bool) -> None:
-    """Say of each skill how often it was offered, activated, of use and in the way, from the runs that were kept.
+    """Show how often each skill was offered, activated, succeeded and failed in the recorded runs.
 
-    A skill is dead when it was offered in 10 turns or more and never activated; stuck when 3 turns with it or more
-    ended badly, and no fewer than ended well; over-firing when the model activated it 5 times or more, mostly to
-    do nothing with it, or in more than half of all turns.
+    A skill is dead if it was offered in at least 10 turns and never activated; stuck if at least 3 turns with it
+    failed, and no fewer than succeeded; over-firing if the model activated it at least 5 times, mostly without using
+    it, or in more than half of all turns.
     """
     from itertools import islice
 
-    traces = islice(kept(state_folder(context)), limit)
+    traces = islice(read_traces(state_folder(context)), limit)
     if as_funnel:
         _print_funnel(build_funnel(turn for trace in traces for turn in read_turns(trace.events)), as_json)
         return
@@ -200,7 +197,7 @@ def stats(context: CliContext, as_funnel: bool, limit: int, as_json: bool) -> No
     _print_stats([entry for entry in entries if entry.activated])
     _print_dead([entry.name for entry in entries if entry.oddity == "dead"])
     if not entries:
-        say('No skill was offered yet. `metier run "…"` makes a run.')
+        say('No skill was offered yet. `metier run "…"` starts a run.')
 
 
 def _print_stats(entries: list[SkillStats]) -> None:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, tzinfo
 from itertools import islice
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -16,7 +15,7 @@ from ...types.errors import BadRequest
 from ...types.place import Place
 from ...types.schedule import AfterCrash, CatchUp, Firing, OnChange, Overlap, RunTerms, Schedule, ScheduleRules
 from . import options
-from .app import CliContext, skill_names
+from .options import CliContext, Command, skill_names
 from .output import clean_path, count_of, format_columns, hint_line, paint, printable, say, say_json
 
 if TYPE_CHECKING:
@@ -71,7 +70,7 @@ def rules_line(rules: ScheduleRules) -> str:
 
 @click.group("schedule")
 def schedule() -> None:
-    """Run skills at their times: once, or again and again."""
+    """Run skills on a schedule, once or repeatedly."""
 
 
 def _utc_now() -> datetime:
@@ -81,7 +80,7 @@ def _utc_now() -> datetime:
 def _open_database(context: CliContext) -> tuple[Place, Engine]:
     from ...schedule.database import open_engine
 
-    place = find_place(context.project)
+    place = find_place(context.directory)
     return place, open_engine(place)
 
 
@@ -91,29 +90,41 @@ def _find_schedule(engine: Engine, name: str) -> Schedule:
     return find_schedule(engine, name)
 
 
-_json_option = click.option("--json", "as_json", is_flag=True, help="One JSON document.")
-_TERMS_OPTIONS: tuple[Callable[[Any], Any], ...] = (
+_json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON")
+_TERMS_OPTIONS = (
     click.option(
-        "--catch-up", type=click.Choice(get_args(CatchUp)), help="Of what was missed: one (of 24 h), none, all (10)."
+        "--catch-up",
+        type=click.Choice(get_args(CatchUp)),
+        help="Missed runs to catch up on: one (of the last 24 h), none, or all (up to 10)",
     ),
-    click.option("--overlap", type=click.Choice(get_args(Overlap)), help="When the one before it is still at work."),
-    click.option("--jitter", type=int, metavar="SECONDS", help="Start up to so much later."),
-    click.option("--pause-after", type=int, metavar="N", help="Pause after N failures in a row; 0 is never."),
-    click.option("--after-crash", type=click.Choice(get_args(AfterCrash)), help="When a worker dies in the middle."),
     click.option(
-        "--on-change", type=click.Choice(get_args(OnChange)), help="When the skill is not what was agreed to."
+        "--overlap", type=click.Choice(get_args(Overlap)), help="What to do if the previous run is still running"
     ),
-    click.option("--model", shell_complete=options.usable_models, metavar="NAME", help="The model that runs it."),
+    click.option("--jitter", type=int, metavar="SECONDS", help="Delay the start by a random time up to this"),
+    click.option("--pause-after", type=int, metavar="N", help="Pause after N consecutive failures; 0 for never"),
     click.option(
-        "--permission", "permissions", multiple=True, metavar="GRANT", help="More than the default; repeat it."
+        "--after-crash", type=click.Choice(get_args(AfterCrash)), help="What to do with a run whose worker died"
     ),
-    click.option("--budget", type=float, metavar="AMOUNT", help="The most a run may cost."),
-    click.option("--sink", metavar="WHERE", help="file:PATH, command:WORDS or webhook:URL gets the results too."),
-    click.option("--arguments", metavar="TEXT", help="What the skill is called with."),
+    click.option(
+        "--on-change",
+        type=click.Choice(get_args(OnChange)),
+        help="What to do if the skill has changed since it was scheduled",
+    ),
+    click.option("--model", shell_complete=options.usable_models, metavar="NAME", help="Model to use"),
+    click.option(
+        "--permission",
+        "permissions",
+        multiple=True,
+        metavar="GRANT",
+        help="Grant a permission beyond the default; may be repeated",
+    ),
+    click.option("--budget", type=float, metavar="AMOUNT", help="Maximum cost of a run"),
+    click.option("--sink", metavar="WHERE", help="Also send results to file:PATH, command:WORDS or webhook:URL"),
+    click.option("--arguments", metavar="TEXT", help="Arguments for the skill"),
 )
 
 
-def _terms_options(command: Any) -> Any:
+def _terms_options(command: Command) -> Command:
     for option in reversed(_TERMS_OPTIONS):
         command = option(command)
     return command
@@ -134,9 +145,9 @@ def _changed_terms(old: RunTerms, options: dict[str, Any]) -> RunTerms:
 @schedule.command("add")
 @click.argument("skill", shell_complete=skill_names)
 @click.argument("time", nargs=-1, required=True)
-@click.option("--tz", "zone", metavar="ZONE", help="The zone of the time; this machine's otherwise.")
-@click.option("--id", "name", metavar="ID", help="What to call the schedule.")
-@click.option("--session", default="", metavar="NAME", help="The session it runs in; one of its own otherwise.")
+@click.option("--tz", "zone", metavar="ZONE", help="Time zone [default: the system's]")
+@click.option("--id", "name", metavar="ID", help="Id of the schedule [default: the skill's name]")
+@click.option("--session", default="", metavar="NAME", help="Session to run in [default: its own]")
 @_terms_options
 @_json_option
 @click.pass_obj
@@ -158,7 +169,7 @@ def add(
     from ...schedule.times import trigger_warning
 
     if name is not None and not name.strip():
-        raise BadRequest("an id can't be empty", "leave --id out, and the schedule is called as its skill")
+        raise BadRequest("--id must not be empty", "leave it out to use the skill's name")
     place, engine = _open_database(context)
     library = open_at(place, OpenRequest())
     skill_name, folder, is_own = resolve_scheduled_folder(library, skill)
@@ -184,7 +195,7 @@ def add(
     if warning := trigger_warning(created.trigger):
         say(hint_line(warning))
     if not _has_worker(engine):
-        say(hint_line("nobody fires it yet: run `metier daemon`"))
+        say(hint_line("no daemon is running; start one with `metier daemon`"))
 
 
 @schedule.command("list")
@@ -201,8 +212,8 @@ def list_schedules(context: CliContext, as_json: bool) -> None:
         say_json([schedule_dict(entry) for entry in entries])
         return
     if not entries:
-        say("Nothing is scheduled.")
-        say(hint_line("`metier schedule add SKILL TIME` schedules a skill"))
+        say("No schedules.")
+        say(hint_line("to add one, run `metier schedule add SKILL TIME`"))
     rows = [
         (
             printable(entry.id),
@@ -217,7 +228,7 @@ def list_schedules(context: CliContext, as_json: bool) -> None:
         if entry.paused:
             say(f"  {printable(entry.paused)}")
     if entries and not _has_worker(engine):
-        say(hint_line("nobody fires them: run `metier daemon`"))
+        say(hint_line("no daemon is running; start one with `metier daemon`"))
 
 
 @schedule.command("show")
@@ -225,7 +236,7 @@ def list_schedules(context: CliContext, as_json: bool) -> None:
 @_json_option
 @click.pass_obj
 def show(context: CliContext, name: str, as_json: bool) -> None:
-    """Show one schedule, its next times and its last firings."""
+    """Show a schedule with its next and latest runs."""
     from ...schedule.store import firing_history
     from ...schedule.times import firing_times, trigger_label
 
@@ -270,19 +281,19 @@ def show(context: CliContext, name: str, as_json: bool) -> None:
 
 @schedule.command("preview")
 @click.argument("time", nargs=-1)
-@click.option("--cron", metavar="EXPR", help="Five cron fields.")
-@click.option("--tz", "zone", metavar="ZONE", help="The zone; this machine's otherwise.")
-@click.option("--from", "start", metavar="ISO", help="Count from this time; now otherwise.")
-@click.option("--count", type=click.IntRange(1, 10_000), default=5, show_default=True, help="So many firings.")
+@click.option("--cron", metavar="EXPR", help="Cron expression with five fields")
+@click.option("--tz", "zone", metavar="ZONE", help="Time zone [default: the system's]")
+@click.option("--from", "start", metavar="ISO", help="Start time [default: now]")
+@click.option("--count", type=click.IntRange(1, 10_000), default=5, show_default=True, help="Number of runs to show")
 @_json_option
 def preview(
     time: tuple[str, ...], cron: str | None, zone: str | None, start: str | None, count: int, as_json: bool
 ) -> None:
-    """Print the next firings of a TIME or of --cron, as instants in the zone's own time.  Nothing is scheduled."""
+    """Print the next times that TIME or --cron means, in local time of the zone, without scheduling anything."""
     from ...schedule.times import checked_cron, firing_times, schedule_time, zone_of
 
     if bool(time) == (cron is not None):
-        raise BadRequest("give a TIME or --cron, one of them", "metier schedule preview --cron '0 9 * * 1-5'")
+        raise BadRequest("pass either TIME or --cron", "for example: metier schedule preview --cron '0 9 * * 1-5'")
     place = zone_of(zone or facts.zone_name())
     after = _parse_instant(start, place) if start else _utc_now()
     when = checked_cron(cron) if cron is not None else schedule_time(" ".join(time), after, place.key)
@@ -294,7 +305,7 @@ def preview(
         say(instant.isoformat())
 
 
-def _parse_instant(text: str, zone: Any) -> datetime:
+def _parse_instant(text: str, zone: tzinfo) -> datetime:
     try:
         parsed = datetime.fromisoformat(text)
         return (parsed if parsed.tzinfo else parsed.replace(tzinfo=zone)).astimezone(UTC)
@@ -306,7 +317,7 @@ def _parse_instant(text: str, zone: Any) -> datetime:
 @click.argument("name", shell_complete=options.schedules)
 @click.pass_obj
 def pause(context: CliContext, name: str) -> None:
-    """Let a schedule rest; what waits is cancelled."""
+    """Pause a schedule and cancel its queued runs."""
     from ...schedule import store
 
     _, engine = _open_database(context)
@@ -319,7 +330,7 @@ def pause(context: CliContext, name: str) -> None:
 @click.argument("name", shell_complete=options.schedules)
 @click.pass_obj
 def resume(context: CliContext, name: str) -> None:
-    """Go on from now, with the skill as it is now."""
+    """Resume a schedule from now on, with the current version of its skill."""
     from ...schedule import pins, store
     from ...schedule.worker import home_id
 
@@ -332,16 +343,16 @@ def resume(context: CliContext, name: str) -> None:
     resumed = store.resume_schedule(engine, entry, _utc_now())
     say(f"Resumed: {printable(resumed.id)}, next at {format_instant(resumed.next, resumed.zone)}")
     if changed:
-        say("Its skill had changed, and is agreed to as it is now.")
+        say("Its skill had changed; the schedule now uses the current version.")
 
 
 @schedule.command("run")
 @click.argument("name", shell_complete=options.schedules)
-@click.option("--wait", type=float, default=0, metavar="SECONDS", help="Wait so long for it to end.")
+@click.option("--wait", type=float, default=0, metavar="SECONDS", help="Wait up to this long for the run to end")
 @_json_option
 @click.pass_context
 def run(context: click.Context, name: str, wait: float, as_json: bool) -> None:
-    """Run a schedule once, now; it waits its turn like any other firing."""
+    """Queue one run of a schedule now."""
     from ...schedule import store
     from ...types.schedule import END_STATES
 
@@ -359,21 +370,21 @@ def run(context: click.Context, name: str, wait: float, as_json: bool) -> None:
     elif firing.state in END_STATES:
         say("  ".join(firing_row(firing)).rstrip())
     else:
-        say(f"Asked for: {printable(entry.id)}, at {format_instant(at, entry.zone)}")
+        say(f"Queued: {printable(entry.id)}, at {format_instant(at, entry.zone)}")
         if not _has_worker(engine):
-            say(hint_line("nobody works on it yet: run `metier daemon`"))
+            say(hint_line("no daemon is running; start one with `metier daemon`"))
     context.exit(1 if firing.state in ("failed", "lost", "cancelled") else 0)
 
 
 @schedule.command("patch")
 @click.argument("name", shell_complete=options.schedules)
-@click.option("--time", metavar="TIME", help="Another time.")
-@click.option("--tz", "zone", metavar="ZONE", help="Another zone.")
+@click.option("--time", metavar="TIME", help="New time")
+@click.option("--tz", "zone", metavar="ZONE", help="New time zone")
 @_terms_options
 @_json_option
 @click.pass_obj
 def patch(context: CliContext, /, name: str, time: str | None, zone: str | None, as_json: bool, **options: Any) -> None:
-    """Change a schedule; its next time is counted from now."""
+    """Change a schedule; its next run is computed from now."""
     from ...library.open import OpenRequest, open_at
     from ...schedule import runner, store
     from ...schedule.requests import check_rules, check_terms, retime_schedule
@@ -388,7 +399,7 @@ def patch(context: CliContext, /, name: str, time: str | None, zone: str | None,
     if time or zone:
         entry = retime_schedule(entry, time or trigger_text(entry.trigger), zone or entry.zone, _utc_now())
     if entry == before:
-        raise BadRequest("nothing is to be changed", "give --time, --tz or one of the rules; see --help")
+        raise BadRequest("nothing to change", "pass --time, --tz or another option; see --help")
     check_rules(entry.rules, entry.trigger, entry.zone, _utc_now())
     check_terms(entry.terms)
     runner.check_run_terms(open_at(place, OpenRequest()), _changed_terms(RunTerms(), options))
@@ -401,10 +412,10 @@ def patch(context: CliContext, /, name: str, time: str | None, zone: str | None,
 
 @schedule.command("remove")
 @click.argument("name", shell_complete=options.schedules)
-@click.option("--keep-skill", is_flag=True, help="Leave the scheduler skill where it is.")
+@click.option("--keep-skill", is_flag=True, help="Keep the scheduler skill")
 @click.pass_obj
 def remove(context: CliContext, name: str, keep_skill: bool) -> None:
-    """Take a schedule out; a scheduler skill that no other schedule uses goes to the bin beside it."""
+    """Remove a schedule; its scheduler skill goes to the trash if no other schedule uses it."""
     from ...host import paths
     from ...schedule import pins, store
     from ...schedule.worker import home_id
@@ -415,16 +426,16 @@ def remove(context: CliContext, name: str, keep_skill: bool) -> None:
     say(f"Removed: {printable(entry.id)}")
     mine = entry.own and entry.home == home_id(place) and paths.exists(entry.source)
     if mine and not keep_skill and not store.is_used(engine, entry.skill):
-        say(f"Its skill lies in {clean_path(pins.trash_skill(place, entry.source))}")
+        say(f"Moved its skill to {clean_path(pins.trash_skill(place, entry.source))}")
 
 
 @schedule.command("history")
 @click.argument("name", required=False, shell_complete=options.schedules)
-@click.option("--count", type=click.IntRange(1, 100_000), default=20, show_default=True, help="So many firings.")
+@click.option("--count", type=click.IntRange(1, 100_000), default=20, show_default=True, help="Number of runs to show")
 @_json_option
 @click.pass_obj
 def history(context: CliContext, name: str | None, count: int, as_json: bool) -> None:
-    """Show what fired, what was missed, and how it ended; the last one first."""
+    """Show past runs and missed ones with their outcome, newest first."""
     from ...schedule import store
 
     _, engine = _open_database(context)
@@ -436,7 +447,7 @@ def history(context: CliContext, name: str | None, count: int, as_json: bool) ->
         say_json([firing_dict(firing) for firing in firings])
         return
     if not firings:
-        say("Nothing has fired yet.")
+        say("No runs yet.")
     rows = [(*([] if name else [printable(firing.schedule)]), *firing_row(firing)) for firing in firings]
     for line in format_columns(rows):
         say(line)

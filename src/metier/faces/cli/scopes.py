@@ -1,9 +1,8 @@
-"""Which root a command works on."""
+"""The root a command installs into, and the options that choose it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import click
 
@@ -19,14 +18,8 @@ from ...types.dialect import Dialect
 from ...types.errors import BadRequest
 from ...types.place import Place
 from ...types.settings import Settings
-from .app import CliContext
+from .options import CliContext, Command
 from .output import ProgressBar, printable, warn
-
-if TYPE_CHECKING:
-    pass
-
-
-Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 class InstallScope(NamedTuple):
@@ -40,20 +33,20 @@ class InstallScope(NamedTuple):
 def scope_options(command: Command) -> Command:
     """The options that choose a root."""
     for option in (
-        click.option("--user", is_flag=True, help="Your own skills (~/.metier/skills)."),
-        click.option("--project", "in_project", is_flag=True, help="This project's skills (.metier/skills)."),
-        click.option("--profile", "profile", metavar="ID", default="", help="The skills of that agent profile."),
+        click.option("--user", is_flag=True, help="Use your own skills (~/.metier/skills)"),
+        click.option("--project", "in_project", is_flag=True, help="Use this project's skills (.metier/skills)"),
+        click.option("--profile", "profile", metavar="ID", default="", help="Use the skills of this agent profile"),
     ):
         command = option(command)
     return command
 
 
 def install_scope(context: CliContext, user: bool, in_project: bool, profile: str) -> InstallScope:
-    """The one root that is meant; the user's own if nothing is said."""
+    """The root that the options choose; the user's own by default."""
     profile = profile or context.profile
     if sum((user, in_project, bool(profile), context.root is not None)) > 1:
-        raise BadRequest("--user, --project, --profile and --root exclude each other", "choose one")
-    place = find_place(context.project, profile)
+        raise BadRequest("--user, --project, --profile and --root are mutually exclusive", "pass one of them")
+    place = find_place(context.directory, profile)
     if in_project:
         return InstallScope(_install_root(place, f"{place.project}/.metier/skills", True), DIALECTS["standard"], place)
     if profile:
@@ -81,7 +74,7 @@ def plugins_scope(place: Place) -> InstallScope:
 def _user_scope(name: str, place: Place) -> InstallScope:
     """The user's own root in a dialect."""
     if name not in DIALECTS:
-        raise BadRequest(f"`{name}` is not a dialect to install for", "one of: " + ", ".join(DIALECTS))
+        raise BadRequest(f"can't install for unknown dialect `{name}`", "choose one of: " + ", ".join(DIALECTS))
     for spec in DIALECTS[name].serving.roots:
         if spec.source == "user" and "{" not in spec.path:
             root = spec.path.replace("~/.metier", place.state, 1) if spec.path.startswith("~/.metier/") else spec.path
@@ -92,7 +85,7 @@ def _user_scope(name: str, place: Place) -> InstallScope:
 
 
 def is_scope_named(context: CliContext, user: bool, in_project: bool, profile: str) -> bool:
-    """Whether somebody said which root is meant."""
+    """Whether an option names the root."""
     chosen = context.root is not None or bool(context.profile or context.dialect)
     return user or in_project or bool(profile) or chosen
 
@@ -100,7 +93,7 @@ def is_scope_named(context: CliContext, user: bool, in_project: bool, profile: s
 def install_scopes(
     context: CliContext, user: bool, in_project: bool, profile: str, lockless: bool = False
 ) -> list[InstallScope]:
-    """The roots that are meant: the one that was named, or every one here that has a lock, or none is asked for."""
+    """The root that an option names, or else all of them that have a lock (or just exist, if `lockless`)."""
     if is_scope_named(context, user, in_project, profile):
         return [install_scope(context, user, in_project, profile)]
     mine, theirs = install_scope(context, True, False, ""), install_scope(context, False, True, "")
@@ -112,7 +105,7 @@ def install_scopes(
 
 
 def scoped_command(command: str, scope: InstallScope) -> str:
-    """A command as it must be typed to mean that root."""
+    """A command line that means that root."""
     root, place = scope.ground.root, scope.place
     if root == f"{place.state}/skills":
         return f"metier {command}"

@@ -1,62 +1,67 @@
-"""metier acp."""
+"""metier acp, metier mcp and metier daemon: the commands that serve until they are stopped."""
 
 from __future__ import annotations
 
 import os
 import stat
 import sys
-from dataclasses import replace
+from collections.abc import Iterator
+from contextlib import contextmanager
 from difflib import get_close_matches, unified_diff
-from importlib import import_module
-from typing import Any, NoReturn
+from json import loads
+from typing import TYPE_CHECKING, Literal, NoReturn
 
 import click
 
+from ...host import daemon as machine
 from ...host import paths
 from ...host.facts import find_place, which
 from ...host.fs import make_folder, write_text
 from ...library.library import Library
 from ...types.errors import BadRequest, HostError, MissingExtra, Refused
+from ...types.place import Place
 from ...types.text import one_line
 from . import options
-from .app import CliContext
-from .output import clean_path, paint, say, warn
+from .options import CliContext
+from .output import clean_path, count_of, hint_line, paint, printable, say, say_json, warn
+
+if TYPE_CHECKING:
+    from ...agent.agent import Agent
+
+
+# --- metier acp ---
 
 
 @click.command("acp")
 @options.model_option()
 @click.pass_obj
 def acp(context: CliContext, model: str) -> None:
-    """Be the agent of an editor that speaks the Agent Client Protocol, such as Zed.
+    """Serve an agent to an editor that speaks the Agent Client Protocol, such as Zed.
 
-    The editor starts this command itself.  Skills are its slash commands, and it asks you before anything is done that
-    needs your word.
+    The editor starts this command. Skills become its slash commands, and it asks you for approval where one is needed.
     """
-    try:
-        serving = import_module("metier.faces.acp.server")
-    except ImportError as error:
-        if (error.name or "").partition(".")[0] in ("acp", "pydantic"):
-            raise MissingExtra("the agent for editors", "acp") from error
-        raise
+    with _extra("the agent for editors", "acp", ("acp", "pydantic")):
+        from ..acp.server import serve
     if not all(map(_is_wire, (0, 1))):
         raise BadRequest(
-            "standard input and output are not those of an editor", "name `metier acp` as an agent in its configuration"
+            "standard input and output are not connected to an editor",
+            "add `metier acp` as an agent to the editor's configuration",
         )
     if sys.stdin.isatty():
-        warn("waiting for an editor on standard input: name `metier acp` as an agent in its configuration")
+        warn("waiting for an editor on standard input; add `metier acp` as an agent to its configuration")
 
-    def opened(cwd: str) -> Any:
+    def open_in(cwd: str) -> Agent:
         from ..agents import open_agent
 
-        return open_agent(replace(context, project=cwd).library(), model, context.agent)
+        return open_agent(context._replace(directory=cwd).library(), model, context.agent)
 
-    serving.serve(opened)
+    serve(open_in)
     sys.stderr.flush()
-    os._exit(0)  # the editor has hung up: what still runs for it ends with us
+    os._exit(0)  # the editor is gone: do not wait for threads that still run for it
 
 
 def _is_wire(number: int) -> bool:
-    """Whether somebody can be at the other end: a pipe, a socket or a terminal."""
+    """Whether something can be at the other end: a pipe, a socket or a terminal."""
     try:
         mode = os.fstat(number).st_mode
     except OSError:
@@ -64,25 +69,31 @@ def _is_wire(number: int) -> bool:
     return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or os.isatty(number)
 
 
+# --- metier mcp ---
+
 TOKEN_FILE = "mcp-token"
 _CARRIED_OPTIONS = ("root", "dialect", "agent", "profile")
-"""Options of the command line that a client's configuration keeps."""
+"""Global options that go into a client's configuration."""
 
 
 @click.group("mcp", invoke_without_command=True)
-@click.option("--http", is_flag=True, help="Serve over HTTP instead of standard input and output.")
-@click.option("--host", default="127.0.0.1", metavar="HOST", show_default=True, help="Listen on this address.")
+@click.option("--http", is_flag=True, help="Serve over HTTP instead of standard input and output")
+@click.option("--host", default="127.0.0.1", metavar="HOST", show_default=True, help="Address to listen on")
 @click.option(
     "--port",
     type=click.IntRange(0, 65535),
     default=8765,
     metavar="PORT",
     show_default=True,
-    help="Listen on this port; 0 for a free one.",
+    help="Port to listen on; 0 for any free one",
 )
-@click.option("--allow-host", multiple=True, metavar="NAME", help="Another name that clients may call the server by.")
-@click.option("--token-file", metavar="FILE", help="Where the token is; by default mcp-token in metier's own folder.")
-@click.option("--write", multiple=True, metavar="DIR", help="A folder that scripts may write in; more than one may.")
+@click.option(
+    "--allow-host", multiple=True, metavar="NAME", help="Also accept requests for this host name; may be repeated"
+)
+@click.option(
+    "--token-file", metavar="FILE", help="File with the access token; created if missing [default: ~/.metier/mcp-token]"
+)
+@click.option("--write", multiple=True, metavar="DIR", help="Folder that scripts may write to; may be repeated")
 @click.pass_context
 def mcp(
     context: click.Context,
@@ -93,66 +104,75 @@ def mcp(
     token_file: str | None,
     write: tuple[str, ...],
 ) -> None:
-    """Serve the skills of this place to an MCP client: tools, a prompt for every slash command, files as resources.
+    """Serve skills to an MCP client: as tools, a prompt for each slash command, and files as resources.
 
-    Without --http the client starts this command itself and speaks over standard input and output.
+    Without --http, the client starts this command and talks to it over standard input and output.
     """
     if context.invoked_subcommand is not None:
         return
     settings: CliContext = context.obj
-    serving = _import_face("run")
+    with _extra("the MCP server", "mcp", _MCP_PACKAGES):
+        from ..mcp.serve import serve_stdio, server_for
     folders = tuple(paths.absolute_path(folder, paths.working_folder(), paths.home_folder()) for folder in write)
     library = settings.library()
     _warn_unserved(library)
-    server = serving.server_for(library, write=folders)
+    server = server_for(library, write=folders)
     if not http:
         if sys.stdin.isatty():
-            warn("waiting for a client on standard input; to let yours start this itself: metier mcp install CLIENT")
-        serving.serve_stdio(server)
+            warn(
+                "waiting for a client on standard input; `metier mcp install CLIENT` configures a client to start this"
+            )
+        serve_stdio(server)
         _exit_now()
-    face = _import_face("http")
-    address = face.ListenAddress(host, port, tuple(name.lower() for name in allow_host))
+    with _extra("the MCP server", "mcp", _MCP_PACKAGES):
+        from ..mcp.http_server import PATH, ListenAddress, serve_http
+    address = ListenAddress(host, port, tuple(name.lower() for name in allow_host))
     if host in ("0.0.0.0", "::") and not allow_host:
-        raise BadRequest(f"on {host} nobody knows the server's name", "say it with --allow-host NAME:PORT")
+        raise BadRequest(
+            f"listening on {host} needs the name that clients use for this server", "pass --allow-host NAME:PORT"
+        )
     path, token = _read_token(token_file)
 
     def ready(at: int) -> None:
         host_text = f"[{host}]" if ":" in host else host
-        warn(f"listening on http://{host_text}:{at}{face.PATH}; the token is in {clean_path(path)}")
+        warn(f"listening on http://{host_text}:{at}{PATH}; the token is in {clean_path(path)}")
 
-    if not face.serve_http(server, address, token, ready):
-        raise HostError(f"can't listen on {host}:{port}", "another program may have the port: choose one with --port")
+    if not serve_http(server, address, token, ready):
+        raise HostError(f"can't listen on {host}:{port}", "the port may be in use; choose another with --port")
 
 
 def _warn_unserved(library: Library) -> None:
-    """On standard error, which clients keep in their logs: a server without skills looks broken otherwise."""
+    """Report skills that are not served, on standard error, which clients log: an empty server looks broken."""
     usable = [verdict.usable for verdict in library.in_order()]
     unserved = len(usable) - sum(usable)
     if unserved:
-        quantity = "some" if any(usable) else "all"
-        warn(f"{quantity} skills here are not served: {unserved} of {len(usable)}; `metier status` says why")
+        warn(f"not serving {unserved} of {count_of(len(usable), 'skill')}; run `metier status` to see why")
     elif not usable:
-        warn("there are no skills here yet; they are served as soon as there are: `metier roots` says where")
+        warn("no skills yet; new ones are served as they appear in a folder that `metier roots` lists")
 
 
 def _exit_now() -> NoReturn:
-    """The client has hung up: a script that still runs for it ends with us, not we with it."""
+    """Exit without waiting for scripts that still run for a client that is gone."""
     sys.stderr.flush()
     os._exit(0)
 
 
-def _import_face(module: str) -> Any:
-    """The other face, by name: one face does not import another."""
+_MCP_PACKAGES = ("mcp", "mcp_types", "anyio", "starlette", "uvicorn")
+
+
+@contextmanager
+def _extra(what: str, extra: str, packages: tuple[str, ...]) -> Iterator[None]:
+    """Turn a failed import of one of these packages into advice to install the extra that brings them."""
     try:
-        return import_module(f"metier.faces.mcp.{module}")
+        yield
     except ImportError as error:
-        if (error.name or "").partition(".")[0] in ("mcp", "mcp_types", "anyio", "starlette", "uvicorn"):
-            raise MissingExtra("the MCP server", "mcp") from error
+        if (error.name or "").partition(".")[0] in packages:
+            raise MissingExtra(what, extra) from error
         raise
 
 
 def _read_token(file: str | None) -> tuple[str, str]:
-    """The token and where it is kept; it is made the first time."""
+    """The token and the file it is in; created on first use."""
     from secrets import token_urlsafe
 
     state = find_place(".").state
@@ -160,7 +180,10 @@ def _read_token(file: str | None) -> tuple[str, str]:
     stored = (paths.read_text_file(path) or "").strip()
     if stored:
         if len(stored) < 16 or not stored.isascii() or any(letter.isspace() for letter in stored):
-            raise BadRequest(f"{path} holds no token", "one line of 16 letters and digits or more; or delete the file")
+            raise BadRequest(
+                f"{path} does not hold a token",
+                "write at least 16 ASCII characters to it, or delete it to create a new one",
+            )
         return path, stored
     if file is None:
         make_folder(state)
@@ -171,33 +194,36 @@ def _read_token(file: str | None) -> tuple[str, str]:
 
 @mcp.command("install")
 @click.argument("client", shell_complete=options.clients)
-@click.option("--remove", is_flag=True, help="Take it out again.")
+@click.option("--remove", is_flag=True, help="Remove the server from the configuration")
 @click.option(
     "--scope",
     type=click.Choice(["user", "project"]),
     default="user",
     show_default=True,
-    help="Whose configuration: yours, or that of this project.",
+    help="Which configuration to change: yours, or the project's",
 )
-@click.option("--name", default="metier", show_default=True, help="What the client calls the server.")
-@click.option("--yes", is_flag=True, help="Write without asking.")
+@click.option("--name", default="metier", show_default=True, help="Name of the server in the configuration")
+@click.option("--yes", is_flag=True, help="Write without asking")
 @click.pass_context
-def install(context: click.Context, client: str, remove: bool, scope: str, name: str, yes: bool) -> None:
-    """Add this server to a client's configuration: what would change is shown first.
+def install(
+    context: click.Context, client: str, remove: bool, scope: Literal["user", "project"], name: str, yes: bool
+) -> None:
+    """Add this server to a client's configuration, after showing the change.
 
-    CLIENT is one of: claude-code claude-desktop codex cursor gemini vscode windsurf zed.
-    Options before `mcp`, such as --root and --dialect, are kept for the client's use.
+    CLIENT is one of: claude-code, claude-desktop, codex, cursor, gemini, vscode, windsurf, zed.
+    Global options such as --root and --dialect are written to the configuration too.
     """
-    clients = import_module("metier.faces.mcp.clients")
+    from ..mcp import clients
+
     chosen = clients.CLIENTS.get(client)
     if chosen is None:
         near = get_close_matches(client, clients.CLIENTS, 1)
         hint = f"did you mean `{near[0]}`?" if near else "one of: " + ", ".join(clients.CLIENTS)
-        raise BadRequest(f"`{client}` is not a client", hint)
+        raise BadRequest(f"unknown client `{client}`", hint)
     if not name or not all(letter.isalnum() or letter in "-_" for letter in name):
-        raise BadRequest(f"`{name}` is no name for a server", "use letters, digits, `-` and `_`")
+        raise BadRequest(f"`{name}` can't be a server name", "use letters, digits, `-` and `_`")
     settings: CliContext = context.obj
-    place = find_place(settings.project)
+    place = find_place(settings.directory)
     path = paths.real_path(clients.config_path_of(chosen, scope, place.home, place.project, place.platform))
     before = paths.read_text_file(path, 16_777_216) or ""
     try:
@@ -214,9 +240,9 @@ def install(context: click.Context, client: str, remove: bool, scope: str, name:
 
 
 def _start_command(search: str) -> list[str]:
-    """By a path, because clients have a PATH of their own; a file that a project shares has the bare name."""
+    """How a client starts metier: by path, since its PATH differs from ours."""
     program = which("metier", search)
-    return [program] if program else [sys.executable, "-P", "-m", "metier.faces.cli.fastlist"]
+    return [program] if program else [sys.executable, "-P", "-m", "metier"]
 
 
 def _carried_options(settings: CliContext) -> list[str]:
@@ -224,8 +250,8 @@ def _carried_options(settings: CliContext) -> list[str]:
     if values["root"]:
         values["root"] = paths.absolute_path(values["root"], paths.working_folder(), paths.home_folder())
     options = [word for key, value in values.items() if value for word in (f"--{key}", value)]
-    if settings.project != ".":
-        options += ["--project", paths.absolute_path(settings.project, paths.working_folder(), paths.home_folder())]
+    if settings.directory != ".":
+        options += ["--directory", paths.absolute_path(settings.directory, paths.working_folder(), paths.home_folder())]
     return options
 
 
@@ -238,11 +264,176 @@ def _write_config(path: str, before: str, after: str, yes: bool, mode: int) -> N
         say(paint(one_line(line), styles[line[0]]) if line[:1] in styles else one_line(line))
     if not yes:
         if not sys.stdin.isatty():
-            raise Refused("nothing was written", "add --yes to write it without being asked")
+            raise Refused("writing the configuration needs approval, but this session is not interactive", "pass --yes")
         if not click.confirm("Write it?"):
-            raise Refused("nothing was written", "run it again when you have read it")
+            raise Refused("nothing was written", "run the command again to write it")
     folder = path.rpartition("/")[0]
     if not paths.is_folder(folder):
         make_folder(folder)
     write_text(path, after, paths.mode_of(path) or mode)
     say(f"{paint('written', 'green')}  {clean_path(path)}")
+
+
+# --- metier daemon ---
+
+UNIT_TEMPLATE = """\
+[Unit]
+Description=metier: skills on a schedule
+After=network-online.target
+
+[Service]
+Type=notify
+ExecStart={command}
+Restart=on-failure
+RestartSec=2
+StartLimitIntervalSec=300
+StartLimitBurst=5
+WatchdogSec=30
+KillMode=mixed
+TimeoutStopSec=45
+NoNewPrivileges=yes
+ProtectSystem=strict
+ReadWritePaths={state}
+PrivateTmp=yes
+RestrictSUIDSGID=yes
+Environment=METIER_HOME={state}
+# API keys such as ANTHROPIC_API_KEY=…, one per line; keep the file private (chmod 600).
+EnvironmentFile=-{keys}
+
+[Install]
+WantedBy=default.target
+"""
+
+
+@click.group("daemon", invoke_without_command=True)
+@click.option(
+    "--worker", "name", default="daemon", metavar="NAME", help="Worker name, unique among the daemons of one home"
+)
+@click.option(
+    "--concurrency",
+    type=click.IntRange(1, 1_000),
+    default=8,
+    show_default=True,
+    help="Maximum number of runs at a time",
+)
+@click.option(
+    "--grace", type=click.FloatRange(0), default=30.0, show_default=True, help="Seconds to wait for runs on shutdown"
+)
+@click.pass_context
+def daemon(context: click.Context, name: str, concurrency: int, grace: float) -> None:
+    """Run the scheduler in the foreground until SIGTERM or SIGINT; a second signal stops it immediately.
+
+    With METIER_DATABASE_URL=postgresql://…, any number of daemons share the work.
+    """
+    if "/" in name or name.startswith("."):
+        raise BadRequest(f"`{name}` can't be a worker name", "use letters and digits")
+    context.meta["worker"] = name
+    if context.invoked_subcommand is not None:
+        return
+    from ...schedule.worker import ScheduleWorker, WorkerSettings
+    from ..agents import fire, run_task
+
+    service = ScheduleWorker(
+        find_place(context.obj.directory), fire, name, WorkerSettings(concurrency=concurrency, grace=grace)
+    )
+    service.do = run_task
+    service.say = lambda line: warn(printable(line))
+    code = service.serve()
+    sys.stdout.flush()
+    machine.exit_now(code)
+
+
+@daemon.command("status")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON")
+@click.pass_context
+def daemon_status(context: click.Context, as_json: bool) -> None:
+    """Show whether the daemon is running, and its health; exits with 1 if it is not."""
+    from ...schedule.worker import health_path, lock_path
+
+    place, name = find_place(context.obj.directory), context.meta["worker"]
+    holder = machine.current_holder(lock_path(place, name))
+    health = _read_health(health_path(place, name)) if holder else {}
+    if as_json:
+        say_json({"running": holder is not None, "pid": holder.pid if holder else None, "health": health})
+    elif holder is None:
+        say("No daemon is running.")
+        say(hint_line("run `metier daemon` to start one; `metier daemon unit` prints a systemd unit"))
+    else:
+        say(f"Running: process {holder.pid}")
+        for key, value in health.items():
+            if value != "":
+                say(f"  {printable(str(key)) + ':':<10}{printable(str(value))}")
+    context.exit(0 if holder else 1)
+
+
+def _read_health(path: str) -> dict[str, object]:
+    try:
+        health = loads(paths.read_text_file(path) or "{}")
+    except (ValueError, HostError):
+        return {}
+    return health if isinstance(health, dict) else {}
+
+
+@daemon.command("stop")
+@click.option("--wait", type=click.FloatRange(0), default=45.0, show_default=True, help="Seconds to wait")
+@click.pass_context
+def stop_daemon(context: click.Context, wait: float) -> None:
+    """Stop the daemon and wait until it has exited."""
+    from ...schedule.worker import lock_path
+
+    place = find_place(context.obj.directory)
+    holder = machine.current_holder(lock_path(place, context.meta["worker"]))
+    if holder is None:
+        say("No daemon is running.")
+        return
+    if not machine.stop_lock_holder(holder, wait):
+        raise HostError(
+            f"process {holder.pid} has not exited yet",
+            "it is waiting for running work; repeat the command to stop it immediately",
+        )
+    say(f"Stopped: process {holder.pid}")
+
+
+@daemon.command("unit")
+@click.option("--write", is_flag=True, help="Write it to ~/.config/systemd/user/metier.service")
+@click.pass_obj
+def print_unit(context: CliContext, write: bool) -> None:
+    """Print a systemd unit for this daemon, or write it."""
+    place = find_place(context.directory)
+    text = UNIT_TEMPLATE.format(
+        command=_quote_unit_value(f"{sys.executable}") + " -P -m metier daemon",
+        state=_quote_unit_value(place.state),
+        keys=_keys_path(place).replace("%", "%%"),
+    )
+    if not write:
+        say(text.rstrip("\n"))
+        return
+    path = _unit_path(place)
+    make_folder(path.rpartition("/")[0])
+    write_text(path, text, 0o644)
+    say(f"Written: {clean_path(path)}")
+    say(
+        hint_line(
+            f"a service does not inherit your shell's environment: put API keys into {clean_path(_keys_path(place))}"
+        )
+    )
+    say(hint_line("systemctl --user daemon-reload && systemctl --user enable --now metier"))
+
+
+def _keys_path(place: Place) -> str:
+    return f"{place.state}/daemon.env"
+
+
+def _unit_path(place: Place) -> str:
+    return f"{place.home.rstrip('/')}/.config/systemd/user/metier.service"
+
+
+def _quote_unit_value(text: str) -> str:
+    """A path quoted for a unit file, where `%` and blanks are special."""
+    if any(character < " " or character == "\x7f" for character in text):
+        raise BadRequest(
+            f"{clean_path(text)} contains a control character, which a unit file can't hold",
+            "set METIER_HOME to a path without one",
+        )
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%")
+    return f'"{escaped}"' if escaped != text or " " in text else text

@@ -1,17 +1,18 @@
-"""metier list."""
+"""metier list, metier show and metier search."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from json import dumps
-
-import click
+from typing import TYPE_CHECKING
 
 from ...library.library import Library
-from ...types.skill import BrokenSkill, Skill
+from ...types.errors import BadRequest
+from ...types.skill import Skill
 from ...types.text import one_line
-from ...types.verdict import Verdict
-from .app import CliContext, skill_names
+from . import commands
+from .commands import JSON, Argument, Flag, Option
+from .options import CliContext, skill_names
 from .output import (
     UNAPPROVED,
     UNTRUSTED,
@@ -20,6 +21,7 @@ from .output import (
     count_of,
     format_columns,
     hint_line,
+    library_dict,
     paint,
     paint_state,
     printable,
@@ -28,25 +30,23 @@ from .output import (
     say,
     say_json,
     state_of,
+    verdict_dict,
+    warn,
 )
-from .output_cache import remember_answer
+
+if TYPE_CHECKING:
+    from ...types.search import SearchHit
 
 
-@click.command("list")
-@click.option("-v", "--verbose", is_flag=True, help="Paths, and everything noticed about each skill.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
-@click.pass_obj
+@commands.command("list", Flag("verbose", ("-v", "--verbose"), "Show paths and problems"), JSON)
 def list_skills(context: CliContext, verbose: bool, as_json: bool) -> None:
-    """List the skills of this place: what each is called, where it comes from, and how it stands."""
+    """List the available skills: name, root, state and description."""
     library = context.library()
     if as_json:
         say_json(library_dict(library))
         return
-    lines = listing_lines(library, verbose)
-    for line in lines:
+    for line in listing_lines(library, verbose):
         say(line)
-    if not verbose and context == CliContext(root=context.root):
-        remember_answer(library, "list", context.root or "", "".join(line + "\n" for line in lines))
 
 
 def listing_lines(library: Library, verbose: bool) -> list[str]:
@@ -66,11 +66,11 @@ def listing_lines(library: Library, verbose: bool) -> list[str]:
     ]
     if not rows:
         return [
-            "No skills here.",
+            "No skills found.",
             "",
             *_note_lines(library),
-            hint_line("`metier roots --all` shows where metier looks"),
-            hint_line("`metier init` brings some; `metier new NAME` writes one"),
+            hint_line("run `metier roots --all` to see where metier looks"),
+            hint_line("run `metier init` for the bundled skills, or `metier new NAME` to create one"),
         ]
     lines = [paint_row(line, row) for line, row in zip(format_columns(rows), rows, strict=True)]
     if verbose:
@@ -79,13 +79,13 @@ def listing_lines(library: Library, verbose: bool) -> list[str]:
 
 
 def shown_name(skill: Skill) -> str:
-    """What a person may call it by: the name, with the plugin's in front where that is how it is found."""
+    """The name a person can use: with the plugin's in front, if it has that namespace."""
     name = printable(skill.name) or printable(skill.id)
     return f"{printable(skill.origin.namespace)}:{name}" if skill.origin.namespace else name
 
 
 def short_labels(labels: Iterable[str]) -> dict[str, str]:
-    """Roots as they are named in a list: where in the project they lie is left out unless it tells two apart."""
+    """Short labels for roots: without the folder in the project, unless it distinguishes two."""
     short: dict[str, set[str]] = {}
     for label in labels:
         short.setdefault(label.partition(":")[0], set()).add(label)
@@ -97,7 +97,7 @@ def short_labels(labels: Iterable[str]) -> dict[str, str]:
 
 
 def paint_row(line: str, row: tuple[str, str, str, str]) -> str:
-    """Colour in the state, wherever in the line it stands."""
+    """Colour the state in a line."""
     state = row[2]
     if not color_enabled():
         return line
@@ -147,63 +147,20 @@ def _note_lines(library: Library) -> list[str]:
     lines = [text for problem in library.problems for text in problem_lines(problem)]
     codes = {mark.code for mark in library.untrusted.values()}
     if not codes.isdisjoint(UNAPPROVED):
-        why = "the lock can't be read" if "lock-unreadable" in codes else "some that were installed are not approved"
-        lines.append(hint_line(f"{why}: `metier why NAME` says what to do"))
+        why = "the lock file can't be read" if "lock-unreadable" in codes else "some installed skills are not approved"
+        lines.append(hint_line(f"{why}: run `metier why NAME` for details"))
     if not codes.isdisjoint(UNTRUSTED):
         changed = "changed-since-trust" in codes
         why = "this project changed since you trusted it" if changed else "this project is not trusted yet"
-        lines.append(hint_line(f"{why}: read its skills, then run `metier trust`"))
+        lines.append(hint_line(f"{why}: review its skills, then run `metier trust`"))
     if library.broken or any(not verdict.eligible for verdict in library.verdicts):
-        lines.append(hint_line("`metier status -v` says what is wrong and what to do"))
+        lines.append(hint_line("run `metier status -v` for details"))
     return lines
 
 
-def library_dict(library: Library) -> dict[str, object]:
-    return {
-        "dialect": library.dialect.name,
-        "skills": [verdict_dict(verdict) for verdict in library.verdicts],
-        "broken": [broken_dict(item) for item in library.broken],
-        "problems": [problem_dict(problem) for problem in library.problems],
-    }
-
-
-def broken_dict(item: BrokenSkill) -> dict[str, object]:
-    return {
-        "id": item.id,
-        "path": item.path,
-        "root": item.origin.root,
-        "state": "broken",
-        "problems": [problem_dict(problem) for problem in item.problems],
-    }
-
-
-def verdict_dict(verdict: Verdict) -> dict[str, object]:
-    skill = verdict.skill
-    return {
-        "id": skill.id,
-        "name": skill.name,
-        "description": skill.description,
-        "path": skill.path,
-        "root": skill.origin.root,
-        "source": skill.origin.source,
-        "dialect": skill.origin.dialect.name,
-        "state": state_of(verdict),
-        "eligible": verdict.eligible,
-        "usable": verdict.usable,
-        "user_invocable": skill.user_may_invoke,
-        "model_invocable": skill.model_may_invoke,
-        "shadowed_by": verdict.shadowed_by.path if verdict.shadowed_by else None,
-        "diagnostics": list(verdict.diagnostics),
-        "problems": [problem_dict(problem) for problem in verdict.problems],
-    }
-
-
-@click.command("show")
-@click.argument("name", shell_complete=skill_names)
-@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
-@click.pass_obj
+@commands.command("show", Argument("name", complete=skill_names), JSON)
 def show(context: CliContext, name: str, as_json: bool) -> None:
-    """Show one skill: what its frontmatter says, and its instructions as they are written."""
+    """Show a skill's metadata and its instructions as written."""
     library = context.library()
     verdict = library.find(name)
     body = library.read(verdict.skill)
@@ -238,3 +195,89 @@ def show(context: CliContext, name: str, as_json: bool) -> None:
     say()
     for line in body.text.split("\n"):
         say(one_line(line.expandtabs(4)))
+
+
+_MIN_SCORE_SHARE = 0.1
+"""Of the best hit's score: a person is not shown hits below it."""
+
+
+@commands.command(
+    "search",
+    Argument("query", many=True),
+    Option("limit", ("--limit",), "Show at most N skills", "N", default=10, minimum=1),
+    Flag("explain", ("--explain",), "Show the matching words, their weights, and each engine's rank"),
+    JSON,
+)
+def search(context: CliContext, query: tuple[str, ...], limit: int, explain: bool, as_json: bool) -> int:
+    """Search skills by name, description and content, best match first.
+
+    Exits with 1 if nothing matches.
+    """
+    request = " ".join(query)
+    if not request.strip():
+        raise BadRequest("the query is empty", "describe the task in a few words")
+    library = context.library()
+    hits = library.search(request, limit=limit, audience="person")
+    if not as_json:
+        hits = tuple(hit for hit in hits if hit.score >= hits[0].score * _MIN_SCORE_SHARE or hit.clear)
+    fault = library.finder.fault
+    problems = [*library.problems, *([fault] if fault and fault not in library.problems else [])]
+    if as_json:
+        say_json(
+            {
+                "query": request,
+                "hits": [_hit_dict(library, hit) for hit in hits],
+                "problems": [problem_dict(issue) for issue in problems],
+            }
+        )
+    else:
+        for line in _hit_lines(library, hits, explain):
+            say(line)
+        for problem in problems:
+            for line in problem_lines(problem):
+                warn(line)
+    return 0 if hits else 1
+
+
+def _hit_lines(library: Library, hits: tuple[SearchHit, ...], explain: bool) -> Iterator[str]:
+    if not hits:
+        yield "No matching skills."
+        yield hint_line("try other words, or run `metier list` for all skills")
+        return
+    if not hits[0].clear:
+        yield paint("No clear match; the closest:", "yellow")
+    states = [state_of(library.finder.verdicts[hit.skill.path]) for hit in hits]
+    rows = [
+        (printable(hit.skill.name), state, printable(hit.skill.description))
+        for hit, state in zip(hits, states, strict=True)
+    ]
+    for line, hit, state in zip(format_columns(rows), hits, states, strict=True):
+        yield line.replace(f"  {state}", "  " + paint_state(state), 1)
+        if explain:
+            yield from _explain_lines(hit)
+
+
+def _explain_lines(hit: SearchHit) -> Iterator[str]:
+    ranks = ", ".join(f"{engine} {rank}" for engine, rank in hit.ranks.items())
+    yield paint(f"    rank {hit.rank} ({ranks}), score {hit.score:.3g}", "dim")
+    for match in hit.matched:
+        if match.fields:
+            yield paint(f"    {match.weight:6.2f}  {printable(match.term)}  in {', '.join(match.fields)}", "dim")
+    missing = [printable(match.term) for match in hit.matched if not match.fields]
+    if missing:
+        yield paint(f"            not found: {', '.join(missing[:12])}", "dim")
+
+
+def _hit_dict(library: Library, hit: SearchHit) -> dict[str, object]:
+    return {
+        "name": hit.skill.name,
+        "qualified": hit.skill.qualified,
+        "description": hit.skill.description,
+        "path": hit.skill.path,
+        "state": state_of(library.finder.verdicts[hit.skill.path]),
+        "rank": hit.rank,
+        "score": round(hit.score, 4),
+        "clear": hit.clear,
+        "ranks": dict(hit.ranks),
+        "matched": [match._asdict() for match in hit.matched if match.fields],
+    }

@@ -1,11 +1,9 @@
-"""metier status."""
+"""metier status and metier why: which skills are ready, and what keeps the others from being so."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
-
-import click
 
 from ...catalog.formats import compact_path
 from ...host.facts import gather_facts
@@ -16,12 +14,16 @@ from ...types.problem import CODE_FAMILIES, Problem, problem_from
 from ...types.skill import BrokenSkill, Origin, Skill
 from ...types.text import one_line
 from ...types.verdict import Verdict
-from .app import CliContext, skill_names
+from . import commands
+from .commands import JSON, Argument, Flag
+from .options import CliContext, skill_names
 from .output import (
     WITHHELD,
+    broken_dict,
     clean_path,
     format_columns,
     hint_line,
+    library_dict,
     paint,
     paint_state,
     printable,
@@ -30,19 +32,20 @@ from .output import (
     say,
     say_json,
     state_of,
+    verdict_dict,
 )
-from .skills import broken_dict, library_dict, verdict_dict
 
 _GROUP_ORDER = (*CODE_FAMILIES["eligibility"], *WITHHELD, "not-allowed", "shadowed")
 
 
-@click.command("status")
-@click.argument("name", required=False, shell_complete=skill_names)
-@click.option("-v", "--verbose", is_flag=True, help="With hints.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
-@click.pass_obj
+@commands.command(
+    "status",
+    Argument("name", required=False, complete=skill_names),
+    Flag("verbose", ("-v", "--verbose"), "Show hints"),
+    JSON,
+)
 def status(context: CliContext, name: str | None, verbose: bool, as_json: bool) -> None:
-    """Say what is ready and what is not, grouped by the kind of issue; with NAME, everything about one skill."""
+    """Show which skills are ready and which are not, grouped by reason; with NAME, the details of one skill."""
     library = context.library()
     if name is not None:
         _print_skill_status(library, name, as_json)
@@ -110,7 +113,7 @@ def status_lines(library: Library, verbose: bool) -> Iterator[str]:
 
 
 def _left_out_lines(library: Library) -> Iterator[str]:
-    """What the catalog's limits cut, by name."""
+    """The skills that the catalog's limits leave out."""
     catalog = library.catalog()
     cut = [omitted for omitted in catalog.left_out if omitted.reason != "hidden-from-model"]
     if cut:
@@ -122,7 +125,7 @@ def _left_out_lines(library: Library) -> Iterator[str]:
 
 
 def _group_lines(members: list[tuple[str, Problem]], verbose: bool) -> Iterator[str]:
-    """The skills with one kind of issue; a hint that they all share is given once."""
+    """The skills with one kind of problem; a hint they all share is shown once."""
     rows = [(printable(name), printable(issue.message)) for name, issue in members]
     shared = len(members) > 1 and len({issue.hint for _, issue in members}) == 1
     for line, (_, issue) in zip(format_columns(rows, last_cut=False), members, strict=True):
@@ -136,13 +139,13 @@ def _group_lines(members: list[tuple[str, Problem]], verbose: bool) -> Iterator[
 def _next_steps(library: Library, verbose: bool) -> Iterator[str]:
     yield ""
     if not library.verdicts and not library.broken:
-        yield hint_line("`metier init` brings some skills; `metier new NAME` writes one")
+        yield hint_line("run `metier init` for the bundled skills, or `metier new NAME` to create one")
     elif library.broken or library.problems or any(not verdict.usable for verdict in library.verdicts):
         if not verbose:
-            yield hint_line("`metier status -v` says what to do")
-        yield hint_line("`metier status NAME` says everything about one skill")
+            yield hint_line("run `metier status -v` for hints")
+        yield hint_line("run `metier status NAME` for the details of a skill")
     else:
-        yield "Everything is ready."
+        yield "All skills are ready."
 
 
 def _group_problems(library: Library) -> dict[str, list[tuple[str, Problem]]]:
@@ -206,7 +209,7 @@ def _install_tools(library: Library, skill: Skill) -> frozenset[str]:
 
 
 def _collect_actions(problems: Iterable[Problem]) -> list[str]:
-    """What there is to do, each thing once; what is merely worth knowing asks for nothing."""
+    """The hints, each once, without those of informational problems."""
     hints = [
         issue.hint for issue in problems if issue.hint and (issue.severity != "info" or issue.code in _GROUP_ORDER)
     ]
@@ -265,12 +268,9 @@ class WhyStep(NamedTuple):
     hints: tuple[str, ...] = ()
 
 
-@click.command("why")
-@click.argument("name", shell_complete=skill_names)
-@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
-@click.pass_obj
+@commands.command("why", Argument("name", complete=skill_names), JSON)
 def why(context: CliContext, name: str, as_json: bool) -> None:
-    """Follow one skill from disk to catalog: found, parsed, trusted, allowed, eligible, shadowed, listed."""
+    """Explain why a skill is or is not in the catalog: found, parsed, trusted, allowed, eligible, shadowed, listed."""
     library = context.library()
     broken = [item for item in library.broken if name in (item.id, item.name)]
     try:
@@ -307,15 +307,15 @@ def _broken_steps(item: BrokenSkill) -> list[WhyStep]:
 
 
 def _twin_steps(library: Library, folder: str) -> list[WhyStep]:
-    """A folder whose skill is the same as another's, byte for byte: only that other is in the library."""
+    """The steps for a folder whose skill is byte for byte the same as another, which is the one in the library."""
     skill = next((candidate for candidate in library.skills if candidate.id == folder), None)
     if skill is None:
         return []
     twin = library.find(skill.name).skill
     return [
         _make_step("found", True, f"{skill.path} ({skill.origin.root})"),
-        _make_step("parsed", True, f"its name is `{skill.name}`"),
-        _make_step("shadowed", True, f"it is the same as {twin.path}", "change its `name`, or remove one of the two"),
+        _make_step("parsed", True, f"name `{skill.name}`"),
+        _make_step("shadowed", True, f"identical to {twin.path}", "change its `name`, or remove one of them"),
     ]
 
 
@@ -382,7 +382,7 @@ def _cut_reason(reason: str, library: Library) -> str:
         "hidden-from-model": "`disable-model-invocation` or `user-invocable` hides it from the model",
         "limit-listed": f"cut by the limit of {limits.listed} skills in the catalog",
         "limit-characters": f"cut by the limit of {limits.characters} characters for the catalog",
-        "merged": "it stands in the line of another of the same name and description",
+        "merged": "merged with another of the same name and description",
     }[reason]
 
 

@@ -26,26 +26,26 @@ from ...parse.config import USER_ONLY_KEYS
 from ...types.errors import Refused
 from ...types.skill import Skill
 from ...types.text import escaped_line
-from .app import CliContext
 from .approval import ask_confirmation, can_ask
+from .options import CliContext
 from .output import clean_path, paint, printable, say, say_json
 
 
 @click.command("trust")
 @click.argument("directory", required=False, type=click.Path())
-@click.option("--list", "listing", is_flag=True, help="The projects you trust.")
-@click.option("--remove", is_flag=True, help="Take the trust back.")
-@click.option("--yes", is_flag=True, help="Do not ask.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON document; nothing is asked.")
+@click.option("--list", "listing", is_flag=True, help="List the projects you trust")
+@click.option("--remove", is_flag=True, help="Stop trusting the project")
+@click.option("--yes", is_flag=True, help="Trust without asking")
+@click.option("--json", "as_json", is_flag=True, help="Trust without asking and print JSON")
 @click.pass_obj
 def trust(context: CliContext, directory: str | None, listing: bool, remove: bool, yes: bool, as_json: bool) -> None:
-    """Trust the skills of a project as they are now.
+    """Trust the skills of a project at their current content.
 
-    What they can run and are granted is shown first, and on a terminal you are asked.  The trust is kept outside the
-    project and is bound to its path and to what its skills can run.  Prose may change later; new or changed commands,
-    scripts and grants ask again.
+    Shows what they can run and what they are granted, and asks for confirmation on a terminal. Trust is stored outside
+    the project and bound to its path and to what its skills can run: prose may change later, but new or changed
+    commands, scripts and grants need to be trusted again.
     """
-    directory = directory or context.project
+    directory = directory or context.directory
     place = find_place(directory)
     if listing:
         _list_trusted(place.state, as_json)
@@ -93,7 +93,7 @@ TrustReport: TypeAlias = list[tuple[str, tuple[RunnableItem, ...]]]
 def _build_report(
     library: Library, before: Mapping[str, object] | None, among: Sequence[Skill] | None = None
 ) -> TrustReport:
-    """What each skill can run, held against what was trusted before."""
+    """What each skill can run, compared with what was trusted before."""
     recorded = before.get("skills") if before else None
     known_digests = recorded if isinstance(recorded, dict) else {}
     report: TrustReport = []
@@ -105,7 +105,7 @@ def _build_report(
 
 
 def _ask_trust(report: TrustReport, project: str, yes: bool, besides: Sequence[str] = ()) -> None:
-    """Show all of it to the last character, and have a yes: what is left out here would run unseen."""
+    """Show everything, to the last character, and ask: what is not shown would run unseen."""
     for name, runs in report:
         say(f"{paint(printable(name), 'bold')}" + ("" if runs else "  nothing in it runs"))
         for running in runs:
@@ -115,13 +115,13 @@ def _ask_trust(report: TrustReport, project: str, yes: bool, besides: Sequence[s
             for line in rest:
                 say(f"    {escaped_line(line)}")
             if escaped_line(running.label.replace("\n", "")) != running.label.replace("\n", ""):
-                say(paint("    it has characters that can't be seen; they are written as \\u….", "red"))
+                say(paint("    it contains invisible characters, shown as \\u…", "red"))
     if not report:
-        say("It has no skills yet; those added later will ask again.")
+        say("It has no skills yet; skills added later need to be trusted again.")
     for line in besides:
         say(escaped_line(line))
     if not yes and can_ask() and not ask_confirmation(f"Trust {clean_path(project)} with this?"):
-        raise Refused("nothing was trusted", "run `metier trust` again when you have read it", project)
+        raise Refused("nothing was trusted", "run `metier trust` again to trust it", project)
 
 
 def _config_lines(project: str) -> Iterator[str]:
@@ -170,6 +170,6 @@ def _list_trusted(state: str, as_json: bool) -> None:
         say_json({path: {"skills": len(record.get("skills", {}))} for path, record in book.items()})  # type: ignore[arg-type]
         return
     if not book:
-        say("You trust no project yet.")
+        say("No trusted projects.")
     for path in sorted(book):
         say(clean_path(path) + ("" if paths.is_folder(path) else "  (gone)"))

@@ -14,21 +14,23 @@ from ...install.transaction import FolderChange
 from ...install.update import UpdateProposal
 from ...library import lockfile
 from ...types.errors import BadRequest, HostError, MetierError, Refused, UnknownSkill
-from .app import CliContext, skill_names
 from .approval import can_ask, power_lines, refuse_dangers, require_approval, show_findings, skill_dict
+from .options import CliContext, skill_names
 from .output import ProgressBar, clean_path, count_of, format_columns, hint_line, paint, printable, say, say_json, warn
 from .scopes import InstallScope, add_request, fetch_options, install_scopes, scope_options
 
 
 @click.command("update")
 @click.argument("names", metavar="[NAME]...", nargs=-1, shell_complete=skill_names)
-@click.option("--force", is_flag=True, help="Take upstream's where both changed a line; go back where it did.")
+@click.option("--force", is_flag=True, help="On conflicts take the upstream version; also accept a downgrade")
 @click.option(
-    "--yes", is_flag=True, help="Approve without being asked; what could do more or runs other code is refused."
+    "--yes",
+    is_flag=True,
+    help="Approve without asking; updates that widen permissions or change code are still refused",
 )
-@click.option("--dry-run", is_flag=True, help="Show what would change, and change nothing.")
-@click.option("--allow-insecure", is_flag=True, help="Also http, git and file addresses.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+@click.option("--dry-run", is_flag=True, help="Show what would change without changing it")
+@click.option("--allow-insecure", is_flag=True, help="Also allow http, git and file URLs")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON")
 @scope_options
 @click.pass_context
 def update(
@@ -43,14 +45,14 @@ def update(
     in_project: bool,
     profile: str,
 ) -> None:
-    """Bring installed skills up to date: shows what changed, keeps what you edited, asks before anything widens."""
+    """Update installed skills: show the changes, keep your edits, and ask before a skill can do more than before."""
     results: list[dict[str, object]] = []
     failed = 0
     for scope, folder in _select_folders(context.obj, names, user, in_project, profile):
         if not names and _is_frozen(scope, folder):
             results.append({"folder": folder, "updated": False, "frozen": True})
             if not as_json:
-                say(f"{printable(folder)} is frozen, and left as it is")
+                say(f"{printable(folder)} is frozen; skipped")
             continue
         with ProgressBar(folder) as bar:
             request = add_request(
@@ -88,7 +90,7 @@ def update(
     if as_json:
         say_json(results)
     elif not results:
-        say("Nothing that came from elsewhere is installed.")
+        say("No installed skills to update.")
     context.exit(failed)
 
 
@@ -110,8 +112,8 @@ def _select_folders(
             selected += [(scope, folder) for folder in folders]
             unmatched.pop(name, None)
     if unmatched:
-        hint = f"did you mean `{near[0]}`?" if near else "run `metier list` to see what there is"
-        raise BadRequest(f"`{next(iter(unmatched))}` is not installed from anywhere", hint)
+        hint = f"did you mean `{near[0]}`?" if near else "run `metier remove` to list the installed skills"
+        raise BadRequest(f"`{next(iter(unmatched))}` is not an installed skill", hint)
     return list(dict.fromkeys(selected))
 
 
@@ -126,13 +128,13 @@ def _approve_update(proposal: UpdateProposal, yes: bool, quiet: bool) -> None:
     if proposal.wider and (yes or quiet or not can_ask()):
         widened = "; ".join(f"{key}: {', '.join(power_lines(powers, '+ '))}" for key, powers in proposal.wider.items())
         raise Refused(
-            f"`{proposal.folder}` could do more than before: {widened}", "run `metier update` at a terminal and look"
+            f"`{proposal.folder}` can do more than before: {widened}", "run `metier update` at a terminal to review it"
         )
     require_approval(f"Update {proposal.folder}?", yes, quiet)
 
 
 def _accepted_codes(proposal: UpdateProposal) -> set[str]:
-    """Grave findings that were there, and accepted, before."""
+    """Serious findings that were accepted before."""
     return {code for entry in proposal.old.values() if entry.approval is not None for code in entry.findings}
 
 
@@ -146,7 +148,7 @@ def _show_update(proposal: UpdateProposal) -> None:
         for line in power_lines(powers, "+ "):
             say(paint(f"  {printable(key)}: {line}", "yellow"))
     for path in proposal.kept:
-        say(f"  your own {clean_path(path)} is kept")
+        say(f"  keeping your {clean_path(path)}")
     show_findings([finding for skill in proposal.target.skills for finding in skill.findings])
 
 
@@ -160,10 +162,7 @@ def _report_update(folder: str, proposal: UpdateProposal | None, change: FolderC
         alone += [path for entry in change.folders.values() for path in edits_left_out(entry)]
         if alone:
             files = ", ".join(map(clean_path, alone[:5]))
-            say(
-                "  "
-                + hint_line(f"the lock can't hold your {files}: whoever shares the lock has to share that file too")
-            )
+            say("  " + hint_line(f"the lock file can't hold your {files}: share it together with the lock file"))
 
 
 def _update_dict(folder: str, proposal: UpdateProposal | None, change: FolderChange | None) -> dict[str, object]:
@@ -185,8 +184,8 @@ def _update_dict(folder: str, proposal: UpdateProposal | None, change: FolderCha
 
 @click.command("outdated")
 @click.argument("names", metavar="[NAME]...", nargs=-1, shell_complete=skill_names)
-@click.option("--allow-insecure", is_flag=True, help="Also http, git and file addresses.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+@click.option("--allow-insecure", is_flag=True, help="Also allow http, git and file URLs")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON")
 @scope_options
 @click.pass_context
 def outdated(
@@ -198,14 +197,14 @@ def outdated(
     in_project: bool,
     profile: str,
 ) -> None:
-    """List installed skills that have something else upstream.
+    """List installed skills that differ from their upstream.
 
-    Exit code 1 if there are any, 5 if there are none but some could not be looked up.
+    Exits with 1 if there are any, with 5 if there are none but some could not be checked.
     """
     entries: list[install_update.UpstreamStatus] = []
     selected = _select_folders(context.obj, names, user, in_project, profile)
     for scope in dict.fromkeys(scope for scope, _ in selected):
-        with ProgressBar("looking up") as bar:
+        with ProgressBar("checking") as bar:
             mine = [folder for owner, folder in selected if owner == scope]
             entries += install_update.check_outdated(
                 scope.ground, mine, fetch_options(scope.place, bar, allow_insecure)
@@ -215,7 +214,7 @@ def outdated(
         say_json([entry._asdict() | {"outdated": entry.outdated} for entry in entries])
     else:
         _say_news(entries)
-        lost = f"; {faults} could not be looked up" if faults else ""
+        lost = f"; {faults} could not be checked" if faults else ""
         say(f"{count_of(sum(entry.outdated for entry in entries), 'folder')} outdated, of {len(entries)}{lost}")
     context.exit(1 if any(entry.outdated for entry in entries) else HostError.exit_code if faults else 0)
 

@@ -14,9 +14,8 @@ from ...install.sync import SyncResult
 from ...library import lockfile
 from ...library.lockfile import BadLock, InstallRoot, foreign_digest, read_foreign
 from ...types.errors import BadRequest, MetierError, Refused, UnknownSkill
-from ...types.lockfile import Lockfile
+from ...types.installed import Lockfile
 from ...types.problem import Problem
-from .app import CliContext, skill_names
 from .approval import (
     ask_confirmation,
     can_ask,
@@ -27,6 +26,7 @@ from .approval import (
     show_target,
     warn_waiting,
 )
+from .options import CliContext, skill_names
 from .output import ProgressBar, clean_path, count_of, hint_line, paint, printable, say, say_json, warn
 from .scopes import (
     InstallScope,
@@ -41,15 +41,15 @@ from .scopes import (
 
 @click.command("verify")
 @click.argument("names", metavar="[NAME]...", nargs=-1, shell_complete=skill_names)
-@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON")
 @scope_options
 @click.pass_context
 def verify(
     context: click.Context, names: tuple[str, ...], as_json: bool, user: bool, in_project: bool, profile: str
 ) -> None:
-    """Compare every file of the locked skills with the lock.
+    """Compare every file of the locked skills with the lock file.
 
-    Exit code 1 if one differs, or if the root that you name (--project, --user) has skills and no lock.
+    Exits with 1 if a file differs, or if the root you name (--project, --user) has skills but no lock file.
     """
     differences: list[tuple[InstallRoot, install_verify.LockDifference]] = []
     count, unknown = 0, list(names)
@@ -78,9 +78,14 @@ def verify(
         for ground, difference in differences:
             say(f"{clean_path(f'{ground.root}/{difference.skill}/{difference.path}')}: {paint(difference.how, 'red')}")
         for root, skills in bare.items():
-            say(f"{clean_path(root)}: no lock is there, and {count_of(skills, 'skill')} could not be checked")
-            say("  " + hint_line("bring the lock back from git or a backup; `metier freeze` locks what is there now"))
-        say(f"{count_of(count, 'skill')} in the lock, {count_of(len(differences), 'file')} not as it says")
+            say(f"{clean_path(root)}: no lock file; {count_of(skills, 'skill')} could not be checked")
+            say(
+                "  "
+                + hint_line(
+                    "restore the lock file from git or a backup, or lock the current content with `metier freeze`"
+                )
+            )
+        say(f"{count_of(count, 'skill')} locked, {count_of(len(differences), 'file')} changed")
     context.exit(1 if failed else 0)
 
 
@@ -101,14 +106,14 @@ def _lock_has(lock: Lockfile, name: str) -> bool:
 
 @click.command("freeze")
 @click.argument("names", metavar="[NAME]...", nargs=-1, shell_complete=skill_names)
-@click.option("--off", is_flag=True, help="Let them change again.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+@click.option("--off", is_flag=True, help="Unfreeze them")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON")
 @scope_options
 @click.pass_obj
 def freeze(
     context: CliContext, names: tuple[str, ...], off: bool, as_json: bool, user: bool, in_project: bool, profile: str
 ) -> None:
-    """Lock what is there now: a file that differs later is refused, and named, wherever the skill is used."""
+    """Lock skills at their current content; a skill whose files differ later is refused."""
     scopes = install_scopes(context, user, in_project, profile, lockless=True)
     names_by_scope: dict[InstallScope, list[str]] = {}
     documents: list[dict[str, object]] = []
@@ -147,21 +152,21 @@ def freeze(
                     f"{paint(difference.how, 'red')} while it was frozen"
                 )
             for key in dict.fromkeys(difference.skill for difference in differences):
-                say("  " + hint_line(f"nobody has agreed to that: `metier approve {printable(key)}` does"))
+                say("  " + hint_line(f"not approved; to approve it, run `metier approve {printable(key)}`"))
     if as_json:
         say_json(documents[0] if len(documents) == 1 else documents)
 
 
 @click.command("approve")
 @click.argument("name", shell_complete=skill_names)
-@click.option("--yes", is_flag=True, help="Approve without being asked; grave findings still ask.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+@click.option("--yes", is_flag=True, help="Approve without asking; serious findings still ask")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON")
 @scope_options
 @click.pass_obj
 def approve(
     context: CliContext, name: str, yes: bool, as_json: bool, user: bool, in_project: bool, profile: str
 ) -> None:
-    """Approve an installed skill as it is now: after `add --unapproved`, or after a change."""
+    """Approve an installed skill at its current content, after `add --unapproved` or after a change."""
     scope = next(
         (
             candidate
@@ -190,9 +195,14 @@ def approve(
             show_findings(inspected.findings)
     if dangers:
         if not can_ask():
-            raise Refused(f"`{name}` has grave findings: {dangers[0].message}", "approve it at a terminal, by its name")
-        if not ask_confirmation(f"{count_of(len(dangers), 'grave finding')}.", name):
-            raise Refused(f"not approved: that was not `{name}`", "nothing was changed; run it again if you mean it")
+            raise Refused(
+                f"`{name}` has serious findings: {dangers[0].message}",
+                "run this at a terminal and confirm with its name",
+            )
+        if not ask_confirmation(f"{count_of(len(dangers), 'serious finding')}.", name):
+            raise Refused(
+                f"not approved: the answer was not `{name}`", "nothing was changed; run the command again to approve it"
+            )
     else:
         require_approval(f"Approve {name}?", yes, as_json)
     install_verify.approve_skills(scope.ground, keys, scope.dialect)
@@ -204,11 +214,11 @@ def approve(
 
 
 @click.command("sync")
-@click.option("--from", "source", metavar="FILE", help="A lock of `npx skills`, to install what it names.")
-@click.option("--force", is_flag=True, help="Replace what was edited here; it goes to the trash.")
-@click.option("--yes", is_flag=True, help="Approve what --from brings without being asked.")
-@click.option("--allow-insecure", is_flag=True, help="Also http, git and file addresses.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+@click.option("--from", "source", metavar="FILE", help="Install the skills of an `npx skills` lock file")
+@click.option("--force", is_flag=True, help="Replace edited skills; they go to the trash")
+@click.option("--yes", is_flag=True, help="Approve skills from --from without asking")
+@click.option("--allow-insecure", is_flag=True, help="Also allow http, git and file URLs")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON")
 @scope_options
 @click.pass_context
 def sync(
@@ -222,9 +232,9 @@ def sync(
     in_project: bool,
     profile: str,
 ) -> None:
-    """Make skills what the lock says, to the commit and the byte; for teams and for CI.
+    """Make installed skills match the lock file exactly, for teams and CI.
 
-    What you edited here is not replaced unless you say --force.  A skill that can't be had stops none of the others.
+    Edited skills are kept unless you pass --force. A skill that can't be fetched does not stop the others.
     """
     results: list[tuple[str, SyncResult]] = []
     if source is not None:
@@ -242,7 +252,7 @@ def sync(
         for _, result in results:
             _say_synced(result)
         if not results:
-            say("The lock names nothing that came from elsewhere.")
+            say("The lock file lists no skills to install.")
     context.exit(next((result.fault.exit_code for _, result in results if result.fault), 0))
 
 
@@ -262,7 +272,12 @@ def _say_synced(result: SyncResult) -> None:
     say(f"{printable(result.folder)}: {result.state}")
     if result.without:
         files = ", ".join(map(clean_path, result.without[:5]))
-        say("  " + hint_line(f"{files} is upstream's: the edited text is not here; the lock says so now"))
+        say(
+            "  "
+            + hint_line(
+                f"{files}: using the upstream version, as the edited text is not available; updated the lock file"
+            )
+        )
 
 
 def _sync_foreign(scope: InstallScope, source: str, yes: bool, insecure: bool, quiet: bool) -> list[SyncResult]:
@@ -270,11 +285,11 @@ def _sync_foreign(scope: InstallScope, source: str, yes: bool, insecure: bool, q
     file = paths.absolute_path(source, scope.place.cwd, scope.place.home)
     text = paths.read_text_file(file, 16_777_216)
     if text is None:
-        raise BadRequest(f"{source} does not exist", "give a skills-lock.json or .skill-lock.json")
+        raise BadRequest(f"{source} does not exist", "pass a skills-lock.json or .skill-lock.json")
     try:
         named = read_foreign(text)
     except BadLock as error:
-        raise BadRequest(f"{source} can't be read: {error}", "give a lock of `npx skills`") from error
+        raise BadRequest(f"{source} can't be read: {error}", "pass a lock file of `npx skills`") from error
     neighbors = present_skills(scope.place)
     results = []
     for entry in named:
@@ -305,4 +320,6 @@ def _check_hash(expected: str, target: add.InstallTarget) -> None:
     if expected:
         contents = {path: read_first_bytes(f"{target.path}/{path}", 1 << 30) for path in target.files}
         if foreign_digest(contents) != expected:
-            raise Refused(f"`{target.folder}` is not what the lock says", "upstream has changed; nothing was placed")
+            raise Refused(
+                f"`{target.folder}` does not match the lock file", "upstream has changed; nothing was installed"
+            )

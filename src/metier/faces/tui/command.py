@@ -11,7 +11,7 @@ from ...types.errors import BadRequest, MissingExtra
 from ..cli import options
 
 if TYPE_CHECKING:
-    from ..cli.app import CliContext
+    from ..cli.options import CliContext
 
 
 @click.command("chat")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Literal, NamedTuple, TypeAlias, get_args
 
 from ...agent.agent_files import agent_files
@@ -94,8 +93,8 @@ def with_standings(library: Library, chosen: dict[str, Standing]) -> Library:
     """The library with the standings of this conversation: skills by name only, for the user only, or off."""
     if not chosen:
         return library
-    return replace(
-        library, skills=tuple(_with_standing(skill, chosen.get(skill.path, "on")) for skill in library.skills)
+    return library.replace(
+        skills=tuple(_with_standing(skill, chosen.get(skill.path, "on")) for skill in library.skills)
     )
 
 

@@ -19,7 +19,7 @@ from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from .run import watch_changes
+from .serve import watch_changes
 from .server import SkillsServer
 
 PATH = "/mcp"

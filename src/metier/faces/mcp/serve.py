@@ -14,7 +14,7 @@ from ...library.library import Library
 from ...library.live import LiveLibrary
 from .offers import LibrarySurface
 from .server import SkillsServer
-from .session import stdio_streams
+from .stdio import stdio_streams
 
 
 def server_for(library: Library, cwd: str = "", write: tuple[str, ...] = ()) -> SkillsServer:

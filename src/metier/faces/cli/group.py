@@ -1,0 +1,162 @@
+"""The whole command line as a click group: help, completion, usage errors, and every command that is not read-only."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from ... import __version__
+from ...types.errors import BadRequest, MetierError
+from .commands import COMMAND_ALIASES, COMMANDS, SECTIONS, Argument, CliParameter, Flag, ReadOnlyCommand, load_command
+from .options import GLOBAL_NAMES, GLOBAL_OPTIONS, invoke, make_context
+
+# --- From declarations to click ---
+
+
+def to_click(command: ReadOnlyCommand) -> click.Command:
+    """A read-only command as a click command."""
+
+    def call(**values: object) -> None:
+        context = click.get_current_context()
+        context.exit(invoke(command, context.obj, values))
+
+    parameters = [_click_parameter(parameter) for parameter in command.parameters]
+    return click.Command(command.name, callback=call, params=parameters, help=command.function.__doc__)
+
+
+def _click_parameter(parameter: CliParameter) -> click.Parameter:
+    if isinstance(parameter, Argument):
+        return click.Argument(
+            [parameter.field],
+            required=parameter.required,
+            nargs=-1 if parameter.many else 1,
+            shell_complete=parameter.complete,
+        )
+    if isinstance(parameter, Flag):
+        return click.Option([*parameter.names, parameter.field], is_flag=True, help=parameter.help)
+    kind: click.Choice[str] | click.IntRange | None = None
+    if parameter.choices:
+        kind = click.Choice(parameter.choices)
+    elif parameter.minimum is not None:
+        kind = click.IntRange(min=parameter.minimum)
+    return LazyHelpOption(
+        [*parameter.names, parameter.field],
+        type=kind,
+        lazy_help=parameter.help,
+        metavar=parameter.metavar,
+        default=parameter.default,
+        show_default=isinstance(parameter.default, int),
+        shell_complete=parameter.complete,
+        hidden=parameter.hidden,
+    )
+
+
+class LazyHelpOption(click.Option):
+    """An option whose help may be a function, called when help is shown."""
+
+    def __init__(self, names: list[str], *, lazy_help: str | Callable[[], str], **settings: Any) -> None:
+        super().__init__(names, **settings)
+        self.lazy_help = lazy_help
+
+    def get_help_record(self, context: click.Context) -> tuple[str, str] | None:
+        self.help = self.lazy_help if isinstance(self.lazy_help, str) else self.lazy_help()
+        return super().get_help_record(context)
+
+
+# --- The group ---
+
+
+class LazyGroup(click.Group):
+    """Imports a command's module when the command is asked for, and not before."""
+
+    def list_commands(self, context: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, context: click.Context, name: str) -> click.Command | None:
+        if name not in COMMANDS:
+            return None
+        command = load_command(name)
+        return to_click(command) if isinstance(command, ReadOnlyCommand) else command
+
+    def resolve_command(
+        self, context: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name = args[0] if args else ""
+        if name and name not in COMMANDS and not context.resilient_parsing:
+            raise _unknown_command(name)
+        return super().resolve_command(context, args)
+
+    def format_commands(self, context: click.Context, formatter: click.HelpFormatter) -> None:
+        for title, names in SECTIONS.items():
+            with formatter.section(title):
+                formatter.write_dl([(name, COMMANDS[name][1]) for name in names.split()])
+
+
+def _unknown_command(name: str) -> BadRequest:
+    from difflib import get_close_matches
+
+    near = COMMAND_ALIASES.get(name) or next(iter(get_close_matches(name, COMMANDS, 1, 0.5)), "")
+    hint = f"did you mean `{near}`?" if near else "run `metier --help` for the list of commands"
+    return BadRequest(f"unknown command `{name}`", hint)
+
+
+def _start(**values: object) -> None:
+    """Find, check and run Agent Skills."""
+    context = click.get_current_context()
+    if context.invoked_subcommand is None:
+        click.echo(context.get_help())
+        return
+    context.obj = make_context(values)
+
+
+cli = LazyGroup(
+    "metier",
+    callback=_start,
+    params=[_click_parameter(option) for option in GLOBAL_OPTIONS],
+    help=_start.__doc__,
+    invoke_without_command=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+click.version_option(__version__, message="metier %(version)s")(cli)
+
+
+# --- Running it ---
+
+
+def run_click(arguments: list[str]) -> int:
+    """Run the command line with click, with metier's own errors in place of click's."""
+    try:
+        result = cli.main(args=arguments, prog_name="metier", standalone_mode=False)
+    except click.exceptions.Exit as leaving:
+        return leaving.exit_code
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.ctx.get_help())
+        return 0
+    except click.ClickException as error:
+        raise BadRequest(error.format_message(), _usage_hint(error)) from error
+    except click.Abort as error:
+        raise KeyboardInterrupt from error
+    except SystemExit as error:  # what click makes of a broken pipe
+        raise BrokenPipeError from error
+    return result if isinstance(result, int) else 0
+
+
+def complete() -> int:
+    """Answer a shell that completes a line; on an error there is nothing to offer."""
+    try:
+        cli(prog_name="metier")
+    except (MetierError, OSError):
+        return 1
+    return 0
+
+
+def _usage_hint(error: click.ClickException) -> str:
+    context = getattr(error, "ctx", None)
+    option = getattr(error, "option_name", "")
+    if context is None:
+        return ""
+    if option in GLOBAL_NAMES:
+        return f"put it before the command: metier {option} … {context.info_name}"
+    return f"run `{context.command_path} --help`"
