@@ -409,3 +409,12 @@ def test_a_variable_that_is_not_utf8_does_no_harm(desk):
         desk.settle()
         done = subprocess.run([*METIER, "list"], cwd=desk.project, env=env, capture_output=True, timeout=60)
         assert (done.returncode, done.stdout, done.stderr) == (0, whole, b"")
+
+
+def test_a_name_is_completed_without_click(desk):
+    desk.skill("alpha")
+    warm(desk, "list")
+    asked = {"_METIER_COMPLETE": "bash_complete", "COMP_WORDS": "metier show al", "COMP_CWORD": "2"}
+    assert "click" not in imported(desk, **asked)
+    done = subprocess.run(METIER, cwd=desk.project, env=desk.env | asked, capture_output=True, text=True, timeout=60)
+    assert done.stdout == "plain,alpha\n"

@@ -8,8 +8,8 @@ import sys
 from errno import ENOSPC
 
 from ...types.errors import MetierError
-from .commands import READ_ONLY, ReadOnlyCommand, load_command, parse_options, parse_words
-from .options import GLOBAL_OPTIONS, invoke, make_context
+from .commands import READ_ONLY, Argument, ReadOnlyCommand, load_command, parse_options, parse_words
+from .options import GLOBAL_OPTIONS, complete_skill, invoke, make_context, skill_names
 
 EXIT_INTERNAL_ERROR = 70
 EXIT_INTERRUPTED = 130
@@ -18,10 +18,8 @@ EXIT_BROKEN_PIPE = 141
 
 def main() -> int:
     """The `metier` program."""
-    if os.environ.get("_METIER_COMPLETE"):
-        from .group import complete
-
-        return complete()
+    if kind := os.environ.get("_METIER_COMPLETE"):
+        return _complete(kind)
     return run(sys.argv[1:])
 
 
@@ -86,6 +84,49 @@ def _run_read_only(arguments: list[str]) -> int | None:
     if parameters is None:
         return None
     return invoke(command, make_context(values), parameters)
+
+
+# --- Completion ---
+
+
+def _complete(kind: str) -> int:
+    """Answer a shell that completes a line."""
+    gc.disable()
+    try:
+        names = _complete_name() if kind == "bash_complete" else None
+        if names is None:
+            from .group import complete
+
+            return complete()
+        sys.stdout.write("".join(f"plain,{name}\n" for name in names))  # the form that click's script for bash reads
+        sys.stdout.flush()
+    except (MetierError, OSError):  # a shell that completes a line has no place for an error
+        return 1
+    return 0
+
+
+def _complete_name() -> list[str] | None:
+    """Complete a skill's name after a read-only command without importing click; None if click has to answer."""
+    line, position = os.environ.get("COMP_WORDS", ""), os.environ.get("COMP_CWORD", "")
+    if set(line) & set("'\"\\") or not position.isdigit():  # quoting: left to click
+        return None
+    words = line.split()
+    before, prefix = words[1 : int(position)], "".join(words[int(position) :][:1])
+    parsed = parse_options(GLOBAL_OPTIONS, before, interspersed=False)
+    if parsed is None or not parsed[1] or parsed[1][0] not in READ_ONLY or prefix.startswith("-"):
+        return None
+    command = load_command(parsed[1][0])
+    inner = parse_options(command.parameters, parsed[1][1:]) if isinstance(command, ReadOnlyCommand) else None
+    if inner is None or not isinstance(command, ReadOnlyCommand):
+        return None
+    arguments = [parameter for parameter in command.parameters if isinstance(parameter, Argument)]
+    following = arguments[len(inner[1]) :]
+    if not following or following[0].complete is not skill_names:
+        return None
+    return complete_skill(make_context(parsed[0]), prefix)
+
+
+# --- Errors ---
 
 
 def _report_unwritable(error: OSError) -> int:

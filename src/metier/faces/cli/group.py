@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from ... import __version__
-from ...types.errors import BadRequest, MetierError
+from ...types.errors import BadRequest
 from .commands import COMMAND_ALIASES, COMMANDS, SECTIONS, Argument, CliParameter, Flag, ReadOnlyCommand, load_command
 from .options import GLOBAL_NAMES, GLOBAL_OPTIONS, invoke, make_context
 
@@ -144,11 +144,8 @@ def run_click(arguments: list[str]) -> int:
 
 
 def complete() -> int:
-    """Answer a shell that completes a line; on an error there is nothing to offer."""
-    try:
-        cli(prog_name="metier")
-    except (MetierError, OSError):
-        return 1
+    """Answer a shell that completes a line."""
+    cli(prog_name="metier")
     return 0
 
 

@@ -122,10 +122,15 @@ _SHELL_CHARACTERS = set(" \t\n,'\"`$\\*?[]{}()<>|&;#~!")
 
 def skill_names(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
     """Complete a skill's name."""
+    return complete_skill(make_context(context.find_root().params), incomplete)
+
+
+def complete_skill(context: CliContext, incomplete: str) -> list[str]:
+    """The names of skills that begin so, without those that a shell would expand."""
     from .output import printable
 
     try:
-        library = make_context(context.find_root().params).library()
+        library = context.library()
     except (MetierError, OSError):
         return []
     names = {*(skill.name for skill in library.skills), *(broken.id for broken in library.broken)}
