@@ -144,6 +144,7 @@ KNOWN_TOOLS = HARMLESS_TOOLS | {
     "run_command",
     "git_rollback",
     "add_schedule",
+    "patch_schedule",
     "remove_schedule",
 }
 """All tools that metier has; MCP servers add more."""

@@ -11,13 +11,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
-from ..catalog.commands import NamedCommand, command_table, match_command
-from ..catalog.fit import CatalogBudget
-from ..catalog.listing import ListingStyle, build_catalog
 from ..host import files
 from ..host.facts import gather_facts
 from ..host.sqlite import IndexDatabase
-from ..resolve.eligibility import requirement_checks
 from ..resolve.resolver import AllowedSkills, ResolvePolicy, required_facts, resolve
 from ..sources.roots import roots_with_lock
 from ..sources.scan import LazySkills
@@ -185,6 +181,8 @@ class Library:
 
     def commands(self, prefix: str = "", reserved: Sequence[str] = ()) -> tuple[SlashCommand, ...]:
         """What a person may type after `/`; with `prefix`, the commands that start with it."""
+        from ..catalog.commands import command_table
+
         # Not kept like catalogs: scheduler skills are looked up on disk each time.
         rules = self.dialect.serving.commands
         table = command_table(self.verdicts, rules, reserved, _scheduled_commands(self))
@@ -199,6 +197,8 @@ class Library:
 
     def match(self, line: str) -> CommandMatch:
         """The command that a line of input calls, if any: `at` is its index in `commands()`."""
+        from ..catalog.commands import NamedCommand, match_command
+
         table = self.commands()
         names = [
             NamedCommand(
@@ -257,6 +257,8 @@ class Library:
 
     def checks(self, skill: Skill) -> tuple[RequirementCheck, ...]:
         """Every requirement of a skill, met or not."""
+        from ..resolve.eligibility import requirement_checks
+
         return requirement_checks(skill, self.facts, self.settings)
 
     def read(self, skill: Skill | str, *, verify: bool = True) -> SkillBody:
@@ -385,6 +387,9 @@ class CatalogOptions(NamedTuple):
 
 def library_catalog(library: Library, options: CatalogOptions) -> Catalog:
     """Build a listing: whole if it fits, else as the policy says."""
+    from ..catalog.fit import CatalogBudget, RankingHints
+    from ..catalog.listing import ListingStyle, build_catalog
+
     _check_options(options)
     listing = library.dialect.serving.listing
     budget = CatalogBudget(
@@ -396,8 +401,6 @@ def library_catalog(library: Library, options: CatalogOptions) -> Catalog:
     # Cutting from the end needs no ranking, and so neither an index nor a search.
     if policy == "prefix" or (budget.skills is None and budget.characters is None):
         return build_catalog(library.in_order(), style, budget)
-    from ..catalog.fit import RankingHints
-
     problems: list[Problem] = []
 
     def rank(most: int) -> Sequence[SearchHit]:

@@ -6,7 +6,6 @@ the user's and stays; one that was deleted stays deleted.
 
 from __future__ import annotations
 
-from json import dumps, loads
 from typing import NamedTuple
 
 from ..host import fs, paths
@@ -41,6 +40,8 @@ def _read_manifest(folder: str) -> dict[str, str]:
     text = paths.read_text_file(f"{folder}/{MANIFEST}")
     if text is None:
         return {}
+    from json import loads  # here, because every command imports this module and few have a manifest to read
+
     try:
         digests = loads(text)["skills"]
         return {str(name): str(digest) for name, digest in digests.items()}
@@ -73,6 +74,8 @@ def copy_bundled(folder: str) -> BundledCopyReport:
 
 
 def _write_manifest(folder: str, manifest: dict[str, str]) -> None:
+    from json import dumps
+
     fs.write_text(f"{folder}/{MANIFEST}", dumps({"skills": manifest}, indent=1, sort_keys=True) + "\n")
 
 

@@ -18,7 +18,6 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache, cached_property
 from itertools import chain, compress, repeat
-from json import dumps, loads
 from typing import Any, NamedTuple, TypeVar
 
 from ..host.sqlite import IndexDatabase, StatementExecutor
@@ -291,6 +290,8 @@ class StoredTree(TextTree):
     @property
     def raw(self) -> Mapping[str, RawValue]:
         if self._text:
+            from json import loads
+
             try:
                 read = loads(self._text)
             except (ValueError, RecursionError):  # a damaged index: what it kept is lost
@@ -301,6 +302,8 @@ class StoredTree(TextTree):
 
 
 def encode_extra(extra: TextTree) -> str:
+    from json import dumps
+
     return dumps(extra.plain(), ensure_ascii=False)
 
 
@@ -331,6 +334,8 @@ def unpack_findings(packed: str) -> tuple[Finding, ...]:
 
 def _encode_requirements(requires: Requirements) -> str:
     """Requirements as JSON, without empty ones.  `{}` is not the empty text: it says that there are some."""
+    from json import dumps
+
     return dumps({name: value for name, value in requires._asdict().items() if value})
 
 
@@ -339,6 +344,8 @@ _UNMEETABLE = Requirements(platforms=("unknown: the index is damaged",))
 
 
 def _decode_requirements(text: str) -> Requirements:
+    from json import loads
+
     try:
         fields = loads(text)
         values: dict[str, Any] = {

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from json import loads
 from typing import Literal, NamedTuple
 
 from ..dialects import DIALECTS
@@ -127,6 +126,8 @@ def read_plugin(
 
 
 def _parse_object(text: str) -> Mapping[str, object] | None:
+    from json import loads
+
     try:
         tree = loads(text)
     except (ValueError, RecursionError):

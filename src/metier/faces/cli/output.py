@@ -6,7 +6,6 @@ import os
 import sys
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from json import dumps
 from typing import TYPE_CHECKING
 
 from ...host.facts import monotonic
@@ -71,6 +70,8 @@ def warn(line: str) -> None:
 
 def say_json(value: object) -> None:
     """Print a JSON document, with characters that could affect a terminal as escapes."""
+    from json import dumps
+
     utf8 = (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
     text = dumps(value, ensure_ascii=not utf8, indent=2, default=str)
     say(text if text.isascii() and "\x7f" not in text else escape_hidden_in_json(text))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from json import dumps
 from typing import TYPE_CHECKING
 
 from ...library.library import Library
@@ -179,6 +178,8 @@ def show(context: CliContext, name: str, as_json: bool) -> None:
     say(f"{paint(printable(skill.name), 'bold')}  {paint_state(state_of(verdict))}")
     if skill.description:
         say(printable(skill.description))
+    from json import dumps
+
     rows = [("path", skill.path), ("root", skill.origin.root), ("dialect", skill.origin.dialect.name)]
     rows += [("arguments", skill.argument_hint), ("allowed tools", " ".join(skill.allowed_tools))]
     rows += [
