@@ -2,16 +2,19 @@
 
 import json
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from threading import Barrier
 
 import pytest
 from tests.schedule.house import House, now
 
 from metier.schedule import claims, pins, queue, store
-from metier.schedule.database import run_statement
+from metier.schedule.database import fetch_rows, run_statement
 from metier.schedule.plan import apply_overlap, compute_due, start_of
 from metier.schedule.runner import preserve_agreements
+from metier.schedule.store import schedule_of
 from metier.types.errors import BadRequest
 from metier.types.schedule import CronTrigger, OnceTrigger, RunOutcome, Schedule, ScheduleRules
 
@@ -103,6 +106,31 @@ def test_two_workers_cannot_claim_one_instant(any_house):
     assert claims.claim_due(any_house.engine, later).firings == 0
     assert len(take(any_house)) == 1
     assert take(any_house) == []
+
+
+def test_workers_that_look_at_the_same_moment_claim_an_instant_once(any_house):
+    """Each has read the row before any of them writes it: the compare-and-set decides, not the reading."""
+    any_house.add("ping", "* * * * *", at=NOON)
+    for minute in range(1, 11):
+        together = Barrier(6)
+        later = NOON + timedelta(minutes=minute, seconds=1)
+
+        def claim(together: Barrier = together, later: datetime = later) -> int:
+            together.wait()
+            return claims.claim_due(any_house.engine, later).firings
+
+        with ThreadPoolExecutor(6) as pool:
+            assert sum(worker.result() for worker in [pool.submit(claim) for _ in range(6)]) == 1
+
+
+def test_a_row_that_another_worker_moved_on_claims_nothing(any_house):
+    any_house.add("ping", "* * * * *", at=NOON)
+    with any_house.engine.connect() as connection:
+        stale = fetch_rows(connection, "SELECT * FROM metier_schedules")[0]
+    assert claims.claim_due(any_house.engine, NOON + timedelta(minutes=1, seconds=1)).firings == 1
+    with any_house.engine.begin() as connection:
+        much_later = NOON + timedelta(minutes=5)
+        assert claims._claim_schedule(connection, schedule_of(stale), stale, much_later) == 0
 
 
 def test_failures_in_a_row_pause_and_say_why(any_house):

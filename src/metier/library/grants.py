@@ -134,7 +134,11 @@ def plain_environment(library: Library) -> dict[str, str]:
 
 
 def skill_environment(library: Library, skill: Skill) -> dict[str, str]:
-    """The whole environment of a skill's programs: the plain one, what it declares, its settings and options."""
+    """The environment of a skill's scripts and commands, all but HOME and TMPDIR, which the sandbox sets.
+
+    In this order, later ones win: the plain one, variables it declares, its settings, its options
+    (`METIER_OPTION_…`), the folders it was granted (`METIER_READ`, `METIER_WRITE`), and where it lies (`SKILL_DIR`).
+    """
     outside, env = library.place.env, plain_environment(library)
     needs, grants = skill.requires, grants_for_skill(library, skill)
     declared = (*needs.env, *grants.env, *((needs.primary_env,) if needs.primary_env else ()))

@@ -1,4 +1,4 @@
-"""The variables that a skill's processes get in addition to metier's own environment.
+"""Which configured variables (`env`, `apiKey`) a skill may get; `library.grants.skill_environment` builds the whole.
 
 A skill gets what it declares.  Variables that make an interpreter or the loader run other code are refused even when
 declared, and anything that looks like a secret is refused unless declared: a setting for one skill must not leak

@@ -99,7 +99,8 @@ def _open_sqlite(place: Place, wait_ms: int) -> Engine:
 
     @event.listens_for(engine, "connect")
     def prepare(connection: Any, _: object) -> None:
-        # Take the write lock when a transaction begins: upgrading a read lock later fails instead of waiting.
+        # Take the write lock with a transaction's first write: upgrading a read lock later fails instead of waiting.
+        # A SELECT before it takes no lock; `claims` relies on compare-and-set, not on this.
         connection.isolation_level = "IMMEDIATE"
         # WAL lets readers go on while one writes; FULL, because a claim that a power cut undoes would fire twice.
         for pragma in (f"busy_timeout = {wait_ms}", "journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON"):

@@ -292,7 +292,7 @@ def delete_worker(engine: Engine, id: str) -> None:
         run_statement(connection, "DELETE FROM metier_workers WHERE id = :id AND state <> 'up'", id=id)
 
 
-def lost_firings(engine: Engine, id: str, now: datetime) -> list[QueuedFiring]:
+def end_lost_firings(engine: Engine, id: str, now: datetime) -> list[QueuedFiring]:
     """End as lost what a dead worker was running and must not run again."""
     with engine.connect() as connection:
         running_rows = fetch_rows(
@@ -302,7 +302,7 @@ def lost_firings(engine: Engine, id: str, now: datetime) -> list[QueuedFiring]:
     for firing in (QueuedFiring(row["schedule"], row["due"]) for row in running_rows):
         schedule = get_schedule(engine, firing.schedule)
         if schedule is not None and schedule.rules.after_crash == "at-most-once":
-            note = f"its worker died during the run ({instant_of(firing.due).isoformat()})"
+            note = f"its worker ended during the run ({instant_of(firing.due).isoformat()})"
             with engine.begin() as connection:
                 if _finish_firing(connection, firing, "lost", note, now):
                     _settle_schedule(connection, firing, "lost", RunOutcome(False, note), now)

@@ -87,7 +87,7 @@ _RESTART = 75
 
 def take_over_work(engine: Engine, durable: DurableExecutor, dead: WorkerRecord, now: datetime) -> list[QueuedFiring]:
     """Requeue what a dead worker was running; what must not run twice ends as lost, and is returned."""
-    lost = queue.lost_firings(engine, dead.id, now)
+    lost = queue.end_lost_firings(engine, dead.id, now)
     for firing in lost:
         # Cancelled first, or it would be requeued with the others.
         durable.cancel(firing)
@@ -132,6 +132,7 @@ class ScheduleWorker:
                 pause = self._round()
                 if pause is None:
                     self.say("another worker declared this one dead: exiting, to be restarted")
+                    daemon.kill_children()  # that worker repeats the step they are in, and both would write
                     return _RESTART
                 self.signals.wake.wait(pause)
                 self.signals.wake.clear()
