@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from tests.home import python
-from tests.host.boxes import SOAK, alive, program, py, sh, soon
+from tests.host.boxes import alive, program, py, sh, soon
 
 from metier.host import process
 from metier.host.process import AdmissionGate, run_program
@@ -149,8 +149,6 @@ def test_one_that_closes_its_output_early_is_waited_for():
 
 @pytest.mark.parametrize("size", [100, 10_000_000, pytest.param(100_000_000, marks=pytest.mark.soak)])
 def test_of_a_flood_the_head_and_the_tail_are_kept(size: int):
-    if size == 100_000_000 and not SOAK:
-        pytest.skip("long: METIER_SOAK=1 runs it")
     ran = run_program(sh("echo first; head -c $1 /dev/zero | tr '\\0' x; echo; echo last", str(size), output=1000))
     assert ran.status == 0
     assert ran.stdout.startswith("first\n")
@@ -267,7 +265,6 @@ def test_a_gate_lets_in_who_came_first():
 
 
 @pytest.mark.soak
-@pytest.mark.skipif(not SOAK, reason="long: METIER_SOAK=1 runs it")
 def test_two_hundred_requests_at_once_all_get_an_answer_and_leave_no_file_open():
     with ThreadPoolExecutor(200) as pool:
         answers = list(pool.map(lambda number: run_program(sh("echo $1", str(number))), range(200)))

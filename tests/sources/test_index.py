@@ -260,6 +260,8 @@ def test_an_index_in_a_folder_that_may_not_be_written_is_passed_over(before: boo
             fill(world)
             world.state.chmod(0o555)
             index_of(world).chmod(0o444)
+        else:
+            world.home.chmod(0o555)
         out = as_somebody_else(READ_ONLY, env={"HOME": str(world.home)}, cwd=world.project)
         assert json.loads(out) == [["one"], ["index-unwritable"], True]
 

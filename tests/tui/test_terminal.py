@@ -21,7 +21,8 @@ pytest.importorskip("pydantic_ai", reason="the extra `agent` is not installed")
 from tests.agent.wire import Fails, Says, speaking
 from tests.cli.console import METIER, Desk
 
-pytestmark = pytest.mark.skipif(shutil.which("tmux") is None, reason="needs tmux")
+if shutil.which("tmux") is None:
+    pytest.skip("needs tmux", allow_module_level=True)
 
 
 class Terminal:
