@@ -10,7 +10,9 @@ from pathlib import Path
 
 import pytest
 from tests.home import python
-from tests.host.boxes import Desk, alive, py, sh, soon
+from tests.host.boxes import Desk, alive, begun, py, sh, soon
+
+from metier.types.sandbox import ProcessResult
 
 TALK = """
 import socket, sys
@@ -318,11 +320,16 @@ def test_when_we_are_killed_all_in_the_box_ends(desk: Desk):
 def test_nothing_in_the_box_outlives_the_program(desk: Desk, ends: bool):
     marker = uuid.uuid4().hex
     script = """
+        rm -f up
         (setsid bash -c 'trap "" TERM; touch up; while :; do sleep 0.1; done' $1 &)
         while [ ! -e up ]; do sleep 0.01; done; echo partial
     """
     last = "" if ends else "trap '' TERM; while :; do sleep 0.1; done"
-    ran = desk.run(sh(f"{script}{last}", marker, seconds=20 if ends else 2))
+
+    def run(seconds: float) -> ProcessResult:
+        return desk.run(sh(f"{script}{last}", marker, seconds=seconds))
+
+    ran = run(60) if ends else begun(run, 2, "partial")
     assert (ran.stdout, ran.timed_out) == ("partial\n", not ends)
     assert alive(marker) == []
 
@@ -335,5 +342,6 @@ def test_its_end_is_reported_exactly(desk: Desk, script: str, status: int):
 
 
 def test_at_its_time_it_is_asked_first(desk: Desk):
-    ran = desk.run(sh("trap 'echo bye; exit 3' TERM; echo hi; while :; do sleep 0.05; done", seconds=1))
+    script = "trap 'echo bye; exit 3' TERM; echo hi; while :; do sleep 0.05; done"
+    ran = begun(lambda seconds: desk.run(sh(script, seconds=seconds)), 1, "hi")
     assert (ran.status, ran.stdout, ran.timed_out) == (3, "hi\nbye\n", True)

@@ -20,7 +20,13 @@ from metier.types.sandbox import SandboxPermissions, SandboxSpec
 
 NOWHERE = sandbox.MachineOptions(bwrap="/missing", landlock=False)
 
-FILTERED = f"""#!{sys.executable}
+# A `#!` line can't name an interpreter in a path with spaces, so a shell starts it.
+PYTHON = f"""#!/bin/sh
+'''exec' "{sys.executable}" "$0" "$@"
+' '''
+"""
+
+FILTERED = f"""{PYTHON}
 import os, sys
 words = sys.argv[1:]
 if "--help" not in words:
@@ -32,7 +38,7 @@ if "--help" not in words:
 os.execv("/usr/bin/bwrap", ["bwrap", *words])
 """
 
-NO_BOUNDARY = f"""#!{sys.executable}
+NO_BOUNDARY = f"""{PYTHON}
 import os, sys
 words = sys.argv[1:]
 if "--help" in words:
@@ -186,7 +192,7 @@ def test_what_was_found_on_the_machine_is_not_believed_in_a_container():
 def test_what_was_found_is_remembered_until_something_changes(bubble: Desk, tmp_path: Path):
     state = tmp_path / "state"
     calls = tmp_path / "calls"
-    wrapper = Path(bwrap_in(tmp_path, f'#!/bin/sh\necho >> {calls}\nexec /usr/bin/bwrap "$@"\n'))
+    wrapper = Path(bwrap_in(tmp_path, f'#!/bin/sh\necho >> "{calls}"\nexec /usr/bin/bwrap "$@"\n'))
     machine = sandbox.MachineOptions(bwrap=str(wrapper), state=str(state))
     code = "import sys\nfrom metier.host import sandbox\nprint(sandbox.sandbox_tier(sandbox.MachineOptions(bwrap=sys.argv[1], state=sys.argv[2])))"
 

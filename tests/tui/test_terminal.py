@@ -34,7 +34,7 @@ class Terminal:
     def tmux(self, *words: str) -> str:
         done = subprocess.run(
             ["tmux", "-S", str(self.socket), "-f", "/dev/null", *words],
-            env=self.desk.env | {"TERM": "xterm-256color"}, capture_output=True, timeout=30,
+            env=self.desk.env | {"TERM": "xterm-256color"}, capture_output=True, timeout=60,
         )  # fmt: skip
         return done.stdout.decode("utf-8", "replace")
 
@@ -61,7 +61,7 @@ class Terminal:
         return found
 
     def gone(self) -> None:
-        end = time.monotonic() + 30
+        end = time.monotonic() + 60
         while self.tmux("list-sessions"):
             assert time.monotonic() < end, self.screen()
             time.sleep(0.1)
