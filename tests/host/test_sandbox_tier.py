@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.home import SOURCE
+from tests.home import SOURCE, python
 from tests.host.boxes import Desk, program, sh
 from tests.reachable import python_for_others, source_for_others
 
@@ -175,6 +175,16 @@ def test_a_profile_that_lacks_one_thing_is_found_out(
     footing = sandbox.probe_sandbox(sandbox.MachineOptions(bwrap=bwrap_in(tmp_path, text), landlock=False))
     assert footing.tier == "none"
     assert caught in {one.name for one in footing.checks if not one.held}, footing.reason
+
+
+TRIAL = "from metier.host import sandbox; print(sandbox.sandbox_tier(sandbox.MachineOptions()))"
+
+
+def test_a_long_folder_for_temporary_files_does_not_change_what_is_found(tmp_path: Path):
+    long = tmp_path / ("a long one, " * 8)
+    long.mkdir()
+    found = [python(TRIAL, env=env) for env in ({}, {"TMPDIR": str(long)})]
+    assert found[0].stdout == found[1].stdout != "", found[1].stderr
 
 
 KEY = "from metier.host import sandbox; print(sandbox._cache_key(sandbox.MachineOptions()))"
