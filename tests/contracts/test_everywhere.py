@@ -19,7 +19,7 @@ HOME = "tests/sources/test_state.py::test_metier_home_may_be_written_in_any_way"
 NO_RIGHTS = (
     "tests/sources/test_state.py::test_a_home_that_may_not_be_written_still_has_its_skills_and_writing_is_a_clear_error"
 )
-DATABASE = "tests/schedule/test_crashes.py::test_the_work_of_one_machine_goes_to_the_other_within_seconds"
+DATABASE = "tests/schedule/test_rules.py::test_replace_stops_the_one_at_work_and_begins_when_it_has_stopped"
 COMMAND = "tests/conformance/test_cases.py::test_conform_gives_one_json_document"
 HANDFUL = {
     "private-folder": [NO_RIGHTS, DATABASE],

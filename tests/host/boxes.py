@@ -23,7 +23,8 @@ def program(*argv: str, cwd: Path | str = "/", env: dict[str, str] | None = None
 
 
 def sh(script: str, *arguments: str, **more: Any) -> ProgramSpec:
-    return program("bash", "-c", script, "bash", *arguments, **more)
+    # Words are parted at line ends alone: `$1` is one word also where TMPDIR has spaces.
+    return program("bash", "-c", f"IFS=$'\\n'\n{script}", "bash", *arguments, **more)
 
 
 def py(script: str, *arguments: str, **more: Any) -> ProgramSpec:

@@ -133,7 +133,7 @@ def test_a_private_repository_is_reached_with_the_users_own_credentials(desk: De
         denied = desk.say("add", url, "--yes", **server.env)
         assert denied.code == 5
         assert "git credential helper" in denied.err
-        (desk.home / ".gitconfig").write_text(f"[credential]\n\thelper = store --file={desk.home}/creds\n")
+        (desk.home / ".gitconfig").write_text(f"[credential]\n\thelper = \"store --file='{desk.home}/creds'\"\n")
         (desk.home / "creds").write_text(url.replace("https://", f"https://me:{secret}@") + "\n")
         said = desk.say("add", url, "--yes", **server.env)
         assert said.code == 0, said.err

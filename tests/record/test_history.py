@@ -229,6 +229,7 @@ def test_a_git_whose_owner_was_killed_is_waited_for(repository: str, skill: Path
     env = {"PATH": f"{slow.parent}:{os.environ['PATH']}", "PYTHONPATH": str(SOURCE)}
     running = subprocess.Popen([sys.executable, "-c", code, repository, str(skill)], env=env)
     while not (tmp_path / "there").exists():
+        assert running.poll() is None, "it ended before it came there"
         time.sleep(0.01)
     running.kill()
     running.wait()
