@@ -8,10 +8,10 @@ RUN := $(BIN)/python
 MAKEFLAGS += --no-builtin-rules
 .DELETE_ON_ERROR:
 .DEFAULT_GOAL := help
-.PHONY: help venv try test lint style types tests fix bench bench-select fuzz soak mutants interop docs map lock clean
+.PHONY: help venv try test test-everywhere lint style types tests fix bench bench-select fuzz soak mutants interop docs map lock clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-15s %s\n", $$1, $$2 }' Makefile
 
 venv: $(STAMP) ## create .venv with all development dependencies
 
@@ -35,7 +35,11 @@ style: $(STAMP)
 types: $(STAMP)
 	$(BIN)/mypy
 
+test-everywhere: $(STAMP) ## run the tests as other machines would (SAMPLE=1 for a few of them, ONLY="no-home one-core")
+	@$(RUN) -m scripts.everywhere $(if $(SAMPLE),--sample) $(ONLY)
+
 tests: $(STAMP)
+	@$(RUN) -m scripts.machine
 	$(RUN) -m pytest --dist worksteal -n $$($(RUN) -c 'import os; print((os.cpu_count() or 1) + 2)')
 
 fix: $(STAMP) ## apply ruff's fixes and formatting

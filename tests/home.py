@@ -12,12 +12,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.reachable import SOURCE as SOURCE
+from tests.reachable import common_base, source_for_others
+
 from metier.library.library import Library
 from metier.library.open import OpenRequest, open_at
 from metier.library.trust import make_trust_record, write_trust_record
 from metier.types.place import Place
 
-SOURCE = Path(__file__).parents[1] / "src"
 SETTLED = 0.06
 """Files younger than this are not remembered by the index."""
 
@@ -114,7 +116,8 @@ def as_somebody_else(
 ) -> str:
     """What a piece of Python prints when it runs without root's right to read everything; `first` still has it."""
     drop = "import os\nif os.getuid() == 0:\n    os.setgroups([])\n    os.setgid(65534)\n    os.setuid(65534)\n"
-    done = python(_OPEN_DOORS + first + drop + code, *arguments, env=env, cwd=cwd)
+    around = {"PYTHONPATH": source_for_others(), **(env or {})}
+    done = python(_OPEN_DOORS + first + drop + code, *arguments, env=around, cwd=cwd)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -130,6 +133,6 @@ import ctypes, difflib, encodings.utf_8_sig, hashlib, json, pwd, shutil
 @contextlib.contextmanager
 def world_for_everybody() -> Iterator[World]:
     """A world in a folder that other users may look into; pytest's own they may not."""
-    with tempfile.TemporaryDirectory(prefix="metier-test-") as folder:
+    with tempfile.TemporaryDirectory(prefix="metier-test-", dir=common_base()) as folder:
         Path(folder).chmod(0o755)
         yield make_world(Path(folder))

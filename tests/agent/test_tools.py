@@ -217,7 +217,7 @@ def test_each_dialect_offers_the_tools_of_its_page(world: World):
 
 
 def test_a_script_that_does_not_end_is_ended_and_says_so(tools: Tools):
-    desk = replace(tools.desk, runner=lambda library, program, box: process.run_program(replace(program, seconds=0.3)))
+    desk = replace(tools.desk, runner=lambda library, program, box: process.run_program(replace(program, seconds=2.0)))
     (tools.root / "lint" / "scripts" / "slow.sh").write_text("echo begun; sleep 60")
     tool = tools_of(desk, ["skill_run_script"])[0]
 

@@ -141,4 +141,4 @@ def _drained(ours: int, running: "subprocess.Popen[bytes] | forkserver.Forked") 
         elif running.poll() is not None:
             break
     os.close(ours)
-    return running.wait(10), b"".join(parts).decode("utf-8", "replace").replace("\r\n", "\n")
+    return running.wait(60), b"".join(parts).decode("utf-8", "replace").replace("\r\n", "\n")

@@ -6,6 +6,7 @@ import subprocess
 
 import pytest
 from tests.cli.console import FULL, METIER, Desk, Said
+from tests.home import SOURCE
 
 
 def complained(said: Said, code: int) -> None:
@@ -204,6 +205,8 @@ LOCALES = [{"LANG": "C", "LC_ALL": "C"}, {"LC_ALL": "POSIX", "PYTHONUTF8": "0", 
 def test_letters_that_the_terminal_does_not_know_do_no_harm(desk, env):
     desk.skill("one", description="日本 été → ✓")
     desk.settle()
+    # Where the clone's own path has such letters, an ASCII interpreter can't read the .pth file that names it.
+    desk.env["PYTHONPATH"] = str(SOURCE)
     for command in ("list", "list", "status one", "show one", "catalog", "why one"):
         said = desk.say(*command.split(), **env)
         assert said.code == 0, said

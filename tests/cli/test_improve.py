@@ -35,7 +35,7 @@ def proposed(desk: Desk, *words: str) -> list[dict[str, object]]:
 def test_a_run_in_which_a_skill_failed_is_followed_by_its_improvement_without_anybody_waiting(desk):
     looked(desk)
     file = desk.home / ".config/agenvoy/skills/look/SKILL.md"
-    until = time.monotonic() + 30
+    until = time.monotonic() + 120
     while not [one for one in proposed(desk) if one["standing"] == "accepted"] and time.monotonic() < until:
         time.sleep(0.1)
 
@@ -176,7 +176,7 @@ def test_in_review_what_failed_and_has_a_rule_waits_after_the_run(desk):
     with speaking([Says(calls=[("run_comand", {"command": "ls"})]), Says("Done.")]) as wire:
         desk.configure(f'model = "mine"\n[models.mine]\nmodel = "a-model"\nurl = "{wire.url}/v1"\n')
         assert desk.say("run", "--yes", "/look").code == 0
-        until = time.monotonic() + 30
+        until = time.monotonic() + 120
         while not proposed(desk) and time.monotonic() < until:
             time.sleep(0.1)
 

@@ -23,7 +23,8 @@ def program(*argv: str, cwd: Path | str = "/", env: dict[str, str] | None = None
 
 
 def sh(script: str, *arguments: str, **more: Any) -> ProgramSpec:
-    return program("bash", "-c", script, "bash", *arguments, **more)
+    # Words are parted at line ends alone: `$1` is one word also where TMPDIR has spaces.
+    return program("bash", "-c", f"IFS=$'\\n'\n{script}", "bash", *arguments, **more)
 
 
 def py(script: str, *arguments: str, **more: Any) -> ProgramSpec:
@@ -75,7 +76,17 @@ def alive(marker: str) -> list[int]:
     return found
 
 
-def soon(true: Callable[[], object], patience: float = 10) -> bool:
+def begun(run: Callable[[float], ProcessResult], seconds: float, word: str) -> ProcessResult:
+    """A program ended at its time, which is prolonged where a busy machine had not yet let it say its first word."""
+    ran = run(seconds)
+    for longer in (5 * seconds, 50 * seconds):
+        if word in ran.stdout:
+            break
+        ran = run(longer)
+    return ran
+
+
+def soon(true: Callable[[], object], patience: float = 60) -> bool:
     """Whether something comes true before we lose patience."""
     end = time.monotonic() + patience
     while not true():

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 from tests.home import python
-from tests.host.boxes import SOAK, alive, program, py, sh, soon
+from tests.host.boxes import alive, begun, program, py, sh, soon
 
 from metier.host import process
 from metier.host.process import AdmissionGate, run_program
-from metier.types.sandbox import ProgramSpec
+from metier.types.sandbox import ProcessResult, ProgramSpec
 
 
 @pytest.fixture
@@ -96,8 +96,12 @@ def test_signals_work_in_it_as_they_do_anywhere():
 @pytest.mark.parametrize("ends", [True, False], ids=["the program ends", "the program is ended"])
 def test_nothing_that_it_starts_outlives_it(start: str, ends: bool, marker: str, tmp_path: Path):
     last = "exit 0" if ends else "sleep 100"
-    script = f"{SLEEPER}\n{start}\n{READY}\necho started\n{last}"
-    ran = run_program(sh(script, marker, cwd=tmp_path, seconds=20 if ends else 2))
+    script = f"rm -f ready\n{SLEEPER}\n{start}\n{READY}\necho started\n{last}"
+
+    def run(seconds: float) -> ProcessResult:
+        return run_program(sh(script, marker, cwd=tmp_path, seconds=seconds))
+
+    ran = run(60) if ends else begun(run, 1, "started")
     assert ran.stdout == "started\n"
     assert ran.timed_out is not ends
     assert alive(marker) == []
@@ -120,25 +124,29 @@ resource.prlimit(os.getppid(), resource.RLIMIT_NOFILE, (0, 0))
 
 
 def test_at_its_time_it_is_asked_to_end_and_its_last_words_are_kept():
-    ran = run_program(sh("trap 'echo bye; exit 3' TERM; echo hello; while :; do sleep 0.05; done", seconds=0.4))
+    script = "trap 'echo bye; exit 3' TERM; echo hello; while :; do sleep 0.05; done"
+    ran = begun(lambda seconds: run_program(sh(script, seconds=seconds)), 0.4, "hello")
     assert (ran.status, ran.stdout, ran.timed_out) == (3, "hello\nbye\n", True)
 
 
 def test_what_will_not_end_is_ended_and_its_output_kept():
-    ran = run_program(sh("trap '' TERM; echo partial; while :; do sleep 0.05; done", seconds=0.4))
+    script = "trap '' TERM; echo partial; while :; do sleep 0.05; done"
+    ran = begun(lambda seconds: run_program(sh(script, seconds=seconds)), 0.4, "partial")
     assert (ran.status, ran.stdout, ran.timed_out) == (-9, "partial\n", True)
 
 
 def test_what_stopped_itself_is_ended_too():
-    ran = run_program(sh("echo partial; kill -STOP $$", seconds=0.4))
+    ran = begun(lambda seconds: run_program(sh("echo partial; kill -STOP $$", seconds=seconds)), 0.4, "partial")
     assert (ran.stdout, ran.timed_out) == ("partial\n", True)
     assert ran.status in (-15, -9)
-    asked = run_program(sh("trap 'echo bye; exit 3' TERM; echo partial; kill -STOP $$; sleep 60", seconds=0.4))
+    script = "trap 'echo bye; exit 3' TERM; echo partial; kill -STOP $$; sleep 60"
+    asked = begun(lambda seconds: run_program(sh(script, seconds=seconds)), 0.4, "partial")
     assert (asked.status, asked.stdout, asked.timed_out) == (3, "partial\nbye\n", True)
 
 
 def test_leaving_with_0_when_asked_to_end_is_a_timeout_all_the_same():
-    ran = run_program(sh("trap 'exit 0' TERM; while :; do sleep 0.05; done", seconds=0.4))
+    script = "trap 'exit 0' TERM; echo begun; while :; do sleep 0.05; done"
+    ran = begun(lambda seconds: run_program(sh(script, seconds=seconds)), 0.4, "begun")
     assert (ran.status, ran.timed_out) == (0, True)
 
 
@@ -149,8 +157,6 @@ def test_one_that_closes_its_output_early_is_waited_for():
 
 @pytest.mark.parametrize("size", [100, 10_000_000, pytest.param(100_000_000, marks=pytest.mark.soak)])
 def test_of_a_flood_the_head_and_the_tail_are_kept(size: int):
-    if size == 100_000_000 and not SOAK:
-        pytest.skip("long: METIER_SOAK=1 runs it")
     ran = run_program(sh("echo first; head -c $1 /dev/zero | tr '\\0' x; echo; echo last", str(size), output=1000))
     assert ran.status == 0
     assert ran.stdout.startswith("first\n")
@@ -267,7 +273,6 @@ def test_a_gate_lets_in_who_came_first():
 
 
 @pytest.mark.soak
-@pytest.mark.skipif(not SOAK, reason="long: METIER_SOAK=1 runs it")
 def test_two_hundred_requests_at_once_all_get_an_answer_and_leave_no_file_open():
     with ThreadPoolExecutor(200) as pool:
         answers = list(pool.map(lambda number: run_program(sh("echo $1", str(number))), range(200)))

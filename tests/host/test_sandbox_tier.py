@@ -9,8 +9,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.home import SOURCE
+from tests.home import SOURCE, python
 from tests.host.boxes import Desk, program, sh
+from tests.reachable import python_for_others, source_for_others
 
 from metier.host import sandbox
 from metier.host.process import AdmissionGate
@@ -19,7 +20,13 @@ from metier.types.sandbox import SandboxPermissions, SandboxSpec
 
 NOWHERE = sandbox.MachineOptions(bwrap="/missing", landlock=False)
 
-FILTERED = f"""#!{sys.executable}
+# A `#!` line can't name an interpreter in a path with spaces, so a shell starts it.
+PYTHON = f"""#!/bin/sh
+'''exec' "{sys.executable}" "$0" "$@"
+' '''
+"""
+
+FILTERED = f"""{PYTHON}
 import os, sys
 words = sys.argv[1:]
 if "--help" not in words:
@@ -31,7 +38,7 @@ if "--help" not in words:
 os.execv("/usr/bin/bwrap", ["bwrap", *words])
 """
 
-NO_BOUNDARY = f"""#!{sys.executable}
+NO_BOUNDARY = f"""{PYTHON}
 import os, sys
 words = sys.argv[1:]
 if "--help" in words:
@@ -170,11 +177,22 @@ def test_a_profile_that_lacks_one_thing_is_found_out(
     assert caught in {one.name for one in footing.checks if not one.held}, footing.reason
 
 
+TRIAL = "from metier.host import sandbox; print(sandbox.sandbox_tier(sandbox.MachineOptions()))"
+
+
+def test_a_long_folder_for_temporary_files_does_not_change_what_is_found(tmp_path: Path):
+    long = tmp_path / ("a long one, " * 8)
+    long.mkdir()
+    found = [python(TRIAL, env=env) for env in ({}, {"TMPDIR": str(long)})]
+    assert found[0].stdout == found[1].stdout != "", found[1].stderr
+
+
 KEY = "from metier.host import sandbox; print(sandbox._cache_key(sandbox.MachineOptions()))"
 
 
 def test_what_was_found_on_the_machine_is_not_believed_in_a_container():
-    inside = subprocess.run(["unshare", "-m", sys.executable, "-c", KEY], capture_output=True, text=True)
+    new = ["unshare", "-m"] if os.getuid() == 0 else ["unshare", "-rm"]
+    inside = subprocess.run([*new, sys.executable, "-c", KEY], capture_output=True, text=True)
     if inside.returncode:
         pytest.skip(f"no namespace can be made here: {inside.stderr}")
     plain = [subprocess.run([sys.executable, "-c", KEY], capture_output=True, text=True).stdout for _ in range(2)]
@@ -184,7 +202,7 @@ def test_what_was_found_on_the_machine_is_not_believed_in_a_container():
 def test_what_was_found_is_remembered_until_something_changes(bubble: Desk, tmp_path: Path):
     state = tmp_path / "state"
     calls = tmp_path / "calls"
-    wrapper = Path(bwrap_in(tmp_path, f'#!/bin/sh\necho >> {calls}\nexec /usr/bin/bwrap "$@"\n'))
+    wrapper = Path(bwrap_in(tmp_path, f'#!/bin/sh\necho >> "{calls}"\nexec /usr/bin/bwrap "$@"\n'))
     machine = sandbox.MachineOptions(bwrap=str(wrapper), state=str(state))
     code = "import sys\nfrom metier.host import sandbox\nprint(sandbox.sandbox_tier(sandbox.MachineOptions(bwrap=sys.argv[1], state=sys.argv[2])))"
 
@@ -275,24 +293,24 @@ print(json.dumps(found))
 """
 
 
-@pytest.mark.skipif(os.getuid() != 0, reason="this is an ordinary user already")
 def test_an_ordinary_user_gets_the_same_tiers(desk: Desk):
+    # Root becomes one; anybody else is one already.
+    who = {"user": 65534, "group": 65534, "extra_groups": []} if os.getuid() == 0 else {}
+
     def nobody(code: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            ["/usr/bin/python3", "-c", code],
-            env={"PYTHONPATH": str(SOURCE), "HOME": "/nonexistent", "PYTHONDONTWRITEBYTECODE": "1"},
+        return subprocess.run(  # type: ignore[no-any-return,call-overload]
+            [python_for_others(), "-c", code],
+            env={"PYTHONPATH": source_for_others(), "HOME": "/nonexistent", "PYTHONDONTWRITEBYTECODE": "1"},
             cwd="/",
             capture_output=True,
             text=True,
             check=False,
-            user=65534,
-            group=65534,
-            extra_groups=[],
+            **who,
         )
 
     able = "import sys; assert sys.version_info >= (3, 11); import metier.host.sandbox"
-    if not os.path.exists("/usr/bin/python3") or nobody(able).returncode:
-        pytest.skip("nobody else can run Python 3.11 with metier here")
+    if not os.path.exists(python_for_others()) or nobody(able).returncode:
+        pytest.skip("other users have no Python 3.11 here")
     done = nobody(ORDINARY)
     assert done.returncode == 0, done.stderr
     tier, _, failed, said, note = json.loads(done.stdout)[desk.tier]

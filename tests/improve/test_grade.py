@@ -77,7 +77,7 @@ def test_a_regular_expression_that_never_ends_is_given_up():
 
     assert found.passed is None
     assert "takes longer" in found.evidence
-    assert monotonic() - began < 20
+    assert monotonic() - began < 60  # without a limit it would be years
 
 
 def test_a_command_is_run_where_the_outputs_are_and_its_status_decides(made):

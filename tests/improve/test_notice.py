@@ -1,9 +1,12 @@
 """What is not the skill's fault leads to nothing: no proposal, and no model is asked."""
 
+from pathlib import Path
+
 import pytest
 from tests.agent.talking import call
 from tests.improve.failing import AUTO, improved, ran, skill
 
+from metier.host import fs
 from metier.improve import proposal_store
 from metier.improve.improver import ImproveOptions, improve_after_run, improve_named
 from metier.improve.land import MOST_PER_DAY
@@ -135,6 +138,23 @@ def test_only_so_many_proposals_are_made_for_a_skill_in_a_day(world):
 
     assert found.proposals == ()
     assert found.words == f"{MOST_PER_DAY} proposals were made for it today"
+
+
+@pytest.mark.parametrize("by_name", [False, True])
+def test_nobody_else_improves_while_one_is_at_it(world, by_name):
+    skill(world, "Run `sh gone.sh`.\n")
+    run = ran(world, call("run_command", command="sh gone.sh"))
+    lock, taken = Path(proposal_store.proposals_folder(str(world.state)), ".lock"), []
+
+    def meanwhile(request):
+        taken.append(lock.exists() and fs.try_lock(str(lock)) is None)
+        return "I can't tell."
+
+    terms = ImproveOptions(ScriptedModel([meanwhile]))
+    library = world.open("agenvoy")
+    found = improve_named(library, "report", run, terms) if by_name else improve_after_run(library, run, terms)[0]
+
+    assert (len(found.proposals), taken) == (1, [True])
 
 
 def test_with_the_mode_off_nothing_is_proposed_unless_somebody_asks(world):

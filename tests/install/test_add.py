@@ -133,7 +133,7 @@ def test_a_private_repository_is_reached_with_the_users_own_credentials(desk: De
         denied = desk.say("add", url, "--yes", **server.env)
         assert denied.code == 5
         assert "git credential helper" in denied.err
-        (desk.home / ".gitconfig").write_text(f"[credential]\n\thelper = store --file={desk.home}/creds\n")
+        (desk.home / ".gitconfig").write_text(f"[credential]\n\thelper = \"store --file='{desk.home}/creds'\"\n")
         (desk.home / "creds").write_text(url.replace("https://", f"https://me:{secret}@") + "\n")
         said = desk.say("add", url, "--yes", **server.env)
         assert said.code == 0, said.err
@@ -222,19 +222,19 @@ def test_links_and_submodules_of_a_repository_are_left_out_and_nothing_of_it_run
     proof = tmp_path / "ran"
     (repo.path / "skills/pdf/link").symlink_to("/etc/passwd")
     repo.write(".gitattributes", "* filter=evil\n")
-    repo.write(".gitmodules", f'[submodule "x"]\n\tpath = x\n\turl = {repo.path}\n\tupdate = !touch {proof}\n')
-    git("config", "filter.evil.smudge", f"touch {proof}", cwd=repo.path)
-    git("config", "core.fsmonitor", f"touch {proof}", cwd=repo.path)
+    repo.write(".gitmodules", f"[submodule \"x\"]\n\tpath = x\n\turl = {repo.path}\n\tupdate = !touch '{proof}'\n")
+    git("config", "filter.evil.smudge", f"touch '{proof}'", cwd=repo.path)
+    git("config", "core.fsmonitor", f"touch '{proof}'", cwd=repo.path)
     hook = repo.path / ".git/hooks/post-checkout"
     hook.parent.mkdir(exist_ok=True)
-    hook.write_text(f"#!/bin/sh\ntouch {proof}\n")
+    hook.write_text(f"#!/bin/sh\ntouch '{proof}'\n")
     hook.chmod(0o755)
     git("-c", "core.fsmonitor=false", "-c", "filter.evil.clean=cat", "add", "-A", cwd=repo.path)
     head = git("rev-parse", "HEAD", cwd=repo.path)
     git("update-index", "--add", "--cacheinfo", f"160000,{head},x", cwd=repo.path)
     git("-c", "core.fsmonitor=false", "commit", "-qm", "evil", cwd=repo.path)
     proof.unlink(missing_ok=True)
-    said = desk.say("add", str(repo.path), "--yes", GIT_CONFIG_COUNT="1", GIT_CONFIG_KEY_0="core.fsmonitor", GIT_CONFIG_VALUE_0=f"touch {proof}")  # fmt: skip
+    said = desk.say("add", str(repo.path), "--yes", GIT_CONFIG_COUNT="1", GIT_CONFIG_KEY_0="core.fsmonitor", GIT_CONFIG_VALUE_0=f"touch '{proof}'")  # fmt: skip
     assert said.code == 0, said.err
     assert not proof.exists()
     assert "`skills/pdf/link` is a link" in said.out

@@ -35,7 +35,7 @@ def test_a_broken_archive_is_named(desk: Desk):
 
 
 def test_a_source_that_was_added_as_insecure_says_so_when_it_is_looked_up(desk: Desk, repo: Repo):
-    assert desk.say("add", f"file://{repo.path}", "--skill", "pdf", "--allow-insecure", "--yes").code == 0
+    assert desk.say("add", repo.path.as_uri(), "--skill", "pdf", "--allow-insecure", "--yes").code == 0
     for command in ("outdated", "update"):
         said = desk.say(command)
         assert said.code != 0

@@ -21,7 +21,8 @@ from tests.install.servers import Repo
 
 SOAK = bool(os.environ.get("METIER_SOAK"))
 STRACE = shutil.which("strace")
-pytestmark = pytest.mark.skipif(STRACE is None, reason="needs strace")
+if STRACE is None:
+    pytest.skip("needs strace", allow_module_level=True)
 
 CALLS = {
     "ENOSPC": "write,pwrite64,fsync,fdatasync,ftruncate,mkdir,mkdirat",

@@ -117,7 +117,7 @@ def test_a_grant_of_a_folder_around_them_leaves_scheduler_skills_as_they_are(wor
     before = daily.read_text()
     folder = world.project / ".metier/skills/s/scripts"
     folder.mkdir(parents=True)
-    (folder / "go.sh").write_text(f"echo ok > {world.home}/.config/mine; echo evil > {daily}; echo done\n")
+    (folder / "go.sh").write_text(f"echo ok > '{world.home}/.config/mine'; echo evil > '{daily}'; echo done\n")
     library = library_with(world, "{write: [~/.config]}")
     access = library.skill_access(by="user")
     access.run(access.skill("s"), "go.sh", ())

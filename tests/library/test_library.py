@@ -167,7 +167,7 @@ def test_facts_are_gathered_from_the_place_and_nothing_is_run(world: World, tmp_
     bin_folder = tmp_path / "bin"
     bin_folder.mkdir()
     tool = bin_folder / "tool"
-    tool.write_text(f"#!/bin/sh\ntouch {tmp_path}/ran\n")
+    tool.write_text(f"#!/bin/sh\ntouch '{tmp_path}/ran'\n")
 
     def marks(**env: str) -> list[str]:
         return verdict_codes(world.open(place=world.place(env=env)), "needy")

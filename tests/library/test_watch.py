@@ -11,10 +11,11 @@ from pathlib import Path
 import pytest
 from tests.home import World, codes, ids, python, settle, skill_text, usable, write_skill
 
+from metier.host import paths
 from metier.library.library import Library
 from metier.library.watch import Change
 
-PATIENCE = 12.0
+PATIENCE = 60.0
 
 
 class Watched:
@@ -117,6 +118,7 @@ def test_a_new_a_renamed_and_a_deleted_skill_are_seen(watched: Watched, root: Pa
 
 
 def test_a_burst_of_two_hundred_skills_is_a_few_changes_and_ends_right(watched: Watched, root: Path):
+    began = time.monotonic()
     for number in range(200):
         write_skill(root / f"burst-{number:03}", f"Number {number}.")
     watched.until(lambda library: len(library.skills) == 202)
@@ -124,8 +126,9 @@ def test_a_burst_of_two_hundred_skills_is_a_few_changes_and_ends_right(watched: 
         shutil.rmtree(root / f"burst-{number:03}")
     for number in range(1, 200, 2):
         write_skill(root / f"burst-{number:03}", f"Again {number}.")
+    pauses = (time.monotonic() - began) * 1000 / paths.DEBOUNCE_MS  # in which a busy machine may have written nothing
     last = watched.until(lambda library: len(library.skills) == 102 and library.skills[99].description == "Again 199.")
-    assert len(watched.changes) <= 8
+    assert len(watched.changes) <= 8 + pauses
     assert ids(last.library) == sorted(path.parent.name for path in root.glob("*/SKILL.md"))
 
 
@@ -296,7 +299,7 @@ def edit():
     time.sleep(0.5)
     open(sys.argv[1], "w").write("---\\nname: one\\ndescription: Edited.\\n---\\n")
 threading.Thread(target=edit).start()
-threading.Timer(15, stop.set).start()
+threading.Timer(50, stop.set).start()
 for change in library.watch(stop):
     print(held, change.library.find("one").skill.description, flush=True)
     import os; os._exit(0)

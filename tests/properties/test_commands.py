@@ -56,7 +56,7 @@ class Bench:
             if found := shutil.which(name):
                 (self.bin / name).symlink_to(os.path.realpath(found))
         canary = self.bin / "pwn"
-        canary.write_text(f"#!/bin/sh\n: > {base}/pwned\n")
+        canary.write_text(f"#!/bin/sh\n: > '{base}/pwned'\n")
         canary.chmod(0o755)
         self.pwned = base / "pwned"
         self.fresh()

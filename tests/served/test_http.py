@@ -96,7 +96,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         yield Served(int(found[1]), token, shop, errors)
     finally:
         process.terminate()
-        process.wait(30)
+        process.wait(60)
 
 
 def test_half_sent_requests_without_a_token_keep_nobody_out(served):

@@ -260,6 +260,8 @@ def test_an_index_in_a_folder_that_may_not_be_written_is_passed_over(before: boo
             fill(world)
             world.state.chmod(0o555)
             index_of(world).chmod(0o444)
+        else:
+            world.home.chmod(0o555)
         out = as_somebody_else(READ_ONLY, env={"HOME": str(world.home)}, cwd=world.project)
         assert json.loads(out) == [["one"], ["index-unwritable"], True]
 
@@ -298,12 +300,15 @@ def test_an_index_that_another_process_holds_is_passed_over_quickly(stocked: Wor
     write_skill(stocked.home / ".agents/skills/new")
     write_skill(stocked.home / ".claude/skills/newer")
     settle()
+    began = time.perf_counter()
     cold = shown(stocked.open())
+    usual = time.perf_counter() - began
     with held(index_of(stocked), statement):
         began = time.perf_counter()
         library = stocked.open(index=True)
         version = library.snapshot.version
-        assert time.perf_counter() - began < 4.5  # SQLite itself would wait five
+        # SQLite itself would wait five seconds; a busy machine takes longer for all else as well.
+        assert time.perf_counter() - began < 4.5 + 5 * usual
         assert (shown(library), codes(library)) == (cold, ["index-locked"])
     library = stocked.open(index=True)
     assert (shown(library), codes(library)) == (cold, [])

@@ -149,8 +149,8 @@ def test_a_home_under_git_is_nobodys_project_but_its_own(world: World):
     (world.home / ".git").mkdir()
     (world.home / "work").mkdir()
     variables = {"HOME": str(world.home)}
-    assert python(HERE, env=variables, cwd=world.home / "work").stdout.split()[1] == str(world.home / "work")
-    assert python(HERE, env=variables, cwd=world.home).stdout.split()[1] == str(world.home)
+    assert python(HERE, env=variables, cwd=world.home / "work").stdout.splitlines()[1] == str(world.home / "work")
+    assert python(HERE, env=variables, cwd=world.home).stdout.splitlines()[1] == str(world.home)
 
 
 def test_standing_in_the_home_folder_its_skills_and_plugins_are_the_users_own(world: World):

@@ -52,6 +52,28 @@ def test_state_is_the_owners_alone_whatever_the_umask(world: World, umask: str):
         assert mode(path) == (0o700 if path.is_dir() else 0o600), path.name
 
 
+COPY = """
+import os, sys
+os.umask(int(sys.argv[3], 8))
+from metier.host import fs
+fs.copy_tree(sys.argv[1], sys.argv[2])
+"""
+
+
+@pytest.mark.parametrize("umask", ["022", "277", "777"])
+def test_a_folder_is_copied_whole_with_its_modes_whatever_the_umask_denies_its_owner(umask: str):
+    with world_for_everybody() as world:
+        inner = world.project / "skill/scripts"
+        inner.mkdir(parents=True)
+        (inner / "go.sh").write_text("true\n")
+        (inner / "go.sh").chmod(0o755)
+        (inner / "__pycache__").mkdir()
+        world.home.chmod(0o777)  # root's rights would hide what a umask forbids, so another copies
+        as_somebody_else(COPY, str(world.project / "skill"), str(world.home / "copy"), umask)
+        copied = sorted((str(path.relative_to(world.home)), mode(path)) for path in world.home.rglob("*"))
+        assert copied == [("copy", 0o755), ("copy/scripts", 0o755), ("copy/scripts/go.sh", 0o755)]
+
+
 def test_a_folder_that_is_there_keeps_its_mode_and_its_files_are_still_private(world: World):
     world.state.mkdir(mode=0o755)
     world.state.chmod(0o755)

@@ -21,7 +21,8 @@ pytest.importorskip("pydantic_ai", reason="the extra `agent` is not installed")
 from tests.agent.wire import Fails, Says, speaking
 from tests.cli.console import METIER, Desk
 
-pytestmark = pytest.mark.skipif(shutil.which("tmux") is None, reason="needs tmux")
+if shutil.which("tmux") is None:
+    pytest.skip("needs tmux", allow_module_level=True)
 
 
 class Terminal:
@@ -33,7 +34,7 @@ class Terminal:
     def tmux(self, *words: str) -> str:
         done = subprocess.run(
             ["tmux", "-S", str(self.socket), "-f", "/dev/null", *words],
-            env=self.desk.env | {"TERM": "xterm-256color"}, capture_output=True, timeout=30,
+            env=self.desk.env | {"TERM": "xterm-256color"}, capture_output=True, timeout=60,
         )  # fmt: skip
         return done.stdout.decode("utf-8", "replace")
 
@@ -60,7 +61,7 @@ class Terminal:
         return found
 
     def gone(self) -> None:
-        end = time.monotonic() + 30
+        end = time.monotonic() + 60
         while self.tmux("list-sessions"):
             assert time.monotonic() < end, self.screen()
             time.sleep(0.1)

@@ -149,7 +149,7 @@ def copy_tree(source: str, target: str) -> None:
     old = temporary + ".old"
     try:
         with write_errors(target):
-            shutil.copytree(source, temporary, ignore=shutil.ignore_patterns("__pycache__"))
+            _copy_folder(source, temporary)
             if os.path.lexists(target):
                 os.rename(target, old)
             try:
@@ -161,6 +161,21 @@ def copy_tree(source: str, target: str) -> None:
     finally:
         for leftover in (temporary, old):
             shutil.rmtree(leftover, ignore_errors=True)
+
+
+def _copy_folder(source: str, target: str) -> None:
+    """Copy a folder with its modes, without bytecode.  A umask that denies the owner doesn't stop it."""
+    import shutil
+
+    os.mkdir(target)
+    os.chmod(target, 0o700)  # until it is filled: `shutil.copytree` leaves it to the umask who may write here
+    with os.scandir(source) as entries:
+        for entry in entries:
+            if entry.name == "__pycache__":
+                continue
+            copy = _copy_folder if entry.is_dir() else shutil.copy2
+            copy(entry.path, f"{target}/{entry.name}")
+    shutil.copystat(source, target)
 
 
 def recover_copy(target: str) -> None:

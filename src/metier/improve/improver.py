@@ -39,6 +39,8 @@ from .notice import ObservedSkill, find_faults
 from .texts import SKILL_FILE, prose_bodies
 
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
     from ..library.library import Library
     from ..types.model import Model
 
@@ -257,9 +259,13 @@ class ImproveResult(NamedTuple):
 
 def improve_after_run(library: Library, run: str, terms: ImproveOptions) -> tuple[ImproveResult, ...]:
     """Judge the watched changes after a run, and improve each skill at fault."""
-    # Two runs that end at once must not propose the same.
-    with fs.hold_lock(f"{proposal_store.proposals_folder(library.place.state)}/.lock"):
+    with _improvement_lock(library):
         return _improve_after_run(library, run, terms)
+
+
+def _improvement_lock(library: Library) -> AbstractContextManager[None]:
+    """One improvement at a time: two runs that end at once, or a run and a person, must not propose the same."""
+    return fs.hold_lock(f"{proposal_store.proposals_folder(library.place.state)}/.lock")
 
 
 def _improve_after_run(library: Library, run: str, terms: ImproveOptions) -> tuple[ImproveResult, ...]:
@@ -291,6 +297,14 @@ def _improve_after_run(library: Library, run: str, terms: ImproveOptions) -> tup
 
 def improve_named(library: Library, name: str, run: str, terms: ImproveOptions) -> ImproveResult:
     """Improve a skill on request, from one run or from all recent ones that used it."""
+    if terms.dry:
+        return _improve_named(library, name, run, terms)
+    with _improvement_lock(library):
+        # Whoever was waited for may have changed the skill.
+        return _improve_named(library.reload(), name, run, terms)
+
+
+def _improve_named(library: Library, name: str, run: str, terms: ImproveOptions) -> ImproveResult:
     verdict = library.find(name)
     skill = verdict.skill
     if not verdict.usable:

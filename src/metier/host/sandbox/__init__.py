@@ -270,10 +270,24 @@ class _ProbeBait(NamedTuple):
             return False
 
 
+def _short_temporary_folder() -> str:
+    """A folder for temporary files whose path leaves room for a socket's name: TMPDIR may be longer than one may be."""
+    usual = tempfile.gettempdir()
+    for folder in (usual, "/tmp", "/var/tmp"):
+        if len(os.fsencode(os.path.realpath(folder))) <= _SOCKET_FOLDER and os.access(folder, os.W_OK | os.X_OK):
+            return folder
+    return usual
+
+
+_SOCKET_FOLDER = 60
+"""A socket's path has at most 104 bytes on some systems, 108 on Linux; the names below a folder take 40."""
+
+
 @contextlib.contextmanager
 def _lay_bait() -> Iterator[_ProbeBait]:
     with contextlib.ExitStack() as stack:
-        base = os.path.realpath(stack.enter_context(tempfile.TemporaryDirectory(prefix="metier-probe-")))
+        made = tempfile.TemporaryDirectory(prefix="metier-probe-", dir=_short_temporary_folder())
+        base = os.path.realpath(stack.enter_context(made))
         for name in ("skill", "work", "outside"):
             os.mkdir(f"{base}/{name}")
         for name in ("skill/SKILL.md", "outside/secret"):
