@@ -31,7 +31,7 @@ LIMIT = 7200
 # What depends most on where it runs: users, folders, processes, clocks, locales.
 SAMPLE = (
     "tests/agent/test_files.py",
-    "tests/cli/test_door.py",
+    "tests/cli/test_lean.py",
     "tests/cli/test_errors.py",
     "tests/contracts/test_examples.py",
     "tests/host/test_process.py",
