@@ -345,8 +345,10 @@ class SandboxView:
     note: str = ""
 
 
-def build_view(program: ProgramSpec, box: SandboxSpec, work: str, homes: Iterable[str]) -> SandboxView:
-    """What a program in a sandbox sees; it may always write `work`."""
+def build_view(
+    program: ProgramSpec, box: SandboxSpec, work: str, homes: Iterable[str], chosen: ChosenProgram | None = None
+) -> SandboxView:
+    """What a program in a sandbox sees; it may always write `work`.  Without `chosen` the machine's program is run."""
     allowed = box.permissions
     grants: dict[str, AccessKind] = {}
     links: set[str] = set()
@@ -357,7 +359,7 @@ def build_view(program: ProgramSpec, box: SandboxSpec, work: str, homes: Iterabl
         grants[_resolve_grant(path, links)] = "write"
     cwd, work = os.path.normpath(program.cwd or work or "/tmp"), work and os.path.realpath(work)
     seen_as = (*grants, *links)
-    chosen = choose_program(program.argv[0], program.env.get("PATH", os.defpath), cwd, seen_as, homes)
+    chosen = chosen or choose_program(program.argv[0], program.env.get("PATH", os.defpath), cwd, seen_as, homes)
     for path in chosen.prefixes:
         grants.setdefault(path, "read")
     shut = [os.path.realpath(path) for path in box.hidden]
