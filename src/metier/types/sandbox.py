@@ -122,7 +122,7 @@ class SandboxSupport:
     abi: int = 0
     """The version of Landlock."""
     engine: str = ""
-    """The client of the container engine."""
+    """The client of the container engine, or the `sandbox-exec`."""
     image: str = ""
     rootless: bool = False
     """Whether the container engine runs as the user: root inside is then the user."""

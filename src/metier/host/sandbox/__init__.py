@@ -38,7 +38,7 @@ from ...types.sandbox import (
 )
 from ..fs import make_folder, write_text
 from ..process import PROGRAM_GATE, AdmissionGate, Confinement, launch_program, run_admitted, unrunnable_reason
-from . import bubblewrap, container, kernel, limits, profile, selftest
+from . import bubblewrap, container, kernel, limits, profile, seatbelt, selftest
 
 _INSTALL_HINT = (
     "install bubblewrap (`metier doctor` says what was tried), or trust the skill and let it run without a sandbox"
@@ -61,6 +61,8 @@ class MachineOptions(NamedTuple):
     """What set `only`."""
     image: str = ""
     """The image of a container tier."""
+    seatbelt: str = ""
+    """The `sandbox-exec` to use; empty is macOS's own."""
     engine: str = ""
     """The client of a container engine; empty looks in the system's usual folders."""
 
@@ -73,8 +75,8 @@ def read_machine_options(
     tier, image = (str((configured or {}).get(key, "")) for key in ("tier", "image"))
     if only == "auto" and tier not in ("", "auto"):
         return MachineOptions(only=tier, state=state, chosen_by="sandbox.tier", image=image)
-    if only not in ("auto", "bubblewrap", "landlock", "none"):
-        raise BadRequest(f"METIER_SANDBOX is `{only}`", "give auto, bubblewrap, landlock or none")
+    if only not in ("auto", "bubblewrap", "landlock", "seatbelt", "none"):
+        raise BadRequest(f"METIER_SANDBOX is `{only}`", "give auto, bubblewrap, landlock, seatbelt or none")
     return MachineOptions(only=only, state=state)
 
 
@@ -140,7 +142,7 @@ def _run_confined(
     """Run a program in the given tier, whatever the box needs."""
     with contextlib.ExitStack() as stack:
         work = box.work
-        if not work and support.tier == "landlock":  # bubblewrap gives it a /tmp of its own instead
+        if not work and support.tier in ("landlock", "seatbelt"):  # bubblewrap gives it a /tmp of its own instead
             work = os.path.realpath(stack.enter_context(tempfile.TemporaryDirectory(prefix="metier-work-")))
         state_folder = os.environ.get("METIER_HOME", "")
         hidden = (*box.hidden, *([os.path.abspath(state_folder)] if state_folder else []))
@@ -153,6 +155,8 @@ def _run_confined(
             )
         if support.tier == "landlock":
             result = kernel.run_under_landlock(kernel.LandlockRequest(program, box, view, support.abi, groups))
+        elif support.tier == "seatbelt":
+            result = seatbelt.run_under_seatbelt(seatbelt.SeatbeltRequest(program, box, view, support.engine))
         elif contained:
             result = container.run_in_container(container.ContainerRequest(program, box, view, support), state)
         else:
@@ -208,6 +212,8 @@ def _find_support(machine: MachineOptions) -> SandboxSupport:
     if machine.only not in ("auto", "none"):
         reasons.append(f"{machine.chosen_by} is {machine.only}")
     attempts = {"bubblewrap": _try_bubblewrap, "landlock": _try_landlock}
+    if sys.platform == "darwin" or machine.only == "seatbelt":
+        attempts = {"seatbelt": _try_seatbelt}
     if machine.only in CONTAINER_TIERS:  # never by themselves
         attempts = {machine.only: _try_container}
     for name, attempt in attempts.items():
@@ -251,6 +257,13 @@ def _try_landlock(machine: MachineOptions) -> SandboxSupport:
     return _try_tier(
         SandboxSupport("landlock", "", abi=version), machine, _KEPT_CAPABILITIES if os.geteuid() == 0 else 0
     )
+
+
+def _try_seatbelt(machine: MachineOptions) -> SandboxSupport:
+    program = machine.seatbelt or seatbelt.SANDBOX_EXEC
+    if not os.access(program, os.X_OK):
+        return SandboxSupport("none", f"Seatbelt needs macOS: there is no {program}")
+    return _try_tier(SandboxSupport("seatbelt", "", engine=program), machine, 0)
 
 
 def _try_container(machine: MachineOptions) -> SandboxSupport:

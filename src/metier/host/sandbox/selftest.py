@@ -188,10 +188,11 @@ def project_actions(project: str) -> dict[str, Callable[[], object]]:
     return {
         "write .git": lambda: _create_file(f"{project}/.git/written"),
         "change .git/config": lambda: _open_for_writing(f"{project}/.git/config"),
-        "rename .git": lambda: os.rename(f"{project}/.git", f"{project}/moved"),
         "link .git/config": lambda: _link_file(f"{project}/.git/config", f"{project}/linked"),
         "create .envrc": lambda: _create_file(f"{project}/.envrc"),
         "read what is hidden": lambda: _read_byte(f"{project}/around/hidden/secret"),
+        # After all that needs it where it is.
+        "rename .git": lambda: os.rename(f"{project}/.git", f"{project}/renamed"),
         "move what is hidden": lambda: _read_moved(f"{project}/around", f"{project}/moved", "hidden/secret"),
     }
 
@@ -284,8 +285,11 @@ def main(skill: str, work: str, outside: str, *more: str) -> None:
     port, victim, capabilities = map(int, more[:3])
     project, untried = more[3:] or ("", "")
     skipped = {*untried.split(","), *(() if sys.platform == "linux" else LINUX_CHECKS)}
-    refused = refused_actions(outside, skill, port, victim, capabilities)
-    refused["link outside"] = lambda: _link_file(f"{outside}/secret", f"{work}/linked")
+    # The link first: what it links may be renamed by a later one.
+    refused: dict[str, Callable[[], object]] = {
+        "link outside": lambda: _link_file(f"{outside}/secret", f"{work}/linked"),
+        **refused_actions(outside, skill, port, victim, capabilities),
+    }
     if project:
         refused.update(project_actions(project))
     if sys.platform == "darwin":
