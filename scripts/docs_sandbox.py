@@ -34,11 +34,14 @@ def sandbox(subject: str) -> str:
 
 
 def _checks() -> str:
-    refused = selftest.refused_actions("", "", 0, 0, 0)
-    allowed = selftest.allowed_actions("", "")
-    return table(
-        ("must", "what the self-test does"), [("be refused", ", ".join(refused)), ("work", ", ".join(allowed))]
-    )
+    refused = [*selftest.refused_actions("", "", 0, 0, 0), "link outside"]
+    rows = [
+        ("be refused", ", ".join(refused)),
+        ("be refused in a writable folder", ", ".join(selftest.project_actions(""))),
+        ("be refused on macOS", ", ".join(selftest.MAC_ACTIONS)),
+        ("work", ", ".join(selftest.allowed_actions("", "", "project"))),
+    ]
+    return table(("must", "what the self-test does"), rows)
 
 
 def _seen() -> str:

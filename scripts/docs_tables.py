@@ -97,6 +97,9 @@ _PERMISSIONS = {
 }
 _SANDBOX = {
     "need": "`require`, `prefer` or `off`; default `require` for skills of others, `prefer` for your own",
+    "tier": "the [tier](../concepts/sandbox.md) to use: `bubblewrap`, `landlock`, `seatbelt`, `docker`, `podman` or"
+    " `gvisor`; default the best that needs no image",
+    "image": "the image of a container tier, by its digest: `NAME@sha256:…`, or `sha256:…` for one you built",
 }
 _IMPROVE = {
     "mode": "`auto` (a change that passes its gates lands), `review` (it waits for you) or `off`; default `auto` in"
@@ -182,7 +185,8 @@ _VARIABLES = {
     "NO_COLOR": "if set, no colours",
     "TERM": "if `dumb`, no colours",
     "PATH": "where required programs are looked up; none of them is run",
-    "METIER_SANDBOX": "the [tier](../concepts/sandbox.md) to use: `bubblewrap`, `landlock`, `none`; default the best",
+    "METIER_SANDBOX": "the [tier](../concepts/sandbox.md) to use: `bubblewrap`, `landlock`, `seatbelt`, `none`; default"
+    " the best",
     "METIER_DEBUG": "if set, an internal error prints a traceback",
     "_METIER_COMPLETE": "set by the completion script",
 }
@@ -207,7 +211,7 @@ def configuration() -> str:
         _keys("", tuple(config._PERMISSIONS), _PERMISSIONS),
         "## sandbox",
         "Read from your own configuration only, never from a project's.",
-        _keys("sandbox.", ("need",), _SANDBOX),
+        _keys("sandbox.", config.SANDBOX_KEYS, _SANDBOX),
         "## improve",
         "Read from your own configuration only. [Improvement and its gates](../concepts/improvement.md) explains the"
         " modes.",

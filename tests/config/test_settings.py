@@ -229,3 +229,13 @@ def test_a_known_dialect_can_not_be_made_anew():
     house, [one] = made({}, "umbra")
     assert house is None
     assert "a new name" in one.hint
+
+
+def test_a_tier_is_one_there_is_and_an_image_has_a_digest():
+    image = "example.org/python@sha256:" + "0" * 64
+    found, problems = read(f'[sandbox]\ntier = "docker"\nimage = "{image}"\n')
+    assert (found.tree["sandbox"], problems) == ({"tier": "docker", "image": image}, [])
+    found, problems = read('[sandbox]\ntier = "none"\nimage = "python:3.12"\nneed = 1\n')
+    assert found.tree["sandbox"] == {}
+    assert [problem.code for problem in problems] == ["config-type"] * 3
+    assert "an image with its digest, NAME@sha256:…" in problems[-1].message

@@ -16,6 +16,11 @@ LACKING = {
     "landlock": ("has no Landlock", "no system call filter"),
 }
 
+if container := os.environ.get("METIER_TEST_CONTAINER"):  # such as `docker sha256:…`, and the client if it is elsewhere
+    tier, image, engine = [*container.split(), ""][:3]
+    TIERS[tier] = sandbox.MachineOptions(only=tier, image=image, engine=engine, chosen_by="sandbox.tier")
+    LACKING[tier] = ()
+
 
 @pytest.fixture(autouse=True)
 def nothing_stays() -> Iterator[None]:

@@ -151,6 +151,18 @@ def test_a_project_cannot_lower_the_boundary(speaking: World):
     assert skill_sandbox_need(library, library.skills[0], scheduled=True) == "require"
 
 
+@pytest.mark.parametrize("table", ["sandbox", "config.sandbox"])
+def test_a_project_chooses_neither_the_boundary_nor_its_image(speaking: World, table: str):
+    from metier.library.grants import command_sandbox_need, machine_options, skill_sandbox_need
+
+    text = f'[{table}]\nneed = "off"\ntier = "docker"\nimage = "evil@sha256:{"0" * 64}"\n'
+    library = configured(speaking, "", text)
+    assert (machine_options(library).only, machine_options(library).image) == ("auto", "")
+    assert skill_sandbox_need(library, library.skills[0]) == command_sandbox_need(library) == "prefer"
+    own = configured(speaking, '[sandbox]\ntier = "landlock"\n', text)
+    assert (machine_options(own).only, machine_options(own).image) == ("landlock", "")
+
+
 def test_commands_of_an_untrusted_skill_do_not_run(world: World):
     write_skill(world.project / ".umbra" / "skills" / "s", body="Says !`touch pwned; echo it-ran`\n")
     library = world.open("umbra", place=world.place(env=OUTSIDE))

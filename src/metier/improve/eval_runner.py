@@ -24,7 +24,7 @@ from ..agent.agent_files import configured_permission, parse_rules, resolve_boun
 from ..agent.models.registry import open_model
 from ..agent.permissions import Permission
 from ..host import archives, files, fs, paths, trees
-from ..library.grants import plain_environment, run_program, skill_sandbox_need
+from ..library.grants import machine_options, plain_environment, run_program, skill_sandbox_need
 from ..library.open import OpenRequest, open_at
 from ..record.journal import event_line
 from ..sources.skill_files import LINK_MODE, SkillFile, SkillFiles
@@ -154,10 +154,10 @@ class EvalRunner:
         return ("The arm without the skill was checked before the trial: it can't read the skill's files.",)
 
     def _require_sandbox(self) -> None:
-        from ..host.sandbox import probe_sandbox, read_machine_options
+        from ..host.sandbox import probe_sandbox
 
         if skill_sandbox_need(self.library, self.skill) == "require":
-            sandbox = probe_sandbox(read_machine_options(self.library.place.env, self.library.place.state))
+            sandbox = probe_sandbox(machine_options(self.library))
             if sandbox.tier == "none":
                 raise Refused(
                     f"`{self.skill.name}` requires a sandbox, and none is available: {sandbox.reason}",

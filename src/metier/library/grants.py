@@ -27,6 +27,7 @@ from ..types.tree import TextTree
 from .locks import was_installed
 
 if TYPE_CHECKING:
+    from ..host.sandbox import MachineOptions
     from .library import Library
 
 
@@ -193,20 +194,33 @@ def sandbox_for_skill(
     )
 
 
+def _sandbox_settings(library: Library) -> Mapping[str, object]:
+    """The user's `sandbox` table.  Not by `Settings.at`, which also looks under `config`, where a project may write."""
+    table = library.settings.tree.get("sandbox")
+    return table if isinstance(table, Mapping) else {}
+
+
 def command_sandbox_need(library: Library) -> SandboxNeed:
     """Whether a command that an agent runs needs a sandbox."""
-    configured = library.settings.at("sandbox.need")
+    configured = _sandbox_settings(library).get("need")
     return configured if configured in get_args(SandboxNeed) else "prefer"  # type: ignore[return-value]  # one of the three
 
 
 def skill_sandbox_need(library: Library, skill: Skill, scheduled: bool = False) -> SandboxNeed:
     """`require` for what others wrote and what runs unattended, unless the user's configuration overrides it."""
-    configured = library.settings.at("sandbox.need")
+    configured = _sandbox_settings(library).get("need")
     if configured in get_args(SandboxNeed):
         need: SandboxNeed = configured  # type: ignore[assignment]  # one of the three, as the line above says
         return "require" if scheduled and need != "off" else need
     users_own = skill.origin.source in _USER_SOURCES and not was_installed(library, skill)
     return "prefer" if users_own and not scheduled else "require"
+
+
+def machine_options(library: Library) -> MachineOptions:
+    """Which sandbox the user chose, in the environment or in their configuration."""
+    from ..host import sandbox  # most commands run nothing
+
+    return sandbox.read_machine_options(library.place.env, library.place.state, _sandbox_settings(library))
 
 
 def run_program(library: Library, program: ProgramSpec, sandbox_spec: SandboxSpec) -> ProcessResult:
@@ -218,9 +232,7 @@ def run_program(library: Library, program: ProgramSpec, sandbox_spec: SandboxSpe
 
     try:
         spec = replace(sandbox_spec, protected=(*PROTECTED_FOLDERS, *sandbox_spec.protected))
-        return sandbox.run_sandboxed(
-            program, spec, sandbox.read_machine_options(library.place.env, library.place.state)
-        )
+        return sandbox.run_sandboxed(program, spec, machine_options(library))
     except Refused as refusal:
         return ProcessResult(None, "", note=f"{refusal.message}; {refusal.hint}" if refusal.hint else refusal.message)
 

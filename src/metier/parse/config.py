@@ -15,7 +15,7 @@ from typing import Any, cast, get_args
 
 from ..types.dialect import ImprovementMode, LibraryLimits, ListingPolicy
 from ..types.problem import Finding
-from ..types.sandbox import SandboxNeed
+from ..types.sandbox import SandboxNeed, SandboxTier, is_pinned_image
 from ..types.settings import ConfiguredRoot, Settings
 
 TOP_LEVEL_KEYS = (
@@ -55,6 +55,7 @@ _PERMISSIONS = {"network": bool, "hosts": list, "read": list, "write": list, "en
 _ENTRY_KEYS = tuple(_ENTRY_KINDS)
 _ROOT_KEYS = ("path", "dialect", "label")
 CATALOG_KEYS = ("policy", "pinned")
+SANDBOX_KEYS = ("need", "tier", "image")
 SEARCH_KEYS = ("dense",)
 IMPROVE_KEYS = ("mode",)
 RECORD_KEYS = ("days", "runs")
@@ -235,10 +236,17 @@ def _check_skills(skills: Mapping[str, object], findings: list[Finding]) -> None
 
 
 def _check_sandbox(sandbox: dict[str, object], findings: list[Finding]) -> None:
-    _mark_unknown_keys("sandbox.", sandbox, ("need",), findings)
-    if sandbox.get("need", "prefer") not in get_args(SandboxNeed):
-        findings.append(Finding("config-type", 0, ("sandbox.need", "one of " + ", ".join(get_args(SandboxNeed)))))
-        del sandbox["need"]
+    _mark_unknown_keys("sandbox.", sandbox, SANDBOX_KEYS, findings)
+    # `none` is no tier to choose: whoever wants no sandbox says so with `need`.
+    tiers = ("auto", *(tier for tier in get_args(SandboxTier) if tier != "none"))
+    for key, known in (("need", get_args(SandboxNeed)), ("tier", tiers)):
+        if key in sandbox and sandbox[key] not in known:
+            findings.append(Finding("config-type", 0, (f"sandbox.{key}", "one of " + ", ".join(known))))
+            del sandbox[key]
+    image = sandbox.get("image")
+    if image is not None and not (isinstance(image, str) and is_pinned_image(image)):
+        findings.append(Finding("config-type", 0, ("sandbox.image", "an image with its digest, NAME@sha256:…")))
+        del sandbox["image"]
 
 
 def _check_improve(improve: dict[str, object], findings: list[Finding]) -> None:

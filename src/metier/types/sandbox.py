@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
-SandboxTier: TypeAlias = Literal["bubblewrap", "landlock", "none"]
+SandboxTier: TypeAlias = Literal["bubblewrap", "landlock", "seatbelt", "docker", "podman", "gvisor", "none"]
 """How a program was kept apart from the machine; `none` is a session of its own and bounds, not a boundary."""
 SandboxNeed: TypeAlias = Literal["require", "prefer", "off"]
 """`require`: a boundary or a refusal; `prefer`: a boundary where there is one; `off`: none is asked for."""
+
+CONTAINER_TIERS: tuple[SandboxTier, ...] = ("docker", "podman", "gvisor")
+"""The tiers that are never chosen by themselves: they need an image, which only the user's configuration names."""
+is_pinned_image = re.compile(r"(?:[a-z0-9][A-Za-z0-9._:/-]*@)?sha256:[0-9a-f]{64}").fullmatch
+"""Whether an image is named by its digest: a tag could mean another image tomorrow."""
 
 SCRIPT_SUFFIXES = (".py", ".sh", ".bash", ".js")
 """How the names of scripts end that can be run."""
@@ -115,5 +121,10 @@ class SandboxSupport:
     """Whether bubblewrap can forbid further user namespaces."""
     abi: int = 0
     """The version of Landlock."""
+    engine: str = ""
+    """The client of the container engine, or the `sandbox-exec`."""
+    image: str = ""
+    rootless: bool = False
+    """Whether the container engine runs as the user: root inside is then the user."""
     limits: str = ""
     """What keeps memory and processes within limits."""

@@ -15,7 +15,6 @@ from ...library.library import Library
 from ...library.locks import locks_beside_roots
 from ...sources.bundled import copy_bundled
 from ...types.errors import HostError
-from ...types.place import Place
 from . import options
 from .options import CliContext
 from .output import clean_path, hint_line, paint, printable, say, say_json, warn
@@ -83,7 +82,7 @@ def _run_checks(library: Library) -> list[HealthCheck]:
         _optional_check(
             "watch", watch, _choose_text(watch, "watchfiles", "not installed"), "pip install 'metier[watch]'"
         ),
-        *_check_sandbox(place),
+        *_check_sandbox(library),
         _optional_check("git", git, _choose_text(git, "found on PATH", "missing"), "install git"),
         _check_configuration(library),
         _check_locks(library),
@@ -153,11 +152,16 @@ def _check_index(library: Library) -> HealthCheck:
     return HealthCheck("index", True, library.database.path if library.database else "not used", vital=False)
 
 
-def _check_sandbox(place: Place) -> list[HealthCheck]:
+_FULL_TIERS = ("bubblewrap", "seatbelt", "docker", "podman", "gvisor")
+"""Tiers with nothing to improve: the best of their machine, or the user's own choice."""
+
+
+def _check_sandbox(library: Library) -> list[HealthCheck]:
     """The boundary that scripts run in, as it was found by trying it since the machine last changed."""
     from ...host import sandbox  # slow to start, and only this command asks
+    from ...library.grants import machine_options
 
-    footing = sandbox.probe_sandbox(sandbox.read_machine_options(place.env, place.state))
+    footing = sandbox.probe_sandbox(machine_options(library))
     passed = sum(check.held for check in footing.checks)
     summary = (
         f"{passed} checks held, {footing.limits}"
@@ -168,10 +172,12 @@ def _check_sandbox(place: Place) -> list[HealthCheck]:
     hint = "allow bubblewrap to create user namespaces"
     if "METIER_SANDBOX" in footing.reason:
         hint = "unset METIER_SANDBOX to use the best available sandbox"
+    elif "sandbox.tier" in footing.reason:
+        hint = "see `sandbox.tier` in your configuration"
     elif "bubblewrap is not installed" in footing.reason:
         hint = "install bubblewrap"
     return [
-        _optional_check("sandbox", footing.tier == "bubblewrap", note, hint),
+        _optional_check("sandbox", footing.tier in _FULL_TIERS, note, hint),
         _optional_check("scripts", True, f"run with {footing.interpreter}", ""),
     ]
 

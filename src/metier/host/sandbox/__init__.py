@@ -1,12 +1,13 @@
-"""Run a program inside a sandbox: bubblewrap, else Landlock, else unconfined or not at all, as the caller needs.
+"""Run a program inside a sandbox: bubblewrap, Landlock or Seatbelt, else unconfined or not at all, as the caller needs.
 
 Which tier this machine supports is found by trying: `probe_sandbox` runs `selftest` in each tier against a bait and
 takes the first that refuses all it must.  Asking the kernel for its version or its settings was rejected: containers,
 security modules and distributions switch single features off, and only an attempt shows it.  The outcome is cached
 under a key of everything that could change it.
 
-`run_sandboxed` is the entry point.  `profile` decides what a program may see, `bubblewrap` and `kernel` (Landlock and
-the filter of system calls) enforce it, `limits` holds it to memory, processes and disk.
+`run_sandboxed` is the entry point.  `profile` decides what a program may see; `bubblewrap`, `kernel` (Landlock and the
+filter of system calls), `seatbelt` on macOS, and `container` where the user chose one, enforce it; `limits` holds it to
+memory, processes and disk.
 """
 
 from __future__ import annotations
@@ -25,10 +26,19 @@ from dataclasses import asdict, replace
 from typing import NamedTuple
 
 from ...types.errors import BadRequest, HostError, Refused
-from ...types.sandbox import BoundaryCheck, ProcessResult, ProgramSpec, SandboxSpec, SandboxSupport, SandboxTier
+from ...types.sandbox import (
+    CONTAINER_TIERS,
+    BoundaryCheck,
+    ProcessResult,
+    ProgramSpec,
+    SandboxPermissions,
+    SandboxSpec,
+    SandboxSupport,
+    SandboxTier,
+)
 from ..fs import make_folder, write_text
 from ..process import PROGRAM_GATE, AdmissionGate, Confinement, launch_program, run_admitted, unrunnable_reason
-from . import bubblewrap, kernel, limits, profile
+from . import bubblewrap, container, kernel, limits, profile, seatbelt, selftest
 
 _INSTALL_HINT = (
     "install bubblewrap (`metier doctor` says what was tried), or trust the skill and let it run without a sandbox"
@@ -47,13 +57,26 @@ class MachineOptions(NamedTuple):
     """The one tier to consider, or `auto` for the best."""
     state: str = ""
     """metier's state folder, which caches the outcome across processes; empty caches it in this process."""
+    chosen_by: str = "METIER_SANDBOX"
+    """What set `only`."""
+    image: str = ""
+    """The image of a container tier."""
+    seatbelt: str = ""
+    """The `sandbox-exec` to use; empty is macOS's own."""
+    engine: str = ""
+    """The client of a container engine; empty looks in the system's usual folders."""
 
 
-def read_machine_options(env: Mapping[str, str], state: str = "") -> MachineOptions:
-    """The options that the environment sets."""
+def read_machine_options(
+    env: Mapping[str, str], state: str = "", configured: Mapping[str, object] | None = None
+) -> MachineOptions:
+    """The options that the environment sets, else the user's configuration (its `sandbox` table)."""
     only = env.get("METIER_SANDBOX", "auto") or "auto"
-    if only not in ("auto", "bubblewrap", "landlock", "none"):
-        raise BadRequest(f"METIER_SANDBOX is `{only}`", "give auto, bubblewrap, landlock or none")
+    tier, image = (str((configured or {}).get(key, "")) for key in ("tier", "image"))
+    if only == "auto" and tier not in ("", "auto"):
+        return MachineOptions(only=tier, state=state, chosen_by="sandbox.tier", image=image)
+    if only not in ("auto", "bubblewrap", "landlock", "seatbelt", "none"):
+        raise BadRequest(f"METIER_SANDBOX is `{only}`", "give auto, bubblewrap, landlock, seatbelt or none")
     return MachineOptions(only=only, state=state)
 
 
@@ -82,7 +105,8 @@ def run_sandboxed(
     if weak and box.need == "require":
         raise Refused(weak, "install bubblewrap, or let it write its work folder only")
     result = run_admitted(gate, lambda: _run_confined(program, box, support, machine.groups, machine.state))
-    forced = support.reason if machine.only not in ("auto", "bubblewrap") else ""
+    # What the configuration chose is no news; the variable may be a leftover.
+    forced = support.reason if machine.only not in ("auto", "bubblewrap") and "METIER" in machine.chosen_by else ""
     return replace(result, note="; ".join(filter(None, (result.note, weak, forced))))
 
 
@@ -118,17 +142,23 @@ def _run_confined(
     """Run a program in the given tier, whatever the box needs."""
     with contextlib.ExitStack() as stack:
         work = box.work
-        if not work and support.tier == "landlock":  # bubblewrap gives it a /tmp of its own instead
+        if not work and support.tier in ("landlock", "seatbelt"):  # bubblewrap gives it a /tmp of its own instead
             work = os.path.realpath(stack.enter_context(tempfile.TemporaryDirectory(prefix="metier-work-")))
         state_folder = os.environ.get("METIER_HOME", "")
         hidden = (*box.hidden, *([os.path.abspath(state_folder)] if state_folder else []))
-        view = profile.build_view(program, replace(box, hidden=hidden), work, home_folders())
+        contained = support.tier in CONTAINER_TIERS
+        chosen = container.image_program(program, box, work) if contained else None
+        view = profile.build_view(program, replace(box, hidden=hidden), work, home_folders(), chosen)
         if not view.program:
             return ProcessResult(
                 None, "", tier=support.tier, note=f"{program.argv[0]}: not found, or not visible in the sandbox"
             )
         if support.tier == "landlock":
             result = kernel.run_under_landlock(kernel.LandlockRequest(program, box, view, support.abi, groups))
+        elif support.tier == "seatbelt":
+            result = seatbelt.run_under_seatbelt(seatbelt.SeatbeltRequest(program, box, view, support.engine))
+        elif contained:
+            result = container.run_in_container(container.ContainerRequest(program, box, view, support), state)
         else:
             request = bubblewrap.BubblewrapRequest(
                 program, box, view, support.bwrap, support.closes_users, groups, state
@@ -166,7 +196,8 @@ def probe_sandbox(machine: MachineOptions | None = None, fresh: bool = False) ->
             return cached
     support = _find_support(machine)
     _supports[key] = support
-    if support.tier != "none":  # a failure may be temporary: the next process tries again
+    # A failure may be temporary, and an engine may change between two processes without a trace: both are tried again.
+    if support.tier not in ("none", *CONTAINER_TIERS):
         _cache_support(machine.state, key, support)
     return support
 
@@ -179,8 +210,13 @@ def _find_support(machine: MachineOptions) -> SandboxSupport:
     reasons: list[str] = []
     checks: tuple[BoundaryCheck, ...] = ()
     if machine.only not in ("auto", "none"):
-        reasons.append(f"METIER_SANDBOX is {machine.only}")
-    for name, attempt in {"bubblewrap": _try_bubblewrap, "landlock": _try_landlock}.items():
+        reasons.append(f"{machine.chosen_by} is {machine.only}")
+    attempts = {"bubblewrap": _try_bubblewrap, "landlock": _try_landlock}
+    if sys.platform == "darwin" or machine.only == "seatbelt":
+        attempts = {"seatbelt": _try_seatbelt}
+    if machine.only in CONTAINER_TIERS:  # never by themselves
+        attempts = {machine.only: _try_container}
+    for name, attempt in attempts.items():
         if machine.only in ("auto", name):
             support = attempt(machine)
             if support.tier != "none":
@@ -223,18 +259,39 @@ def _try_landlock(machine: MachineOptions) -> SandboxSupport:
     )
 
 
-def _try_tier(support: SandboxSupport, machine: MachineOptions, capabilities: int) -> SandboxSupport:
+def _try_seatbelt(machine: MachineOptions) -> SandboxSupport:
+    program = machine.seatbelt or seatbelt.SANDBOX_EXEC
+    if not os.access(program, os.X_OK):
+        return SandboxSupport("none", f"Seatbelt needs macOS: there is no {program}")
+    return _try_tier(SandboxSupport("seatbelt", "", engine=program), machine, 0)
+
+
+def _try_container(machine: MachineOptions) -> SandboxSupport:
+    support = container.find_engine(machine.only, machine.image, machine.engine)
+    untried = container.UNTRIED_CHECKS + (container.GVISOR_UNTRIED if support.tier == "gvisor" else ())
+    return support if support.tier == "none" else _try_tier(support, machine, 0, untried)
+
+
+def _try_tier(
+    support: SandboxSupport, machine: MachineOptions, capabilities: int, untried: tuple[str, ...] = ()
+) -> SandboxSupport:
     """The tier if the self-test passes in it; otherwise `none`, with what failed."""
     chosen = profile.choose_program(profile.current_python(), os.defpath, "/", (), home_folders())
     support = replace(support, interpreter=chosen.path, limits=_limit_keeper(machine))
     with _lay_bait() as bait:
+        # Landlock has no rule that keeps `.git` inside a folder it opens.
+        project = "" if support.tier == "landlock" else bait.project
+        more = (project, ",".join(untried))
         program = ProgramSpec(
-            (profile.current_python(), "-I", "-S", "-c", _selftest_source(), *bait.words, str(capabilities)),
+            (profile.current_python(), "-I", "-S", "-c", _selftest_source(), *bait.words, str(capabilities), *more),
             bait.work,
-            {"PATH": os.defpath, "LANG": "C.UTF-8"},
+            {"PATH": os.defpath, "LANG": "C.UTF-8", "METIER_PROBE_VALUE": selftest.VARIABLE},
             seconds=20,
         )
         box = SandboxSpec("require", bait.skill, bait.work)
+        if project:
+            permissions = SandboxPermissions(write=(project,))
+            box = replace(box, permissions=permissions, hidden=(f"{project}/around/hidden",))
         result = _run_confined(program, box, support, machine.groups)
         checks, failure = _judge_selftest(result, bait)
     if failure:
@@ -254,6 +311,7 @@ class _ProbeBait(NamedTuple):
     skill: str
     work: str
     outside: str
+    project: str
     port: int
     victim: subprocess.Popen[bytes]
 
@@ -288,15 +346,16 @@ def _lay_bait() -> Iterator[_ProbeBait]:
     with contextlib.ExitStack() as stack:
         made = tempfile.TemporaryDirectory(prefix="metier-probe-", dir=_short_temporary_folder())
         base = os.path.realpath(stack.enter_context(made))
-        for name in ("skill", "work", "outside"):
-            os.mkdir(f"{base}/{name}")
-        for name in ("skill/SKILL.md", "outside/secret"):
+        for name in ("skill", "work", "outside", "project/.git", "project/around/hidden"):
+            os.makedirs(f"{base}/{name}")
+        for name in ("skill/SKILL.md", "outside/secret", "project/.git/config", "project/around/hidden/secret"):
             with open(f"{base}/{name}", "w", encoding="utf-8") as file:
                 file.write("metier\n")
         listening = [stack.enter_context(socket.socket(family)) for family in (socket.AF_INET, *[socket.AF_UNIX] * 2)]
         listening[0].bind(("127.0.0.1", 0))
         port: int = listening[0].getsockname()[1]
-        listening[1].bind(f"\0metier-probe-{port}")
+        # Only Linux has sockets without a file.
+        listening[1].bind(f"\0metier-probe-{port}" if sys.platform == "linux" else f"{base}/other-socket")
         listening[2].bind(f"{base}/outside/socket")
         for listener in listening:
             listener.listen(8)
@@ -305,7 +364,7 @@ def _lay_bait() -> Iterator[_ProbeBait]:
         )
         stack.callback(victim.wait)
         stack.callback(victim.kill)
-        yield _ProbeBait(f"{base}/skill", f"{base}/work", f"{base}/outside", port, victim)
+        yield _ProbeBait(f"{base}/skill", f"{base}/work", f"{base}/outside", f"{base}/project", port, victim)
 
 
 def _judge_selftest(result: ProcessResult, bait: _ProbeBait) -> tuple[tuple[BoundaryCheck, ...], str]:

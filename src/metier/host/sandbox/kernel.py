@@ -46,6 +46,8 @@ _FORBIDDEN_IOCTLS = (
 )
 """Requests that change a file through a descriptor that was opened for reading, or type into a terminal."""
 _UNIX, _INET, _INET6, _NETLINK = 1, 2, 10, 16
+_LAST_FAMILY = 63
+"""Above every family of sockets that any kernel has: a profile of names can't say "all but these"."""
 
 
 class _Architecture(NamedTuple):
@@ -223,6 +225,35 @@ def build_filter(
     code += _socket_rules(_SOCKET[kind.column], network)
     code.append(_encode_instruction(_RETURN, _ALLOW))
     return b"".join(code)
+
+
+def filter_profile(network: bool) -> dict[str, object]:
+    """The same filter by the names of the calls, as container engines read it."""
+    only_bits = [{"index": 0, "value": 1 << bit, "valueTwo": 1 << bit, "op": "SCMP_CMP_MASKED_EQ"} for bit in range(32)]
+    namespaces = [check for check in only_bits if int(str(check["value"])) & _NAMESPACES]
+    requests = [
+        {"index": 1, "value": 0xFFFFFFFF, "valueTwo": request, "op": "SCMP_CMP_MASKED_EQ"}
+        for request in _FORBIDDEN_IOCTLS
+    ]
+    rules: list[dict[str, object]] = [
+        _profile_rule(tuple(_FORBIDDEN_CALLS), errno.EPERM),
+        _profile_rule(tuple(_ABSENT_CALLS), errno.ENOSYS),
+        # One rule for each: a rule's own conditions must all hold.
+        *(_profile_rule(("clone",), errno.EPERM, check) for check in namespaces),
+        *(_profile_rule(("ioctl",), errno.EPERM, check) for check in requests),
+    ]
+    if network:
+        families = [number for number in range(_LAST_FAMILY + 1) if number not in (_INET, _INET6, _NETLINK)]
+        checks = [{"index": 0, "value": number, "op": "SCMP_CMP_EQ"} for number in families]
+        checks.append({"index": 0, "value": _LAST_FAMILY, "op": "SCMP_CMP_GT"})
+        rules += [_profile_rule(("socket",), errno.EPERM, check) for check in checks]
+    else:
+        rules.append(_profile_rule(("socket",), errno.EPERM))
+    return {"defaultAction": "SCMP_ACT_ALLOW", "syscalls": rules}
+
+
+def _profile_rule(names: tuple[str, ...], number: int, *checks: Mapping[str, object]) -> dict[str, object]:
+    return {"names": list(names), "action": "SCMP_ACT_ERRNO", "errnoRet": number, "args": list(checks)}
 
 
 def _socket_rules(number: int, network: bool) -> Iterable[bytes]:

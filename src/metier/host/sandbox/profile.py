@@ -109,10 +109,10 @@ def _install_prefix(path: str, homes: tuple[str, ...]) -> str:
 
 
 def _is_binary(path: str) -> bool:
-    """Whether it is an ELF binary, not a script that would need another interpreter."""
+    """Whether it is a binary of Linux or macOS, not a script that would need another interpreter."""
     try:
         with open(path, "rb") as file:
-            return file.read(4) == b"\x7fELF"
+            return file.read(4) in (b"\x7fELF", b"\xcf\xfa\xed\xfe", b"\xca\xfe\xba\xbe")
     except OSError:
         return False
 
@@ -272,6 +272,10 @@ PRIVATE = (
     ".bash_history",
     ".zsh_history",
     ".python_history",
+    "Library/Keychains",
+    "Library/Cookies",
+    "Library/Application Support/Firefox",
+    "Library/Application Support/Google/Chrome",
 )
 """Paths beneath a home that stay hidden even if the home may be read."""
 PROTECTED = (
@@ -318,7 +322,10 @@ IN_GIT = ("hooks", "config", "config.worktree", "modules", "worktrees", "info", 
 """The same for a writable folder that is a `.git`, or part of one."""
 _IN_GIT_IF_THERE = ("commondir", "gitdir", "rebase-merge", "rebase-apply")
 """Guarded only if they exist: git would misread an empty placeholder (see `git.py`)."""
-_NEVER_GRANTED = ("/", "/proc", "/sys", "/dev", "/run", "/boot", "/etc", "/usr", "/var", "/home")
+_NEVER_GRANTED = (
+    *("/", "/proc", "/sys", "/dev", "/run", "/boot", "/etc", "/usr", "/var", "/home"),
+    *("/Users", "/System", "/System/Volumes/Data", "/Library", "/Volumes", "/private", "/private/etc", "/private/var"),
+)
 
 
 @dataclass(frozen=True)
@@ -345,8 +352,10 @@ class SandboxView:
     note: str = ""
 
 
-def build_view(program: ProgramSpec, box: SandboxSpec, work: str, homes: Iterable[str]) -> SandboxView:
-    """What a program in a sandbox sees; it may always write `work`."""
+def build_view(
+    program: ProgramSpec, box: SandboxSpec, work: str, homes: Iterable[str], chosen: ChosenProgram | None = None
+) -> SandboxView:
+    """What a program in a sandbox sees; it may always write `work`.  Without `chosen` the machine's program is run."""
     allowed = box.permissions
     grants: dict[str, AccessKind] = {}
     links: set[str] = set()
@@ -357,7 +366,7 @@ def build_view(program: ProgramSpec, box: SandboxSpec, work: str, homes: Iterabl
         grants[_resolve_grant(path, links)] = "write"
     cwd, work = os.path.normpath(program.cwd or work or "/tmp"), work and os.path.realpath(work)
     seen_as = (*grants, *links)
-    chosen = choose_program(program.argv[0], program.env.get("PATH", os.defpath), cwd, seen_as, homes)
+    chosen = chosen or choose_program(program.argv[0], program.env.get("PATH", os.defpath), cwd, seen_as, homes)
     for path in chosen.prefixes:
         grants.setdefault(path, "read")
     shut = [os.path.realpath(path) for path in box.hidden]

@@ -107,6 +107,31 @@ def _change_open_file(path: str, change: Callable[[int], object]) -> None:
         os.close(opened)
 
 
+def _link_file(path: str, link: str) -> None:
+    """Give a file a second name in a folder that is writable, and change it by that name."""
+    os.link(path, link)
+    try:
+        _open_for_writing(link)
+    finally:
+        os.unlink(link)
+
+
+def _read_moved(folder: str, moved: str, name: str) -> None:
+    """Rename the folder around something hidden and look again: what is hidden by its path must stay so."""
+    try:  # noqa: SIM105 - refused or not, what counts is whether it can be read
+        os.rename(folder, moved)
+    except OSError:
+        pass
+    _read_byte(f"{moved}/{name}")
+
+
+def _look_up_service(name: str) -> None:
+    """Ask macOS for the port of a service: with it a program would have others act in its place."""
+    port = ctypes.c_uint(0)
+    if _C.bootstrap_look_up(ctypes.c_uint.in_dll(_C, "bootstrap_port"), name.encode(), ctypes.byref(port)):
+        raise PermissionError(_EPERM, name)
+
+
 def _limit_process(victim: int) -> None:
     import resource
 
@@ -158,14 +183,80 @@ def refused_actions(
     }
 
 
+def project_actions(project: str) -> dict[str, Callable[[], object]]:
+    """What must be refused in a folder that may be written: in `around` something is hidden."""
+    return {
+        "write .git": lambda: _create_file(f"{project}/.git/written"),
+        "change .git/config": lambda: _open_for_writing(f"{project}/.git/config"),
+        "link .git/config": lambda: _link_file(f"{project}/.git/config", f"{project}/linked"),
+        "create .envrc": lambda: _create_file(f"{project}/.envrc"),
+        "read what is hidden": lambda: _read_byte(f"{project}/around/hidden/secret"),
+        # After all that needs it where it is.
+        "rename .git": lambda: os.rename(f"{project}/.git", f"{project}/renamed"),
+        "move what is hidden": lambda: _read_moved(f"{project}/around", f"{project}/moved", "hidden/secret"),
+    }
+
+
+MAC_ACTIONS: dict[str, Callable[[], object]] = {
+    "keychain": lambda: _look_up_service("com.apple.SecurityServer"),
+    "open an app": lambda: _look_up_service("com.apple.coreservices.launchservicesd"),
+    "clipboard": lambda: _look_up_service("com.apple.pasteboard.1"),
+}
+LINUX_CHECKS = frozenset(
+    {
+        "set core_pattern",
+        "limit another",
+        "bind another",
+        "shared memory",
+        "mark an open file",
+        "flag an open file",
+        "abstract socket",
+        "ptrace",
+        "mount",
+        "user namespace",
+        "keyctl",
+        "bpf",
+        "io_uring",
+        "type ahead",
+        "capabilities",
+        "new privileges",
+    }
+)
+"""Checks that ask Linux: on macOS the same numbers would be other calls."""
+
+
 def _read_environment(victim: int) -> None:
+    if sys.platform == "darwin":
+        _read_arguments(victim)
+        return
     with open(f"/proc/{victim}/environ", "rb") as file:
         if b"METIER_PROBE_SECRET" not in file.read():
             raise OSError(0, "not its own")
 
 
-def allowed_actions(skill: str, work: str) -> dict[str, Callable[[], object]]:
+def _read_arguments(victim: int) -> None:
+    """On macOS arguments and environment are one answer of the kernel (KERN_PROCARGS2)."""
+    names, size = (ctypes.c_int * 3)(1, 49, victim), ctypes.c_size_t(1 << 16)
+    answer = ctypes.create_string_buffer(size.value)
+    if _C.sysctl(names, 3, answer, ctypes.byref(size), None, ctypes.c_size_t(0)):
+        raise OSError(ctypes.get_errno(), "sysctl")
+    if b"METIER_PROBE_SECRET" not in answer.raw[: size.value]:
+        raise OSError(0, "not its own")
+
+
+VARIABLE = "a \"b\" $c 'd' #e\\f"
+"""The value of METIER_PROBE_VALUE: what an engine could take for quotes, comments or names has to arrive as it is."""
+
+
+def _check_variable() -> None:
+    if os.getenv("METIER_PROBE_VALUE") != VARIABLE:
+        raise OSError(0, f"it is {os.getenv('METIER_PROBE_VALUE')!r}")
+
+
+def allowed_actions(skill: str, work: str, project: str = "") -> dict[str, Callable[[], object]]:
     return {
+        **({"write the project": lambda: _create_file(f"{project}/written")} if project else {}),
+        "read a variable": _check_variable,
         "read the skill": lambda: _read_byte(f"{skill}/SKILL.md"),
         "write the work folder": lambda: _create_file(f"{work}/written"),
         "write TMPDIR": lambda: _create_file(os.getenv("TMPDIR", "") + "/scratch"),
@@ -190,12 +281,24 @@ def _try_action(name: str, action: Callable[[], object], expected: str) -> None:
     sys.stdout.write(f"{'ok' if outcome == expected else 'BAD'}\t{name}\t{outcome} {note}\n")
 
 
-def main(skill: str, work: str, outside: str, *numbers: str) -> None:
-    port, victim, capabilities = map(int, numbers)
-    for name, action in allowed_actions(skill, work).items():
+def main(skill: str, work: str, outside: str, *more: str) -> None:
+    port, victim, capabilities = map(int, more[:3])
+    project, untried = more[3:] or ("", "")
+    skipped = {*untried.split(","), *(() if sys.platform == "linux" else LINUX_CHECKS)}
+    # The link first: what it links may be renamed by a later one.
+    refused: dict[str, Callable[[], object]] = {
+        "link outside": lambda: _link_file(f"{outside}/secret", f"{work}/linked"),
+        **refused_actions(outside, skill, port, victim, capabilities),
+    }
+    if project:
+        refused.update(project_actions(project))
+    if sys.platform == "darwin":
+        refused.update(MAC_ACTIONS)
+    for name, action in allowed_actions(skill, work, project).items():
         _try_action(name, action, "done")
-    for name, action in refused_actions(outside, skill, port, victim, capabilities).items():
-        _try_action(name, action, "refused")
+    for name, action in refused.items():
+        if name not in skipped:
+            _try_action(name, action, "refused")
     # The parent takes a report without this line for a test that was cut short.
     sys.stdout.write("end\n")
 
