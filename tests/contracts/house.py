@@ -37,7 +37,9 @@ def package_of(module: str) -> str:
 
 
 def modules_per_package(package: Path) -> Counter[str]:
-    return Counter(map(package_of, modules(package)))
+    """How many modules lie in each folder: a reader surveys one folder at a time, so a subpackage counts for itself."""
+    folders = (path.parent.relative_to(package) for path in modules(package).values())
+    return Counter(".".join(folder.parts) or package.name for folder in folders)
 
 
 def class_places(package: Path) -> dict[str, list[str]]:
