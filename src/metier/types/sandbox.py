@@ -115,5 +115,7 @@ class SandboxSupport:
     """Whether bubblewrap can forbid further user namespaces."""
     abi: int = 0
     """The version of Landlock."""
+    source: str = ""
+    """Where the program or the feature came from that the tier is made of."""
     limits: str = ""
     """What keeps memory and processes within limits."""

@@ -156,18 +156,15 @@ def _check_index(library: Library) -> HealthCheck:
 def _check_sandbox(place: Place) -> list[HealthCheck]:
     """The boundary that scripts run in, as it was found by trying it since the machine last changed."""
     from ...host import sandbox  # slow to start, and only this command asks
+    from ...host.sandbox.advice import suggest_improvement
 
     footing = sandbox.probe_sandbox(sandbox.read_machine_options(place.env, place.state))
     passed = sum(check.held for check in footing.checks)
     summary = f"{passed} checks held, {footing.limits}" if footing.tier != "none" else "scripts of others are refused"
-    note = f"{footing.tier}: {'; '.join(filter(None, (footing.reason, summary)))}"
-    hint = "let bubblewrap make user namespaces"
-    if "METIER_SANDBOX" in footing.reason:
-        hint = "unset METIER_SANDBOX to have the best there is"
-    elif "bubblewrap is not installed" in footing.reason:
-        hint = "install bubblewrap"
+    note = f"{footing.tier}: {'; '.join(filter(None, (footing.reason, summary, footing.source)))}"
+    hint = suggest_improvement(footing)
     return [
-        _optional_check("sandbox", footing.tier == "bubblewrap", note, hint),
+        _optional_check("sandbox", not hint, note, hint),
         _optional_check("scripts", True, f"run with {footing.interpreter}", ""),
     ]
 

