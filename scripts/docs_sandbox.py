@@ -34,8 +34,8 @@ def sandbox(subject: str) -> str:
 
 
 def _checks() -> str:
-    refused = selftest.refused_actions("", "", 0, 0, 0)
-    allowed = selftest.allowed_actions("", "")
+    refused = [*selftest.refused_actions("", "", 0, 0, 0), "link outside", *selftest.project_actions("")]
+    allowed = selftest.allowed_actions("", "", "project")
     return table(
         ("must", "what the self-test does"), [("be refused", ", ".join(refused)), ("work", ", ".join(allowed))]
     )
@@ -47,6 +47,7 @@ def _seen() -> str:
         ("programs and libraries", _codes(SYSTEM)),
         ("settings", _codes(ETC)),
         ("settings, with the network", _codes(NETWORK)),
+        ("settings of interpreters", "`/etc/python3*`"),
         ("devices", f"{devices}; under bubblewrap also its own terminals and `/dev/shm`"),
         ("processes", "its own under bubblewrap; a few figures of the machine under Landlock"),
     ]

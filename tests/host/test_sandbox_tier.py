@@ -351,7 +351,7 @@ from metier.types.sandbox import SandboxSpec, SandboxLimits, ProgramSpec
 found = {}
 for name, machine in {"bubblewrap": sandbox.MachineOptions(bwrap=sys.argv[1]), "landlock": sandbox.MachineOptions(bwrap="/missing")}.items():
     footing = sandbox.probe_sandbox(machine)
-    found[name] = [footing.tier, footing.reason, [one.name for one in footing.checks if not one.held]]
+    found[name] = [footing.tier, footing.protects, [one.name for one in footing.checks if not one.held]]
     if footing.tier != "none":
         with tempfile.TemporaryDirectory() as work:
             go = lambda script, **more: sandbox.run_sandboxed(ProgramSpec(("bash", "-c", script), work, {"PATH": "/usr/bin:/bin"}, 60), SandboxSpec("require", work=work, **more), machine)
@@ -382,5 +382,5 @@ def test_an_ordinary_user_gets_the_same_tiers(desk: Desk):
         pytest.skip("nobody else can run Python 3.11 with metier here")
     done = nobody(ORDINARY)
     assert done.returncode == 0, done.stderr
-    tier, _, failed, said, note = json.loads(done.stdout)[desk.tier]
-    assert (tier, failed, said, note) == (desk.tier, [], "hi\n", "processes: more than 60")
+    tier, protects, failed, said, note = json.loads(done.stdout)[desk.tier]
+    assert (tier, protects, failed, said, note) == (desk.tier, True, [], "hi\n", "processes: more than 60")

@@ -25,7 +25,15 @@ from dataclasses import asdict, replace
 from typing import NamedTuple
 
 from ...types.errors import BadRequest, HostError, Refused
-from ...types.sandbox import BoundaryCheck, ProcessResult, ProgramSpec, SandboxSpec, SandboxSupport, SandboxTier
+from ...types.sandbox import (
+    BoundaryCheck,
+    ProcessResult,
+    ProgramSpec,
+    SandboxPermissions,
+    SandboxSpec,
+    SandboxSupport,
+    SandboxTier,
+)
 from ..fs import make_folder, write_text
 from ..process import PROGRAM_GATE, AdmissionGate, Confinement, launch_program, run_admitted, unrunnable_reason
 from . import bubblewrap, kernel, limits, profile, wheel
@@ -42,6 +50,8 @@ class MachineOptions(NamedTuple):
     bwrap: str = ""
     """The bubblewrap to use: a path, `system` or `wheel`; empty tries the system's, then the wheel's."""
     landlock: bool = True
+    broker: bool = True
+    """Whether Landlock may have a broker for calls that write."""
     groups: bool = True
     """Whether control groups may be made."""
     only: str = "auto"
@@ -89,8 +99,8 @@ def run_sandboxed(
 
 def _tier_weakness(support: SandboxSupport, box: SandboxSpec) -> str:
     """What the tier can't enforce of what the box asks for."""
-    # Landlock rules only add rights: nothing inside a writable folder can be made read-only again.
-    if support.tier == "landlock" and any(map(os.path.isdir, box.permissions.write)):
+    # Landlock rules only add rights: without the broker, nothing inside a writable folder can be made read-only again.
+    if not support.protects and any(map(os.path.isdir, box.permissions.write)):
         return "Landlock can't protect .git and settings inside a writable folder"
     return ""
 
@@ -129,12 +139,13 @@ def _run_confined(
                 None, "", tier=support.tier, note=f"{program.argv[0]}: not found, or not visible in the sandbox"
             )
         if support.tier == "landlock":
-            result = kernel.run_under_landlock(kernel.LandlockRequest(program, box, view, support.abi, groups))
+            request = kernel.LandlockRequest(program, box, view, support.abi, groups, support.broker)
+            result = kernel.run_under_landlock(request)
         else:
-            request = bubblewrap.BubblewrapRequest(
+            wrapped = bubblewrap.BubblewrapRequest(
                 program, box, view, support.bwrap, support.closes_users, groups, state
             )
-            result = bubblewrap.run_in_bubblewrap(request)
+            result = bubblewrap.run_in_bubblewrap(wrapped)
     return replace(result, note="; ".join(filter(None, (result.note, view.note))))
 
 
@@ -244,11 +255,11 @@ def _try_landlock(machine: MachineOptions) -> SandboxSupport:
         return SandboxSupport("none", "the kernel has no Landlock")
     if not kernel.is_supported():
         return SandboxSupport("none", f"there is no system call filter for {os.uname().machine}")
-    return _try_tier(
-        SandboxSupport("landlock", "", abi=version, source=f"the kernel's Landlock, version {version}"),
-        machine,
-        _KEPT_CAPABILITIES if os.geteuid() == 0 else 0,
-    )
+    support = SandboxSupport("landlock", "", abi=version, source=f"the kernel's Landlock, version {version}")
+    capabilities = _KEPT_CAPABILITIES if os.geteuid() == 0 else 0
+    brokered = _try_tier(replace(support, broker=True), machine, capabilities) if machine.broker else None
+    # A container or a hardened kernel may keep us from watching calls: what needs no broker works all the same.
+    return brokered if brokered and brokered.tier != "none" else _try_tier(support, machine, capabilities)
 
 
 def _try_tier(support: SandboxSupport, machine: MachineOptions, capabilities: int) -> SandboxSupport:
@@ -256,13 +267,18 @@ def _try_tier(support: SandboxSupport, machine: MachineOptions, capabilities: in
     chosen = profile.choose_program(profile.current_python(), os.defpath, "/", (), home_folders())
     support = replace(support, interpreter=chosen.path, limits=_limit_keeper(machine))
     with _lay_bait() as bait:
+        # Without the broker, Landlock can't keep `.git` inside a folder it opens.
+        project = bait.project if support.protects else ""
         program = ProgramSpec(
-            (profile.current_python(), "-I", "-S", "-c", _selftest_source(), *bait.words, str(capabilities)),
+            (profile.current_python(), "-I", "-S", "-c", _selftest_source(), *bait.words, str(capabilities), project),
             bait.work,
             {"PATH": os.defpath, "LANG": "C.UTF-8"},
             seconds=20,
         )
         box = SandboxSpec("require", bait.skill, bait.work)
+        if project:
+            permissions = SandboxPermissions(write=(project,))
+            box = replace(box, permissions=permissions, hidden=(f"{project}/around/hidden",))
         result = _run_confined(program, box, support, machine.groups)
         checks, failure = _judge_selftest(result, bait)
     if failure:
@@ -282,6 +298,7 @@ class _ProbeBait(NamedTuple):
     skill: str
     work: str
     outside: str
+    project: str
     port: int
     victim: subprocess.Popen[bytes]
 
@@ -302,9 +319,9 @@ class _ProbeBait(NamedTuple):
 def _lay_bait() -> Iterator[_ProbeBait]:
     with contextlib.ExitStack() as stack:
         base = os.path.realpath(stack.enter_context(tempfile.TemporaryDirectory(prefix="metier-probe-")))
-        for name in ("skill", "work", "outside"):
-            os.mkdir(f"{base}/{name}")
-        for name in ("skill/SKILL.md", "outside/secret"):
+        for name in ("skill", "work", "outside", "project/.git", "project/around/hidden"):
+            os.makedirs(f"{base}/{name}")
+        for name in ("skill/SKILL.md", "outside/secret", "project/.git/config", "project/around/hidden/secret"):
             with open(f"{base}/{name}", "w", encoding="utf-8") as file:
                 file.write("metier\n")
         listening = [stack.enter_context(socket.socket(family)) for family in (socket.AF_INET, *[socket.AF_UNIX] * 2)]
@@ -319,7 +336,7 @@ def _lay_bait() -> Iterator[_ProbeBait]:
         )
         stack.callback(victim.wait)
         stack.callback(victim.kill)
-        yield _ProbeBait(f"{base}/skill", f"{base}/work", f"{base}/outside", port, victim)
+        yield _ProbeBait(f"{base}/skill", f"{base}/work", f"{base}/outside", f"{base}/project", port, victim)
 
 
 def _judge_selftest(result: ProcessResult, bait: _ProbeBait) -> tuple[tuple[BoundaryCheck, ...], str]:

@@ -20,7 +20,7 @@ from ...types.sandbox import ProcessResult, ProgramSpec, SandboxSpec
 from ..launcher import child_pids
 from ..process import ProcessCapture, SpawnedProcess, follow_process
 from . import kernel, limits, profile
-from .profile import ETC, LINKS, NETWORK, SYSTEM, PathAccess, SandboxView
+from .profile import LINKS, SYSTEM, PathAccess, SandboxView, system_settings
 from .wheel import LoadedProgram, load_bwrap
 
 BWRAP_PATHS = ("/usr/bin/bwrap", "/usr/local/bin/bwrap", "/bin/bwrap")
@@ -141,7 +141,7 @@ def bwrap_arguments(request: BubblewrapRequest) -> list[str]:
         options += ["--uid", _NOBODY, "--gid", _NOBODY]  # programs behave differently when they see uid 0
     if not network:
         options.append("--unshare-net")
-    options += _system_mounts((*ETC, *NETWORK) if network else ETC)
+    options += _system_mounts(system_settings(network))
     # Read-only, or a program could change settings of the kernel where we are root.
     options += ["--proc", "/proc", "--remount-ro", "/proc", "--dev", "/dev", "--remount-ro", "/dev"]
     options += ["--size", str(min(_SHARED, box.limits.scratch)), "--tmpfs", "/dev/shm"]

@@ -244,7 +244,19 @@ ETC = (
     "/etc/passwd",
     "/etc/group",
     "/etc/ssl/openssl.cnf",
+    "/etc/fonts",
+    "/etc/inputrc",
+    "/etc/locale.alias",
+    "/etc/magic",
+    "/etc/mime.types",
+    "/etc/os-release",
+    "/etc/perl",
+    "/etc/protocols",
+    "/etc/services",
+    "/etc/terminfo",
+    "/etc/timezone",
 )
+"""Settings without secrets that programs read: under Landlock one that is there and can't be read is an error."""
 NETWORK = ("/etc/resolv.conf", "/etc/hosts", "/etc/ssl/certs", "/etc/pki/tls", "/etc/gai.conf")
 PRIVATE = (
     ".ssh",
@@ -319,6 +331,17 @@ IN_GIT = ("hooks", "config", "config.worktree", "modules", "worktrees", "info", 
 _IN_GIT_IF_THERE = ("commondir", "gitdir", "rebase-merge", "rebase-apply")
 """Guarded only if they exist: git would misread an empty placeholder (see `git.py`)."""
 _NEVER_GRANTED = ("/", "/proc", "/sys", "/dev", "/run", "/boot", "/etc", "/usr", "/var", "/home")
+
+
+def system_settings(network: bool) -> tuple[str, ...]:
+    """The settings of the machine that every program may read, and those of its Pythons.
+
+    Distributions link files of an interpreter into /etc, such as Debian its `sitecustomize.py`.
+    """
+    with contextlib.suppress(OSError):
+        pythons = [f"/etc/{name}" for name in sorted(os.listdir("/etc")) if name.startswith("python3")]
+        return (*ETC, *pythons, *(NETWORK if network else ()))
+    return (*ETC, *(NETWORK if network else ()))
 
 
 @dataclass(frozen=True)

@@ -107,6 +107,24 @@ def _change_open_file(path: str, change: Callable[[int], object]) -> None:
         os.close(opened)
 
 
+def _link_file(path: str, link: str) -> None:
+    """Give a file a second name in a folder that is writable, and change it by that name."""
+    os.link(path, link)
+    try:
+        _open_for_writing(link)
+    finally:
+        os.unlink(link)
+
+
+def _read_moved(folder: str, moved: str, name: str) -> None:
+    """Rename the folder around something hidden and look again: what is hidden by its path must stay so."""
+    try:  # noqa: SIM105 - refused or not, what counts is whether it can be read
+        os.rename(folder, moved)
+    except OSError:
+        pass
+    _read_byte(f"{moved}/{name}")
+
+
 def _limit_process(victim: int) -> None:
     import resource
 
@@ -158,14 +176,28 @@ def refused_actions(
     }
 
 
+def project_actions(project: str) -> dict[str, Callable[[], object]]:
+    """What must be refused in a folder that may be written: in `around` something is hidden."""
+    return {
+        "write .git": lambda: _create_file(f"{project}/.git/written"),
+        "change .git/config": lambda: _open_for_writing(f"{project}/.git/config"),
+        "rename .git": lambda: os.rename(f"{project}/.git", f"{project}/moved"),
+        "link .git/config": lambda: _link_file(f"{project}/.git/config", f"{project}/linked"),
+        "create .envrc": lambda: _create_file(f"{project}/.envrc"),
+        "read what is hidden": lambda: _read_byte(f"{project}/around/hidden/secret"),
+        "move what is hidden": lambda: _read_moved(f"{project}/around", f"{project}/moved", "hidden/secret"),
+    }
+
+
 def _read_environment(victim: int) -> None:
     with open(f"/proc/{victim}/environ", "rb") as file:
         if b"METIER_PROBE_SECRET" not in file.read():
             raise OSError(0, "not its own")
 
 
-def allowed_actions(skill: str, work: str) -> dict[str, Callable[[], object]]:
+def allowed_actions(skill: str, work: str, project: str = "") -> dict[str, Callable[[], object]]:
     return {
+        **({"write the project": lambda: _create_file(f"{project}/written")} if project else {}),
         "read the skill": lambda: _read_byte(f"{skill}/SKILL.md"),
         "write the work folder": lambda: _create_file(f"{work}/written"),
         "write TMPDIR": lambda: _create_file(os.getenv("TMPDIR", "") + "/scratch"),
@@ -190,11 +222,16 @@ def _try_action(name: str, action: Callable[[], object], expected: str) -> None:
     sys.stdout.write(f"{'ok' if outcome == expected else 'BAD'}\t{name}\t{outcome} {note}\n")
 
 
-def main(skill: str, work: str, outside: str, *numbers: str) -> None:
-    port, victim, capabilities = map(int, numbers)
-    for name, action in allowed_actions(skill, work).items():
+def main(skill: str, work: str, outside: str, *more: str) -> None:
+    port, victim, capabilities = map(int, more[:3])
+    project = more[3]
+    refused = refused_actions(outside, skill, port, victim, capabilities)
+    refused["link outside"] = lambda: _link_file(f"{outside}/secret", f"{work}/linked")
+    if project:
+        refused.update(project_actions(project))
+    for name, action in allowed_actions(skill, work, project).items():
         _try_action(name, action, "done")
-    for name, action in refused_actions(outside, skill, port, victim, capabilities).items():
+    for name, action in refused.items():
         _try_action(name, action, "refused")
     # The parent takes a report without this line for a test that was cut short.
     sys.stdout.write("end\n")
