@@ -50,6 +50,7 @@ def _seen() -> str:
         ("programs and libraries", _codes(SYSTEM)),
         ("settings", _codes(ETC)),
         ("settings, with the network", _codes(NETWORK)),
+        ("settings of interpreters", "`/etc/python3*`"),
         ("devices", f"{devices}; under bubblewrap also its own terminals and `/dev/shm`"),
         ("processes", "its own under bubblewrap; a few figures of the machine under Landlock"),
     ]

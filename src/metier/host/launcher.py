@@ -26,6 +26,7 @@ _LINUX = sys.platform == "linux"
 _SUBREAPER, _DEATH, _NO_NEW, _SECCOMP, _SECURE_BITS, _AMBIENT = 36, 1, 38, 22, 28, 47
 _RESTRICT, _ADD_RULE, _CREATE = 446, 445, 444
 _CAP_HEADER = 0x20080522
+_SECCOMP_CALL, _LISTENER, _KILLABLE = {"x86_64": 317}.get(os.uname().machine, 277), 1 << 3, 1 << 5
 _started: list[int] = []
 _own_children: list[int] = []
 """The list of our own children, held open: a program could lower our limit of open files."""
@@ -52,11 +53,15 @@ def main() -> None:
     if os.getppid() != plan["parent"]:  # it died before we asked for a signal at its death
         return
     failed, failure_pipe = os.pipe()
+    ours, theirs = _listener_sockets() if plan["broker"] else (None, None)
     child = os.fork()
     if child == 0:
-        _exec_program(plan, failure_pipe)
+        _exec_program(plan, failure_pipe, theirs)
     _started.append(child)
     os.close(failure_pipe)
+    if ours and theirs:
+        theirs.close()
+        _start_broker(ours, plan["broker"])
     # Only the program may hold the output pipes, or their readers would never see the end.
     os.dup2(null, 1)
     os.dup2(null, 2)
@@ -80,7 +85,7 @@ _RESET_SIGNALS = (
 )
 
 
-def _exec_program(plan: dict[str, Any], failure_pipe: int) -> None:
+def _exec_program(plan: dict[str, Any], failure_pipe: int, listener_socket: Any) -> None:
     """Become the program; a failure on the way is reported through the pipe, which closes on exec."""
     step, why = "start", "it can't be started"
     try:
@@ -104,6 +109,9 @@ def _exec_program(plan: dict[str, Any], failure_pipe: int) -> None:
         step = "filter"
         if plan["seccomp"]:
             _apply_confinement(rules, plan["seccomp"])
+        step = "broker"
+        if listener_socket:
+            _send_listener(listener_socket, plan["broker"]["filter"])
         step = os.fsdecode(plan["argv"][0])
         os.execve(plan["program"], plan["argv"], plan["env"])
     except OSError as error:
@@ -260,10 +268,58 @@ def _apply_confinement(rules: int, program: bytes) -> None:
     if rules >= 0:
         _call_libc("syscall", _RESTRICT, rules, 0)
         os.close(rules)
+    filter_ = _filter_program(program)
+    _call_libc("prctl", _SECCOMP, 2, ctypes.cast(filter_, ctypes.c_void_p), 0, 0)
+
+
+def _filter_program(program: bytes) -> Any:
+    """A filter as the kernel takes it: how many steps, and where they are."""
+    import ctypes
+
     code = ctypes.create_string_buffer(program, len(program))
     head = (len(program) // 8).to_bytes(2, sys.byteorder) + bytes(6)
     filter_ = ctypes.create_string_buffer(head + ctypes.addressof(code).to_bytes(8, sys.byteorder))
-    _call_libc("prctl", _SECCOMP, 2, ctypes.cast(filter_, ctypes.c_void_p), 0, 0)
+    filter_.code = code  # type: ignore[attr-defined]  # kept as long as what points to it
+    return filter_
+
+
+# --- The broker: it writes what Landlock can't allow without allowing too much (see `broker`) ---
+
+
+def _listener_sockets() -> tuple[Any, Any]:
+    """Two ends for the listener of the program's calls; `_socket`, since `socket` takes longer to import."""
+    import _socket
+
+    return _socket.socketpair(_socket.AF_UNIX, _socket.SOCK_STREAM)
+
+
+def _send_listener(connection: Any, program: bytes) -> None:
+    """Have calls that write reported, and send the descriptor that they are reported to."""
+    import _socket
+    import ctypes
+
+    filter_ = ctypes.cast(_filter_program(program), ctypes.c_void_p)
+    try:
+        listener = _call_libc("syscall", _SECCOMP_CALL, 1, _LISTENER | _KILLABLE, filter_)
+    except OSError:  # older kernels can't wait without being interrupted
+        listener = _call_libc("syscall", _SECCOMP_CALL, 1, _LISTENER, filter_)
+    connection.sendmsg([b"1"], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, listener.to_bytes(4, sys.byteorder))])
+    os.close(listener)
+    connection.close()
+
+
+def _start_broker(connection: Any, plan: dict[str, Any]) -> None:
+    """Serve the listener that the program sends; a program that failed to start sends none."""
+    import _socket
+
+    _, ancillary, _, _ = connection.recvmsg(1, _socket.CMSG_SPACE(4))
+    connection.close()
+    if ancillary:
+        import broker  # type: ignore[import-not-found]  # beside this file, which is run by itself
+
+        listener = int.from_bytes(ancillary[0][2], sys.byteorder)
+        os.set_inheritable(listener, False)
+        broker.start(listener, plan)
 
 
 if __name__ in ("__main__", "launcher"):

@@ -347,6 +347,8 @@ class Confinement(NamedTuple):
     limits: tuple[tuple[int, int], ...] = ()
     landlock: Mapping[str, Any] | None = None
     seccomp: bytes = b""
+    broker: Mapping[str, Any] | None = None
+    """What `broker` writes in the program's place, for calls that its sandbox refuses."""
     uid: int = 0
     capabilities: int = 0
     tier: SandboxTier = "none"
@@ -474,6 +476,7 @@ def _launch_plan(program: ProgramSpec, executable: str, confinement: Confinement
         "joins": list(confinement.joins),
         "landlock": dict(confinement.landlock) if confinement.landlock else None,
         "seccomp": confinement.seccomp,
+        "broker": dict(confinement.broker) if confinement.broker else None,
         "uid": confinement.uid,
         "capabilities": confinement.capabilities,
     }

@@ -54,7 +54,8 @@ _RUN_SECONDS = 600.0
 _CHECK_SECONDS = 60.0
 _WORKSPACE_TOOLS = ("write_file", "edit_file", "run_command")
 """What a run may do without approval: its folder was made for it."""
-_READABLE_SCRIPT = 'for path; do [ -r "$path" ] && cat -- "$path" >/dev/null && echo "$path"; done; :'
+# By reading: under Landlock a file that can't be read looks as if it could.
+_READABLE_SCRIPT = 'for path; do cat -- "$path" >/dev/null 2>&1 && echo "$path"; done; :'
 
 
 @dataclass(frozen=True)
@@ -161,7 +162,7 @@ class EvalRunner:
             if sandbox.tier == "none":
                 raise Refused(
                     f"`{self.skill.name}` requires a sandbox, and none is available: {sandbox.reason}",
-                    "install bubblewrap; `metier doctor` shows what was tried",
+                    "install bubblewrap or metier[sandbox]; `metier doctor` shows what was tried",
                 )
 
     def root(self, arm: EvalArm) -> str:

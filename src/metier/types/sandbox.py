@@ -126,5 +126,14 @@ class SandboxSupport:
     image: str = ""
     rootless: bool = False
     """Whether the container engine runs as the user: root inside is then the user."""
+    broker: bool = False
+    """Whether Landlock has a broker for calls that write, which keeps what is protected in a writable folder."""
+    source: str = ""
+    """Where the program or the feature came from that the tier is made of."""
     limits: str = ""
     """What keeps memory and processes within limits."""
+
+    @property
+    def protects(self) -> bool:
+        """Whether what is protected stays so inside a writable folder."""
+        return self.tier != "none" and (self.tier != "landlock" or self.broker)

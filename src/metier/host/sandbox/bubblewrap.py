@@ -20,10 +20,11 @@ from ...types.sandbox import ProcessResult, ProgramSpec, SandboxSpec
 from ..launcher import child_pids
 from ..process import ProcessCapture, SpawnedProcess, follow_process
 from . import kernel, limits, profile
-from .profile import ETC, LINKS, NETWORK, SYSTEM, PathAccess, SandboxView
+from .profile import LINKS, SYSTEM, PathAccess, SandboxView, system_settings
+from .wheel import LoadedProgram, load_bwrap
 
 BWRAP_PATHS = ("/usr/bin/bwrap", "/usr/local/bin/bwrap", "/bin/bwrap")
-"""Where to look: only the system's own, which security policies (AppArmor) may allow more than a copy."""
+"""Where to look first: the system's own, which security policies (AppArmor) may allow more than a copy."""
 _NOBODY = "65534"
 _CHILD = re.compile(rb'"child-pid": (\d+)')
 _EXIT = re.compile(rb'"exit-code": (\d+)')
@@ -111,11 +112,15 @@ def run_in_bubblewrap(request: BubblewrapRequest) -> ProcessResult:
     """Run a program in its own namespaces."""
     box, view = request.box, request.view
     guarded = [access.path for access in view.seen if access.kind == "guard"]
-    with limits.control_group(box.limits, request.groups) as cgroup, profile.lay_placeholders(guarded, request.state):
+    with (
+        load_bwrap(request.bwrap) as bwrap,
+        limits.control_group(box.limits, request.groups) as cgroup,
+        profile.lay_placeholders(guarded, request.state),
+    ):
         inside = _InitProcess(box, cgroup)
         watch = limits.LimitWatch(box.limits, cgroup, view.work, view.writes)
         try:
-            spawned = _spawn_bwrap(request, inside, lambda: inside.problem or watch(inside.pid))
+            spawned = _spawn_bwrap(request, bwrap, inside, lambda: inside.problem or watch(inside.pid))
             followed = follow_process(spawned, request.program.seconds, request.program.output)
         except OSError as error:
             return ProcessResult(None, "", tier="bubblewrap", note=f"it can't be started: {error.strerror}")
@@ -136,7 +141,7 @@ def bwrap_arguments(request: BubblewrapRequest) -> list[str]:
         options += ["--uid", _NOBODY, "--gid", _NOBODY]  # programs behave differently when they see uid 0
     if not network:
         options.append("--unshare-net")
-    options += _system_mounts((*ETC, *NETWORK) if network else ETC)
+    options += _system_mounts(system_settings(network))
     # Read-only, or a program could change settings of the kernel where we are root.
     options += ["--proc", "/proc", "--remount-ro", "/proc", "--dev", "/dev", "--remount-ro", "/dev"]
     options += ["--size", str(min(_SHARED, box.limits.scratch)), "--tmpfs", "/dev/shm"]
@@ -178,7 +183,9 @@ def _mount_arguments(access: PathAccess) -> list[str]:
     return ["--size", "4096", "--tmpfs", path]
 
 
-def _spawn_bwrap(request: BubblewrapRequest, inside: _InitProcess, watch: Callable[[], str]) -> SpawnedProcess:
+def _spawn_bwrap(
+    request: BubblewrapRequest, bwrap: LoadedProgram, inside: _InitProcess, watch: Callable[[], str]
+) -> SpawnedProcess:
     merged = request.program.merged
     with contextlib.ExitStack() as undo, contextlib.ExitStack() as ours:
         report, report_end = _open_pipe(undo, ours)
@@ -195,7 +202,7 @@ def _spawn_bwrap(request: BubblewrapRequest, inside: _InitProcess, watch: Callab
         }
         process = subprocess.Popen(
             [
-                request.bwrap,
+                bwrap.path,
                 *(argument for name, fd in descriptors.items() for argument in (name, str(fd))),
                 "--",
                 *request.view.argv,
@@ -203,7 +210,7 @@ def _spawn_bwrap(request: BubblewrapRequest, inside: _InitProcess, watch: Callab
             stdin=subprocess.DEVNULL,
             stdout=written,
             stderr=complained,
-            env={},
+            env=bwrap.env,
             cwd="/",
             pass_fds=tuple(descriptors.values()),
             start_new_session=True,

@@ -22,12 +22,12 @@ from typing import NamedTuple
 from ...types.sandbox import ProcessResult, ProgramSpec, SandboxSpec
 from ..process import Confinement, launch_program
 from . import limits
-from .profile import ETC, LINKS, NETWORK, SYSTEM, SandboxView
+from .profile import LINKS, PROTECTED, SYSTEM, SandboxView, system_settings
 
 # --- The filter: encoding ---
 
 _LOAD, _EQUAL, _AT_LEAST, _HAS_BITS, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
-_ALLOW, _ERRNO = 0x7FFF0000, 0x00050000
+_ALLOW, _ERRNO, _NOTIFY = 0x7FFF0000, 0x00050000, 0x7FC00000
 _NUMBER, _ARCH, _ARGUMENTS = 0, 4, 16
 _X32 = 0x40000000
 _NAMESPACES = 0x7E020000  # CLONE_NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET
@@ -148,11 +148,17 @@ _MODE_CALLS = {
     "fchmod": (91, 52),
     "fchmodat": (268, 53),
     "fchmodat2": (452, 452),
+}
+_OWNER_CALLS = {
     "chown": (92, -1),
     "lchown": (94, -1),
     "fchown": (93, 55),
     "fchownat": (260, 54),
+    "utime": (132, -1),
+    "utimes": (235, -1),
+    "futimesat": (261, -1),
 }
+"""Owners, and times by calls that nothing uses any more: the broker sees the newer one."""
 _ATTRIBUTE_CALLS = {
     "setxattr": (188, 5),
     "lsetxattr": (189, 6),
@@ -174,6 +180,29 @@ _BY_ID = {
 """Calls whose first argument is a process; 0 is the caller."""
 _BY_KIND = {"setpriority": ((141, 140), 2), "ioprio_set": ((251, 30), 3)}
 """Calls whose first argument is a kind and whose second is one of that kind; from the number on, the kind is a user."""
+_OPENING_CALLS = {"open": ((2, -1), 1), "openat": ((257, 56), 2)}
+"""Calls that the broker is asked about only if they write, and the argument that says so."""
+_WRITING_CALLS = {
+    "creat": (85, -1),
+    "openat2": (437, 437),
+    "mkdir": (83, -1),
+    "mkdirat": (258, 34),
+    "rmdir": (84, -1),
+    "unlink": (87, -1),
+    "unlinkat": (263, 35),
+    "rename": (82, -1),
+    "renameat": (264, 38),
+    "renameat2": (316, 276),
+    "link": (86, -1),
+    "linkat": (265, 37),
+    "symlink": (88, -1),
+    "symlinkat": (266, 36),
+    "truncate": (76, 45),
+    "utimensat": (280, 88),
+    **_MODE_CALLS,
+}
+"""Calls that the broker is always asked about."""
+_WRITE_FLAGS = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
 _SOCKET, _CLONE, _IOCTL_CALL, _SETSOCKOPT, _PRCTL = (41, 198), (56, 220), (16, 29), (54, 208), (157, 167)
 _ANY_SOCKET, _SEND_SIZE, _SET_DUMPABLE = 1, 7, 4
 
@@ -193,8 +222,8 @@ def build_filter(
 ) -> bytes:
     """The filter program.
 
-    Without `modes` and `marks`, it refuses to change permissions and extended attributes of files; without `others`,
-    to change limits and priority of other processes.  Landlock needs this: it does not rule these calls.
+    Without `modes`, it refuses to change permissions of files; without `marks`, their owners and attributes; without
+    `others`, limits and priority of other processes.  Landlock needs this: it does not rule these calls.
     """
     kind = _ARCHITECTURES[machine or os.uname().machine]
     code = [
@@ -208,9 +237,11 @@ def build_filter(
     refused: SyscallNumbers = {
         **_FORBIDDEN_CALLS,
         **({} if modes else _MODE_CALLS),
-        **({} if marks else _ATTRIBUTE_CALLS),
+        **({} if marks else _OWNER_CALLS),
     }
     code += _refusal_rules(kind, refused, errno.EPERM)
+    # As on a file system that has none, which programs that copy files know and pass over.
+    code += _refusal_rules(kind, {} if marks else _ATTRIBUTE_CALLS, errno.EOPNOTSUPP)
     code += _refusal_rules(kind, _ABSENT_CALLS, errno.ENOSYS)
     code += _check_argument(
         _CLONE[kind.column], 0, [_encode_instruction(_HAS_BITS, _NAMESPACES, 0, 1), _refuse_with(errno.EPERM)]
@@ -254,6 +285,45 @@ def filter_profile(network: bool) -> dict[str, object]:
 
 def _profile_rule(names: tuple[str, ...], number: int, *checks: Mapping[str, object]) -> dict[str, object]:
     return {"names": list(names), "action": "SCMP_ACT_ERRNO", "errnoRet": number, "args": list(checks)}
+
+
+def build_broker_filter(reads: bool, machine: str = "") -> bytes:
+    """The filter that has calls reported to the broker: those that write, and with `reads` every opening of a file."""
+    kind = _ARCHITECTURES[machine or os.uname().machine]
+    report = _encode_instruction(_RETURN, _NOTIFY)
+    # Calls in another way have been refused by the first filter.
+    code = [_encode_instruction(_LOAD, _ARCH), _encode_instruction(_EQUAL, kind.audit, 1, 0)]
+    code += [_encode_instruction(_RETURN, _ALLOW), _encode_instruction(_LOAD, _NUMBER)]
+    for columns in _WRITING_CALLS.values():
+        if columns[kind.column] >= 0:
+            code += [_encode_instruction(_EQUAL, columns[kind.column], 0, 1), report]
+    for columns, argument in _OPENING_CALLS.values():
+        if columns[kind.column] >= 0:
+            judge = [report] if reads else [_encode_instruction(_HAS_BITS, _WRITE_FLAGS, 0, 1), report]
+            code += _check_argument(columns[kind.column], argument, judge)
+    return b"".join([*code, _encode_instruction(_RETURN, _ALLOW)])
+
+
+def broker_plan(view: SandboxView, box: SandboxSpec) -> dict[str, object]:
+    """What the broker may do for a program: the view's paths, and the names that are protected further in."""
+    kind = _ARCHITECTURES[os.uname().machine]
+    numbers = {**_WRITING_CALLS, **{name: columns for name, (columns, _) in _OPENING_CALLS.items()}}
+    closed = _closed_paths(view)
+    opened = [access.path for access in view.seen if access.kind in ("read", "write")]
+    protected = (*PROTECTED, *box.protected)
+    return {
+        # Landlock opens what is around something hidden piece by piece, and a new file is none of the pieces.
+        "filter": build_broker_filter(any(path.startswith(f"{around}/") for path in closed for around in opened)),
+        "calls": {columns[kind.column]: name for name, columns in numbers.items() if columns[kind.column] >= 0},
+        "accesses": [(os.fsencode(access.path), access.kind) for access in view.seen if access.kind != "link"],
+        "work": os.fsencode(view.work),
+        "names": [name for name in protected if name.startswith(".") and "/" not in name],
+        "largest": box.limits.file,
+    }
+
+
+def _closed_paths(view: SandboxView) -> tuple[str, ...]:
+    return tuple(access.path for access in view.seen if access.kind == "hide")
 
 
 def _socket_rules(number: int, network: bool) -> Iterable[bytes]:
@@ -354,6 +424,8 @@ class LandlockRequest(NamedTuple):
     view: SandboxView
     abi: int
     groups: bool
+    broker: bool = True
+    """Whether calls that write go to the broker; without it nothing inside a writable folder can be protected."""
 
 
 def landlock_abi() -> int:
@@ -375,9 +447,10 @@ def run_under_landlock(request: LandlockRequest) -> ProcessResult:
             limits=limits.process_rlimits(box.limits, cgroup, processes),
             landlock={
                 "attribute": _ruleset_attribute(request.abi, network),
-                "rules": list(_path_rules(view, request.abi, network)),
+                "rules": list(_path_rules(request)),
             },
-            seccomp=build_filter(network, modes=root, marks=False, others=False),
+            seccomp=build_filter(network, modes=root or request.broker, marks=False, others=False),
+            broker=broker_plan(view, box) if request.broker else None,
             uid=_spare_uid() if root else 0,
             capabilities=_READ_SEARCH | _OVERRIDE if root else 0,
             tier="landlock",
@@ -438,20 +511,19 @@ def _ruleset_attribute(version: int, network: bool) -> bytes:
     return struct.pack(f"={len(masks)}Q", *masks)
 
 
-def _path_rules(view: SandboxView, version: int, network: bool) -> Iterator[tuple[str, int]]:
-    every = _handled_rights(version)
-    for path in (*SYSTEM, *LINKS, *ETC, *_PROC, *(NETWORK if network else ())):
+def _path_rules(request: LandlockRequest) -> Iterator[tuple[str, int]]:
+    view, every = request.view, _handled_rights(request.abi)
+    for path in (*SYSTEM, *LINKS, *_PROC, *system_settings(request.box.permissions.network)):
         yield from _path_rule(path, _LOOK)
     for path in _DEVICES:
         yield from _path_rule(path, every & (_READ | _WRITE | _TRUNCATE | _IOCTL))
-    closed = tuple(access.path for access in view.seen if access.kind == "hide")
+    closed = _closed_paths(view)
     for access in view.seen:
-        if access.kind == "read":
+        if access.kind in ("read", "write"):
+            # Writing is the broker's, which can keep what is protected; nothing is protected in the work folder.
+            direct = access.kind == "write" and (access.path == view.work or not request.broker)
             for path in _paths_around(access.path, closed):
-                yield from _path_rule(path, _LOOK)
-        elif access.kind == "write":
-            for path in _paths_around(access.path, closed):
-                yield from _path_rule(path, every & ~_SPECIAL)
+                yield from _path_rule(path, every & ~_SPECIAL if direct else _LOOK)
 
 
 def _path_rule(path: str, access: int) -> Iterator[tuple[str, int]]:

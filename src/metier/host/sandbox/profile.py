@@ -244,7 +244,19 @@ ETC = (
     "/etc/passwd",
     "/etc/group",
     "/etc/ssl/openssl.cnf",
+    "/etc/fonts",
+    "/etc/inputrc",
+    "/etc/locale.alias",
+    "/etc/magic",
+    "/etc/mime.types",
+    "/etc/os-release",
+    "/etc/perl",
+    "/etc/protocols",
+    "/etc/services",
+    "/etc/terminfo",
+    "/etc/timezone",
 )
+"""Settings without secrets that programs read: under Landlock one that is there and can't be read is an error."""
 NETWORK = ("/etc/resolv.conf", "/etc/hosts", "/etc/ssl/certs", "/etc/pki/tls", "/etc/gai.conf")
 PRIVATE = (
     ".ssh",
@@ -326,6 +338,17 @@ _NEVER_GRANTED = (
     *("/", "/proc", "/sys", "/dev", "/run", "/boot", "/etc", "/usr", "/var", "/home"),
     *("/Users", "/System", "/System/Volumes/Data", "/Library", "/Volumes", "/private", "/private/etc", "/private/var"),
 )
+
+
+def system_settings(network: bool) -> tuple[str, ...]:
+    """The settings of the machine that every program may read, and those of its Pythons.
+
+    Distributions link files of an interpreter into /etc, such as Debian its `sitecustomize.py`.
+    """
+    with contextlib.suppress(OSError):
+        pythons = [f"/etc/{name}" for name in sorted(os.listdir("/etc")) if name.startswith("python3")]
+        return (*ETC, *pythons, *(NETWORK if network else ()))
+    return (*ETC, *(NETWORK if network else ()))
 
 
 @dataclass(frozen=True)
