@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from report import Row, at_most, number
 
-from metier.host import sandbox
+from metier import sandbox
 from metier.types.sandbox import ProgramSpec, SandboxSpec
 
 LIMIT = 2.0

@@ -6,8 +6,8 @@ from scripts.docs_text import code, table
 
 from metier.agent.shell_rules import WRITING_COMMANDS
 from metier.dialects import PROTECTED_FOLDERS
-from metier.host.sandbox import selftest
-from metier.host.sandbox.profile import ETC, NETWORK, PRIVATE, PROTECTED, SYSTEM
+from metier.sandbox import selftest
+from metier.sandbox.profile import ETC, NETWORK, PRIVATE, PROTECTED, SYSTEM
 from metier.types.sandbox import SandboxLimits
 
 _LIMITS = {

@@ -36,7 +36,7 @@ def _tier(tier: str) -> Callable[[], bool]:
 
     def there() -> bool:
         # Imported late: a report about the machine should come even if metier itself is broken.
-        from metier.host import sandbox
+        from metier import sandbox
 
         hidden = {"landlock": False} if tier == "bubblewrap" else {"bwrap": "/missing"}
         return sandbox.sandbox_tier(sandbox.MachineOptions()._replace(**hidden)) == tier

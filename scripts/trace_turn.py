@@ -52,7 +52,7 @@ HASHES = ("host/trees.py file_marks", "sources/bundled.py folder_digest")
 """The functions that read every byte of a folder into a digest."""
 LEAVES = ("types", "host", "dialects")
 """Packages that all others call and that call none of them: the picture leaves them out, but for the landmarks."""
-LANDMARKS = (*HASHES, "host/sandbox/__init__.py run_sandboxed")
+LANDMARKS = (*HASHES, "sandbox/__init__.py run_sandboxed")
 PLUMBING = re.compile(
     r"LazySkills|/journal.py (?!Journal\.keep)|guard_errors$|agent/agent.py (?!Agent.start|agent_for)|_target"
     r"|takes_path|call_subject|_line_digest|Session\.(?:access|catalog|say|refresh)|SessionTools|\.digests|get_layout|renumber|agents_trusted"

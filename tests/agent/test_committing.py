@@ -10,10 +10,10 @@ import pytest
 from tests.agent.talking import call, session, spoken
 from tests.home import World
 
+from metier import sandbox
 from metier.agent.agent import Agent
 from metier.agent.permissions import Permission, PermissionRule
 from metier.agent.shell_rules import writes_repository
-from metier.host import sandbox
 from metier.testing.models import ScriptedModel
 from metier.types.agent import UnattendedRun
 from metier.types.event import Used

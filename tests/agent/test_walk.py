@@ -36,7 +36,7 @@ def test_the_picture_leads_from_the_library_to_the_sandbox(walk: Walk):
     picture = "\n".join(trace_turn.picture(walk.top))
 
     assert picture.index("library/open open_at") < picture.index("agent/loop run_turn")
-    assert picture.index("agent/loop run_turn") < picture.index("host/sandbox run_sandboxed")
+    assert picture.index("agent/loop run_turn") < picture.index("sandbox run_sandboxed")
 
 
 def test_no_part_of_a_session_asks_for_the_catalog_again(world: World, monkeypatch: pytest.MonkeyPatch):

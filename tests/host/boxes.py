@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
+from metier import sandbox
 from metier.dialects import PROTECTED_FOLDERS
-from metier.host import sandbox
 from metier.types.sandbox import ProcessResult, ProgramSpec, SandboxPermissions, SandboxSpec
 
 ENV = {"PATH": "/usr/local/bin:/usr/bin:/bin", "LANG": "C.UTF-8"}

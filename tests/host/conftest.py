@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from tests.host.boxes import HERE, TIERS, Desk, desk_for, lacks, soon
 
-from metier.host import sandbox
+from metier import sandbox
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.host.boxes import program
 
-from metier.host import sandbox
-from metier.host.sandbox import container, kernel, profile
+from metier import sandbox
+from metier.sandbox import container, kernel, profile
 from metier.types.errors import BadRequest, Refused
 from metier.types.sandbox import SandboxPermissions, SandboxSpec, SandboxSupport
 

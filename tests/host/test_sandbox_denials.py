@@ -302,7 +302,7 @@ def test_root_is_nobody_inside(desk: Desk):
 
 DYING = """
 import os, sys, threading
-from metier.host import sandbox
+from metier import sandbox
 from metier.types.sandbox import SandboxSpec, ProgramSpec
 machine = sandbox.MachineOptions(bwrap=sys.argv[1])
 script = "touch up; (setsid bash -c 'trap \\"\\" TERM; while :; do sleep 0.1; done' $0 &); while :; do sleep 0.1; done"

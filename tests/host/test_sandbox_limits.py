@@ -10,7 +10,7 @@ import pytest
 from tests.home import python
 from tests.host.boxes import Desk, py, sh
 
-from metier.host.sandbox import limits as keeping
+from metier.sandbox import limits as keeping
 from metier.types.sandbox import SandboxLimits
 
 BOMB = "bomb() { [ $1 = 0 ] || { bomb $(($1 - 1)) | bomb $(($1 - 1)) & }; sleep 100; }; bomb 10; sleep 100"
@@ -181,7 +181,7 @@ def test_eight_gigabytes_are_refused_by_the_usual_limits(held: Desk):
 
 ONE_RUN = """
 import os, sys
-from metier.host import sandbox
+from metier import sandbox
 from metier.types.sandbox import SandboxSpec, ProgramSpec
 program = ProgramSpec(("true",), sys.argv[2], {"PATH": "/usr/bin:/bin"})
 sandbox.run_sandboxed(program, SandboxSpec("require", work=sys.argv[2]), sandbox.MachineOptions(bwrap=sys.argv[1]))
@@ -202,7 +202,7 @@ def test_control_groups_are_gone_when_the_process_is(desk: Desk):
 
 SLOW_TO_LEAVE = """
 import os, subprocess
-from metier.host.sandbox import limits
+from metier.sandbox import limits
 from metier.types.sandbox import SandboxLimits
 with limits.control_group(SandboxLimits()) as found:
     if found is not None:

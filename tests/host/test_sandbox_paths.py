@@ -11,9 +11,9 @@ import pytest
 from tests.home import python
 from tests.host.boxes import Desk, program, py, sh, soon
 
+from metier import sandbox
 from metier.dialects import PROTECTED_FOLDERS
-from metier.host import sandbox
-from metier.host.sandbox.profile import PRIVATE, PROTECTED, build_view
+from metier.sandbox.profile import PRIVATE, PROTECTED, build_view
 from metier.types.errors import BadRequest, Refused
 from metier.types.sandbox import SandboxPermissions, SandboxSpec
 
@@ -203,7 +203,7 @@ def test_placeholders_of_a_run_that_was_killed_go_with_the_next(bubble: Desk):
 
 KILLED = """
 import os, sys, threading
-from metier.host import sandbox
+from metier import sandbox
 from metier.types.sandbox import SandboxSpec, SandboxPermissions, ProgramSpec
 work, project, state = sys.argv[1:]
 box = SandboxSpec("require", work=work, permissions=SandboxPermissions(write=(project,)))

@@ -14,10 +14,10 @@ from tests.home import SOURCE, python
 from tests.host.boxes import TIERS, Desk, lacks, program, sh
 from tests.reachable import python_for_others, source_for_others
 
-from metier.host import sandbox
+from metier import sandbox
 from metier.host.process import AdmissionGate
-from metier.host.sandbox import wheel
-from metier.host.sandbox.advice import suggest_improvement
+from metier.sandbox import wheel
+from metier.sandbox.advice import suggest_improvement
 from metier.types.errors import BadRequest, Refused
 from metier.types.sandbox import SandboxPermissions, SandboxSpec, SandboxSupport, SandboxTier
 
@@ -262,7 +262,7 @@ def test_a_profile_that_lacks_one_thing_is_found_out(
     assert caught in {one.name for one in footing.checks if not one.held}, footing.reason
 
 
-TRIAL = "from metier.host import sandbox; print(sandbox.sandbox_tier(sandbox.MachineOptions()))"
+TRIAL = "from metier import sandbox; print(sandbox.sandbox_tier(sandbox.MachineOptions()))"
 
 
 def test_a_long_folder_for_temporary_files_does_not_change_what_is_found(tmp_path: Path):
@@ -272,7 +272,7 @@ def test_a_long_folder_for_temporary_files_does_not_change_what_is_found(tmp_pat
     assert found[0].stdout == found[1].stdout != "", found[1].stderr
 
 
-KEY = "from metier.host import sandbox; print(sandbox._cache_key(sandbox.MachineOptions()))"
+KEY = "from metier import sandbox; print(sandbox._cache_key(sandbox.MachineOptions()))"
 
 
 def test_what_was_found_on_the_machine_is_not_believed_in_a_container():
@@ -289,7 +289,7 @@ def test_what_was_found_is_remembered_until_something_changes(bubble: Desk, tmp_
     calls = tmp_path / "calls"
     wrapper = Path(bwrap_in(tmp_path, f'#!/bin/sh\necho >> "{calls}"\nexec "{BWRAP}" "$@"\n'))
     machine = sandbox.MachineOptions(bwrap=str(wrapper), state=str(state))
-    code = "import sys\nfrom metier.host import sandbox\nprint(sandbox.sandbox_tier(sandbox.MachineOptions(bwrap=sys.argv[1], state=sys.argv[2])))"
+    code = "import sys\nfrom metier import sandbox\nprint(sandbox.sandbox_tier(sandbox.MachineOptions(bwrap=sys.argv[1], state=sys.argv[2])))"
 
     def times() -> int:
         done = subprocess.run(
@@ -364,7 +364,7 @@ def test_many_at_once_each_have_their_own_box(desk: Desk):
 
 ORDINARY = """
 import json, os, sys, tempfile
-from metier.host import sandbox
+from metier import sandbox
 from metier.types.sandbox import SandboxSpec, SandboxLimits, ProgramSpec
 found = {}
 for name, machine in {"bubblewrap": sandbox.MachineOptions(bwrap=sys.argv[1]), "landlock": sandbox.MachineOptions(bwrap="/missing")}.items():
@@ -395,7 +395,7 @@ def test_an_ordinary_user_gets_the_same_tiers(desk: Desk):
 
     if desk.machine.bwrap == "wheel":
         return  # another interpreter has no package of ours: the system's program shows the same
-    able = "import sys; assert sys.version_info >= (3, 11); import metier.host.sandbox"
+    able = "import sys; assert sys.version_info >= (3, 11); import metier.sandbox"
     if not os.path.exists(python_for_others()) or nobody(able).returncode:
         pytest.skip("other users have no Python 3.11 here")
     done = nobody(ORDINARY)

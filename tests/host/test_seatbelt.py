@@ -15,10 +15,10 @@ from tests.golden import same_as
 from tests.host.boxes import program
 from tests.host.sbpl import Profile
 
+from metier import sandbox
 from metier.dialects import PROTECTED_FOLDERS
-from metier.host import sandbox
-from metier.host.sandbox import profile, seatbelt
-from metier.host.sandbox.profile import PathAccess, SandboxView
+from metier.sandbox import profile, seatbelt
+from metier.sandbox.profile import PathAccess, SandboxView
 from metier.types.errors import Refused
 from metier.types.sandbox import SandboxLimits, SandboxPermissions, SandboxSpec, SandboxSupport
 

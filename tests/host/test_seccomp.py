@@ -5,7 +5,7 @@ import struct
 
 import pytest
 
-from metier.host.sandbox import kernel
+from metier.sandbox import kernel
 
 ALLOW = 0x7FFF0000
 ARCH = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from tests.home import World
 
-from metier.host import sandbox
+from metier import sandbox
 from metier.library.library import Library
 from metier.parse.lint import lint
 from metier.types.model import Answer

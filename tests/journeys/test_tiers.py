@@ -15,7 +15,7 @@ from tests.home import World, world_for_everybody
 from tests.journeys.test_pages import CLAUDE, REVIEW, write
 from tests.reachable import packages_for_others, python_for_others, source_for_others
 
-from metier.host import sandbox
+from metier import sandbox
 
 LACKING = Path(__file__).parent / "lacking.py"
 SAID = """

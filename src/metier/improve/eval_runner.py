@@ -155,7 +155,7 @@ class EvalRunner:
         return ("The arm without the skill was checked before the trial: it can't read the skill's files.",)
 
     def _require_sandbox(self) -> None:
-        from ..host.sandbox import probe_sandbox
+        from ..sandbox import probe_sandbox
 
         if skill_sandbox_need(self.library, self.skill) == "require":
             sandbox = probe_sandbox(machine_options(self.library))

@@ -162,7 +162,8 @@ def present_skills(place: Place, except_folder: str = "") -> tuple[tuple[str, st
 
 def find_scanner(place: Place) -> FolderScanner | None:
     """`skill-scanner` if it is installed; it runs in the sandbox."""
-    from ..host import process, sandbox
+    from .. import sandbox
+    from ..host import process
     from .rules import SCANNER_PROGRAM, make_scanner
 
     program = process.find_program(SCANNER_PROGRAM, place.env.get("PATH", ""), place.cwd)
@@ -210,7 +211,7 @@ def perform_plan(
     insecure: bool = False,
 ) -> InstallResult:
     """Carry out a plan.  Afterwards every snapshot is out of date: a new program makes skills usable."""
-    from ..host import sandbox
+    from .. import sandbox
 
     place = library.place
     binaries = tuple(dict.fromkeys((*plan.binaries, *skill.requires.binaries, *skill.requires.any_binary)))

@@ -16,7 +16,7 @@ from ..activate.deliver import skill_context, tool_result
 from ..activate.render import CommandsOff, RenderOptions, render
 from ..host import files, paths
 from ..host.facts import monotonic, which
-from ..host.sandbox.profile import current_python as own_python
+from ..sandbox.profile import current_python as own_python
 from ..types.activation import Activation, Call, InvokedBy, Message
 from ..types.dialect import ShellRules
 from ..types.errors import BadRequest, Changed, MetierError, NoFile, OutsideSkill, Refused, SkillError, UnknownSkill

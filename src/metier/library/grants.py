@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, get_args
 from ..dialects import PROTECTED_FOLDERS
 from ..host import paths
 from ..host.git import repository_of
-from ..host.sandbox.profile import PRIVATE
 from ..resolve.capabilities import requested_permissions
 from ..resolve.environment import build_overlay, is_forbidden_name
+from ..sandbox.profile import PRIVATE
 from ..types.dialect import ShellRules
 from ..types.errors import Refused
 from ..types.place import Place
@@ -27,7 +27,7 @@ from ..types.tree import TextTree
 from .locks import was_installed
 
 if TYPE_CHECKING:
-    from ..host.sandbox import MachineOptions
+    from ..sandbox import MachineOptions
     from .library import Library
 
 
@@ -218,7 +218,7 @@ def skill_sandbox_need(library: Library, skill: Skill, scheduled: bool = False) 
 
 def machine_options(library: Library) -> MachineOptions:
     """Which sandbox the user chose, in the environment or in their configuration."""
-    from ..host import sandbox  # most commands run nothing
+    from .. import sandbox  # most commands run nothing
 
     return sandbox.read_machine_options(library.place.env, library.place.state, _sandbox_settings(library))
 
@@ -228,7 +228,7 @@ def run_program(library: Library, program: ProgramSpec, sandbox_spec: SandboxSpe
 
     Every program of a library runs through here, so no caller can forget to protect the folders of skills.
     """
-    from ..host import sandbox  # most commands run nothing
+    from .. import sandbox  # most commands run nothing
 
     try:
         spec = replace(sandbox_spec, protected=(*PROTECTED_FOLDERS, *sandbox_spec.protected))

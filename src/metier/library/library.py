@@ -197,18 +197,7 @@ class Library:
 
     def match(self, line: str) -> CommandMatch:
         """The command that a line of input calls, if any: `at` is its index in `commands()`."""
-        from ..catalog.commands import NamedCommand, match_command
-
-        table = self.commands()
-        names = [
-            NamedCommand(
-                command.name,
-                command.skill.name if command.skill else command.name,
-                command.skill.id if command.skill else command.name,
-            )
-            for command in table
-        ]
-        return match_command(line, names, self.dialect.serving.commands.matching)
+        return _match_line(self, line)
 
     def find(self, name: str) -> Verdict:
         """The skill with that name, or `name@root` for a shadowed one; a folder's name works too."""
@@ -319,6 +308,20 @@ def _find_verdict(library: Library, name: str) -> Verdict:
 def unloadable_error(broken: BrokenSkill) -> Unloadable:
     last = broken.problems[-1]
     return Unloadable(f"{last.place or broken.path}: {last.message}", last.hint, broken.path)
+
+
+def _match_line(library: Library, line: str) -> CommandMatch:
+    from ..catalog.commands import NamedCommand, match_command
+
+    names = [
+        NamedCommand(
+            command.name,
+            command.skill.name if command.skill else command.name,
+            command.skill.id if command.skill else command.name,
+        )
+        for command in library.commands()
+    ]
+    return match_command(line, names, library.dialect.serving.commands.matching)
 
 
 def _scheduled_commands(library: Library) -> tuple[SlashCommand, ...]:

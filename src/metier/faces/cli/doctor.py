@@ -157,9 +157,9 @@ def _check_index(library: Library) -> HealthCheck:
 
 def _check_sandbox(library: Library) -> list[HealthCheck]:
     """The boundary that scripts run in, as it was found by trying it since the machine last changed."""
-    from ...host import sandbox  # slow to start, and only this command asks
-    from ...host.sandbox.advice import suggest_improvement
+    from ... import sandbox  # slow to start, and only this command asks
     from ...library.grants import machine_options
+    from ...sandbox.advice import suggest_improvement
 
     footing = sandbox.probe_sandbox(machine_options(library))
     passed = sum(check.held for check in footing.checks)

@@ -25,8 +25,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, replace
 from typing import NamedTuple
 
-from ...types.errors import BadRequest, HostError, Refused
-from ...types.sandbox import (
+from ..host.fs import make_folder, write_text
+from ..host.process import PROGRAM_GATE, AdmissionGate, Confinement, launch_program, run_admitted, unrunnable_reason
+from ..types.errors import BadRequest, HostError, Refused
+from ..types.sandbox import (
     CONTAINER_TIERS,
     BoundaryCheck,
     ProcessResult,
@@ -36,8 +38,6 @@ from ...types.sandbox import (
     SandboxSupport,
     SandboxTier,
 )
-from ..fs import make_folder, write_text
-from ..process import PROGRAM_GATE, AdmissionGate, Confinement, launch_program, run_admitted, unrunnable_reason
 from . import bubblewrap, container, kernel, limits, profile, seatbelt, selftest, wheel
 
 _INSTALL_HINT = (

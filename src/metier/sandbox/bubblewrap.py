@@ -16,9 +16,9 @@ import subprocess
 from collections.abc import Callable
 from typing import NamedTuple
 
-from ...types.sandbox import ProcessResult, ProgramSpec, SandboxSpec
-from ..launcher import child_pids
-from ..process import ProcessCapture, SpawnedProcess, follow_process
+from ..host.launcher import child_pids
+from ..host.process import ProcessCapture, SpawnedProcess, follow_process
+from ..types.sandbox import ProcessResult, ProgramSpec, SandboxSpec
 from . import kernel, limits, profile
 from .profile import LINKS, SYSTEM, PathAccess, SandboxView, system_settings
 from .wheel import LoadedProgram, load_bwrap

@@ -19,12 +19,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
-from ...types.errors import Refused
-from ...types.sandbox import ProcessResult, ProgramSpec, SandboxLimits, SandboxSpec, SandboxSupport, is_pinned_image
-from ..facts import monotonic, sleep
-from ..fs import write_bytes
-from ..paths import is_inside
-from ..process import ProcessCapture, SpawnedProcess, follow_process
+from ..host.facts import monotonic, sleep
+from ..host.fs import write_bytes
+from ..host.paths import is_inside
+from ..host.process import ProcessCapture, SpawnedProcess, follow_process
+from ..types.errors import Refused
+from ..types.sandbox import ProcessResult, ProgramSpec, SandboxLimits, SandboxSpec, SandboxSupport, is_pinned_image
 from . import kernel, limits, profile
 from .profile import ChosenProgram, PathAccess, SandboxView
 

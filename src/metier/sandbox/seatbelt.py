@@ -18,10 +18,10 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
-from ...types.sandbox import ProcessResult, ProgramSpec, SandboxLimits, SandboxSpec
-from ..facts import monotonic
-from ..paths import is_inside
-from ..process import Confinement, launch_program
+from ..host.facts import monotonic
+from ..host.paths import is_inside
+from ..host.process import Confinement, launch_program
+from ..types.sandbox import ProcessResult, ProgramSpec, SandboxLimits, SandboxSpec
 from . import limits
 from .profile import IN_GIT, PROTECTED, PathAccess, SandboxView
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 
-from ...types.sandbox import SandboxSupport
+from ..types.sandbox import SandboxSupport
 
 _SWITCHES = (
     ("kernel/apparmor_restrict_unprivileged_userns", "1", "0"),

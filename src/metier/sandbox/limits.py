@@ -18,9 +18,9 @@ import threading
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from ...types.sandbox import SandboxLimits
-from ..facts import monotonic, sleep
-from ..launcher import iter_descendants
+from ..host.facts import monotonic, sleep
+from ..host.launcher import iter_descendants
+from ..types.sandbox import SandboxLimits
 
 # --- Control groups ---
 

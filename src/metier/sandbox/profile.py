@@ -18,12 +18,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, TypeAlias
 
-from ...types.errors import BadRequest, HostError, Refused
-from ...types.sandbox import ProgramSpec, SandboxSpec
-from ..facts import sleep
-from ..fs import make_folder, try_flock
-from ..paths import is_inside
-from ..process import executables_on_path
+from ..host.facts import sleep
+from ..host.fs import make_folder, try_flock
+from ..host.paths import is_inside
+from ..host.process import executables_on_path
+from ..types.errors import BadRequest, HostError, Refused
+from ..types.sandbox import ProgramSpec, SandboxSpec
 
 # --- Choosing the program ---
 
