@@ -211,15 +211,15 @@ if words[:2] == ["image", "inspect"]:
     print("null")
 elif words[0] == "create":
     import marshal
+    with open(words[words.index("--env-file") + 1]) as file:
+        env = dict(line.rstrip("\\n").split("=", 1) for line in file)
     with open(state, "wb") as file:
-        marshal.dump(words, file)
+        marshal.dump((words, env), file)
 elif words[0] == "start":
     import marshal
     with open(state, "rb") as file:
-        asked = marshal.load(file)
+        asked, env = marshal.load(file)
     at = asked.index("--entrypoint")
-    with open(asked[asked.index("--env-file") + 1]) as file:
-        env = dict(line.rstrip("\\n").split("=", 1) for line in file)
     os.chdir(asked[asked.index("--workdir") + 1])
     os.execve(sys.executable, [sys.executable, *asked[at + 3 :]], env)
 """
@@ -272,6 +272,18 @@ def test_the_variables_are_ours_alone_and_go_with_the_program(tmp_path: Path):
     assert stat.S_IMODE(int(file, 8)) == 0o600
     assert stat.S_IMODE(int(folder, 8)) == 0o700
     assert not os.path.exists(path)
+
+
+def test_no_key_stays_on_the_disk_while_the_program_runs(tmp_path: Path):
+    """Or it would stay there for good if metier were killed."""
+    client = engine(
+        tmp_path,
+        "note = os.path.dirname(os.path.abspath(__file__)) + '/path'\n"
+        "if 'create' in words: open(note, 'w').write(words[words.index('--env-file') + 1])\n"
+        "if 'start' in words: print(os.path.exists(open(note).read()))",
+    )
+    support = SandboxSupport("docker", "", engine=client, image=IMAGE)
+    assert sandbox._run_confined(program("true", cwd=""), SandboxSpec("require"), support, False).stdout == "False\n"
 
 
 def test_the_filter_by_names_refuses_what_the_filter_by_numbers_does():

@@ -297,6 +297,7 @@ def run_in_container(request: ContainerRequest, state: str = "") -> ProcessResul
         with _mourner(support, name):
             try:
                 created = _ask_client(support, *options, seconds=_CREATE_SECONDS)
+                os.unlink(f"{folder}/variables")  # if we are killed, no key stays on the disk
                 if created.returncode:
                     note = f"the container can't be made: {_last_line(created.stderr)}"
                     return ProcessResult(None, "", tier=support.tier, note=note)
