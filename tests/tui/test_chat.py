@@ -422,7 +422,7 @@ def test_what_fills_the_window_tells_the_ranked_part_and_what_is_not_listed(worl
         await pilot.press("enter")
         await pilot.pause()
         told = shown(app)
-        assert "ranked for your requests" in told
+        assert "suggested skills" in told
         assert "not listed, no room: " in told
         assert "suggested with each request" in told
 

@@ -148,7 +148,7 @@ def test_a_switch_ends_with_its_conversation_and_why_names_it(world: World):
             await entered(app, pilot, f"/skills deploy {standing}")
             await entered(app, pilot, "/why deploy")
             assert f"set to {standing} in this conversation" in shown(app)
-            assert "/skills deploy on undoes that" in shown(app)
+            assert "to undo, type /skills deploy on" in shown(app)
             assert "frontmatter" not in shown(app)
         await entered(app, pilot, "/clear")
         await entered(app, pilot, "/why deploy")
@@ -167,7 +167,7 @@ def test_a_skill_that_breaks_is_named_with_the_reason_and_offered_once(world: Wo
         (world.state / "skills/deploy/SKILL.md").write_text("---\nname: deploy\n---\n\nx\n")
         await until(pilot, lambda: "deploy is broken: " in shown(app), "the fault is shown")
         assert "`description` is missing" in shown(app)
-        assert "the last good version stays in use" in shown(app)
+        assert "still using the last good version" in shown(app)
         assert "2 broken" in str(app.query_one("#top").content)  # type: ignore[attr-defined]
         await type_(pilot, "/deploy")
         assert offered(app) == ["deploy"]

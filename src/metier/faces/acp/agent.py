@@ -120,9 +120,9 @@ class EditorAgent:
     async def prompt(self, prompt: Sequence[ContentBlock], session_id: str, **kwargs: Any) -> PromptResponse:
         open_session = self.held.get(session_id)
         if open_session is None:
-            raise RequestError.invalid_params({"message": f"no session is called {session_id}"})
+            raise RequestError.invalid_params({"message": f"unknown session: {session_id}"})
         if open_session.busy:
-            raise RequestError.invalid_request({"message": "this session is busy: cancel the turn, or wait"})
+            raise RequestError.invalid_request({"message": "this session is busy; cancel the turn, or wait"})
         open_session.busy = True
         try:
             open_session.session.update(await self._in_thread(open_session.session.library.reload))

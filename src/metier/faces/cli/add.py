@@ -129,7 +129,7 @@ def _warn_local_folder(source: str, scope: InstallScope, insecure: bool) -> None
     reference = install_add.resolve_reference(source, fetch_options(scope.place, insecure=insecure))
     local_path = paths.absolute_path(source, scope.place.cwd, scope.place.home) if paths.can_be_path(source) else ""
     if reference.kind == "github" and "://" not in source and local_path and paths.exists(local_path):
-        warn(f"note: this means {printable(reference.url)}; for the local folder, write ./{clean_path(source)}")
+        warn(f"note: fetching {printable(reference.url)}; for the local folder, write ./{clean_path(source)}")
 
 
 def _added_dict(offer: InstallOffer, changes: tuple[FolderChange, ...], root: str) -> dict[str, object]:

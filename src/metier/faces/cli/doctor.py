@@ -91,7 +91,7 @@ def _run_checks(library: Library) -> list[HealthCheck]:
         _optional_check(
             "skills",
             not library.broken,
-            f"{len(library.skills)} load, {len(library.broken)} do not",
+            f"{len(library.skills)} loaded, {len(library.broken)} broken",
             "run `metier status -v` to see why",
         ),
     ]
@@ -131,11 +131,11 @@ def _check_agents(library: Library) -> HealthCheck:
 
     agents = agent_files(library)
     if not agents:
-        return _optional_check("agents", True, "0 described", "")
+        return _optional_check("agents", True, "none defined", "")
     from ...agent.agent_files import agent_file_faults
 
     wrong = [fault for agent in agents.values() for fault in agent_file_faults(library, agent)]
-    note = "; ".join(wrong) or f"{len(agents)} described"
+    note = "; ".join(wrong) or f"{len(agents)} defined"
     return _optional_check("agents", not wrong, note, "fix the agent files")
 
 
@@ -160,7 +160,7 @@ def _check_sandbox(place: Place) -> list[HealthCheck]:
     footing = sandbox.probe_sandbox(sandbox.read_machine_options(place.env, place.state))
     passed = sum(check.held for check in footing.checks)
     summary = (
-        f"{passed} checks held, {footing.limits}"
+        f"{passed} checks passed, {footing.limits}"
         if footing.tier != "none"
         else "scripts of skills you do not own are refused"
     )
@@ -209,7 +209,7 @@ def init(as_json: bool) -> None:
     for key, names in copied._asdict().items():
         if names:
             say(f"{labels[key]}: {', '.join(names)}")
-    say(f"They are in {printable(place.state)}/skills.")
+    say(f"The bundled skills are in {printable(place.state)}/skills.")
 
 
 @click.group("models")

@@ -34,7 +34,7 @@ _MAX_SHOWN = 10
 @options.model_option("Model to run the cases with")
 @click.option("--grader", default="", metavar="NAME", help="Model to grade with [default: the same]")
 @click.option("--out", metavar="DIR", default="", help="Folder for the results [default: in ~/.metier]")
-@click.option("--fail-under", type=click.FloatRange(0, 1), help="Exit with 1 if a smaller share passes")
+@click.option("--fail-under", type=click.FloatRange(0, 1), help="Exit with 1 if the pass rate (0 to 1) is lower")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON")
 @click.pass_obj
 def evaluate(context: CliContext, /, name: str, as_json: bool, **options: Any) -> int:
@@ -166,7 +166,7 @@ def _trigger_lines(report: TriggerReport) -> Iterator[str]:
     yield (
         f"{paint(printable(report.skill), 'bold')}: {count_of(len(report.tried), 'prompt')}, chosen by {printable(who)}"
     )
-    for should, label in ((True, "chosen when it should be"), (False, "left alone otherwise")):
+    for should, label in ((True, "triggered when it should"), (False, "not triggered otherwise")):
         share = report.share(should)
         if share.cases:
             between = f"between {format_percent(share.low)} and {format_percent(share.high)}"

@@ -132,7 +132,7 @@ def event_lines(event: Event) -> Iterator[str]:
         case Answered(answer=answer, by=by):
             yield paint(f"answered: {_short_text(answer)}" if by != "nobody" else "not interactive: no answer", "dim")
         case Offered(added=added, changed=changed, removed=removed):
-            for label, names in (("new", added), ("changed", changed), ("gone", removed)):
+            for label, names in (("new", added), ("changed", changed), ("removed", removed)):
                 if names:
                     yield f"{paint('skills', 'cyan')} {label}: {_short_text(', '.join(names))}"
         case Restored(skills=skills) if skills:
@@ -151,7 +151,7 @@ def event_lines(event: Event) -> Iterator[str]:
 
 def _small_model_lines(model: str) -> Iterator[str]:
     if model.startswith("local:"):
-        yield paint("This is a small local model: it can choose from lists, but its text is poor.", "dim")
+        yield paint("This is a small local model: it can pick from lists, but its answers are unreliable.", "dim")
         yield paint(
             "For a better one, pass --model anthropic:…, openai:…, google:… or ollama:…, or set METIER_MODEL", "dim"
         )

@@ -65,7 +65,7 @@ def install(
         )
     if plan.kind == "download" and not plan.sha256 and (yes or as_json or not can_ask()):
         raise Refused(
-            f"`{plan.id}` has no sha256, so the download can't be verified", "run this at a terminal to approve it"
+            f"`{plan.id}` has no sha256, so the download can't be verified", "run this in a terminal to approve it"
         )
     require_approval("Continue?", yes, as_json)
     least, _, most = recipes.INSTALL_SECONDS
@@ -133,7 +133,7 @@ def _list_options(
     rows = []
     for option in options:
         action = " ".join(option.plan.argv) or option.plan.url if option.plan else option.refusal
-        mark = "recommended" if option is best else "" if option.plan else "not here"
+        mark = "recommended" if option is best else "" if option.plan else "unavailable"
         label = f" ({option.recipe.label})" if option.recipe.label else ""
         rows.append((printable(option.recipe.id), mark, printable(action + label)))
     for line in format_columns(rows, last_cut=False):

@@ -58,7 +58,7 @@ def validate(context: click.Context, paths: tuple[str, ...], as_json: bool) -> N
             for issue in report.problems:
                 for line in problem_lines(issue):
                     say(line)
-        say(f"{len(reports) - bad} valid, {bad} not")
+        say(f"{len(reports) - bad} valid, {bad} invalid")
     context.exit(1 if bad else 0)
 
 

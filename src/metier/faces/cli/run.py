@@ -215,7 +215,8 @@ def _start_session(agent: Agent, text: str, resumed: str) -> Session:
     except NoModel as error:
         from ...agent.turns import unknown_command_error
 
-        raise unknown_command_error(agent.library, text) or error from None  # a misspelt command is the likelier error
+        # Some commands run without a model, so a misspelled command is the likelier error.
+        raise unknown_command_error(agent.library, text) or error from None
 
 
 def _warn_faults(agent: Agent, options: dict[str, Any]) -> None:

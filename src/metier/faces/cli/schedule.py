@@ -29,10 +29,10 @@ def format_instant(at: datetime | None, zone: str) -> str:
 
 
 def firing_row(firing: Firing) -> tuple[str, str, str]:
-    again = f"{count_of(firing.attempt, 'attempt')}; " if firing.attempt > 1 else ""
-    by_hand = "by hand; " if firing.manual else ""
+    attempts = f"{count_of(firing.attempt, 'attempt')}; " if firing.attempt > 1 else ""
+    manual = "manual; " if firing.manual else ""
     run = f"run {firing.run}; " if firing.run else ""
-    note = printable(f"{by_hand}{again}{run}{firing.note}").rstrip("; ")
+    note = printable(f"{manual}{attempts}{run}{firing.note}").rstrip("; ")
     return (firing.due.strftime("%Y-%m-%dT%H:%M:%SZ"), firing.state, note)
 
 
@@ -310,7 +310,7 @@ def _parse_instant(text: str, zone: tzinfo) -> datetime:
         parsed = datetime.fromisoformat(text)
         return (parsed if parsed.tzinfo else parsed.replace(tzinfo=zone)).astimezone(UTC)
     except (ValueError, OverflowError):
-        raise BadRequest(f"`{text}` is not an ISO 8601 time", "write it as 2026-03-08T00:00:00-05:00") from None
+        raise BadRequest(f"`{text}` is not an ISO 8601 time", "for example: 2026-03-08T00:00:00-05:00") from None
 
 
 @schedule.command("pause")

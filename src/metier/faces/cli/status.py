@@ -373,7 +373,7 @@ def _listed_step(library: Library, verdict: Verdict) -> WhyStep:
     for omitted in catalog.left_out:
         if omitted.location in (path, one_line(path), one_line(compact_path(path, library.place.home))):
             return _make_step("listed", False, _cut_reason(omitted.reason, library), _limit_hint(omitted.reason))
-    return _make_step("listed", False, "it is hidden from the model")
+    return _make_step("listed", False, "hidden from the model")
 
 
 def _cut_reason(reason: str, library: Library) -> str:

@@ -115,12 +115,12 @@ def _ask_trust(report: TrustReport, project: str, yes: bool, besides: Sequence[s
             for line in rest:
                 say(f"    {escaped_line(line)}")
             if escaped_line(running.label.replace("\n", "")) != running.label.replace("\n", ""):
-                say(paint("    it contains invisible characters, shown as \\u…", "red"))
+                say(paint("    contains invisible characters, shown as \\u…", "red"))
     if not report:
         say("It has no skills yet; skills added later need to be trusted again.")
     for line in besides:
         say(escaped_line(line))
-    if not yes and can_ask() and not ask_confirmation(f"Trust {clean_path(project)} with this?"):
+    if not yes and can_ask() and not ask_confirmation(f"Trust {clean_path(project)}?"):
         raise Refused("nothing was trusted", "run `metier trust` again to trust it", project)
 
 
@@ -172,4 +172,4 @@ def _list_trusted(state: str, as_json: bool) -> None:
     if not book:
         say("No trusted projects.")
     for path in sorted(book):
-        say(clean_path(path) + ("" if paths.is_folder(path) else "  (gone)"))
+        say(clean_path(path) + ("" if paths.is_folder(path) else "  (missing)"))

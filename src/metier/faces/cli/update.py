@@ -128,7 +128,7 @@ def _approve_update(proposal: UpdateProposal, yes: bool, quiet: bool) -> None:
     if proposal.wider and (yes or quiet or not can_ask()):
         widened = "; ".join(f"{key}: {', '.join(power_lines(powers, '+ '))}" for key, powers in proposal.wider.items())
         raise Refused(
-            f"`{proposal.folder}` can do more than before: {widened}", "run `metier update` at a terminal to review it"
+            f"`{proposal.folder}` can do more than before: {widened}", "run `metier update` in a terminal to review it"
         )
     require_approval(f"Update {proposal.folder}?", yes, quiet)
 
@@ -162,7 +162,7 @@ def _report_update(folder: str, proposal: UpdateProposal | None, change: FolderC
         alone += [path for entry in change.folders.values() for path in edits_left_out(entry)]
         if alone:
             files = ", ".join(map(clean_path, alone[:5]))
-            say("  " + hint_line(f"the lock file can't hold your {files}: share it together with the lock file"))
+            say("  " + hint_line(f"the lock file can't store your {files}; share them along with it"))
 
 
 def _update_dict(folder: str, proposal: UpdateProposal | None, change: FolderChange | None) -> dict[str, object]:
@@ -214,8 +214,8 @@ def outdated(
         say_json([entry._asdict() | {"outdated": entry.outdated} for entry in entries])
     else:
         _say_news(entries)
-        lost = f"; {faults} could not be checked" if faults else ""
-        say(f"{count_of(sum(entry.outdated for entry in entries), 'folder')} outdated, of {len(entries)}{lost}")
+        unchecked = f"; {faults} could not be checked" if faults else ""
+        say(f"{sum(entry.outdated for entry in entries)} of {count_of(len(entries), 'folder')} outdated{unchecked}")
     context.exit(1 if any(entry.outdated for entry in entries) else HostError.exit_code if faults else 0)
 
 

@@ -142,10 +142,7 @@ def freeze(
             {"root": scope.ground.root, "frozen": not off, "skills": list(frozen_keys), "changed": changed}
         )
         if not as_json:
-            say(
-                f"{'No longer frozen' if off else 'Frozen'}: "
-                f"{', '.join(map(printable, frozen_keys)) or 'nothing is there'}"
-            )
+            say(f"{'No longer frozen' if off else 'Frozen'}: {', '.join(map(printable, frozen_keys)) or 'no skills'}")
             for difference in differences:
                 say(
                     f"  {clean_path(f'{difference.skill}/{difference.path}')}: "
@@ -159,7 +156,7 @@ def freeze(
 
 @click.command("approve")
 @click.argument("name", shell_complete=skill_names)
-@click.option("--yes", is_flag=True, help="Approve without asking; serious findings still ask")
+@click.option("--yes", is_flag=True, help="Approve without asking; serious findings still need confirmation")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON")
 @scope_options
 @click.pass_obj
@@ -197,7 +194,7 @@ def approve(
         if not can_ask():
             raise Refused(
                 f"`{name}` has serious findings: {dangers[0].message}",
-                "run this at a terminal and confirm with its name",
+                "run this in a terminal and type the skill's name to confirm",
             )
         if not ask_confirmation(f"{count_of(len(dangers), 'serious finding')}.", name):
             raise Refused(

@@ -101,7 +101,7 @@ class LibrarySurface:
         )
         if command is None or command.skill is None:
             names = [candidate.name for candidate in library.commands() if candidate.skill is not None]
-            raise BadRequest(f"No prompt is called '{name[:100]}'", f"Available: {', '.join(names[:50]) or 'none'}")
+            raise BadRequest(f"Unknown prompt '{name[:100]}'", f"Available: {', '.join(names[:50]) or 'none'}")
         skill = command.skill
         access = library.skill_access(cwd=self.live.cwd, write=self.live.write, by="user")
         _, messages = access.activate(skill, _prompt_arguments(_prompt_of_command(command), arguments))
@@ -186,7 +186,9 @@ def _prompt_arguments(prompt: SkillPrompt, values: Mapping[str, str]) -> str | t
     names = [name for name, _ in prompt.arguments]
     unknown = [name for name in values if name not in names]
     if unknown:
-        raise BadRequest(f"'{unknown[0][:100]}' is no argument of '{prompt.name}'", f"It takes: {', '.join(names)}")
+        raise BadRequest(
+            f"Unknown argument '{unknown[0][:100]}' for prompt '{prompt.name}'", f"Available: {', '.join(names)}"
+        )
     if names == ["arguments"]:
         return values.get("arguments", "")
     last = max((at for at, name in enumerate(names) if values.get(name)), default=-1)

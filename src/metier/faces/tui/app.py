@@ -18,7 +18,7 @@ from .lines import StyledLine, question_lines
 from .prompt import PromptArea
 
 _TURN_GROUP = "turn"
-_BUSY_LINE = StyledLine("warning", "a turn is running: Esc stops it")
+_BUSY_LINE = StyledLine("warning", "a turn is running; press Esc to stop it")
 
 
 class ChatApp(ChatAppBase):
@@ -107,9 +107,9 @@ class ChatApp(ChatAppBase):
         self.waiting, self.sign.asking = waiting, True
         self.log_.show(*question_lines(waiting.asked))
         if waiting.asked.kind == "approval":
-            self.prompt.wants("y, a or n: one key answers", "yan")
+            self.prompt.wants("Press y, a or n", "yan")
         else:
-            self.prompt.wants("Your answer, then Enter")
+            self.prompt.wants("Type your answer and press Enter")
 
     def reply(self, text: str) -> None:
         """Answer the open question; an approval request accepts only y, a and n."""
@@ -118,7 +118,7 @@ class ChatApp(ChatAppBase):
         if pending.kind == "approval":
             answer = commands.DECISIONS.get(answer.lower(), "")
             if not answer:
-                self.prompt.wants("press y, a or n", "yan")
+                self.prompt.wants("Please press y, a or n", "yan")
                 return
         elif answer.isdigit() and 0 < int(answer) <= len(pending.choices):
             answer = pending.choices[int(answer) - 1]

@@ -74,10 +74,10 @@ def small_model_warning(model: str) -> list[StyledLine]:
     """A warning about a small local model, and how to switch."""
     if not model.startswith("local:"):
         return []
-    warning = "a small local model: it picks from lists, and its answers are unreliable"
+    warning = "This is a small local model: it can pick from lists, but its answers are unreliable."
     return [
         StyledLine("warning", warning),
-        StyledLine("quiet", "→ /model anthropic:…, openai:…, google:… or ollama:… switches to a better one"),
+        StyledLine("quiet", "→ for a better one, type /model anthropic:…, openai:…, google:… or ollama:…"),
     ]
 
 
@@ -93,7 +93,7 @@ def broken_lines(change: Change) -> list[StyledLine]:
     for broken in change.library.broken:
         if broken.id in names or broken.name in names:
             problem = broken.problems[-1]
-            instead = "; the last good version stays in use" if broken.path in change.library.kept else ""
+            instead = "; still using the last good version" if broken.path in change.library.kept else ""
             lines.append(
                 StyledLine(
                     "failed",
