@@ -121,8 +121,10 @@ def new(
     """Create a skill that passes `metier validate`, by default in <project>/.metier/skills."""
     fault = name_fault(name) or ("it has more than 64 characters" if len(name) > 64 else "")
     if fault or not name:
-        better = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:64].strip("-")
-        raise BadRequest(f"invalid skill name `{name}`: {fault}", f"try `{better}`" if better else "try `my-skill`")
+        suggestion = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:64].strip("-")
+        raise BadRequest(
+            f"invalid skill name `{name}`: {fault}", f"try `{suggestion}`" if suggestion else "try `my-skill`"
+        )
     place = find_place(context.directory)
     if directory or context.root:
         root = paths.absolute_path(directory or context.root or ".", place.cwd, place.home)
@@ -134,9 +136,9 @@ def new(
     )
     title = name.replace("-", " ").capitalize()
     text = f"---\nname: {name}\ndescription: {quote_scalar(description_text)}\n---\n\n{_BODY.format(title=title)}"
-    wrong = check_skill_file(text.encode(), name)
-    if wrong:
-        raise BadRequest(f"invalid description: {wrong[0].code}", "write at most 1024 characters on one line")
+    problems = check_skill_file(text.encode(), name)
+    if problems:
+        raise BadRequest(f"invalid description: {problems[0].code}", "write at most 1024 characters on one line")
     path = f"{root}/{name}/SKILL.md"
     _write_skill(place, root, f"{name}/SKILL.md", text)
     _keep_trusted(place, path)
@@ -163,8 +165,8 @@ def _keep_trusted(place: Place, path: str) -> None:
     if not path.startswith(place.project + "/") or path.startswith(place.state + "/"):
         return
     library = open_library(place.cwd, index=False)
-    mine = [skill for skill in library.skills if skill.path == path]
-    trust_skills(place.state, place.project, make_trust_record(place.project, mine, library.limits.file_bytes))
+    created = [skill for skill in library.skills if skill.path == path]
+    trust_skills(place.state, place.project, make_trust_record(place.project, created, library.limits.file_bytes))
 
 
 @click.command("unpack")

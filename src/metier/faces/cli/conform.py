@@ -123,10 +123,10 @@ def key_matches(key: str, expected: Any, actual: dict[str, Any]) -> bool:
     if key == "absent_paths":
         return not any(path in actual["present"] or (path[:1] == "/" and paths.exists(path)) for path in expected)
     if key in ("results", "messages"):
-        answers = actual.get(key, [])
-        return len(answers) == len(expected) and all(
-            key_matches(inner, value, answer)
-            for answer, expectation in zip(answers, expected, strict=True)
+        results = actual.get(key, [])
+        return len(results) == len(expected) and all(
+            key_matches(inner, value, result)
+            for result, expectation in zip(results, expected, strict=True)
             for inner, value in expectation.items()
         )
     if key == "codes":

@@ -157,22 +157,22 @@ def _check_sandbox(place: Place) -> list[HealthCheck]:
     """The boundary that scripts run in, as it was found by trying it since the machine last changed."""
     from ...host import sandbox  # slow to start, and only this command asks
 
-    footing = sandbox.probe_sandbox(sandbox.read_machine_options(place.env, place.state))
-    passed = sum(check.held for check in footing.checks)
+    support = sandbox.probe_sandbox(sandbox.read_machine_options(place.env, place.state))
+    passed = sum(check.held for check in support.checks)
     summary = (
-        f"{passed} checks passed, {footing.limits}"
-        if footing.tier != "none"
+        f"{passed} checks passed, {support.limits}"
+        if support.tier != "none"
         else "scripts of skills you do not own are refused"
     )
-    note = f"{footing.tier}: {'; '.join(filter(None, (footing.reason, summary)))}"
+    note = f"{support.tier}: {'; '.join(filter(None, (support.reason, summary)))}"
     hint = "allow bubblewrap to create user namespaces"
-    if "METIER_SANDBOX" in footing.reason:
+    if "METIER_SANDBOX" in support.reason:
         hint = "unset METIER_SANDBOX to use the best available sandbox"
-    elif "bubblewrap is not installed" in footing.reason:
+    elif "bubblewrap is not installed" in support.reason:
         hint = "install bubblewrap"
     return [
-        _optional_check("sandbox", footing.tier == "bubblewrap", note, hint),
-        _optional_check("scripts", True, f"run with {footing.interpreter}", ""),
+        _optional_check("sandbox", support.tier == "bubblewrap", note, hint),
+        _optional_check("scripts", True, f"run with {support.interpreter}", ""),
     ]
 
 

@@ -251,7 +251,7 @@ def _draw_session(session: Session, text: str, options: dict[str, Any]) -> int:
     printer = (
         JsonEventPrinter()
         if options["as_json"]
-        else TerminalEventPrinter(asks=_can_ask(), kept=session.journal is not None)
+        else TerminalEventPrinter(interactive=_can_ask(), recorded=session.journal is not None)
     )
     code = 0
     try:

@@ -243,36 +243,36 @@ def show(context: CliContext, name: str, as_json: bool) -> None:
     _, engine = _open_database(context)
     entry = _find_schedule(engine, name)
     last = firing_history(engine, entry.id, 5)
-    coming = [entry.next] if entry.next else []
+    upcoming = [entry.next] if entry.next else []
     if entry.next and not entry.paused:
-        coming += islice(firing_times(entry.trigger, entry.zone, entry.next), 2)
+        upcoming += islice(firing_times(entry.trigger, entry.zone, entry.next), 2)
     if as_json:
         say_json(
             {
                 **schedule_dict(entry),
-                "coming": [at.astimezone(UTC).isoformat() for at in coming],
+                "coming": [at.astimezone(UTC).isoformat() for at in upcoming],
                 "last": [firing_dict(f) for f in last],
             }
         )
         return
     say(paint(printable(entry.id), "bold"))
     time = trigger_label(entry.trigger, entry.zone)
-    facts = [("Skill:", entry.skill), ("Time:", time), ("Paused:", entry.paused)]
-    facts += [
-        ("Next:", ", ".join(format_instant(at, entry.zone) for at in coming)),
+    rows = [("Skill:", entry.skill), ("Time:", time), ("Paused:", entry.paused)]
+    rows += [
+        ("Next:", ", ".join(format_instant(at, entry.zone) for at in upcoming)),
         ("Pinned:", entry.digest),
         ("From:", entry.source),
     ]
     terms = entry.terms
-    facts += [("Rules:", rules_line(entry.rules))]
-    facts += [
+    rows += [("Rules:", rules_line(entry.rules))]
+    rows += [
         ("Arguments:", entry.arguments),
         ("Session:", entry.session),
         ("Model:", terms.model),
         ("Sink:", terms.sink),
     ]
-    facts += [("Permissions:", ", ".join(terms.permissions)), ("Budget:", str(terms.budget or ""))]
-    for label, text in facts:
+    rows += [("Permissions:", ", ".join(terms.permissions)), ("Budget:", str(terms.budget or ""))]
+    for label, text in rows:
         if text:
             say(f"  {label:<13}{printable(text)}")
     for line in format_columns([firing_row(firing) for firing in last]):
@@ -424,8 +424,8 @@ def remove(context: CliContext, name: str, keep_skill: bool) -> None:
     entry = _find_schedule(engine, name)
     store.remove_schedule(engine, entry.id, _utc_now())
     say(f"Removed: {printable(entry.id)}")
-    mine = entry.own and entry.home == home_id(place) and paths.exists(entry.source)
-    if mine and not keep_skill and not store.is_used(engine, entry.skill):
+    deletable = entry.own and entry.home == home_id(place) and paths.exists(entry.source)
+    if deletable and not keep_skill and not store.is_used(engine, entry.skill):
         say(f"Moved its skill to {clean_path(pins.trash_skill(place, entry.source))}")
 
 

@@ -42,7 +42,7 @@ def acp(context: CliContext, model: str) -> None:
     """
     with _extra("the agent for editors", "acp", ("acp", "pydantic")):
         from ..acp.server import serve
-    if not all(map(_is_wire, (0, 1))):
+    if not all(map(_is_connected, (0, 1))):
         raise BadRequest(
             "standard input and output are not connected to an editor",
             "add `metier acp` as an agent to the editor's configuration",
@@ -60,7 +60,7 @@ def acp(context: CliContext, model: str) -> None:
     os._exit(0)  # the editor is gone: do not wait for threads that still run for it
 
 
-def _is_wire(number: int) -> bool:
+def _is_connected(number: int) -> bool:
     """Whether something can be at the other end: a pipe, a socket or a terminal."""
     try:
         mode = os.fstat(number).st_mode

@@ -55,7 +55,7 @@ class LibrarySurface:
     """A library as one MCP client sees it."""
 
     live: LiveLibrary
-    shelf: SkillEntryBuilder = field(default_factory=SkillEntryBuilder)
+    entry_builder: SkillEntryBuilder = field(default_factory=SkillEntryBuilder)
     activated: set[str] = field(default_factory=set)
     """Skills that the user called: from then on the model may read their files and run their scripts."""
 
@@ -128,7 +128,7 @@ class LibrarySurface:
         page = _page_after(sorted(list_folder(self.live.now(), uri).items()), cursor)
         return ResultPage([file for _, file in page.items], page.next)
 
-    def completed(self, prompt: str, prefix: str) -> list[str]:
+    def complete_argument(self, prompt: str, prefix: str) -> list[str]:
         """The words that a prompt's hint offers for what was typed: `staging` and `live` of `[staging|live]`."""
         hints = [
             command.hint
@@ -141,14 +141,14 @@ class LibrarySurface:
         """The entries of the Skills extension."""
         library = self.live.now()
         page = _page_after(sorted(roots_of(library).items()), cursor)
-        entries = [self.shelf.entry(library, root, skill) for root, skill in page.items]
+        entries = [self.entry_builder.entry(library, root, skill) for root, skill in page.items]
         return ResultPage([entry for entry in entries if entry is not None], page.next)
 
     def skill(self, uri: str) -> dict[str, object]:
         library = self.live.now()
         root = uri.removesuffix("/SKILL.md")
         skill = roots_of(library).get(root)
-        entry = self.shelf.entry(library, root, skill) if skill is not None and root != uri else None
+        entry = self.entry_builder.entry(library, root, skill) if skill is not None and root != uri else None
         if entry is None:
             raise BadRequest(f"'{uri[:200]}' is not a skill of this server", "list the skills to find one")
         return entry

@@ -53,13 +53,13 @@ class MessageStream:
                     await self._refuse(None, INVALID_REQUEST, f"message too long: at most {LONGEST_LINE:,} bytes")
                     continue
                 if line is None:
-                    await self._answered()
+                    await self._drain()
                     return
                 message = await self._message(line) if line.strip() else None
                 if message is not None:
                     await out.send(message)
 
-    async def _answered(self) -> None:
+    async def _drain(self) -> None:
         """Wait for responses to earlier requests, for a limited time."""
         with anyio.move_on_after(DRAIN_SECONDS):
             while self.in_flight:
@@ -123,7 +123,7 @@ async def stdio_streams() -> AsyncIterator[
     tuple[MemoryObjectReceiveStream[SessionMessage | Exception], MemoryObjectSendStream[SessionMessage]]
 ]:
     """The streams that a server reads messages from and writes messages to."""
-    wire, give_back = claim_stdio(LONGEST_LINE)
+    wire, restore_stdio = claim_stdio(LONGEST_LINE)
     stream = MessageStream(wire)
     to_server, from_client = anyio.create_memory_object_stream[SessionMessage | Exception](0)
     from_server, to_client = anyio.create_memory_object_stream[SessionMessage](0)
@@ -137,4 +137,4 @@ async def stdio_streams() -> AsyncIterator[
                 wire.stop()
                 group.cancel_scope.cancel()
     finally:
-        give_back()
+        restore_stdio()

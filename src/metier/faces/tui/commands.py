@@ -53,7 +53,7 @@ class ChatCommandContext(NamedTuple):
     """The skills with the standings of this conversation."""
     plain: Library
     """The skills without them."""
-    talk: Session | None
+    session: Session | None
     standings: dict[str, Standing]
 
 
@@ -64,18 +64,22 @@ def count_noun(number: int, noun: str) -> str:
 
 def answer_command(name: str, arguments: str, view: ChatCommandContext) -> str:
     """The text that one of the app's own commands shows."""
-    library, plain, talk, standings = view
+    library, plain, session, standings = view
     match name:
         case "skills":
             return skills_text(library, standings)
         case "why":
             return why_text(plain, arguments, standings)
         case "context":
-            return context_text(talk.conversation, library, talk.model.window) if talk else "The conversation is empty."
+            return (
+                context_text(session.conversation, library, session.model.window)
+                if session
+                else "The conversation is empty."
+            )
         case "agents":
             return agents_text(library)
         case "model":
-            return talk.model.name if talk else "no model; set one with /model NAME"
+            return session.model.name if session else "no model; set one with /model NAME"
         case "resume":
             return runs_text(library.place.state)
     return help_text()
