@@ -44,7 +44,7 @@ async def take(name: str, typed: str, lines: list[object], enter: bool) -> None:
         await pilot.pause(0.3)
         if enter:
             await pilot.press("enter")
-            while app.waiting is None:
+            while app.pending is None:
                 await pilot.pause(0.05)
         await pilot.pause(0.3)
         (IMAGES / name).write_text(app.export_screenshot(title="metier chat"), encoding="utf-8")

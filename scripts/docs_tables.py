@@ -189,6 +189,8 @@ _VARIABLES = {
     " the best",
     "METIER_DEBUG": "if set, an internal error prints a traceback",
     "_METIER_COMPLETE": "set by the completion script",
+    "COMP_WORDS": "set by the shell: the line to complete",
+    "COMP_CWORD": "set by the shell: the position of the word to complete",
 }
 
 

@@ -263,7 +263,7 @@ def test_an_error_is_json_for_whoever_asked_for_json(plain: Desk):
     assert said.code == 2
     assert said.out == ""
     assert json.loads(said.err) == {
-        "error": "no skill is called `dploy`",
+        "error": "no skill named `dploy`",
         "hint": "did you mean `deploy`?",
         "code": 2,
     }

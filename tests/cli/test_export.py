@@ -72,7 +72,7 @@ def test_a_site_offers_no_skill_that_the_standard_rejects(out):
     index = json.loads((out.project / "site/.well-known/agent-skills/index.json").read_text())
 
     assert said.code == 0, said.err
-    assert "left out  Odd Name: " in said.out
+    assert "skipped  Odd Name: " in said.out
     assert "Odd Name" not in [one["name"] for one in index["skills"]]
     assert "greet" in [one["name"] for one in index["skills"]]
     refused = out.say("export", "Odd Name", "--as", "well-known", "--out", "other")
@@ -135,7 +135,7 @@ def test_nothing_is_overwritten_unless_it_is_forced(out):
     [
         (["gret"], "did you mean `greet`?"),
         (["greet", "--as", "clade"], "did you mean `claude`?"),
-        ([], "name skills, or pass --all"),
+        ([], "pass skill names or --all"),
         (["greet", "--as", "plugin"], "a plugin needs a name"),
         (["greet", "--as", "plugin", "--name", "../x"], "is not a valid plugin name"),
     ],

@@ -105,7 +105,7 @@ def test_a_person_edits_a_proposal_and_may_not_break_the_skill_with_it(desk, tmp
     ("words", "complaint"),
     [
         (["improve"], "missing NAME"),
-        (["improve", "lok"], "no skill is called `lok`"),
+        (["improve", "lok"], "no skill named `lok`"),
         (["improve", "look", "--run", "2020"], "no run named `2020`"),
         (["proposals", "show", "2020"], "no proposal matches `2020`"),
     ],

@@ -65,7 +65,7 @@ def test_a_folder_that_becomes_a_link_midway_leads_nowhere(desk, monkeypatch):
     monkeypatch.setattr(lint, "fix_text", swapped)
     done: list[str] = []
     with fs.folder_beneath(str(desk.project / "given"), "one") as opened:
-        lint._mend_opened(opened, "one", "SKILL.md", done)
+        lint._fix_opened(opened, "one", "SKILL.md", done)
     assert done
     assert outside.read_text() == SLIP
     assert (moved / "SKILL.md").read_text() == CURED

@@ -132,7 +132,7 @@ def test_twice_is_once(desk):
     [
         (["cursr"], "did you mean `cursor`?"),
         (["emacs"], "one of: claude-code"),
-        (["windsurf", "--scope", "project"], "leave --scope out"),
+        (["windsurf", "--scope", "project"], "omit --scope"),
         (["cursor", "--name", "a b"], "use letters, digits"),
     ],
 )
@@ -155,7 +155,7 @@ def test_a_file_that_can_not_be_read_stays_as_it_is(desk):
 
 @pytest.mark.parametrize(
     ("words", "said"),
-    [(["--host", "0.0.0.0"], "pass --allow-host"), (["--token-file", "short"], "does not hold a token")],
+    [(["--host", "0.0.0.0"], "pass --allow-host"), (["--token-file", "short"], "does not contain a valid token")],
 )
 def test_a_server_over_http_that_would_be_unsafe_does_not_start(desk, words, said):
     (desk.project / "short").write_text("abc\n")

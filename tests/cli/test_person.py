@@ -67,7 +67,7 @@ def test_init_brings_them_anywhere_and_twice_does_no_harm(desk):
     second = json.loads(desk.say("init", "--json").out)
     assert second["added"] == []
     assert mine.read_text().endswith("Mine.\n")
-    assert "They are in" in desk.say("init").out
+    assert "The bundled skills are in" in desk.say("init").out
 
 
 def completed(desk: Desk, line: str, **env: str) -> list[str]:
@@ -331,4 +331,4 @@ def test_a_group_without_a_command_says_what_there_is(desk):
 def test_a_skill_that_a_person_names_wrongly_is_unknown(desk):
     desk.skill("greet")
     said = desk.say("script", "gret", "x.sh")
-    assert (said.code, "no skill is called `gret`" in said.err, "greet" in said.err) == (2, True, True)
+    assert (said.code, "no skill named `gret`" in said.err, "greet" in said.err) == (2, True, True)

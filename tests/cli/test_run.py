@@ -121,8 +121,8 @@ def test_a_failure_is_a_sentence_and_a_hint_for_people(desk):
 
     assert said.code == 2
     assert said.err.splitlines()[-2:] == [
-        "failed: no skill is called `nope`",
-        "hint: run `metier list` to see what there is",
+        "failed: no skill named `nope`",
+        "hint: run `metier list` for all skills",
     ]
 
 

@@ -42,7 +42,7 @@ def test_a_slip_in_a_name_is_told_before_a_missing_model(desk):
     said = desk.say("run", "/nope")
 
     assert said.code == 2
-    assert "no skill is called `nope`" in said.err
+    assert "no skill named `nope`" in said.err
 
 
 def test_a_broken_configuration_is_mentioned(desk):
@@ -150,7 +150,7 @@ def test_runs_have_headings_their_task_and_the_reason_and_fit_the_terminal(desk)
     wide = desk.say("runs").out.splitlines()
     narrow = desk.at_terminal("runs", columns=80, NO_COLOR="1").out.splitlines()
 
-    assert wide[0].split() == ["RUN", "BEGAN", "ENDED", "MODEL", "TASK"]
+    assert wide[0].split() == ["RUN", "STARTED", "ENDED", "MODEL", "TASK"]
     assert wide[1].split()[3:] == ["unknown-skill", "mine", "/nope"]
     assert all(len(line.rstrip("\r")) <= 80 for line in narrow)
 

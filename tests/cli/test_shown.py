@@ -15,7 +15,7 @@ def test_trust_shows_what_escape_sequences_would_hide(desk: Desk):
     said = desk.say("trust", "--yes")
 
     assert "ls -la; : \\x1b]; echo HIDDEN-RAN; : \\x07" in said.out
-    assert "it contains invisible characters" in said.out
+    assert "contains invisible characters" in said.out
 
 
 def test_trust_shows_the_configuration_and_the_agents_that_come_with_it(desk: Desk):

@@ -48,7 +48,7 @@ def test_stats_as_json_hold_every_figure(desk: Desk):
 def test_the_funnel_is_shown_from_top_to_bottom(desk: Desk):
     journals(desk)
     said = desk.say("stats", "--funnel").out
-    assert "13 turns, one with several skills counted once for each" in said
+    assert "13 turns (one with several skills counts once for each)" in said
     assert "13 with skills shown, in the catalog or suggested" in said  # as often as `metier stats` says: offered
     assert "1 with one activated (model 1)" in said
     assert json.loads(desk.say("stats", "--funnel", "--json").out)["used"] == 1

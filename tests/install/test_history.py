@@ -141,7 +141,7 @@ def test_rollback_refuses_politely(desk: Desk, tmp_path: Path):
         (("thing",), "missing version to roll `thing` back to", "metier history thing"),
         (("thing", "zzzz"), "no version `zzzz`", "metier history"),
         (("thing", "--", "--output=/tmp/x"), "no version `--output=/tmp/x`", "metier history"),
-        (("thng", first), "no skill is called `thng`", "did you mean `thing`?"),
+        (("thng", first), "no skill named `thng`", "did you mean `thing`?"),
     ):
         said = desk.say("rollback", *words)
         assert said.code == 2

@@ -113,7 +113,7 @@ def test_another_folder_name_is_not_another_skill_name(desk: Desk, team: Path):
     assert said.code == 0
     assert f"identical to {desk.skills}/greet/SKILL.md" in said.out
     (desk.skills / "twin/SKILL.md").write_text(skill_text("greet", body="Other.\n"))
-    assert "address it as `twin`" in desk.say("why", "twin").out
+    assert "use it as `twin`" in desk.say("why", "twin").out
     assert "Other." in desk.say("show", "twin").out
 
 
@@ -131,7 +131,7 @@ def test_another_word_than_the_name_approves_nothing_and_says_so(desk: Desk, tea
     said = desk.answering("approve", "greet", answer="yes\n")
     assert said.code == 4
     assert "not approved: the answer was not `greet`" in said.out
-    assert "at a terminal" not in said.out
+    assert "in a terminal" not in said.out
 
 
 def test_a_finding_shows_that_the_beginning_of_its_line_was_cut(desk: Desk, team: Path):

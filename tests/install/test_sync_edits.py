@@ -117,7 +117,7 @@ def test_an_edit_too_large_for_a_lock_is_said_at_the_update(desk: Desk, repo: Re
     repo.commit()
     said = desk.say("update", "--project", "--yes")
     assert said.code == 0, said.err
-    assert "the lock file can't hold your big.md" in said.out
+    assert "the lock file can't store your big.md" in said.out
     assert "small.md" in json.loads((desk.project / ".metier/skills-lock.json").read_text())["skills"]["pdf"]["edits"]
 
 

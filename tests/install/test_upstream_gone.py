@@ -94,12 +94,12 @@ def test_outdated_compares_folders_and_fails_when_it_could_not_look(desk: Desk, 
     (team / "greet/SKILL.md").write_text(skill_text("greet", body="Bow.\n"))
     said = desk.say("outdated")
     assert said.code == 1
-    assert "1 folder outdated, of 1\n" in said.out
+    assert "1 of 1 folder outdated\n" in said.out
     assert str(team / "greet") in said.out  # whole, however long: a program reads it
     shutil.rmtree(team / "greet")
     said = desk.say("outdated")
     assert said.code == 5
-    assert "0 folders outdated, of 1; 1 could not be checked" in said.out
+    assert "0 of 1 folder outdated; 1 could not be checked" in said.out
     assert "does not exist" in said.err
 
 

@@ -388,7 +388,7 @@ def test_tools_are_split_at_blanks_and_commas_outside_brackets(value, expected):
 
 
 def test_a_detail_that_looks_like_a_place_is_text():
-    assert problem_from(Finding("name-invalid", 2, ("{1}", "why"))).message == "the name `{1}` breaks the rule: why"
+    assert problem_from(Finding("name-invalid", 2, ("{1}", "why"))).message == "invalid name `{1}`: why"
     assert "{" not in problem_from(Finding("invalid-yaml", 2, ("only a reason",))).hint
 
 

@@ -51,7 +51,7 @@ def test_every_call_is_done_and_a_failure_is_told_by_the_exit_code(tmp_path):
             6: "finished",
         }
         assert "this session is not interactive" in found[3]["text"]
-        assert "no skill is called `nobody`" in found[4]["text"]
+        assert "no skill named `nobody`" in found[4]["text"]
         assert all(worker.state == "left" for worker in queue.list_workers(one.engine))
 
 

@@ -128,7 +128,7 @@ def test_what_was_used_more_comes_first_among_equals(world: World):
     async def act(app: ChatApp, pilot: Pilot[int]) -> None:
         for name in ("test-b", "test-a"):
             skill(world.state, name, "x")
-        app.take_library(world.open())
+        app.use_library(world.open())
         app.prompt.uses["test-b"] = 3
         await type_(pilot, "/test")
         assert offered(app) == ["test-b", "test-a"]
@@ -203,13 +203,13 @@ def test_an_approval_is_asked_in_the_line_and_a_no_reaches_the_model(world: Worl
     async def act(app: ChatApp, pilot: Pilot[int]) -> None:
         await type_(pilot, "list it")
         await pilot.press("enter")
-        await until(pilot, lambda: app.waiting is not None, "it asks")
+        await until(pilot, lambda: app.pending is not None, "it asks")
         assert "? run_command: touch made" in shown(app)
         before = shown(app)
         await type_(pilot, "what")
         await pilot.press("enter")
         await pilot.pause()
-        assert app.waiting is not None
+        assert app.pending is not None
         assert (shown(app), app.prompt.line.value) == (before, "")
         assert "y, a or n" in app.prompt.line.placeholder
         await pressed(app, pilot, "n")
@@ -223,7 +223,7 @@ def test_esc_ends_the_turn_and_the_conversation_goes_on(world: World):
     async def act(app: ChatApp, pilot: Pilot[int]) -> None:
         await type_(pilot, "one")
         await pilot.press("enter")
-        await until(pilot, lambda: app.waiting is not None, "it asks")
+        await until(pilot, lambda: app.pending is not None, "it asks")
         await pilot.press("escape")
         await idle(app, pilot)
         assert "interrupted" in shown(app)
@@ -254,7 +254,7 @@ def test_a_conversation_is_resumed(world: World):
 def test_nothing_that_is_said_reaches_the_terminal_as_an_order(world: World):
     async def act(app: ChatApp, pilot: Pilot[int]) -> None:
         skill(world.state, "loud", '"red \\e[31m [bold]text[/]"')
-        app.take_library(world.open())
+        app.use_library(world.open())
         await type_(pilot, "/loud")
         await pilot.press("escape")
         app.prompt.fill("hello")
@@ -285,17 +285,17 @@ def test_skills_can_be_kept_from_the_model_in_a_conversation(world: World):
         app.prompt.fill("/skills deploy user-only")
         await pilot.press("enter")
         await pilot.pause()
-        assert app.talk is not None
-        assert "deploy" not in [entry.name for entry in app.talk.library.catalog().entries]
-        assert "deploy" in [command.name for command in app.talk.library.commands()]
+        assert app.session is not None
+        assert "deploy" not in [entry.name for entry in app.session.library.catalog().entries]
+        assert "deploy" in [command.name for command in app.session.library.commands()]
         app.prompt.fill("/skills deploy off")
         await pilot.press("enter")
         await pilot.pause()
-        assert "deploy" not in [command.name for command in app.talk.library.commands()]
+        assert "deploy" not in [command.name for command in app.session.library.commands()]
         app.prompt.fill("/skills deploy on")
         await pilot.press("enter")
         await pilot.pause()
-        assert "deploy" in [entry.name for entry in app.talk.library.catalog().entries]
+        assert "deploy" in [entry.name for entry in app.session.library.catalog().entries]
 
     drive(world, act)
 
@@ -337,8 +337,8 @@ def test_what_was_activated_is_an_event_and_counts_as_use(world: World):
         app.prompt.fill("/summarise it")
         await pilot.press("enter")
         await idle(app, pilot)
-        assert app.talk is not None
-        assert isinstance(app.talk.conversation.active[0], Activated)
+        assert app.session is not None
+        assert isinstance(app.session.conversation.active[0], Activated)
 
     drive(world, act, ["Done."])
     from metier.faces.tui.commands import recent_uses
@@ -364,7 +364,7 @@ def test_a_question_of_a_subagent_is_answered_in_the_line_too(world: World):
     async def act(app: ChatApp, pilot: Pilot[int]) -> None:
         await type_(pilot, "/deep")
         await pilot.press("enter")
-        await until(pilot, lambda: app.waiting is not None, "the subagent asks")
+        await until(pilot, lambda: app.pending is not None, "the subagent asks")
         await pressed(app, pilot, "y")
         await idle(app, pilot)
         assert (world.project / "made").exists()
@@ -397,8 +397,8 @@ def test_a_scheduler_skill_is_at_the_end_of_the_picker_and_runs_by_hand(world: W
         app.prompt.fill(f"/sched-{name} twice")
         await pilot.press("enter")
         await idle(app, pilot)
-        assert app.talk is not None
-        begun = app.talk.conversation.messages[0].text
+        assert app.session is not None
+        begun = app.session.conversation.messages[0].text
         assert begun.startswith(f"[Running the existing scheduler skill: {name}")
         assert "Tidied." in shown(app)
         await entered(app, pilot, "/sched-tidy again")
@@ -422,7 +422,7 @@ def test_what_fills_the_window_tells_the_ranked_part_and_what_is_not_listed(worl
         await pilot.press("enter")
         await pilot.pause()
         told = shown(app)
-        assert "ranked for your requests" in told
+        assert "suggested skills" in told
         assert "not listed, no room: " in told
         assert "suggested with each request" in told
 

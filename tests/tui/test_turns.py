@@ -37,7 +37,7 @@ def held(answer: object) -> tuple[Flag, Callable[[ReplyRequest], object]]:
 
 
 def sign(app: ChatApp) -> str:
-    return str(app.sign.content) if app.sign.display else ""
+    return str(app.indicator.content) if app.indicator.display else ""
 
 
 def test_while_a_turn_runs_a_sign_counts_and_says_what_stops_it(world: World):
@@ -75,7 +75,7 @@ def test_a_turn_that_ends_while_the_screen_is_taken_down_ends_quietly(world: Wor
     async def act(app: ChatApp, pilot: Pilot[int]) -> None:
         await entered(app, pilot, "one")
         await until(pilot, lambda: app.busy, "it runs")
-        await app.sign.remove()
+        await app.indicator.remove()
         free.set()
         await until(pilot, lambda: not app.busy, "it is over")
         await pilot.pause()
@@ -86,8 +86,8 @@ def test_a_turn_that_ends_while_the_screen_is_taken_down_ends_quietly(world: Wor
 def test_esc_gives_back_what_was_to_be_said_next(world: World):
     async def act(app: ChatApp, pilot: Pilot[int]) -> None:
         await entered(app, pilot, "one")
-        await until(pilot, lambda: app.waiting is not None, "it asks")
-        app.later.append("two")
+        await until(pilot, lambda: app.pending is not None, "it asks")
+        app.queued.append("two")
         await pilot.press("escape")
         await idle(app, pilot)
         assert app.prompt.line.value == "two"
@@ -98,7 +98,7 @@ def test_esc_gives_back_what_was_to_be_said_next(world: World):
 def test_one_key_answers_an_approval(world: World):
     async def act(app: ChatApp, pilot: Pilot[int]) -> None:
         await entered(app, pilot, "make it")
-        await until(pilot, lambda: app.waiting is not None, "it asks")
+        await until(pilot, lambda: app.pending is not None, "it asks")
         assert "press y" in shown(app)
         await pressed(app, pilot, "y")
         await idle(app, pilot)
@@ -115,9 +115,9 @@ def test_a_key_of_somebody_who_was_typing_answers_nothing_and_the_draft_comes_ba
         app.prompt.fill("s")
         app.prompt.line.grace = 60.0
         free.set()
-        await until(pilot, lambda: app.waiting is not None, "it asks")
+        await until(pilot, lambda: app.pending is not None, "it asks")
         await type_(pilot, "ay")
-        assert app.waiting is not None
+        assert app.pending is not None
         assert app.prompt.line.value == "ay"
         app.prompt.fill("n")
         await pilot.press("enter")
@@ -132,9 +132,9 @@ def test_a_name_that_no_conversation_has_leaves_this_one_as_it_is(world: World):
     async def act(app: ChatApp, pilot: Pilot[int]) -> None:
         await entered(app, pilot, "remember me")
         await idle(app, pilot)
-        before = app.talk
+        before = app.session
         await entered(app, pilot, "/resume typo")
-        assert app.talk is before
+        assert app.session is before
         assert "I will." in shown(app)
         assert "no run named `typo`" in shown(app)
         assert "run `/resume` to list them" in shown(app)
@@ -148,13 +148,13 @@ def test_a_switch_ends_with_its_conversation_and_why_names_it(world: World):
             await entered(app, pilot, f"/skills deploy {standing}")
             await entered(app, pilot, "/why deploy")
             assert f"set to {standing} in this conversation" in shown(app)
-            assert "/skills deploy on undoes that" in shown(app)
+            assert "to undo, type /skills deploy on" in shown(app)
             assert "frontmatter" not in shown(app)
         await entered(app, pilot, "/clear")
         await entered(app, pilot, "/why deploy")
         assert "usable and listed" in shown(app)
-        assert app.talk is not None
-        assert "deploy" in [entry.name for entry in app.talk.library.catalog().entries]
+        assert app.session is not None
+        assert "deploy" in [entry.name for entry in app.session.library.catalog().entries]
 
     drive(world, act)
 
@@ -167,7 +167,7 @@ def test_a_skill_that_breaks_is_named_with_the_reason_and_offered_once(world: Wo
         (world.state / "skills/deploy/SKILL.md").write_text("---\nname: deploy\n---\n\nx\n")
         await until(pilot, lambda: "deploy is broken: " in shown(app), "the fault is shown")
         assert "`description` is missing" in shown(app)
-        assert "the last good version stays in use" in shown(app)
+        assert "still using the last good version" in shown(app)
         assert "2 broken" in str(app.query_one("#top").content)  # type: ignore[attr-defined]
         await type_(pilot, "/deploy")
         assert offered(app) == ["deploy"]
@@ -181,11 +181,11 @@ def test_notes_to_the_model_are_not_shown_as_if_a_person_had_said_them(world: Wo
         await entered(app, pilot, "remember me")
         await idle(app, pilot)
         skill(world.state, "fresh", "A new one")
-        app.take_library(world.open())
+        app.use_library(world.open())
         await entered(app, pilot, "go on")
         await idle(app, pilot)
-        assert app.talk is not None
-        assert "change" in [one.tag for one in app.talk.conversation.messages]
+        assert app.session is not None
+        assert "change" in [one.tag for one in app.session.conversation.messages]
 
     async def second(app: ChatApp, pilot: Pilot[int]) -> None:
         assert "go on" in shown(app)

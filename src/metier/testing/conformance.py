@@ -167,8 +167,8 @@ def _read_skill(dialect: str, data: bytes, directory: str) -> Skill | BrokenSkil
     path = f"/skills/{directory}/SKILL.md"
     limit = LibraryLimits().file_bytes
     if len(data) > limit:
-        mark = Finding("too-large", 0, (str(len(data)), str(limit)), fatal=True)
-        return BrokenSkill(directory, path, _STAT_KEY, origin, (mark,))
+        finding = Finding("too-large", 0, (str(len(data)), str(limit)), fatal=True)
+        return BrokenSkill(directory, path, _STAT_KEY, origin, (finding,))
     head = data[: files.HEAD]
     if len(data) > len(head):
         head = data[: len(head) + files.bytes_needed_beyond(head)]
@@ -192,7 +192,7 @@ def _skill_fields(skill: Skill) -> Case:
 def frontmatter_op(dialect: str, given: Case) -> Case:
     data = _case_bytes(given)
     parsed = _read_skill(dialect, data, given["dir"])
-    codes = [mark.code for mark in parsed.findings]
+    codes = [finding.code for finding in parsed.findings]
     if isinstance(parsed, BrokenSkill):
         return {"loads": False, "codes": codes}
     body, _ = parse_body(data, parsed.origin.dialect)
@@ -255,7 +255,7 @@ def eligibility_op(dialect: str, given: Case) -> Case:
     text = f"---\n{given['frontmatter'].rstrip()}\n---\nBody.\n"
     skill = _read_skill(dialect, text.encode(), given["id"] if "id" in given else name_in(text, dialect))
     if isinstance(skill, BrokenSkill):
-        return {"eligible": False, "diagnostics": [mark.code for mark in skill.findings]}
+        return {"eligible": False, "diagnostics": [finding.code for finding in skill.findings]}
     env = given["env"]
     facts = Facts(
         given["platform"],

@@ -54,7 +54,7 @@ class UnknownSkill(MetierError):
 
     def __init__(self, name: str, nearest: tuple[str, ...] = ()) -> None:
         offer = "did you mean " + " or ".join(f"`{near_name}`" for near_name in nearest) + "?" if nearest else ""
-        super().__init__(f"no skill is called `{name}`", offer or "run `metier list` to see what there is")
+        super().__init__(f"no skill named `{name}`", offer or "run `metier list` for all skills")
         self.name = name
         self.nearest = nearest
 

@@ -140,7 +140,7 @@ FAULT_MEANINGS: Mapping[FaultKind, str] = {
     "step": "one of its steps failed",
     "repeated": "the same call failed repeatedly while it was followed",
     "order": "a step came before what it depends on",
-    "miscall": "a tool was called wrongly while it was followed",
+    "miscall": "a tool was called with wrong arguments while it was followed",
     "asked": "a user asked for a review",
 }
 

@@ -129,7 +129,7 @@ def _codes_by_family() -> dict[str, tuple[str, ...]]:
 
 CODE_MEANINGS: dict[ProblemCode, CodeMeaning] = {
     "not-found": CodeMeaning("error", "the path does not exist", "check the spelling of the path"),
-    "not-a-directory": CodeMeaning("error", "the path is not a directory", "give the folder that holds SKILL.md"),
+    "not-a-directory": CodeMeaning("error", "the path is not a directory", "pass the folder that contains SKILL.md"),
     "missing-skill-md": CodeMeaning("error", "the folder has no SKILL.md", "add a SKILL.md, or run `metier new`"),
     "too-large": CodeMeaning(
         "error",
@@ -147,7 +147,7 @@ CODE_MEANINGS: dict[ProblemCode, CodeMeaning] = {
     "unclosed-frontmatter": CodeMeaning(
         "warning", "the frontmatter opened on line 1 is never closed", "add a line `---` before the body"
     ),
-    "invalid-yaml": CodeMeaning("error", "the frontmatter is not YAML that metier accepts: {0}", "{1}"),
+    "invalid-yaml": CodeMeaning("error", "invalid YAML in the frontmatter: {0}", "{1}"),
     "yaml-repaired": CodeMeaning(
         "warning",
         "the YAML does not parse as written and was repaired: {0}",
@@ -160,7 +160,7 @@ CODE_MEANINGS: dict[ProblemCode, CodeMeaning] = {
     "field-type": CodeMeaning("error", "`{0}` is a list or a map", "write `{0}` as text"),
     "missing-name": CodeMeaning("warning", "`name` is missing; the folder's name is used", "add `name: {0}`"),
     "name-invalid": CodeMeaning(
-        "warning", "the name `{0}` breaks the rule: {1}", "use lowercase letters, digits and single hyphens"
+        "warning", "invalid name `{0}`: {1}", "use lowercase letters, digits and single hyphens"
     ),
     "name-too-long": CodeMeaning("warning", "the name has {0} characters; at most 64 are allowed", "shorten it"),
     "name-mismatch": CodeMeaning(
@@ -240,7 +240,7 @@ CODE_MEANINGS: dict[ProblemCode, CodeMeaning] = {
         "{0} holds more than {1} folders that are not skills; the rest were not searched",
         "point the root at the folder that holds the skills",
     ),
-    "shadowed": CodeMeaning("info", "shadowed by {0}", "address it as `{1}`, or rename one of the two"),
+    "shadowed": CodeMeaning("info", "shadowed by {0}", "use it as `{1}`, or rename one of the two"),
     "untrusted": CodeMeaning(
         "warning", "not trusted yet: it is part of the project", "read it, then run `metier trust {0}`"
     ),
@@ -314,7 +314,7 @@ CODE_MEANINGS: dict[ProblemCode, CodeMeaning] = {
     "archive-inside": CodeMeaning(
         "info", "`{0}` is an archive; its contents were not inspected", "extract it and look"
     ),
-    "scan-finding": CodeMeaning("warning", "skill-scanner: {0}", "read what it points at"),
+    "scan-finding": CodeMeaning("warning", "skill-scanner: {0}", "review what it reports"),
     "scan-failed": CodeMeaning(
         "error", "skill-scanner did not finish: {0}", "a skill that was not scanned is not approved; run it again"
     ),

@@ -65,9 +65,9 @@ class EditorAgent:
 
     def __init__(self, open_agent: OpenAgent) -> None:
         self.open_agent = open_agent
-        self.held: dict[str, OpenSession] = {}
+        self.sessions: dict[str, OpenSession] = {}
         self.editor: Client
-        self.waiting: set[asyncio.Task[None]] = set()
+        self.tasks: set[asyncio.Task[None]] = set()
 
     def on_connect(self, conn: Client) -> None:
         self.editor = conn
@@ -87,7 +87,7 @@ class EditorAgent:
         self, cwd: str, mcp_servers: Sequence[EditorServer] = (), **kwargs: Any
     ) -> NewSessionResponse:
         session = await self._in_thread(lambda: self._agent(cwd, mcp_servers).start())
-        self._hold(session)
+        self._add_session(session)
         return NewSessionResponse(session_id=session.run)
 
     async def load_session(
@@ -96,21 +96,21 @@ class EditorAgent:
         session = await self._in_thread(lambda: self._agent(cwd, mcp_servers).resume(session_id))
         for update in replay_messages(session.conversation.messages):
             await self.editor.session_update(session_id=session.run, update=update)
-        self._hold(session)
+        self._add_session(session)
         return LoadSessionResponse()
 
     def _agent(self, cwd: str, servers: Sequence[EditorServer]) -> Agent:
         return with_servers(self.open_agent(cwd), {server.name: _server_config(server) for server in servers})
 
-    def _hold(self, session: Session) -> None:
-        self.held[session.run] = OpenSession(session)
+    def _add_session(self, session: Session) -> None:
+        self.sessions[session.run] = OpenSession(session)
         task = asyncio.get_running_loop().create_task(self._announce_commands(session.run))  # sent after the response
-        self.waiting.add(task)
-        task.add_done_callback(self.waiting.discard)
+        self.tasks.add(task)
+        task.add_done_callback(self.tasks.discard)
 
     async def _announce_commands(self, session_id: str) -> None:
         """Send the slash commands, where they changed since the editor was told."""
-        open_session = self.held[session_id]
+        open_session = self.sessions[session_id]
         table = [command for command in open_session.session.library.commands() if command.skill is not None]
         now = [(command.name, command.description, command.hint) for command in table]
         if now != open_session.announced:
@@ -118,11 +118,11 @@ class EditorAgent:
             await self.editor.session_update(session_id=session_id, update=commands_update(table))
 
     async def prompt(self, prompt: Sequence[ContentBlock], session_id: str, **kwargs: Any) -> PromptResponse:
-        open_session = self.held.get(session_id)
+        open_session = self.sessions.get(session_id)
         if open_session is None:
-            raise RequestError.invalid_params({"message": f"no session is called {session_id}"})
+            raise RequestError.invalid_params({"message": f"unknown session: {session_id}"})
         if open_session.busy:
-            raise RequestError.invalid_request({"message": "this session is busy: cancel the turn, or wait"})
+            raise RequestError.invalid_request({"message": "this session is busy; cancel the turn, or wait"})
         open_session.busy = True
         try:
             open_session.session.update(await self._in_thread(open_session.session.library.reload))
@@ -161,15 +161,15 @@ class EditorAgent:
         answer = await self.editor.request_permission(session_id=session_id, tool_call=call, options=options)
         if isinstance(answer.outcome, AllowedOutcome):
             return answer.outcome.option_id
-        self.held[session_id].session.stop()  # the turn was cancelled while the question was open
+        self.sessions[session_id].session.stop()  # the turn was cancelled while the question was open
         return "no" if question.kind == "approval" else None
 
     async def cancel(self, session_id: str, **kwargs: Any) -> None:
-        if session_id in self.held:
-            self.held[session_id].session.stop()
+        if session_id in self.sessions:
+            self.sessions[session_id].session.stop()
 
     async def close_session(self, session_id: str, **kwargs: Any) -> None:
-        open_session = self.held.pop(session_id, None)
+        open_session = self.sessions.pop(session_id, None)
         if open_session is not None:
             open_session.session.stop()
 

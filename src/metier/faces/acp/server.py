@@ -19,7 +19,7 @@ def serve(open_agent: OpenAgent) -> None:
 
 
 async def _serve_stdio(open_agent: OpenAgent) -> None:
-    wire, give_back = claim_stdio(LONGEST_LINE)
+    wire, restore_stdio = claim_stdio(LONGEST_LINE)
     loop = asyncio.get_running_loop()
     reader = asyncio.StreamReader(limit=LONGEST_LINE)
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(os.dup(wire.read_from), "rb"))
@@ -30,4 +30,4 @@ async def _serve_stdio(open_agent: OpenAgent) -> None:
     try:
         await run_agent(EditorAgent(open_agent), writer, reader)  # type: ignore[arg-type]  # has what it speaks
     finally:
-        give_back()
+        restore_stdio()

@@ -76,22 +76,22 @@ def add(
             bar.clear()
             if not as_json:
                 for target in offer.targets:
-                    show_target(target, scope.ground.root)
+                    show_target(target, scope.install_root.root)
             try:
                 changes = () if dry_run else _place_offer(offer, yes, unapproved, as_json)
             except Refused:
                 if as_json:
-                    say_json(_added_dict(offer, (), scope.ground.root))
+                    say_json(_added_dict(offer, (), scope.install_root.root))
                 raise
             if as_json:
-                say_json(_added_dict(offer, changes, scope.ground.root))
+                say_json(_added_dict(offer, changes, scope.install_root.root))
     if changes:
-        remove.empty_trash(scope.ground)
+        remove.empty_trash(scope.install_root)
     if changes and not unapproved:
-        trust_placed_skills(scope.place, scope.ground, [place for change in changes for place in change.skills])
+        trust_placed_skills(scope.place, scope.install_root, [place for change in changes for place in change.skills])
     if not as_json:
         _report_added(offer, changes, dry_run, unapproved)
-        _warn_name_clashes(offer, [called for called, _ in neighbors])
+        _warn_name_clashes(offer, [name for name, _ in neighbors])
 
 
 def _place_offer(offer: InstallOffer, yes: bool, unapproved: bool, quiet: bool) -> tuple[FolderChange, ...]:
@@ -110,17 +110,17 @@ def _warn_name_clashes(offer: InstallOffer, nearby_names: list[str]) -> None:
                 warn(f"note: the folder is `{target.folder}`, but the skill is still named `{printable(skill.name)}`")
                 if skill.name in nearby_names:
                     warn(f"note: another skill has that name, and only one is used; see `metier why {target.folder}`")
-    twice = [
+    duplicates = [
         inspected.name
         for target in offer.targets
         for inspected in target.skills
         if inspected.place and inspected.name in nearby_names
     ]
-    if twice and not offer.request.force:
-        names = ", ".join(f"`{printable(name)}`" for name in twice[:10])
+    if duplicates and not offer.request.force:
+        names = ", ".join(f"`{printable(name)}`" for name in duplicates[:10])
         warn(
             f"note: other skills are also named {names}, and only one of each is used;"
-            f" see `metier why {printable(twice[0])}`"
+            f" see `metier why {printable(duplicates[0])}`"
         )
 
 
@@ -129,7 +129,7 @@ def _warn_local_folder(source: str, scope: InstallScope, insecure: bool) -> None
     reference = install_add.resolve_reference(source, fetch_options(scope.place, insecure=insecure))
     local_path = paths.absolute_path(source, scope.place.cwd, scope.place.home) if paths.can_be_path(source) else ""
     if reference.kind == "github" and "://" not in source and local_path and paths.exists(local_path):
-        warn(f"note: this means {printable(reference.url)}; for the local folder, write ./{clean_path(source)}")
+        warn(f"note: fetching {printable(reference.url)}; for the local folder, write ./{clean_path(source)}")
 
 
 def _added_dict(offer: InstallOffer, changes: tuple[FolderChange, ...], root: str) -> dict[str, object]:
@@ -194,17 +194,17 @@ def plugins(
             for target in offer.targets:
                 _check_manifest(target.path, source)
                 if not as_json:
-                    show_target(target, scope.ground.root)
+                    show_target(target, scope.install_root.root)
             refuse_dangers(offer.dangers, source)
             require_approval(f"Install {source}?", yes, as_json)
             changes = install_add.accept_offer(offer, True, warn_waiting)
             if as_json:
-                say_json([target_dict(target, scope.ground.root) for target in offer.targets])
+                say_json([target_dict(target, scope.install_root.root) for target in offer.targets])
     if not as_json:
         for change in changes:
             say(
                 f"Installed plugin '{printable(change.target)}' to "
-                f"{clean_path(scope.ground.root)}/{printable(change.target)}"
+                f"{clean_path(scope.install_root.root)}/{printable(change.target)}"
             )
 
 

@@ -47,14 +47,14 @@ def describe_provenance(source: Provenance) -> str:
 def show_target(target: InstallTarget, root: str) -> None:
     """The approval summary of one folder."""
     say(f"{paint(printable(target.folder), 'bold')}  from {clean_path(describe_provenance(target.provenance))}")
-    say(f"  goes to {clean_path(f'{root}/{target.folder}')}, {count_of(len(target.files), 'file')}")
+    say(f"  installs to {clean_path(f'{root}/{target.folder}')}, {count_of(len(target.files), 'file')}")
     for skill in target.skills:
         _show_skill(skill)
     show_findings([*target.notes, *(finding for skill in target.skills for finding in skill.findings)])
 
 
 def _show_skill(skill: InspectedSkill) -> None:
-    valid = "valid" if not skill.faults else count_of(len(skill.faults), "fault") + " against the standard"
+    valid = "valid" if not skill.faults else count_of(len(skill.faults), "validation error")
     state = paint(valid, "green" if not skill.faults else "yellow")
     loads = "" if skill.loads else ", does not load"
     say(f"  {paint(printable(skill.name), 'cyan')} ({state}{loads}): {printable(skill.description)}")

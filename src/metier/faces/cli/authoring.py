@@ -25,7 +25,7 @@ _PACKINGS = ("skill", "well-known", "plugin")
 @click.command("export")
 @click.argument("names", metavar="NAME...", nargs=-1, shell_complete=skill_names)
 @click.option(
-    "--as", "form", default="skill", show_default=True, metavar="FORM", help="skill, well-known, plugin, or a dialect"
+    "--as", "form", default="skill", show_default=True, metavar="FORMAT", help="skill, well-known, plugin, or a dialect"
 )
 @click.option("--out", default=".", metavar="DIR", show_default=True, help="Folder to write to")
 @click.option("--all", "everything", is_flag=True, help="Export every usable skill")
@@ -45,8 +45,8 @@ def export(
 ) -> None:
     """Export skills for other tools, and report what the format can't express.
 
-    FORM is `skill` (one NAME.skill file each), `well-known` (an index and archives for a web site), `plugin` (an Agent
-    Plugin), or a dialect: then each skill is a folder with its placeholders translated to that dialect.
+    FORMAT is `skill` (one NAME.skill file each), `well-known` (an index and archives for a web site), `plugin` (an
+    Agent Plugin), or a dialect: then each skill is a folder with its placeholders translated to that dialect.
     """
     from ...host.archives import write_files
     from ...library.export import export_skills, invalid_skills
@@ -56,9 +56,10 @@ def export(
     if form not in forms:
         near = get_close_matches(form, forms, 1)
         hint = f"did you mean `{near[0]}`?" if near else "choose one of: " + ", ".join(forms)
-        raise BadRequest(f"unknown form `{form}`", hint)
+        raise BadRequest(f"unknown format `{form}`", hint)
     if bool(names) == everything:
-        raise BadRequest("nothing to export" if not names else "--all excludes names", "name skills, or pass --all")
+        fault = "--all and skill names are mutually exclusive" if names else "nothing to export"
+        raise BadRequest(fault, "pass skill names or --all")
     chosen = (
         [verdict.skill for verdict in library.verdicts if verdict.usable]
         if everything
@@ -67,7 +68,7 @@ def export(
     rejections = invalid_skills(library, chosen) if form == "well-known" else {}
     if rejections and (names or len(rejections) == len(chosen)):
         bad, why = next(iter(rejections.items()))
-        raise Refused(f"`{bad}` is not valid by the open standard: {why}", f"run `metier validate {bad}` for details")
+        raise Refused(f"`{bad}` does not meet the specification: {why}", f"run `metier validate {bad}` for details")
     chosen = [skill for skill in chosen if skill.name not in rejections]
     result = export_skills(library, chosen, form, name)
     folder = paths.absolute_path(out, paths.working_folder(), paths.home_folder())
@@ -83,22 +84,22 @@ def export(
     for skill, loss in result.losses:
         say(f"{paint('lost', 'yellow')}  {printable(skill)}: {printable(loss)}")
     for skill, why in rejections.items():
-        say(f"{paint('left out', 'yellow')}  {printable(skill)}: {printable(why)}")
-    say(f"{count_of(len(chosen), 'skill')} written as {form}")
+        say(f"{paint('skipped', 'yellow')}  {printable(skill)}: {printable(why)}")
+    say(f"Exported {count_of(len(chosen), 'skill')} as {form}")
 
 
 _BODY = """# {title}
 
-Say in a sentence what this is for.
+Say in one sentence what this skill is for.
 
 ## Steps
 
-1. Write the first thing to do.
-2. Write the next, and what to do when it fails.
+1. Describe the first step.
+2. Describe the next step, and what to do if it fails.
 
 ## Output
 
-Say what the result looks like, with a short example.
+Describe the result, with a short example.
 """
 
 
@@ -120,21 +121,24 @@ def new(
     """Create a skill that passes `metier validate`, by default in <project>/.metier/skills."""
     fault = name_fault(name) or ("it has more than 64 characters" if len(name) > 64 else "")
     if fault or not name:
-        better = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:64].strip("-")
-        raise BadRequest(f"invalid skill name `{name}`: {fault}", f"try `{better}`" if better else "try `my-skill`")
+        suggestion = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:64].strip("-")
+        raise BadRequest(
+            f"invalid skill name `{name}`: {fault}", f"try `{suggestion}`" if suggestion else "try `my-skill`"
+        )
     place = find_place(context.directory)
     if directory or context.root:
         root = paths.absolute_path(directory or context.root or ".", place.cwd, place.home)
     else:
         root = f"{place.state}/skills" if user else f"{place.project}/.metier/skills"
     description_text = (
-        " ".join(description).strip() or f"Does what {name} says. Use when the user asks for {name.replace('-', ' ')}."
+        " ".join(description).strip()
+        or f"TODO: say what this skill does. Use when the user asks for {name.replace('-', ' ')}."
     )
     title = name.replace("-", " ").capitalize()
     text = f"---\nname: {name}\ndescription: {quote_scalar(description_text)}\n---\n\n{_BODY.format(title=title)}"
-    wrong = check_skill_file(text.encode(), name)
-    if wrong:
-        raise BadRequest(f"the description is not valid: {wrong[0].code}", "write at most 1024 characters on one line")
+    problems = check_skill_file(text.encode(), name)
+    if problems:
+        raise BadRequest(f"invalid description: {problems[0].code}", "write at most 1024 characters on one line")
     path = f"{root}/{name}/SKILL.md"
     _write_skill(place, root, f"{name}/SKILL.md", text)
     _keep_trusted(place, path)
@@ -161,8 +165,8 @@ def _keep_trusted(place: Place, path: str) -> None:
     if not path.startswith(place.project + "/") or path.startswith(place.state + "/"):
         return
     library = open_library(place.cwd, index=False)
-    mine = [skill for skill in library.skills if skill.path == path]
-    trust_skills(place.state, place.project, make_trust_record(place.project, mine, library.limits.file_bytes))
+    created = [skill for skill in library.skills if skill.path == path]
+    trust_skills(place.state, place.project, make_trust_record(place.project, created, library.limits.file_bytes))
 
 
 @click.command("unpack")
@@ -180,9 +184,9 @@ def unpack(file: str, dest: str, strip: int, as_json: bool) -> None:
     cwd, home = paths.working_folder(), paths.home_folder()
     source, target = paths.absolute_path(file, cwd, home), paths.absolute_path(dest, cwd, home)
     if not paths.exists(source):
-        raise BadRequest(f"{file} does not exist", "give an archive", file)
+        raise BadRequest(f"{file} does not exist", "pass an archive", file)
     if paths.is_folder(source):
-        raise BadRequest(f"{file} is a folder", "give an archive", file)
+        raise BadRequest(f"{file} is a folder", "pass an archive", file)
     with ProgressBar(file) as bar, trees.staged_folder(target) as folder:
         count = archives.unpack_archive(source, folder, strip, progress=bar)
     if as_json:

@@ -28,7 +28,7 @@ from .output import (
 
 @cli.command(
     "catalog",
-    Option("format_", ("--format",), "Use another format than the dialect's", choices=get_args(ListingFormat)),
+    Option("format_", ("--format",), "Listing format [default: the dialect's]", choices=get_args(ListingFormat)),
     Option(
         "max_chars",
         ("--max-chars",),
@@ -40,11 +40,11 @@ from .output import (
     Option(
         "policy",
         ("--policy",),
-        "What to drop when the listing is too long: the skills that fit the request least (`ranked`), or the last"
+        "What to drop if the listing is too long: the skills least relevant to the request (`ranked`), or the last ones"
         " (`prefix`)",
         choices=get_args(ListingPolicy),
     ),
-    Option("request", ("--for",), "Rank skills that do not fit for this request", "REQUEST", default=""),
+    Option("request", ("--for",), "Rank the skills for this request if the listing is cut", "REQUEST", default=""),
     Option("dialect", ("--dialect",), "The same as the global --dialect", "NAME"),
     Flag("as_json", ("--json",), "Print the entries, the skills left out, and counts as JSON"),
 )

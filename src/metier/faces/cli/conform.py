@@ -72,7 +72,7 @@ def read_cases(path: str) -> Iterator[tuple[int, dict[str, Any]]]:
                 or not isinstance(case.get("given"), dict)
                 or not isinstance(case.get("expect"), dict)
             ):
-                raise ValueError("it is not a case")
+                raise ValueError("not a conformance case")
         except (ValueError, RecursionError) as error:
             raise BadRequest(
                 f"{path}:{number}: {error}", "each line is one JSON object with op, given and expect"
@@ -84,11 +84,11 @@ def run_case(case: dict[str, Any]) -> list[tuple[str, object, object]]:
     """What differs: the key, what was expected, what came.  Nothing when the case holds."""
     op = OPS.get(str(case.get("op")))
     if op is None:
-        return [("op", case.get("op"), "not an operation of this build; it knows " + ", ".join(OPS))]
+        return [("op", case.get("op"), "unknown operation; known: " + ", ".join(OPS))]
     try:
         actual = op(str(case.get("dialect")), case["given"])
     except (KeyError, TypeError, ValueError, AttributeError, OSError, HostError) as error:
-        return [("given", f"what `{case['op']}` asks for", f"{type(error).__name__}: {error}")]
+        return [("given", f"input for `{case['op']}`", f"{type(error).__name__}: {error}")]
     expect = _fill_places(case["expect"], actual.get("places", {}))
     absent = [key for key in ABSENT.get(case["op"], ()) if key in actual and key not in expect]
     return [
@@ -123,10 +123,10 @@ def key_matches(key: str, expected: Any, actual: dict[str, Any]) -> bool:
     if key == "absent_paths":
         return not any(path in actual["present"] or (path[:1] == "/" and paths.exists(path)) for path in expected)
     if key in ("results", "messages"):
-        answers = actual.get(key, [])
-        return len(answers) == len(expected) and all(
-            key_matches(inner, value, answer)
-            for answer, expectation in zip(answers, expected, strict=True)
+        results = actual.get(key, [])
+        return len(results) == len(expected) and all(
+            key_matches(inner, value, result)
+            for result, expectation in zip(results, expected, strict=True)
             for inner, value in expectation.items()
         )
     if key == "codes":

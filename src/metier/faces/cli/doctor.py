@@ -90,7 +90,7 @@ def _run_checks(library: Library) -> list[HealthCheck]:
         _optional_check(
             "skills",
             not library.broken,
-            f"{len(library.skills)} load, {len(library.broken)} do not",
+            f"{len(library.skills)} loaded, {len(library.broken)} broken",
             "run `metier status -v` to see why",
         ),
     ]
@@ -130,11 +130,11 @@ def _check_agents(library: Library) -> HealthCheck:
 
     agents = agent_files(library)
     if not agents:
-        return _optional_check("agents", True, "0 described", "")
+        return _optional_check("agents", True, "none defined", "")
     from ...agent.agent_files import agent_file_faults
 
     wrong = [fault for agent in agents.values() for fault in agent_file_faults(library, agent)]
-    note = "; ".join(wrong) or f"{len(agents)} described"
+    note = "; ".join(wrong) or f"{len(agents)} defined"
     return _optional_check("agents", not wrong, note, "fix the agent files")
 
 
@@ -152,27 +152,24 @@ def _check_index(library: Library) -> HealthCheck:
     return HealthCheck("index", True, library.database.path if library.database else "not used", vital=False)
 
 
-"""Tiers with nothing to improve: the best of their machine, or the user's own choice."""
-
-
 def _check_sandbox(library: Library) -> list[HealthCheck]:
-    """The boundary that scripts run in, as it was found by trying it since the machine last changed."""
+    """The sandbox that scripts run in, as the self-test found it since the machine last changed."""
     from ... import sandbox  # slow to start, and only this command asks
     from ...library.grants import machine_options
     from ...sandbox.advice import suggest_improvement
 
-    footing = sandbox.probe_sandbox(machine_options(library))
-    passed = sum(check.held for check in footing.checks)
+    support = sandbox.probe_sandbox(machine_options(library))
+    passed = sum(check.held for check in support.checks)
     summary = (
-        f"{passed} checks held, {footing.limits}"
-        if footing.tier != "none"
+        f"{passed} checks passed, {support.limits}"
+        if support.tier != "none"
         else "scripts of skills you do not own are refused"
     )
-    note = f"{footing.tier}: {'; '.join(filter(None, (footing.reason, summary, footing.source)))}"
-    hint = suggest_improvement(footing)
+    note = f"{support.tier}: {'; '.join(filter(None, (support.reason, summary, support.source)))}"
+    hint = suggest_improvement(support)
     return [
         _optional_check("sandbox", not hint, note, hint),
-        _optional_check("scripts", True, f"run with {footing.interpreter}", ""),
+        _optional_check("scripts", True, f"run with {support.interpreter}", ""),
     ]
 
 
@@ -209,7 +206,7 @@ def init(as_json: bool) -> None:
     for key, names in copied._asdict().items():
         if names:
             say(f"{labels[key]}: {', '.join(names)}")
-    say(f"They are in {printable(place.state)}/skills.")
+    say(f"The bundled skills are in {printable(place.state)}/skills.")
 
 
 @click.group("models")

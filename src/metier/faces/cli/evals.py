@@ -34,7 +34,7 @@ _MAX_SHOWN = 10
 @options.model_option("Model to run the cases with")
 @click.option("--grader", default="", metavar="NAME", help="Model to grade with [default: the same]")
 @click.option("--out", metavar="DIR", default="", help="Folder for the results [default: in ~/.metier]")
-@click.option("--fail-under", type=click.FloatRange(0, 1), help="Exit with 1 if a smaller share passes")
+@click.option("--fail-under", type=click.FloatRange(0, 1), help="Exit with 1 if the pass rate (0 to 1) is lower")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON")
 @click.pass_obj
 def evaluate(context: CliContext, /, name: str, as_json: bool, **options: Any) -> int:
@@ -61,8 +61,8 @@ def _show_report(report: Benchmark, as_json: bool, options: dict[str, Any]) -> i
     else:
         for line in _report_lines(report):
             say(line)
-    comparison, least = report.comparison, options["fail_under"]
-    under = least is not None and report.rate("with_skill").mean < least
+    comparison, minimum = report.comparison, options["fail_under"]
+    under = minimum is not None and report.rate("with_skill").mean < minimum
     return 1 if under or (comparison is not None and comparison.verdict == "worse") else 0
 
 
@@ -126,16 +126,16 @@ def _report_lines(report: Benchmark) -> Iterator[str]:
 
 def _check_lines(samples: Iterable[EvalSample], passed: bool | None, label: str) -> Iterator[str]:
     """The checks that came out so, each once, with how often and why."""
-    kind: dict[tuple[str, str], list[str]] = {}
+    evidence_by_check: dict[tuple[str, str], list[str]] = {}
     for sample in samples:
         for check in sample.graded:
             if check.passed is passed:
-                kind.setdefault((sample.case, check.text), []).append(check.evidence)
-    for (case, text), evidence in list(kind.items())[:_MAX_SHOWN]:
+                evidence_by_check.setdefault((sample.case, check.text), []).append(check.evidence)
+    for (case, text), evidence in list(evidence_by_check.items())[:_MAX_SHOWN]:
         yield f"  {paint(label, 'red')} {len(evidence)}x  {printable(case)}: {printable(text)}"
         yield paint(f"         {printable(evidence[0])}", "dim")
-    if len(kind) > _MAX_SHOWN:
-        yield f"  and {len(kind) - _MAX_SHOWN} more"
+    if len(evidence_by_check) > _MAX_SHOWN:
+        yield f"  and {len(evidence_by_check) - _MAX_SHOWN} more"
 
 
 def _run_triggers(context: CliContext, name: str, as_json: bool, options: dict[str, Any]) -> int:
@@ -153,20 +153,19 @@ def _run_triggers(context: CliContext, name: str, as_json: bool, options: dict[s
     else:
         for line in _trigger_lines(report):
             say(line)
-    least = options["fail_under"]
+    minimum = options["fail_under"]
     passed = sum(trial.passed for trial in report.tried) / len(report.tried)
-    return 1 if report.verdict == "poor" or (least is not None and passed < least) else 0
+    return 1 if report.verdict == "poor" or (minimum is not None and passed < minimum) else 0
 
 
 def _trigger_lines(report: TriggerReport) -> Iterator[str]:
     from ...improve.report import format_percent
     from .output import count_of
 
-    who = "the local ranker" if report.tier == "ranker" else report.tier
-    yield (
-        f"{paint(printable(report.skill), 'bold')}: {count_of(len(report.tried), 'prompt')}, chosen by {printable(who)}"
-    )
-    for should, label in ((True, "chosen when it should be"), (False, "left alone otherwise")):
+    chooser = "the local ranker" if report.tier == "ranker" else report.tier
+    prompts = count_of(len(report.tried), "prompt")
+    yield f"{paint(printable(report.skill), 'bold')}: {prompts}, chosen by {printable(chooser)}"
+    for should, label in ((True, "triggered when it should"), (False, "not triggered otherwise")):
         share = report.share(should)
         if share.cases:
             between = f"between {format_percent(share.low)} and {format_percent(share.high)}"

@@ -52,10 +52,10 @@ class JsonEventPrinter:
 
 
 class TerminalEventPrinter:
-    """Prints events for a person; with `asks`, questions are read from the terminal."""
+    """Prints events for a person; with `interactive`, questions are read from the terminal."""
 
-    def __init__(self, asks: bool = False, kept: bool = True) -> None:
-        self.asks, self.kept = asks, kept
+    def __init__(self, interactive: bool = False, recorded: bool = True) -> None:
+        self.interactive, self.recorded = interactive, recorded
         self.writing = False
         self.replied = ""
 
@@ -73,12 +73,12 @@ class TerminalEventPrinter:
             self._write(event.text)  # the result of a tool that was called directly
         self.replied = event.text if isinstance(event, Replied) else self.replied
         self._end_line()
-        if isinstance(event, Started) and not self.kept:
+        if isinstance(event, Started) and not self.recorded:
             event = replace(event, run="")  # without a journal the id is of no use
         for line in event_lines(event):
             warn(line)
         question = innermost_event(event)
-        return self._ask(question) if isinstance(question, Asked) and self.asks else None
+        return self._ask(question) if isinstance(question, Asked) and self.interactive else None
 
     def _write(self, text: str) -> None:
         sys.stdout.write(visible_text(text) if sys.stdout.isatty() else text)
@@ -94,9 +94,9 @@ class TerminalEventPrinter:
 
     def _ask(self, question: Asked) -> tuple[str, str] | None:
         approval = question.kind == "approval"
-        offer = "y: this once / a: always / n: no" if approval else " / ".join(question.choices)
+        choices = "y: this once / a: always / n: no" if approval else " / ".join(question.choices)
         while True:
-            sys.stderr.write(f"{printable(offer)}> " if offer else "> ")
+            sys.stderr.write(f"{printable(choices)}> " if choices else "> ")
             sys.stderr.flush()
             line = sys.stdin.readline()
             if not line:
@@ -132,7 +132,7 @@ def event_lines(event: Event) -> Iterator[str]:
         case Answered(answer=answer, by=by):
             yield paint(f"answered: {_short_text(answer)}" if by != "nobody" else "not interactive: no answer", "dim")
         case Offered(added=added, changed=changed, removed=removed):
-            for label, names in (("new", added), ("changed", changed), ("gone", removed)):
+            for label, names in (("new", added), ("changed", changed), ("removed", removed)):
                 if names:
                     yield f"{paint('skills', 'cyan')} {label}: {_short_text(', '.join(names))}"
         case Restored(skills=skills) if skills:
@@ -151,7 +151,7 @@ def event_lines(event: Event) -> Iterator[str]:
 
 def _small_model_lines(model: str) -> Iterator[str]:
     if model.startswith("local:"):
-        yield paint("This is a small local model: it can choose from lists, but its text is poor.", "dim")
+        yield paint("This is a small local model: it can pick from lists, but its answers are unreliable.", "dim")
         yield paint(
             "For a better one, pass --model anthropic:…, openai:…, google:… or ollama:…, or set METIER_MODEL", "dim"
         )
@@ -198,5 +198,5 @@ def _ending_lines(event: Ended) -> Iterator[str]:
         yield f"hint: {printable(event.hint)}"
 
 
-def _short_text(value: object, most: int = _MAX_TEXT) -> str:
-    return shorten_text(printable(str(value)), most)
+def _short_text(value: object, max_length: int = _MAX_TEXT) -> str:
+    return shorten_text(printable(str(value)), max_length)

@@ -6,7 +6,7 @@ import click
 
 from ...install import managed
 from ...install.operations import trust_placed_skills
-from ...record import history as kept
+from ...record import history as record_history
 from ...record.history import BlameLine, SkillVersion
 from ...types.errors import BadRequest
 from ...types.text import visible_text
@@ -38,12 +38,15 @@ def history(context: CliContext, name: str | None, limit: int, as_json: bool) ->
         managed.record_hand_edits(managed_skill.install_root, managed_skill.key)
         versions = [
             (managed_skill.install_root.root, version)
-            for version in kept.list_versions(managed_skill.repository, managed_skill.key, limit)
+            for version in record_history.list_versions(managed_skill.repository, managed_skill.key, limit)
         ]
     else:
-        for ground in managed.roots_with_history(library, _warn_note):
-            managed.record_hand_edits(ground)
-            versions += [(ground.root, version) for version in kept.list_versions(ground.history, "", limit)]
+        for install_root in managed.roots_with_history(library, _warn_note):
+            managed.record_hand_edits(install_root)
+            versions += [
+                (install_root.root, version)
+                for version in record_history.list_versions(install_root.history, "", limit)
+            ]
         versions = sorted(versions, key=lambda pair: pair[1].at, reverse=True)[:limit]
     if as_json:
         say_json([_version_dict(version, root) for root, version in versions])
@@ -78,7 +81,7 @@ def diff(context: CliContext, name: str, rev: str, to: str | None, as_json: bool
     """Show what changed in a skill since a version, or between two versions."""
     managed_skill = managed.find_managed(context.library(), name, _warn_note)
     managed.record_hand_edits(managed_skill.install_root, managed_skill.key)
-    text = kept.diff_versions(managed_skill.repository, managed_skill.key, rev, to or "")
+    text = record_history.diff_versions(managed_skill.repository, managed_skill.key, rev, to or "")
     if as_json:
         say_json(
             {
@@ -111,7 +114,8 @@ def rollback(context: CliContext, name: str, rev: str | None, as_json: bool) -> 
     managed_skill = managed.find_managed(library, name, _warn_note)
     if rev is None:
         last = [
-            version.rev[:_REV_LENGTH] for version in kept.list_versions(managed_skill.repository, managed_skill.key, 4)
+            version.rev[:_REV_LENGTH]
+            for version in record_history.list_versions(managed_skill.repository, managed_skill.key, 4)
         ]
         raise BadRequest(
             f"missing version to roll `{managed_skill.key}` back to",
@@ -135,7 +139,7 @@ def rollback(context: CliContext, name: str, rev: str | None, as_json: bool) -> 
         say(f"{printable(managed_skill.key)} is already at {printable(rev)}.")
         return
     say(f"Rolled back {clean_path(managed_skill.folder)} to {printable(rev)}")
-    before = kept.list_versions(managed_skill.repository, managed_skill.key, 2)[-1]
+    before = record_history.list_versions(managed_skill.repository, managed_skill.key, 2)[-1]
     undo = (
         f"remove {managed_skill.key}"
         if before.act == "trash"
@@ -153,7 +157,7 @@ def blame(context: CliContext, name: str, path: str, as_json: bool) -> None:
     """Show which change last touched each line of a skill's file, and which run caused it."""
     managed_skill = managed.find_managed(context.library(), name, _warn_note)
     managed.record_hand_edits(managed_skill.install_root, managed_skill.key)
-    lines = kept.blame_file(managed_skill.repository, managed_skill.key, path)
+    lines = record_history.blame_file(managed_skill.repository, managed_skill.key, path)
     if not lines:
         raise BadRequest(
             f"`{managed_skill.key}` has no file `{path}`, or it is empty", f"run `metier show {managed_skill.key}`"

@@ -47,14 +47,14 @@ def install(
         raise BadRequest(
             f"Skill '{skill.name}' has no install specifications", "its author declares no install recipes"
         )
-    means = install_means(library, skill)
-    options = recipes.list_options(skill.install, means, skill.settings_key)
+    environment = install_means(library, skill)
+    options = recipes.list_options(skill.install, environment, skill.settings_key)
     if dry_run:
-        _show_dry_run(skill, options, means, _pick_option(skill, options, id, strict=False), as_json)
+        _show_dry_run(skill, options, environment, _pick_option(skill, options, id, strict=False), as_json)
         return
     chosen = _pick_option(skill, options, id)
     if chosen is None or chosen.plan is None:
-        _list_options(skill, options, means, as_json)
+        _list_options(skill, options, environment, as_json)
         raise BadRequest("several recipes are available", f"choose one: metier install {skill.name} ID")
     plan = chosen.plan
     if not as_json:
@@ -65,7 +65,7 @@ def install(
         )
     if plan.kind == "download" and not plan.sha256 and (yes or as_json or not can_ask()):
         raise Refused(
-            f"`{plan.id}` has no sha256, so the download can't be verified", "run this at a terminal to approve it"
+            f"`{plan.id}` has no sha256, so the download can't be verified", "run this in a terminal to approve it"
         )
     require_approval("Continue?", yes, as_json)
     least, _, most = recipes.INSTALL_SECONDS
@@ -109,31 +109,31 @@ def _pick_option(
 def _show_dry_run(
     skill: Skill,
     options: Sequence[InstallOption],
-    means: recipes.InstallEnvironment,
+    environment: recipes.InstallEnvironment,
     chosen: InstallOption | None,
     as_json: bool,
 ) -> None:
     """What would be done: the plan, or every option where none is chosen or can be carried out here."""
     if as_json:
-        say_json(_options_dict(skill, options, means, chosen))
+        say_json(_options_dict(skill, options, environment, chosen))
     elif chosen is not None and chosen.plan is not None:
         _show_plan(chosen.plan)
     else:
-        _list_options(skill, [chosen] if chosen is not None else options, means, as_json)
+        _list_options(skill, [chosen] if chosen is not None else options, environment, as_json)
 
 
 def _list_options(
-    skill: Skill, options: Sequence[InstallOption], means: recipes.InstallEnvironment, as_json: bool
+    skill: Skill, options: Sequence[InstallOption], environment: recipes.InstallEnvironment, as_json: bool
 ) -> None:
     """The options, one of which has to be chosen."""
     if as_json:
-        say_json(_options_dict(skill, options, means, None))
+        say_json(_options_dict(skill, options, environment, None))
         return
-    best = recipes.preferred_option(options, means)
+    best = recipes.preferred_option(options, environment)
     rows = []
     for option in options:
         action = " ".join(option.plan.argv) or option.plan.url if option.plan else option.refusal
-        mark = "recommended" if option is best else "" if option.plan else "not here"
+        mark = "recommended" if option is best else "" if option.plan else "unavailable"
         label = f" ({option.recipe.label})" if option.recipe.label else ""
         rows.append((printable(option.recipe.id), mark, printable(action + label)))
     for line in format_columns(rows, last_cut=False):
@@ -162,9 +162,12 @@ def _quote_word(word: str) -> str:
 
 
 def _options_dict(
-    skill: Skill, options: Sequence[InstallOption], means: recipes.InstallEnvironment, chosen: InstallOption | None
+    skill: Skill,
+    options: Sequence[InstallOption],
+    environment: recipes.InstallEnvironment,
+    chosen: InstallOption | None,
 ) -> dict[str, object]:
-    best = recipes.preferred_option(options, means)
+    best = recipes.preferred_option(options, environment)
     return {
         "skill": skill.name,
         "choice": chosen.recipe.id if chosen is not None else None,

@@ -13,7 +13,7 @@ from ...library.library import Library
 from ...library.overlap import selection_findings
 from ...parse.document import ParseRefusal, decode_text
 from ...parse.fix import fix_text
-from ...parse.lint import lint as read_closely
+from ...parse.lint import lint as lint_text
 from ...parse.reader import parse
 from ...sources.roots import RootOptions, guess_dialect
 from ...sources.strict import MAX_FILE_BYTES, file_fault, reports_of, skill_file
@@ -58,7 +58,7 @@ def validate(context: click.Context, paths: tuple[str, ...], as_json: bool) -> N
             for issue in report.problems:
                 for line in problem_lines(issue):
                     say(line)
-        say(f"{len(reports) - bad} valid, {bad} not")
+        say(f"{len(reports) - bad} valid, {bad} invalid")
     context.exit(1 if bad else 0)
 
 
@@ -67,8 +67,8 @@ class LintReport(NamedTuple):
 
     path: str
     problems: tuple[Problem, ...]
-    mended: tuple[str, ...] = ()
-    left: str = ""
+    fixes: tuple[str, ...] = ()
+    not_fixed: str = ""
     """Why it was not fixed although `--fix` was given."""
 
     @property
@@ -103,17 +103,19 @@ def lint(
         folders = sorted(skill_folders(library))
     folder_dialects = skill_folders(library)
     chosen = library.dialects[name] if name else None
-    beside = overlap or len(folders) <= _OVERLAP_LIMIT
-    reports = [lint_folder(folder, library, chosen or folder_dialects.get(folder), fix, beside) for folder in folders]
+    check_overlap = overlap or len(folders) <= _OVERLAP_LIMIT
+    reports = [
+        lint_folder(folder, library, chosen or folder_dialects.get(folder), fix, check_overlap) for folder in folders
+    ]
     if as_json:
         say_json(
             [
                 {
                     "path": report.path,
                     "problems": [problem_dict(p) for p in report.problems],
-                    "mended": list(report.mended),
+                    "mended": list(report.fixes),
                 }
-                | ({"left": report.left} if report.left else {})
+                | ({"left": report.not_fixed} if report.not_fixed else {})
                 for report in reports
             ]
         )
@@ -123,18 +125,18 @@ def lint(
                 say(line)
         say(
             f"{len(reports)} checked, {sum(report.clean for report in reports)} clean"
-            + (f", {sum(bool(report.mended) for report in reports)} fixed" if fix else "")
+            + (f", {sum(bool(report.fixes) for report in reports)} fixed" if fix else "")
         )
     context.exit(0 if all(report.clean for report in reports) else 1)
 
 
 def _report_lines(report: LintReport) -> Iterator[str]:
-    for change in report.mended:
+    for change in report.fixes:
         yield f"{printable(report.path)}: {paint('fixed', 'green')}: {printable(change)}"
-    if report.left:
-        yield f"{printable(report.path)}: {paint('not fixed', 'yellow')}: {report.left}"
-    for problem_ in report.problems:
-        yield from problem_lines(problem_)
+    if report.not_fixed:
+        yield f"{printable(report.path)}: {paint('not fixed', 'yellow')}: {report.not_fixed}"
+    for problem in report.problems:
+        yield from problem_lines(problem)
 
 
 def folders_of(path: str) -> list[str]:
@@ -174,7 +176,9 @@ _OVERLAP_LIMIT = 20
 """Up to this many skills are checked for overlap without --overlap; each takes a moment."""
 
 
-def lint_folder(folder: str, library: Library, dialect: Dialect | None, fix: bool, beside: bool = False) -> LintReport:
+def lint_folder(
+    folder: str, library: Library, dialect: Dialect | None, fix: bool, check_overlap: bool = False
+) -> LintReport:
     if not paths.is_folder(folder):
         code = Finding("not-found" if not paths.exists(folder) else "not-a-directory", fatal=True)
         return LintReport(folder, (problem_from(code, folder),))
@@ -182,15 +186,17 @@ def lint_folder(folder: str, library: Library, dialect: Dialect | None, fix: boo
     if name is None:
         return LintReport(folder, (problem_from(Finding("missing-skill-md", fatal=True), folder),))
     chosen = dialect or dialect_of(folder, library)
-    mended: list[str] = []
+    fixes: list[str] = []
     reason = ""
     if fix:
-        name, reason = _mend_file(folder, name, library, mended)
-    problems = [*_find_problems(folder, name, chosen, library, beside)]
-    return LintReport(f"{folder}/{name}", tuple(problems), tuple(mended), reason)
+        name, reason = _fix_file(folder, name, library, fixes)
+    problems = [*_find_problems(folder, name, chosen, library, check_overlap)]
+    return LintReport(f"{folder}/{name}", tuple(problems), tuple(fixes), reason)
 
 
-def _find_problems(folder: str, name: str, dialect: Dialect, library: Library, beside: bool) -> Iterator[Problem]:
+def _find_problems(
+    folder: str, name: str, dialect: Dialect, library: Library, check_overlap: bool
+) -> Iterator[Problem]:
     path = f"{folder}/{name}"
     try:
         key, data = files.read_skill_file(folder, name, MAX_FILE_BYTES)
@@ -198,22 +204,24 @@ def _find_problems(folder: str, name: str, dialect: Dialect, library: Library, b
         yield problem_from(file_fault(error, name), path)
         return
     origin = Origin("path", 1, "root", folder.rpartition("/")[0], dialect)
-    marks = () if name == "SKILL.md" else (Finding("file-case", 0, (name,)),)
-    parsed = parse(Found(origin, paths.real_name(folder), path, key, data, True, marks), library.dialects)
+    findings = () if name == "SKILL.md" else (Finding("file-case", 0, (name,)),)
+    parsed = parse(Found(origin, paths.real_name(folder), path, key, data, True, findings), library.dialects)
     yield from parsed.problems
     if isinstance(parsed, Skill):
-        yield from (problem_from(mark, path) for mark in selection_findings(parsed, library if beside else None))
+        yield from (
+            problem_from(finding, path) for finding in selection_findings(parsed, library if check_overlap else None)
+        )
     try:
         text = decode_text(data, True, [])
     except ParseRefusal:
         return
     reported = {(issue.code, issue.line) for issue in parsed.problems}
-    for mark in read_closely(text, dialect):
-        if (mark.code, mark.line) not in reported:
-            yield problem_from(mark, path)
+    for finding in lint_text(text, dialect):
+        if (finding.code, finding.line) not in reported:
+            yield problem_from(finding, path)
 
 
-def _mend_file(folder: str, name: str, library: Library, mended: list[str]) -> tuple[str, str]:
+def _fix_file(folder: str, name: str, library: Library, fixes: list[str]) -> tuple[str, str]:
     """Fix a file in place; returns its name afterwards, and why it was left alone, if so.
 
     Permissions stay, a reader never sees half a file, and no link is written through: the folder is opened once, and
@@ -224,13 +232,13 @@ def _mend_file(folder: str, name: str, library: Library, mended: list[str]) -> t
     base = max(outer, key=len, default=folder.rpartition("/")[0]) or "/"
     try:
         with fs.folder_beneath(base, folder[len(base.rstrip("/")) + 1 :]) as opened:
-            return _mend_opened(opened, paths.real_name(folder), name, mended), ""
+            return _fix_opened(opened, paths.real_name(folder), name, fixes), ""
     except OSError as error:
         linked = error.errno in (errno.ELOOP, errno.ENOTDIR)
         return name, "its folder is reached through a link; pass the real folder" if linked else ""
 
 
-def _mend_opened(folder: int, directory: str, name: str, mended: list[str]) -> str:
+def _fix_opened(folder: int, directory: str, name: str, fixes: list[str]) -> str:
     try:
         _, data = files.read_whole(folder, name, MAX_FILE_BYTES, links=True)
         text = data.decode()
@@ -242,8 +250,8 @@ def _mend_opened(folder: int, directory: str, name: str, mended: list[str]) -> s
     mode = fs.regular_file_mode(folder, name)
     if changes and mode is not None:
         fs.replace_file_in(folder, name, fixed, mode)
-        mended.extend(changes)
+        fixes.extend(changes)
     if name != "SKILL.md" and fs.rename_file_in(folder, name, "SKILL.md"):
-        mended.append(f"renamed `{name}` to `SKILL.md`")
+        fixes.append(f"renamed `{name}` to `SKILL.md`")
         return "SKILL.md"
     return name

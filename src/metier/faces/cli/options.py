@@ -51,7 +51,7 @@ def make_context(values: Mapping[str, Any]) -> CliContext:
     """The context that the values of the global options make."""
     for option in GLOBAL_OPTIONS:
         if isinstance(option, Option) and option.default is None and values.get(option.field) == "":
-            raise BadRequest(f"{option.names[-1]} must not be empty", "give it a value, or leave it out")
+            raise BadRequest(f"{option.names[-1]} must not be empty", "pass a value, or omit the option")
     directory = values.get("directory") or values.get("project") or "."
     return CliContext(
         values.get("root"),
@@ -64,7 +64,7 @@ def make_context(values: Mapping[str, Any]) -> CliContext:
 
 
 def _require_profile(profile: str, roots: list[str]) -> None:
-    """Refuse a profile that has no folder: the name is most likely misspelt."""
+    """Refuse a profile that has no folder: the name is most likely misspelled."""
     from difflib import get_close_matches
 
     from ...host import paths
@@ -154,7 +154,7 @@ def dialect_names(context: click.Context, parameter: click.Parameter, incomplete
 def _dialect_help() -> str:
     from ...dialects import DIALECTS
 
-    return f"Behave as: {', '.join(DIALECTS)}"
+    return f"Dialect to use: {', '.join(DIALECTS)}"
 
 
 def _make_completer(list_names: Callable[[str, str], Iterable[str]]) -> Completer:

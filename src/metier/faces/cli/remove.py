@@ -40,17 +40,17 @@ def clean(
     `metier update` delete what has been in the trash for 30 days.
     """
     scopes = install_scopes(context, user, in_project, profile)
-    grounds = [scope.ground for scope in scopes]
+    install_roots = [scope.install_root for scope in scopes]
     trash = [
         item
-        for ground in grounds
-        for item in (install_remove.old_trash if dry_run else install_remove.empty_trash)(ground, days)
+        for install_root in install_roots
+        for item in (install_remove.old_trash if dry_run else install_remove.empty_trash)(install_root, days)
     ]
-    every = [
-        scope.ground for scope in install_scopes(context, False, False, "")
+    all_roots = [
+        scope.install_root for scope in install_scopes(context, False, False, "")
     ]  # whichever root is meant, all may need a text
     texts = install_remove.old_texts(
-        scopes[0].place.state, [lockfile.read_lock(ground) for ground in (*grounds, *every)]
+        scopes[0].place.state, [lockfile.read_lock(install_root) for install_root in (*install_roots, *all_roots)]
     )
     if not dry_run:
         install_remove.remove_texts(texts)
@@ -87,24 +87,24 @@ def remove(
         _list_installed(scopes, as_json)
         return
     targets = [(_scope_with(scopes, name), name) for name in dict.fromkeys(names)]  # all of them, before the first goes
-    removed = [(scope, install_remove.remove_skill(scope.ground, name)) for scope, name in targets]
+    removed = [(scope, install_remove.remove_skill(scope.install_root, name)) for scope, name in targets]
     if as_json:
-        documents = [{"removed": gone.target, "root": scope.ground.root} for scope, gone in removed]
+        documents = [{"removed": removal.target, "root": scope.install_root.root} for scope, removal in removed]
         say_json(documents[0] if len(documents) == 1 else documents)
         return
-    for scope, gone in removed:
-        if gone.trashed:
-            say(f"Removed skill '{printable(gone.target)}'")
-            say(hint_line(f"to undo, run `{scoped_command(f'restore {printable(gone.target)}', scope)}`"))
+    for scope, removal in removed:
+        if removal.trashed:
+            say(f"Removed skill '{printable(removal.target)}'")
+            say(hint_line(f"to undo, run `{scoped_command(f'restore {printable(removal.target)}', scope)}`"))
         else:
-            say(f"'{printable(gone.target)}' was already gone; removed it from the lock file")
+            say(f"'{printable(removal.target)}' was already gone; removed it from the lock file")
 
 
 def _scope_with(scopes: list[InstallScope], name: str) -> InstallScope:
     """The first root that has it; what the last one says is said where none does."""
     for number, scope in enumerate(scopes, 1):
         try:
-            install_remove.resolve_removable(scope.ground, name)
+            install_remove.resolve_removable(scope.install_root, name)
             return scope
         except UnknownSkill:
             if number == len(scopes):
@@ -113,14 +113,16 @@ def _scope_with(scopes: list[InstallScope], name: str) -> InstallScope:
 
 
 def _list_installed(scopes: list[InstallScope], as_json: bool) -> None:
-    entries = [(scope, entry) for scope in scopes for entry in install_remove.list_installed(scope.ground)]
+    entries = [(scope, entry) for scope in scopes for entry in install_remove.list_installed(scope.install_root)]
     if as_json:
-        say_json([entry._asdict() | {"root": scope.ground.root} for scope, entry in entries])
+        say_json([entry._asdict() | {"root": scope.install_root.root} for scope, entry in entries])
         return
     rows = [("PLACE", "SKILL", "STATE", "FROM")] if entries else []
     for scope, entry in entries:
         owner = (
-            "metier" if f"{scope.ground.root}/{entry.place}/SKILL.md" in bundled_paths(scope.place.state) else "yours"
+            "metier"
+            if f"{scope.install_root.root}/{entry.place}/SKILL.md" in bundled_paths(scope.place.state)
+            else "yours"
         )
         state = "" if entry.approved else "unapproved"
         state = "missing" if entry.missing else "frozen" if entry.frozen and not state else state
@@ -144,24 +146,26 @@ def restore(context: CliContext, name: str | None, as_json: bool, user: bool, in
     """
     scopes = install_scopes(context, user, in_project, profile)
     if name is None:
-        entries = [(scope, *entry) for scope in scopes for entry in transaction.list_trash(scope.ground)]
+        entries = [(scope, *entry) for scope in scopes for entry in transaction.list_trash(scope.install_root)]
         if as_json:
             say_json(
                 [
-                    {"id": id, "target": folder, "at": when, "root": scope.ground.root}
+                    {"id": id, "target": folder, "at": when, "root": scope.install_root.root}
                     for scope, id, folder, when in entries
                 ]
             )
             return
-        rows = [(clean_path(folder), when, id, clean_path(scope.ground.root)) for scope, id, folder, when in entries]
+        rows = [
+            (clean_path(folder), when, id, clean_path(scope.install_root.root)) for scope, id, folder, when in entries
+        ]
         for line in format_columns([("NAME", "REMOVED", "ID", "FROM"), *rows] if rows else [], sys.stdout.isatty()):
             say(line)
         if not entries:
             say("The trash is empty.")
         return
-    scope = next((scope for scope in scopes if install_remove.find_in_trash(scope.ground, name)), scopes[0])
-    folder = install_remove.restore_skill(scope.ground, name)
+    scope = next((scope for scope in scopes if install_remove.find_in_trash(scope.install_root, name)), scopes[0])
+    folder = install_remove.restore_skill(scope.install_root, name)
     if as_json:
-        say_json({"restored": folder, "root": scope.ground.root})
+        say_json({"restored": folder, "root": scope.install_root.root})
         return
-    say(f"Restored '{printable(folder)}' to {clean_path(scope.ground.root)}/{clean_path(folder)}")
+    say(f"Restored '{printable(folder)}' to {clean_path(scope.install_root.root)}/{clean_path(folder)}")

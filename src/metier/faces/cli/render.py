@@ -94,8 +94,8 @@ def _foreign_problems(library: Library, skill: Skill) -> tuple[Problem, ...]:
     """Constructs in the body that belong to another dialect."""
     from ...parse.lint import foreign_constructs
 
-    marks = foreign_constructs(library.read(skill).text, skill.origin.dialect, skill.arguments)
-    return tuple(problem_from(mark._replace(line=0), skill.path) for mark in marks)
+    findings = foreign_constructs(library.read(skill).text, skill.origin.dialect, skill.arguments)
+    return tuple(problem_from(finding._replace(line=0), skill.path) for finding in findings)
 
 
 def _activation_dict(library: Library, activation: Activation, messages: tuple[Message, ...]) -> dict[str, object]:

@@ -215,7 +215,8 @@ def _start_session(agent: Agent, text: str, resumed: str) -> Session:
     except NoModel as error:
         from ...agent.turns import unknown_command_error
 
-        raise unknown_command_error(agent.library, text) or error from None  # a misspelt command is the likelier error
+        # Some commands run without a model, so a misspelled command is the likelier error.
+        raise unknown_command_error(agent.library, text) or error from None
 
 
 def _warn_faults(agent: Agent, options: dict[str, Any]) -> None:
@@ -250,7 +251,7 @@ def _draw_session(session: Session, text: str, options: dict[str, Any]) -> int:
     printer = (
         JsonEventPrinter()
         if options["as_json"]
-        else TerminalEventPrinter(asks=_can_ask(), kept=session.journal is not None)
+        else TerminalEventPrinter(interactive=_can_ask(), recorded=session.journal is not None)
     )
     code = 0
     try:

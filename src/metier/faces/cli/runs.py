@@ -51,7 +51,7 @@ def _print_table(traces: list[Trace]) -> None:
     from ...host.facts import format_local_time
 
     models = terminal_width() >= _MODEL_COLUMN_WIDTH
-    rows = [["RUN", "BEGAN", "ENDED", *(["MODEL"] if models else []), "TASK"]]
+    rows = [["RUN", "STARTED", "ENDED", *(["MODEL"] if models else []), "TASK"]]
     for trace in traces:
         ended = trace.ended.reason if trace.ended and trace.ended.reason else trace.outcome
         model = [printable(trace.started.model)] if models else []
@@ -227,7 +227,7 @@ def _print_funnel(figures: ActivationFunnel, as_json: bool) -> None:
         )
         return
     by = ", ".join(f"{who} {count}" for who, count in sorted(figures.by.items()))
-    say(f"{count_of(figures.turns, 'turn')}, one with several skills counted once for each")
+    say(f"{count_of(figures.turns, 'turn')} (one with several skills counts once for each)")
     say(f"  {figures.shown} with skills shown, in the catalog or suggested for the request")
     say(f"  {figures.activated} with one activated" + (f" ({by})" if by else ""))
     say(f"    {figures.used} used, {figures.abandoned} abandoned, {figures.finished} used and finished")

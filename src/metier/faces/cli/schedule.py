@@ -29,10 +29,10 @@ def format_instant(at: datetime | None, zone: str) -> str:
 
 
 def firing_row(firing: Firing) -> tuple[str, str, str]:
-    again = f"{count_of(firing.attempt, 'attempt')}; " if firing.attempt > 1 else ""
-    by_hand = "by hand; " if firing.manual else ""
+    attempts = f"{count_of(firing.attempt, 'attempt')}; " if firing.attempt > 1 else ""
+    manual = "manual; " if firing.manual else ""
     run = f"run {firing.run}; " if firing.run else ""
-    note = printable(f"{by_hand}{again}{run}{firing.note}").rstrip("; ")
+    note = printable(f"{manual}{attempts}{run}{firing.note}").rstrip("; ")
     return (firing.due.strftime("%Y-%m-%dT%H:%M:%SZ"), firing.state, note)
 
 
@@ -243,36 +243,36 @@ def show(context: CliContext, name: str, as_json: bool) -> None:
     _, engine = _open_database(context)
     entry = _find_schedule(engine, name)
     last = firing_history(engine, entry.id, 5)
-    coming = [entry.next] if entry.next else []
+    upcoming = [entry.next] if entry.next else []
     if entry.next and not entry.paused:
-        coming += islice(firing_times(entry.trigger, entry.zone, entry.next), 2)
+        upcoming += islice(firing_times(entry.trigger, entry.zone, entry.next), 2)
     if as_json:
         say_json(
             {
                 **schedule_dict(entry),
-                "coming": [at.astimezone(UTC).isoformat() for at in coming],
+                "coming": [at.astimezone(UTC).isoformat() for at in upcoming],
                 "last": [firing_dict(f) for f in last],
             }
         )
         return
     say(paint(printable(entry.id), "bold"))
     time = trigger_label(entry.trigger, entry.zone)
-    facts = [("Skill:", entry.skill), ("Time:", time), ("Paused:", entry.paused)]
-    facts += [
-        ("Next:", ", ".join(format_instant(at, entry.zone) for at in coming)),
+    rows = [("Skill:", entry.skill), ("Time:", time), ("Paused:", entry.paused)]
+    rows += [
+        ("Next:", ", ".join(format_instant(at, entry.zone) for at in upcoming)),
         ("Pinned:", entry.digest),
         ("From:", entry.source),
     ]
     terms = entry.terms
-    facts += [("Rules:", rules_line(entry.rules))]
-    facts += [
+    rows += [("Rules:", rules_line(entry.rules))]
+    rows += [
         ("Arguments:", entry.arguments),
         ("Session:", entry.session),
         ("Model:", terms.model),
         ("Sink:", terms.sink),
     ]
-    facts += [("Permissions:", ", ".join(terms.permissions)), ("Budget:", str(terms.budget or ""))]
-    for label, text in facts:
+    rows += [("Permissions:", ", ".join(terms.permissions)), ("Budget:", str(terms.budget or ""))]
+    for label, text in rows:
         if text:
             say(f"  {label:<13}{printable(text)}")
     for line in format_columns([firing_row(firing) for firing in last]):
@@ -310,7 +310,7 @@ def _parse_instant(text: str, zone: tzinfo) -> datetime:
         parsed = datetime.fromisoformat(text)
         return (parsed if parsed.tzinfo else parsed.replace(tzinfo=zone)).astimezone(UTC)
     except (ValueError, OverflowError):
-        raise BadRequest(f"`{text}` is not an ISO 8601 time", "write it as 2026-03-08T00:00:00-05:00") from None
+        raise BadRequest(f"`{text}` is not an ISO 8601 time", "for example: 2026-03-08T00:00:00-05:00") from None
 
 
 @schedule.command("pause")
@@ -424,8 +424,8 @@ def remove(context: CliContext, name: str, keep_skill: bool) -> None:
     entry = _find_schedule(engine, name)
     store.remove_schedule(engine, entry.id, _utc_now())
     say(f"Removed: {printable(entry.id)}")
-    mine = entry.own and entry.home == home_id(place) and paths.exists(entry.source)
-    if mine and not keep_skill and not store.is_used(engine, entry.skill):
+    deletable = entry.own and entry.home == home_id(place) and paths.exists(entry.source)
+    if deletable and not keep_skill and not store.is_used(engine, entry.skill):
         say(f"Moved its skill to {clean_path(pins.trash_skill(place, entry.source))}")
 
 

@@ -25,7 +25,7 @@ from .output import ProgressBar, printable, warn
 class InstallScope(NamedTuple):
     """A root to install into, and how its skills are read."""
 
-    ground: InstallRoot
+    install_root: InstallRoot
     dialect: Dialect
     place: Place
 
@@ -96,17 +96,19 @@ def install_scopes(
     """The root that an option names, or else all of them that have a lock (or just exist, if `lockless`)."""
     if is_scope_named(context, user, in_project, profile):
         return [install_scope(context, user, in_project, profile)]
-    mine, theirs = install_scope(context, True, False, ""), install_scope(context, False, True, "")
-    plugins = plugins_scope(mine.place)
+    user_scope, project_scope = install_scope(context, True, False, ""), install_scope(context, False, True, "")
+    plugins = plugins_scope(user_scope.place)
     others = [
-        scope for scope in (theirs, plugins) if paths.exists(scope.ground.root if lockless else scope.ground.lock)
+        scope
+        for scope in (project_scope, plugins)
+        if paths.exists(scope.install_root.root if lockless else scope.install_root.lock)
     ]
-    return [mine, *(scope for scope in others if scope.ground.root != mine.ground.root)]
+    return [user_scope, *(scope for scope in others if scope.install_root.root != user_scope.install_root.root)]
 
 
 def scoped_command(command: str, scope: InstallScope) -> str:
     """A command line that means that root."""
-    root, place = scope.ground.root, scope.place
+    root, place = scope.install_root.root, scope.place
     if root == f"{place.state}/skills":
         return f"metier {command}"
     if root == f"{place.project}/.metier/skills":
@@ -119,4 +121,4 @@ def fetch_options(place: Place, bar: ProgressBar | None = None, insecure: bool =
 
 
 def add_request(spec: str, scope: InstallScope, scan: FolderScanner | None = None, **options: Any) -> AddRequest:
-    return AddRequest(spec, scope.ground, scope.dialect, scope.place.state, scan=scan, **options)
+    return AddRequest(spec, scope.install_root, scope.dialect, scope.place.state, scan=scan, **options)

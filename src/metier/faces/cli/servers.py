@@ -42,7 +42,7 @@ def acp(context: CliContext, model: str) -> None:
     """
     with _extra("the agent for editors", "acp", ("acp", "pydantic")):
         from ..acp.server import serve
-    if not all(map(_is_wire, (0, 1))):
+    if not all(map(_is_connected, (0, 1))):
         raise BadRequest(
             "standard input and output are not connected to an editor",
             "add `metier acp` as an agent to the editor's configuration",
@@ -60,7 +60,7 @@ def acp(context: CliContext, model: str) -> None:
     os._exit(0)  # the editor is gone: do not wait for threads that still run for it
 
 
-def _is_wire(number: int) -> bool:
+def _is_connected(number: int) -> bool:
     """Whether something can be at the other end: a pipe, a socket or a terminal."""
     try:
         mode = os.fstat(number).st_mode
@@ -128,9 +128,7 @@ def mcp(
         from ..mcp.http_server import PATH, ListenAddress, serve_http
     address = ListenAddress(host, port, tuple(name.lower() for name in allow_host))
     if host in ("0.0.0.0", "::") and not allow_host:
-        raise BadRequest(
-            f"listening on {host} needs the name that clients use for this server", "pass --allow-host NAME:PORT"
-        )
+        raise BadRequest(f"listening on {host} requires the host name that clients use", "pass --allow-host NAME:PORT")
     path, token = _read_token(token_file)
 
     def ready(at: int) -> None:
@@ -181,7 +179,7 @@ def _read_token(file: str | None) -> tuple[str, str]:
     if stored:
         if len(stored) < 16 or not stored.isascii() or any(letter.isspace() for letter in stored):
             raise BadRequest(
-                f"{path} does not hold a token",
+                f"{path} does not contain a valid token",
                 "write at least 16 ASCII characters to it, or delete it to create a new one",
             )
         return path, stored
@@ -218,10 +216,10 @@ def install(
     chosen = clients.CLIENTS.get(client)
     if chosen is None:
         near = get_close_matches(client, clients.CLIENTS, 1)
-        hint = f"did you mean `{near[0]}`?" if near else "one of: " + ", ".join(clients.CLIENTS)
+        hint = f"did you mean `{near[0]}`?" if near else "choose one of: " + ", ".join(clients.CLIENTS)
         raise BadRequest(f"unknown client `{client}`", hint)
     if not name or not all(letter.isalnum() or letter in "-_" for letter in name):
-        raise BadRequest(f"`{name}` can't be a server name", "use letters, digits, `-` and `_`")
+        raise BadRequest(f"invalid server name `{name}`", "use letters, digits, `-` and `_`")
     settings: CliContext = context.obj
     place = find_place(settings.directory)
     path = paths.real_path(clients.config_path_of(chosen, scope, place.home, place.project, place.platform))
@@ -326,7 +324,7 @@ def daemon(context: click.Context, name: str, concurrency: int, grace: float) ->
     With METIER_DATABASE_URL=postgresql://…, any number of daemons share the work.
     """
     if "/" in name or name.startswith("."):
-        raise BadRequest(f"`{name}` can't be a worker name", "use letters and digits")
+        raise BadRequest(f"invalid worker name `{name}`", "use letters and digits")
     context.meta["worker"] = name
     if context.invoked_subcommand is not None:
         return

@@ -52,7 +52,7 @@ def listing_lines(library: Library, verbose: bool) -> list[str]:
     named = short_labels([*(v.skill.origin.root for v in library.verdicts), *(b.origin.root for b in library.broken)])
     rows = [
         (
-            shown_name(verdict.skill),
+            display_name(verdict.skill),
             named[verdict.skill.origin.root],
             state_of(verdict),
             printable(verdict.skill.description),
@@ -77,7 +77,7 @@ def listing_lines(library: Library, verbose: bool) -> list[str]:
     return [*lines, "", _summary_line(library), *_note_lines(library)]
 
 
-def shown_name(skill: Skill) -> str:
+def display_name(skill: Skill) -> str:
     """The name a person can use: with the plugin's in front, if it has that namespace."""
     name = printable(skill.name) or printable(skill.id)
     return f"{printable(skill.origin.namespace)}:{name}" if skill.origin.namespace else name
@@ -101,8 +101,8 @@ def paint_row(line: str, row: tuple[str, str, str, str]) -> str:
     if not color_enabled():
         return line
     before, label, after = line.partition(f"  {row[1]}")
-    head, mark, tail = after.partition(f"  {state}")
-    return f"{before}{label}{head}  {paint_state(state)}{tail}" if label and mark else line
+    head, separator, tail = after.partition(f"  {state}")
+    return f"{before}{label}{head}  {paint_state(state)}{tail}" if label and separator else line
 
 
 def _code_meaning(code: str) -> str:
@@ -144,7 +144,7 @@ def _summary_line(library: Library) -> str:
 
 def _note_lines(library: Library) -> list[str]:
     lines = [text for problem in library.problems for text in problem_lines(problem)]
-    codes = {mark.code for mark in library.untrusted.values()}
+    codes = {finding.code for finding in library.untrusted.values()}
     if not codes.isdisjoint(UNAPPROVED):
         why = "the lock file can't be read" if "lock-unreadable" in codes else "some installed skills are not approved"
         lines.append(hint_line(f"{why}: run `metier why NAME` for details"))

@@ -151,8 +151,8 @@ def _next_steps(library: Library, verbose: bool) -> Iterator[str]:
 def _group_problems(library: Library) -> dict[str, list[tuple[str, Problem]]]:
     groups: dict[str, list[tuple[str, Problem]]] = {code: [] for code in _GROUP_ORDER}
     for verdict in library.verdicts:
-        for mark in verdict.findings:
-            groups[mark.code].append((verdict.skill.name, problem_from(mark, verdict.skill.path)))
+        for finding in verdict.findings:
+            groups[finding.code].append((verdict.skill.name, problem_from(finding, verdict.skill.path)))
     return {code: members for code, members in groups.items() if members}
 
 
@@ -181,9 +181,13 @@ def detail_lines(library: Library, verdict: Verdict) -> Iterator[str]:
             for check in checks
         ],
     )
-    present = _install_tools(library, skill)
+    installed_tools = _install_tools(library, skill)
     notes = [
-        (printable(recipe.id), recipe_note(recipe, present, library.facts.platform), printable(install_command(recipe)))
+        (
+            printable(recipe.id),
+            recipe_note(recipe, installed_tools, library.facts.platform),
+            printable(install_command(recipe)),
+        )
         for recipe in skill.install
     ]
     yield from _section_lines("Install options", format_columns(notes, last_cut=False))
@@ -239,7 +243,7 @@ def _section_lines(title: str, lines: list[str]) -> Iterator[str]:
 
 def _detail_dict(library: Library, verdict: Verdict) -> dict[str, object]:
     skill = verdict.skill
-    present = _install_tools(library, skill)
+    installed_tools = _install_tools(library, skill)
     return {
         **verdict_dict(verdict),
         "version": skill.extra.text("version"),
@@ -250,7 +254,7 @@ def _detail_dict(library: Library, verdict: Verdict) -> dict[str, object]:
                 "kind": recipe.kind,
                 "package": recipe.package,
                 "command": install_command(recipe),
-                "note": recipe_note(recipe, present, library.facts.platform),
+                "note": recipe_note(recipe, installed_tools, library.facts.platform),
             }
             for recipe in skill.install
         ],
@@ -325,15 +329,15 @@ def _make_step(question: str, answer: bool, because: str = "", hint: str = "") -
 
 def _skill_steps(library: Library, verdict: Verdict) -> list[WhyStep]:
     skill = verdict.skill
-    marks: dict[str, Problem] = {problem.code: problem for problem in verdict.problems}
+    problems: dict[str, Problem] = {problem.code: problem for problem in verdict.problems}
     missing = [problem for problem in verdict.problems if problem.code in verdict.diagnostics]
-    shadow = marks.get("shadowed")
+    shadow = problems.get("shadowed")
     command = next((candidate.name for candidate in library.commands() if candidate.skill is skill), None)
     return [
         _make_step("found", True, f"{skill.path} ({skill.origin.root}, rank {skill.origin.rank})"),
         _parsed_step(verdict),
-        _gate_step("trusted", marks, WITHHELD),
-        _gate_step("allowed", marks, ("not-allowed",)),
+        _gate_step("trusted", problems, WITHHELD),
+        _gate_step("allowed", problems, ("not-allowed",)),
         WhyStep("eligible", "no" if missing else "yes", _problem_messages(missing), _problem_hints(missing)),
         _make_step("shadowed", True, shadow.message, shadow.hint) if shadow else _make_step("shadowed", False),
         _listed_step(library, verdict),
@@ -354,10 +358,10 @@ def _parsed_step(verdict: Verdict) -> WhyStep:
     return WhyStep("parsed", "yes", _problem_messages(problems), _problem_hints(problems))
 
 
-def _gate_step(question: str, marks: dict[str, Problem], codes: tuple[str, ...]) -> WhyStep:
+def _gate_step(question: str, problems: dict[str, Problem], codes: tuple[str, ...]) -> WhyStep:
     for code in codes:
-        if code in marks:
-            return _make_step(question, False, marks[code].message, marks[code].hint)
+        if code in problems:
+            return _make_step(question, False, problems[code].message, problems[code].hint)
     return _make_step(question, True)
 
 
@@ -373,7 +377,7 @@ def _listed_step(library: Library, verdict: Verdict) -> WhyStep:
     for omitted in catalog.left_out:
         if omitted.location in (path, one_line(path), one_line(compact_path(path, library.place.home))):
             return _make_step("listed", False, _cut_reason(omitted.reason, library), _limit_hint(omitted.reason))
-    return _make_step("listed", False, "it is hidden from the model")
+    return _make_step("listed", False, "hidden from the model")
 
 
 def _cut_reason(reason: str, library: Library) -> str:

@@ -61,8 +61,8 @@ def trust(context: CliContext, directory: str | None, listing: bool, remove: boo
     if as_json:
         library = _trust_project(context, library, directory)
         skills = _build_report(library, None)
-        besides = {"configuration": list(_config_lines(project)), "agents": list(_agent_lines(project))}
-        say_json({"project": project, "skills": [_skill_runs_dict(name, runs) for name, runs in skills], **besides})
+        extra_lines = {"configuration": list(_config_lines(project)), "agents": list(_agent_lines(project))}
+        say_json({"project": project, "skills": [_skill_runs_dict(name, runs) for name, runs in skills], **extra_lines})
         return
     _ask_trust(_build_report(library, before), project, yes, [*_config_lines(project), *_agent_lines(project)])
     reopened = _trust_project(context, library, directory)
@@ -91,36 +91,36 @@ TrustReport: TypeAlias = list[tuple[str, tuple[RunnableItem, ...]]]
 
 
 def _build_report(
-    library: Library, before: Mapping[str, object] | None, among: Sequence[Skill] | None = None
+    library: Library, before: Mapping[str, object] | None, skills: Sequence[Skill] | None = None
 ) -> TrustReport:
     """What each skill can run, compared with what was trusted before."""
     recorded = before.get("skills") if before else None
     known_digests = recorded if isinstance(recorded, dict) else {}
     report: TrustReport = []
-    for skill in _project_skills(library) if among is None else among:
+    for skill in _project_skills(library) if skills is None else skills:
         digests = known_digests.get(skill.directory.removeprefix(library.place.project + "/"))
         runs = runnable_items(skill, library.limits.file_bytes, digests if isinstance(digests, list) else ())
-        report.append((skill.name, runs if before else tuple(running._replace(new=False) for running in runs)))
+        report.append((skill.name, runs if before else tuple(item._replace(new=False) for item in runs)))
     return report
 
 
-def _ask_trust(report: TrustReport, project: str, yes: bool, besides: Sequence[str] = ()) -> None:
+def _ask_trust(report: TrustReport, project: str, yes: bool, extra_lines: Sequence[str] = ()) -> None:
     """Show everything, to the last character, and ask: what is not shown would run unseen."""
     for name, runs in report:
         say(f"{paint(printable(name), 'bold')}" + ("" if runs else "  nothing in it runs"))
-        for running in runs:
-            first, *rest = running.label.split("\n")
-            mark = paint("new", "yellow") + " " if running.new else ""
+        for item in runs:
+            first, *rest = item.label.split("\n")
+            mark = paint("new", "yellow") + " " if item.new else ""
             say(f"  {mark}{escaped_line(first)}")
             for line in rest:
                 say(f"    {escaped_line(line)}")
-            if escaped_line(running.label.replace("\n", "")) != running.label.replace("\n", ""):
-                say(paint("    it contains invisible characters, shown as \\u…", "red"))
+            if escaped_line(item.label.replace("\n", "")) != item.label.replace("\n", ""):
+                say(paint("    contains invisible characters, shown as \\u…", "red"))
     if not report:
         say("It has no skills yet; skills added later need to be trusted again.")
-    for line in besides:
+    for line in extra_lines:
         say(escaped_line(line))
-    if not yes and can_ask() and not ask_confirmation(f"Trust {clean_path(project)} with this?"):
+    if not yes and can_ask() and not ask_confirmation(f"Trust {clean_path(project)}?"):
         raise Refused("nothing was trusted", "run `metier trust` again to trust it", project)
 
 
@@ -153,7 +153,7 @@ def _agent_lines(project: str) -> Iterator[str]:
 
 
 def _skill_runs_dict(name: str, runs: Sequence[RunnableItem]) -> dict[str, object]:
-    return {"name": name, "runs": [running.label for running in runs]}
+    return {"name": name, "runs": [item.label for item in runs]}
 
 
 def _project_skills(library: Library) -> list[Skill]:
@@ -172,4 +172,4 @@ def _list_trusted(state: str, as_json: bool) -> None:
     if not book:
         say("No trusted projects.")
     for path in sorted(book):
-        say(clean_path(path) + ("" if paths.is_folder(path) else "  (gone)"))
+        say(clean_path(path) + ("" if paths.is_folder(path) else "  (missing)"))

@@ -60,7 +60,7 @@ def update(
                 scope,
                 find_scanner(scope.place),
                 force=force,
-                nearby=present_skills(scope.place, f"{scope.ground.root}/{folder}"),
+                nearby=present_skills(scope.place, f"{scope.install_root.root}/{folder}"),
             )
             try:
                 with install_update.open_proposal(request, folder, fetch_options(scope.place, bar, allow_insecure)) as (
@@ -76,8 +76,8 @@ def update(
                         change = install_update.accept_update(request, staging, proposal)
                 results.append(_update_dict(folder, proposal, change))
                 if change is not None:
-                    remove.empty_trash(scope.ground)
-                    trust_placed_skills(scope.place, scope.ground, list(change.skills))
+                    remove.empty_trash(scope.install_root)
+                    trust_placed_skills(scope.place, scope.install_root, list(change.skills))
                 if not as_json:
                     _report_update(folder, proposal, change)
             except MetierError as error:
@@ -102,7 +102,7 @@ def _select_folders(
     unmatched = dict.fromkeys(names)
     near: tuple[str, ...] = ()
     for scope in install_scopes(context, user, in_project, profile):
-        lock = lockfile.read_lock(scope.ground)
+        lock = lockfile.read_lock(scope.install_root)
         for name in names or ("",):
             try:
                 folders = install_update.installed_folders(lock, [name] if name else [])
@@ -118,7 +118,9 @@ def _select_folders(
 
 
 def _is_frozen(scope: InstallScope, folder: str) -> bool:
-    return any(entry.frozen for entry in lockfile.read_lock(scope.ground).skills.values() if entry.folder == folder)
+    return any(
+        entry.frozen for entry in lockfile.read_lock(scope.install_root).skills.values() if entry.folder == folder
+    )
 
 
 def _approve_update(proposal: UpdateProposal, yes: bool, quiet: bool) -> None:
@@ -128,7 +130,7 @@ def _approve_update(proposal: UpdateProposal, yes: bool, quiet: bool) -> None:
     if proposal.wider and (yes or quiet or not can_ask()):
         widened = "; ".join(f"{key}: {', '.join(power_lines(powers, '+ '))}" for key, powers in proposal.wider.items())
         raise Refused(
-            f"`{proposal.folder}` can do more than before: {widened}", "run `metier update` at a terminal to review it"
+            f"`{proposal.folder}` can do more than before: {widened}", "run `metier update` in a terminal to review it"
         )
     require_approval(f"Update {proposal.folder}?", yes, quiet)
 
@@ -158,11 +160,11 @@ def _report_update(folder: str, proposal: UpdateProposal | None, change: FolderC
     elif change is not None:
         commit = proposal.target.provenance.commit
         say(f"Updated {printable(folder)}" + (f" to {commit[:12]}" if commit else ""))
-        alone = [path for skill in change.skills.values() for path in edits_left_out(skill)]
-        alone += [path for entry in change.folders.values() for path in edits_left_out(entry)]
-        if alone:
-            files = ", ".join(map(clean_path, alone[:5]))
-            say("  " + hint_line(f"the lock file can't hold your {files}: share it together with the lock file"))
+        edited_files = [path for skill in change.skills.values() for path in edits_left_out(skill)]
+        edited_files += [path for entry in change.folders.values() for path in edits_left_out(entry)]
+        if edited_files:
+            files = ", ".join(map(clean_path, edited_files[:5]))
+            say("  " + hint_line(f"the lock file can't store your {files}; share them along with it"))
 
 
 def _update_dict(folder: str, proposal: UpdateProposal | None, change: FolderChange | None) -> dict[str, object]:
@@ -205,21 +207,21 @@ def outdated(
     selected = _select_folders(context.obj, names, user, in_project, profile)
     for scope in dict.fromkeys(scope for scope, _ in selected):
         with ProgressBar("checking") as bar:
-            mine = [folder for owner, folder in selected if owner == scope]
+            folders = [folder for owner, folder in selected if owner == scope]
             entries += install_update.check_outdated(
-                scope.ground, mine, fetch_options(scope.place, bar, allow_insecure)
+                scope.install_root, folders, fetch_options(scope.place, bar, allow_insecure)
             )
     faults = sum(bool(entry.fault) for entry in entries)
     if as_json:
         say_json([entry._asdict() | {"outdated": entry.outdated} for entry in entries])
     else:
-        _say_news(entries)
-        lost = f"; {faults} could not be checked" if faults else ""
-        say(f"{count_of(sum(entry.outdated for entry in entries), 'folder')} outdated, of {len(entries)}{lost}")
+        _print_outdated(entries)
+        unchecked = f"; {faults} could not be checked" if faults else ""
+        say(f"{sum(entry.outdated for entry in entries)} of {count_of(len(entries), 'folder')} outdated{unchecked}")
     context.exit(1 if any(entry.outdated for entry in entries) else HostError.exit_code if faults else 0)
 
 
-def _say_news(entries: list[install_update.UpstreamStatus]) -> None:
+def _print_outdated(entries: list[install_update.UpstreamStatus]) -> None:
     rows = [("FOLDER", "HERE", "UPSTREAM", "FROM")] if entries else []
     for entry in entries:
         latest = "unknown" if entry.fault else _short_commit(entry.latest) if entry.outdated else "current"

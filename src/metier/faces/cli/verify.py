@@ -54,30 +54,32 @@ def verify(
     differences: list[tuple[InstallRoot, install_verify.LockDifference]] = []
     count, unknown = 0, list(names)
     scopes = install_scopes(context.obj, user, in_project, profile, lockless=True)
-    bare = {} if names else _without_lock(scopes)
+    unlocked = {} if names else _without_lock(scopes)
     for scope in scopes:
-        lock = lockfile.read_lock(scope.ground)
-        mine = [name for name in names if _lock_has(lock, name)]
-        unknown = [name for name in unknown if name not in mine]
-        if names and not mine:
+        lock = lockfile.read_lock(scope.install_root)
+        matching = [name for name in names if _lock_has(lock, name)]
+        unknown = [name for name in unknown if name not in matching]
+        if names and not matching:
             continue
         count += len(lock.skills)
         differences += [
-            (scope.ground, difference) for difference in install_verify.verify_lock(scope.ground, lock, mine)
+            (scope.install_root, difference)
+            for difference in install_verify.verify_lock(scope.install_root, lock, matching)
         ]
     if unknown:
         raise UnknownSkill(unknown[0])
-    failed = bool(differences) or (bool(bare) and is_scope_named(context.obj, user, in_project, profile))
+    failed = bool(differences) or (bool(unlocked) and is_scope_named(context.obj, user, in_project, profile))
     if as_json:
         rows = [
-            {"root": ground.root, "skill": difference.skill, "path": difference.path, "how": difference.how}
-            for ground, difference in differences
+            {"root": install_root.root, "skill": difference.skill, "path": difference.path, "how": difference.how}
+            for install_root, difference in differences
         ]
-        say_json({"ok": not failed, "differences": rows, "without_lock": list(bare)})
+        say_json({"ok": not failed, "differences": rows, "without_lock": list(unlocked)})
     else:
-        for ground, difference in differences:
-            say(f"{clean_path(f'{ground.root}/{difference.skill}/{difference.path}')}: {paint(difference.how, 'red')}")
-        for root, skills in bare.items():
+        for install_root, difference in differences:
+            path = f"{install_root.root}/{difference.skill}/{difference.path}"
+            say(f"{clean_path(path)}: {paint(difference.how, 'red')}")
+        for root, skills in unlocked.items():
             say(f"{clean_path(root)}: no lock file; {count_of(skills, 'skill')} could not be checked")
             say(
                 "  "
@@ -91,8 +93,8 @@ def verify(
 
 def _without_lock(scopes: list[InstallScope]) -> dict[str, int]:
     """Roots that have no lock at all, and how many skills lie in each."""
-    bare = [scope.ground for scope in scopes if not paths.exists(scope.ground.lock)]
-    counts = {ground.root: len(remove.list_installed(ground)) for ground in bare}
+    unlocked = [scope.install_root for scope in scopes if not paths.exists(scope.install_root.lock)]
+    counts = {install_root.root: len(remove.list_installed(install_root)) for install_root in unlocked}
     return {root: skills for root, skills in counts.items() if skills}
 
 
@@ -119,33 +121,30 @@ def freeze(
     documents: list[dict[str, object]] = []
     for name in names:
         scope = next(
-            (candidate for candidate in scopes if install_verify.find_places(candidate.ground, name)), scopes[0]
+            (candidate for candidate in scopes if install_verify.find_places(candidate.install_root, name)), scopes[0]
         )
         names_by_scope.setdefault(scope, []).append(name)
     for scope, chosen in (names_by_scope or {scopes[0]: []}).items():
-        transaction.recover_root(scope.ground)
-        frozen_keys = install_verify.freeze_skills(scope.ground, chosen, scope.dialect, not off)
+        transaction.recover_root(scope.install_root)
+        frozen_keys = install_verify.freeze_skills(scope.install_root, chosen, scope.dialect, not off)
         differences = [
             difference
-            for difference in install_verify.verify_lock(scope.ground, lockfile.read_lock(scope.ground))
+            for difference in install_verify.verify_lock(scope.install_root, lockfile.read_lock(scope.install_root))
             if difference.skill in frozen_keys
         ]
         trust_placed_skills(
             scope.place,
-            scope.ground,
+            scope.install_root,
             [key for key in frozen_keys if key not in {difference.skill for difference in differences}],
         )
         changed = [
             {"skill": difference.skill, "path": difference.path, "how": difference.how} for difference in differences
         ]
         documents.append(
-            {"root": scope.ground.root, "frozen": not off, "skills": list(frozen_keys), "changed": changed}
+            {"root": scope.install_root.root, "frozen": not off, "skills": list(frozen_keys), "changed": changed}
         )
         if not as_json:
-            say(
-                f"{'No longer frozen' if off else 'Frozen'}: "
-                f"{', '.join(map(printable, frozen_keys)) or 'nothing is there'}"
-            )
+            say(f"{'No longer frozen' if off else 'Frozen'}: {', '.join(map(printable, frozen_keys)) or 'no skills'}")
             for difference in differences:
                 say(
                     f"  {clean_path(f'{difference.skill}/{difference.path}')}: "
@@ -159,7 +158,7 @@ def freeze(
 
 @click.command("approve")
 @click.argument("name", shell_complete=skill_names)
-@click.option("--yes", is_flag=True, help="Approve without asking; serious findings still ask")
+@click.option("--yes", is_flag=True, help="Approve without asking; serious findings still need confirmation")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON")
 @scope_options
 @click.pass_obj
@@ -171,24 +170,24 @@ def approve(
         (
             candidate
             for candidate in install_scopes(context, user, in_project, profile)
-            if _lock_has(lockfile.read_lock(candidate.ground), name)
+            if _lock_has(lockfile.read_lock(candidate.install_root), name)
         ),
         None,
     )
     if scope is None:
         raise UnknownSkill(name)
-    lock = lockfile.read_lock(scope.ground)
+    lock = lockfile.read_lock(scope.install_root)
     keys = install_verify.find_locked(lock, name)
     dangers: list[Problem] = []
     for key in keys:
         old = lock.skills[key]
-        path = f"{scope.ground.root}/{key}"
+        path = f"{scope.install_root.root}/{key}"
         now = lockfile.folder_manifest(path)
         inspected = inspect_skill(add.read_folder(path, "", key.rpartition("/")[2], now), scope.dialect, ())
         dangers += inspected.dangers
         if not as_json:
             say(paint(printable(key), "bold"))
-            for file_path, difference in lockfile.compare_files(old.files, now, scope.ground.shared):
+            for file_path, difference in lockfile.compare_files(old.files, now, scope.install_root.shared):
                 say(f"  {clean_path(file_path)}: {difference}")
             for line in power_lines(inspected.powers):
                 say(f"  {line}")
@@ -197,7 +196,7 @@ def approve(
         if not can_ask():
             raise Refused(
                 f"`{name}` has serious findings: {dangers[0].message}",
-                "run this at a terminal and confirm with its name",
+                "run this in a terminal and type the skill's name to confirm",
             )
         if not ask_confirmation(f"{count_of(len(dangers), 'serious finding')}.", name):
             raise Refused(
@@ -205,10 +204,10 @@ def approve(
             )
     else:
         require_approval(f"Approve {name}?", yes, as_json)
-    install_verify.approve_skills(scope.ground, keys, scope.dialect)
-    trust_placed_skills(scope.place, scope.ground, keys)
+    install_verify.approve_skills(scope.install_root, keys, scope.dialect)
+    trust_placed_skills(scope.place, scope.install_root, keys)
     if as_json:
-        say_json({"root": scope.ground.root, "approved": keys})
+        say_json({"root": scope.install_root.root, "approved": keys})
         return
     say(f"Approved: {', '.join(map(printable, keys))}")
 
@@ -239,13 +238,15 @@ def sync(
     results: list[tuple[str, SyncResult]] = []
     if source is not None:
         scope = install_scope(context.obj, user, in_project, profile)
-        results = [(scope.ground.root, result) for result in _sync_foreign(scope, source, yes, allow_insecure, as_json)]
+        results = [
+            (scope.install_root.root, result) for result in _sync_foreign(scope, source, yes, allow_insecure, as_json)
+        ]
     else:
         for scope in install_scopes(context.obj, user, in_project, profile):
             with ProgressBar("sync") as bar:
                 request = add_request("", scope, force=force)
                 synced = install_sync.sync_root(request, fetch_options(scope.place, bar, allow_insecure), warn_waiting)
-                results += [(scope.ground.root, result) for result in synced]
+                results += [(scope.install_root.root, result) for result in synced]
     if as_json:
         say_json([{"root": root} | _synced_dict(result) for root, result in results])
     else:
@@ -293,7 +294,7 @@ def _sync_foreign(scope: InstallScope, source: str, yes: bool, insecure: bool, q
     neighbors = present_skills(scope.place)
     results = []
     for entry in named:
-        if paths.exists(f"{scope.ground.root}/{entry.name}"):
+        if paths.exists(f"{scope.install_root.root}/{entry.name}"):
             results.append(SyncResult(entry.name, "unchanged"))
             continue
         base = fetch_options(scope.place, None, insecure)
@@ -303,13 +304,13 @@ def _sync_foreign(scope: InstallScope, source: str, yes: bool, insecure: bool, q
                 for target in offer.targets:
                     _check_hash(entry.digest, target)
                     if not quiet:
-                        show_target(target, scope.ground.root)
+                        show_target(target, scope.install_root.root)
                 refuse_dangers(offer.dangers, entry.name)
                 require_approval(f"Add {entry.name}?", yes, quiet)
                 changes = add.accept_offer(offer, True, warn_waiting)
         except MetierError as error:
             raise type(error)(f"{entry.name}: {error.message}", error.hint) from error
-        trust_placed_skills(scope.place, scope.ground, [key for change in changes for key in change.skills])
+        trust_placed_skills(scope.place, scope.install_root, [key for change in changes for key in change.skills])
         results.append(SyncResult(entry.name, "placed"))
     return results
 

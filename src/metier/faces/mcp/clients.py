@@ -47,7 +47,7 @@ def config_path_of(client: McpClientSpec, scope: Scope, home: str, project: str,
     """The path of a client's configuration."""
     if scope == "project":
         if not client.project:
-            raise BadRequest(f"{client.title} has no configuration for a project", "leave --scope out")
+            raise BadRequest(f"{client.title} has no project configuration", "omit --scope")
         return f"{project}/{client.project}"
     config = f"{home}/Library/Application Support" if platform == "darwin" else f"{home}/.config"
     return client.user.replace("{config}", config).replace("~", home, 1)

@@ -89,38 +89,38 @@ class HeaderTimeoutProtocol(H11Protocol):
     """Drops connections that send no request head in time, the oldest first where there are many of them."""
 
     seconds = 10.0
-    most = 128
+    max_silent = 128
     """Connections that have not sent the head of a request."""
     deadline: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        self._wait()
+        self._start_deadline()
         silent = [
             connection
             for connection in self.connections
             if isinstance(connection, HeaderTimeoutProtocol) and connection.deadline is not None
         ]
-        if len(silent) > self.most:
+        if len(silent) > self.max_silent:
             longest = min(silent, key=_deadline_of)
-            longest._waited()  # `connection_lost` comes later: do not count it until then
+            longest._cancel_deadline()  # `connection_lost` comes later: do not count it until then
             longest.transport.abort()
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
         if self.conn.their_state is not h11.IDLE:
-            self._waited()
+            self._cancel_deadline()
         elif self.deadline is None:
-            self._wait()
+            self._start_deadline()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._waited()
+        self._cancel_deadline()
         super().connection_lost(exc)
 
-    def _wait(self) -> None:
+    def _start_deadline(self) -> None:
         self.deadline = self.loop.call_later(self.seconds, self.transport.abort)
 
-    def _waited(self) -> None:
+    def _cancel_deadline(self) -> None:
         if self.deadline is not None:
             self.deadline.cancel()
         self.deadline = None

@@ -55,7 +55,7 @@ class LibrarySurface:
     """A library as one MCP client sees it."""
 
     live: LiveLibrary
-    shelf: SkillEntryBuilder = field(default_factory=SkillEntryBuilder)
+    entry_builder: SkillEntryBuilder = field(default_factory=SkillEntryBuilder)
     activated: set[str] = field(default_factory=set)
     """Skills that the user called: from then on the model may read their files and run their scripts."""
 
@@ -101,7 +101,7 @@ class LibrarySurface:
         )
         if command is None or command.skill is None:
             names = [candidate.name for candidate in library.commands() if candidate.skill is not None]
-            raise BadRequest(f"No prompt is called '{name[:100]}'", f"Available: {', '.join(names[:50]) or 'none'}")
+            raise BadRequest(f"Unknown prompt '{name[:100]}'", f"Available: {', '.join(names[:50]) or 'none'}")
         skill = command.skill
         access = library.skill_access(cwd=self.live.cwd, write=self.live.write, by="user")
         _, messages = access.activate(skill, _prompt_arguments(_prompt_of_command(command), arguments))
@@ -128,7 +128,7 @@ class LibrarySurface:
         page = _page_after(sorted(list_folder(self.live.now(), uri).items()), cursor)
         return ResultPage([file for _, file in page.items], page.next)
 
-    def completed(self, prompt: str, prefix: str) -> list[str]:
+    def complete_argument(self, prompt: str, prefix: str) -> list[str]:
         """The words that a prompt's hint offers for what was typed: `staging` and `live` of `[staging|live]`."""
         hints = [
             command.hint
@@ -141,14 +141,14 @@ class LibrarySurface:
         """The entries of the Skills extension."""
         library = self.live.now()
         page = _page_after(sorted(roots_of(library).items()), cursor)
-        entries = [self.shelf.entry(library, root, skill) for root, skill in page.items]
+        entries = [self.entry_builder.entry(library, root, skill) for root, skill in page.items]
         return ResultPage([entry for entry in entries if entry is not None], page.next)
 
     def skill(self, uri: str) -> dict[str, object]:
         library = self.live.now()
         root = uri.removesuffix("/SKILL.md")
         skill = roots_of(library).get(root)
-        entry = self.shelf.entry(library, root, skill) if skill is not None and root != uri else None
+        entry = self.entry_builder.entry(library, root, skill) if skill is not None and root != uri else None
         if entry is None:
             raise BadRequest(f"'{uri[:200]}' is not a skill of this server", "list the skills to find one")
         return entry
@@ -186,7 +186,9 @@ def _prompt_arguments(prompt: SkillPrompt, values: Mapping[str, str]) -> str | t
     names = [name for name, _ in prompt.arguments]
     unknown = [name for name in values if name not in names]
     if unknown:
-        raise BadRequest(f"'{unknown[0][:100]}' is no argument of '{prompt.name}'", f"It takes: {', '.join(names)}")
+        raise BadRequest(
+            f"Unknown argument '{unknown[0][:100]}' for prompt '{prompt.name}'", f"Available: {', '.join(names)}"
+        )
     if names == ["arguments"]:
         return values.get("arguments", "")
     last = max((at for at, name in enumerate(names) if values.get(name)), default=-1)

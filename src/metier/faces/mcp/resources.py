@@ -165,4 +165,4 @@ def read_resource(library: Library, uri: str) -> tuple[bytes, str]:
             skill = roots[matched_root]
             name = _skill_file_name(skill) if path == "SKILL.md" else path
             return read_skill_bytes(library, skill, name), _mime_type(name)
-    raise BadRequest(f"No skill serves '{uri[:200]}'", "list the resources to find one")
+    raise BadRequest(f"Unknown resource '{uri[:200]}'", "list the resources to find one")

@@ -52,7 +52,7 @@ async def _run_watcher(server: SkillsServer, stop: threading.Event) -> None:
     await run_sync(_announce_changes, server, stop, from_thread.run, abandon_on_cancel=True, limiter=limiter)
 
 
-def _announce_changes(server: SkillsServer, stop: threading.Event, tell: Callable[..., object]) -> None:
+def _announce_changes(server: SkillsServer, stop: threading.Event, run_async: Callable[..., object]) -> None:
     surface = server.surface
     before = surface.live.library
     for change in before.watch(stop):
@@ -64,4 +64,4 @@ def _announce_changes(server: SkillsServer, stop: threading.Event, tell: Callabl
         ]
         prompts = surface.prompts(before) != surface.prompts(after)
         before = after
-        tell(server.tell, tools, prompts, True)
+        run_async(server.notify, tools, prompts, True)

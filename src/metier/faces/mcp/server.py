@@ -124,7 +124,7 @@ class SkillsServer(Server[Any]):
             self.sessions[id(ctx.session)] = ctx.session
         return await call_next(ctx)
 
-    async def tell(self, tools: bool, prompts: bool, resources: bool) -> None:
+    async def notify(self, tools: bool, prompts: bool, resources: bool) -> None:
         """Notify every client, in its version of the protocol, which lists changed."""
         for event, changed in (
             (ToolsListChanged(), tools),
@@ -219,7 +219,7 @@ class SkillsServer(Server[Any]):
     async def _complete(self, context: Context, params: CompleteRequestParams) -> CompleteResult:
         values: list[str] = []
         if isinstance(params.ref, PromptReference):
-            values = await self._in_thread(self.surface.completed, params.ref.name, params.argument.value)
+            values = await self._in_thread(self.surface.complete_argument, params.ref.name, params.argument.value)
         return CompleteResult(completion=Completion(values=values[:100], total=len(values), has_more=len(values) > 100))
 
     async def _list_templates(

@@ -50,16 +50,16 @@ class MessageStream:
                 try:
                     line = await run_sync(self.wire.line, abandon_on_cancel=True)
                 except ValueError:
-                    await self._refuse(None, INVALID_REQUEST, f"a message has at most {LONGEST_LINE:,} bytes")
+                    await self._refuse(None, INVALID_REQUEST, f"message too long: at most {LONGEST_LINE:,} bytes")
                     continue
                 if line is None:
-                    await self._answered()
+                    await self._drain()
                     return
                 message = await self._message(line) if line.strip() else None
                 if message is not None:
                     await out.send(message)
 
-    async def _answered(self) -> None:
+    async def _drain(self) -> None:
         """Wait for responses to earlier requests, for a limited time."""
         with anyio.move_on_after(DRAIN_SECONDS):
             while self.in_flight:
@@ -73,7 +73,7 @@ class MessageStream:
             return None
         if isinstance(message, JSONRPCNotification) and b'"id"' in line and "id" in loads(line):
             await self._refuse(
-                None, INVALID_REQUEST, "an id is a number or a text"
+                None, INVALID_REQUEST, "id must be a number or a string"
             )  # as a notification it would never get a response
             return None
         if isinstance(message, JSONRPCRequest):
@@ -81,7 +81,7 @@ class MessageStream:
                 await self._refuse(message.id, INVALID_REQUEST, "a request with this id is in flight")
                 return None
             if len(self.in_flight) >= MOST_REQUESTS:
-                await self._refuse(message.id, INTERNAL_ERROR, "too many requests at once: wait for answers")
+                await self._refuse(message.id, INTERNAL_ERROR, f"more than {MOST_REQUESTS:,} requests in flight")
                 return None
             self.in_flight.add(message.id)
         return SessionMessage(message)
@@ -90,14 +90,14 @@ class MessageStream:
         try:
             message = loads(line)
         except (ValueError, RecursionError):
-            await self._refuse(None, PARSE_ERROR, "this is not JSON")
+            await self._refuse(None, PARSE_ERROR, "invalid JSON")
             return
         if isinstance(message, list):
-            await self._refuse(None, INVALID_REQUEST, "batches are not part of this protocol: send one message a line")
+            await self._refuse(None, INVALID_REQUEST, "batches are not supported: send one message per line")
             return
         raw_id = message.get("id") if isinstance(message, dict) else None
         request_id = raw_id if isinstance(raw_id, str | int) and not isinstance(raw_id, bool) else None
-        await self._refuse(request_id, INVALID_REQUEST, "this is not a message of JSON-RPC 2.0")
+        await self._refuse(request_id, INVALID_REQUEST, "not a JSON-RPC 2.0 message")
 
     async def _refuse(self, request_id: str | int | None, code: int, message: str) -> None:
         await self._write(JSONRPCError(jsonrpc="2.0", id=request_id, error=ErrorData(code=code, message=message)))
@@ -123,7 +123,7 @@ async def stdio_streams() -> AsyncIterator[
     tuple[MemoryObjectReceiveStream[SessionMessage | Exception], MemoryObjectSendStream[SessionMessage]]
 ]:
     """The streams that a server reads messages from and writes messages to."""
-    wire, give_back = claim_stdio(LONGEST_LINE)
+    wire, restore_stdio = claim_stdio(LONGEST_LINE)
     stream = MessageStream(wire)
     to_server, from_client = anyio.create_memory_object_stream[SessionMessage | Exception](0)
     from_server, to_client = anyio.create_memory_object_stream[SessionMessage](0)
@@ -137,4 +137,4 @@ async def stdio_streams() -> AsyncIterator[
                 wire.stop()
                 group.cancel_scope.cancel()
     finally:
-        give_back()
+        restore_stdio()

@@ -18,7 +18,7 @@ from .lines import StyledLine, question_lines
 from .prompt import PromptArea
 
 _TURN_GROUP = "turn"
-_BUSY_LINE = StyledLine("warning", "a turn is running: Esc stops it")
+_BUSY_LINE = StyledLine("warning", "a turn is running; press Esc to stop it")
 
 
 class ChatApp(ChatAppBase):
@@ -31,13 +31,13 @@ class ChatApp(ChatAppBase):
     ]
 
     def on_mount(self) -> None:
-        self.take_library(self.agent.library)
-        if self.wanted and self.begin(self.wanted):
-            self.recall()
+        self.use_library(self.agent.library)
+        if self.resume_id and self.open_session(self.resume_id):
+            self.show_history()
         else:
-            self.begin()
+            self.open_session()
         if notice := commands.untrusted_text(self.library):
-            self.log_.tell(notice)
+            self.log_.note(notice)
         self.count_uses()
         if self.watching:
             self.watch_skills()
@@ -45,24 +45,24 @@ class ChatApp(ChatAppBase):
     @on(PromptArea.Entered)
     def entered(self, entered: PromptArea.Entered) -> None:
         text = entered.text
-        if self.waiting is not None:
+        if self.pending is not None:
             self.reply(text)
             return
         name, _, arguments = text.strip().partition(" ")
         if name.startswith("/") and name[1:] in commands.APP_COMMANDS:
-            self.own(name[1:], arguments.strip())
+            self.run_app_command(name[1:], arguments.strip())
             return
         if self.busy:
-            self.later.append(text)
-            self.sign.waiting = len(self.later)
+            self.queued.append(text)
+            self.indicator.waiting = len(self.queued)
         else:
             self.say(text)
 
     def say(self, text: str) -> None:
-        if self.talk is None:
-            self.begin()
-        if self.talk is not None:
-            self.turn(self.talk, text)
+        if self.session is None:
+            self.open_session()
+        if self.session is not None:
+            self.turn(self.session, text)
 
     @on(Worker.StateChanged)
     def turned(self, change: Worker.StateChanged) -> None:
@@ -71,65 +71,65 @@ class ChatApp(ChatAppBase):
             return
         if change.state is WorkerState.RUNNING:
             self.stopping = False
-            self.sign.begin()
+            self.indicator.begin()
         elif change.worker.is_finished:
-            self.sign.end()
-            if self.later:
-                self.say(self.later.pop(0))
-            self.sign.waiting = len(self.later)
+            self.indicator.end()
+            if self.queued:
+                self.say(self.queued.pop(0))
+            self.indicator.waiting = len(self.queued)
 
     @property
     def busy(self) -> bool:
         return any(worker.group == _TURN_GROUP and worker.is_running for worker in self.workers)
 
     @work(thread=True, group=_TURN_GROUP, exit_on_error=False)
-    def turn(self, talk: Session, text: str) -> None:
+    def turn(self, session: Session, text: str) -> None:
         """Run one turn on a thread: show its events, and wait for answers to its questions."""
         draw, heard = self.log_.draw, False
         try:
-            for event in talk.say(text):
+            for event in session.say(text):
                 inner_event, heard = innermost_event(event), heard or isinstance(event, Heard)
                 if isinstance(event, Ended) and not heard:  # it failed before the request was echoed
-                    self.call_from_thread(self.log_.show, StyledLine("said", visible_text(text)))
+                    self.call_from_thread(self.log_.show, StyledLine("request", visible_text(text)))
                 if isinstance(inner_event, Asked):
-                    waiting = PendingQuestion(inner_event)
-                    self.call_from_thread(self.ask, waiting)
-                    talk.answer(inner_event.id, waiting.answers.get())
+                    pending = PendingQuestion(inner_event)
+                    self.call_from_thread(self.ask, pending)
+                    session.answer(inner_event.id, pending.answers.get())
                 else:
                     self.call_from_thread(draw, event)  # type: ignore[arg-type]  # a coroutine of nothing
                 if isinstance(event, Ended):
-                    self.call_from_thread(self.offer)
+                    self.call_from_thread(self.update_choices)
         except MetierError as error:
-            self.call_from_thread(self.log_.fail, error.message, error.hint)
+            self.call_from_thread(self.log_.error, error.message, error.hint)
 
-    def ask(self, waiting: PendingQuestion) -> None:
+    def ask(self, pending: PendingQuestion) -> None:
         """Show a question and prompt for its answer."""
-        self.waiting, self.sign.asking = waiting, True
-        self.log_.show(*question_lines(waiting.asked))
-        if waiting.asked.kind == "approval":
-            self.prompt.wants("y, a or n: one key answers", "yan")
+        self.pending, self.indicator.asking = pending, True
+        self.log_.show(*question_lines(pending.question))
+        if pending.question.kind == "approval":
+            self.prompt.expect_answer("Press y, a or n", "yan")
         else:
-            self.prompt.wants("Your answer, then Enter")
+            self.prompt.expect_answer("Type your answer and press Enter")
 
     def reply(self, text: str) -> None:
         """Answer the open question; an approval request accepts only y, a and n."""
-        assert self.waiting is not None
-        pending, answer = self.waiting.asked, text.strip()
-        if pending.kind == "approval":
+        assert self.pending is not None
+        question, answer = self.pending.question, text.strip()
+        if question.kind == "approval":
             answer = commands.DECISIONS.get(answer.lower(), "")
             if not answer:
-                self.prompt.wants("press y, a or n", "yan")
+                self.prompt.expect_answer("Please press y, a or n", "yan")
                 return
-        elif answer.isdigit() and 0 < int(answer) <= len(pending.choices):
-            answer = pending.choices[int(answer) - 1]
+        elif answer.isdigit() and 0 < int(answer) <= len(question.choices):
+            answer = question.choices[int(answer) - 1]
         self.answered(answer)
 
     def answered(self, answer: str) -> None:
-        waiting, self.waiting, self.sign.asking = self.waiting, None, False
-        assert waiting is not None
-        self.prompt.takes()
-        self.log_.show(StyledLine("said", visible_text(answer)))
-        waiting.answers.put(answer)
+        pending, self.pending, self.indicator.asking = self.pending, None, False
+        assert pending is not None
+        self.prompt.accept_requests()
+        self.log_.show(StyledLine("request", visible_text(answer)))
+        pending.answers.put(answer)
 
     def action_stop(self) -> None:
         """Esc closes the picker, or stops the turn and its question."""
@@ -138,14 +138,14 @@ class ChatApp(ChatAppBase):
 
     def stop(self) -> bool:
         """Stop the turn and put queued requests back into the prompt; False where none runs."""
-        if self.talk is None or not self.busy:
+        if self.session is None or not self.busy:
             return False
-        self.talk.stop()
-        if self.waiting is not None:
+        self.session.stop()
+        if self.pending is not None:
             self.answered("no")
-        if self.later:
-            self.prompt.fill(" ".join(self.later))
-            self.later = []
+        if self.queued:
+            self.prompt.fill(" ".join(self.queued))
+            self.queued = []
         return True
 
     def action_end(self) -> None:
@@ -157,43 +157,43 @@ class ChatApp(ChatAppBase):
             self.exit(0)
             return
         self.stopping = True
-        self.log_.tell("stopping; press Ctrl+C again to quit")
+        self.log_.note("stopping; press Ctrl+C again to quit")
 
     def on_unmount(self) -> None:
         """Release every thread, however the app ends."""
-        self.leaving.set()
-        if self.talk is not None:
-            self.talk.stop()
-        if self.waiting is not None:
-            self.waiting.answers.put("no")
+        self.quitting.set()
+        if self.session is not None:
+            self.session.stop()
+        if self.pending is not None:
+            self.pending.answers.put("no")
 
-    def own(self, name: str, arguments: str) -> None:
+    def run_app_command(self, name: str, arguments: str) -> None:
         """Run one of the app's own commands."""
         if name != "quit":
-            self.log_.show(StyledLine("said", visible_text(f"/{name} {arguments}".rstrip())))
+            self.log_.show(StyledLine("request", visible_text(f"/{name} {arguments}".rstrip())))
         match name:
             case "quit":
                 self.exit(0)
             case "clear" | "resume" if name == "clear" or arguments:
                 self.clear(arguments)
             case "skills" if arguments:
-                self.stand(arguments)
+                self.set_standing(arguments)
             case "model" if arguments:
-                self.take_model(arguments)
+                self.use_model(arguments)
             case _:
-                view = commands.ChatCommandContext(self.library, self.agent.library, self.talk, self.standings)
-                self.log_.tell(commands.answer_command(name, arguments, view))
+                view = commands.ChatCommandContext(self.library, self.agent.library, self.session, self.standings)
+                self.log_.note(commands.answer_command(name, arguments, view))
 
     def clear(self, resume: str = "") -> None:
         """Replace the conversation; the current one stays where the other can't be opened."""
         if self.busy:
             self.log_.show(_BUSY_LINE)
             return
-        before = self.talk
-        if not self.begin(resume) or self.talk is before:
+        before = self.session
+        if not self.open_session(resume) or self.session is before:
             return
         self.standings = {}
-        self.take_library(self.agent.library)
+        self.use_library(self.agent.library)
         self.log_.remove_children()
         if resume:
-            self.recall()
+            self.show_history()

@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
 
 @click.command("chat")
-@options.model_option("Use this model instead of the configured one.")
-@click.option("--resume", metavar="ID", default="", help="Continue a conversation: its id, or `last`.")
+@options.model_option("Model to use [default: the configured one]")
+@click.option("--resume", metavar="ID", default="", help="Continue a conversation: its id, or `last`")
 @click.pass_obj
 def chat(context: CliContext, model: str, resume: str) -> None:
-    """Talk to an agent that uses your skills: type / to pick one, Esc to stop, /help for the rest."""
+    """Chat with an agent that uses your skills: type / to pick one, Esc to stop, /help for the rest."""
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise BadRequest("`metier chat` needs a terminal", 'without one, use `metier run "…"`')
     try:

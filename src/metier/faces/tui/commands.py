@@ -53,7 +53,7 @@ class ChatCommandContext(NamedTuple):
     """The skills with the standings of this conversation."""
     plain: Library
     """The skills without them."""
-    talk: Session | None
+    session: Session | None
     standings: dict[str, Standing]
 
 
@@ -64,18 +64,22 @@ def count_noun(number: int, noun: str) -> str:
 
 def answer_command(name: str, arguments: str, view: ChatCommandContext) -> str:
     """The text that one of the app's own commands shows."""
-    library, plain, talk, standings = view
+    library, plain, session, standings = view
     match name:
         case "skills":
             return skills_text(library, standings)
         case "why":
             return why_text(plain, arguments, standings)
         case "context":
-            return context_text(talk.conversation, library, talk.model.window) if talk else "The conversation is empty."
+            return (
+                context_text(session.conversation, library, session.model.window)
+                if session
+                else "The conversation is empty."
+            )
         case "agents":
             return agents_text(library)
         case "model":
-            return talk.model.name if talk else "no model; set one with /model NAME"
+            return session.model.name if session else "no model; set one with /model NAME"
         case "resume":
             return runs_text(library.place.state)
     return help_text()
@@ -141,7 +145,7 @@ def untrusted_text(library: Library) -> str:
 
 def why_text(library: Library, name: str, chosen: dict[str, Standing]) -> str:
     if not name:
-        return "name a skill: /why NAME"
+        return "usage: /why NAME"
     try:
         verdict = library.find(name)
     except MetierError as error:
@@ -154,7 +158,7 @@ def why_text(library: Library, name: str, chosen: dict[str, Standing]) -> str:
         for problem in verdict.problems
     ]
     if standing != "on":
-        lines.append(f"set to {standing} in this conversation\n  → /skills {clean_line(skill.name)} on undoes that")
+        lines.append(f"set to {standing} in this conversation\n  → to undo, type /skills {clean_line(skill.name)} on")
     elif verdict.usable:
         reasons = {entry.name: entry.reason for entry in library.catalog().left_out}
         lines.append(f"usable; not listed: {reasons[skill.name]}" if skill.name in reasons else "usable and listed")
@@ -164,27 +168,27 @@ def why_text(library: Library, name: str, chosen: dict[str, Standing]) -> str:
 def context_text(conversation: Conversation, library: Library, window: int) -> str:
     """What fills the context window: the system prompt, the catalog, each skill, and the messages."""
     catalog = library.catalog()
-    rows = [("system prompt", estimate_tokens(conversation.system)), ("  of it the catalog", catalog.tokens)]
+    rows = [("system prompt", estimate_tokens(conversation.system)), ("  including the catalog", catalog.tokens)]
     parts: Counter[str] = Counter()
     for message in conversation.messages:
         parts[_part_label(message)] += tokens_in((message,))
     rows += sorted(parts.items(), key=lambda part: (not part[0].startswith("skill "), part[0]))
     total = conversation.tokens
-    share = f"{100 * total / window:.1f} % of {window:,}" if window else "no window known"
+    share = f"{100 * total / window:.1f} % of {window:,}" if window else "context window unknown"
     lines = [f"{label:<28} about {count:>8,} tokens" for label, count in rows]
-    lines += [f"{'in all':<28} about {total:>8,} tokens, {share}"]
+    lines += [f"{'total':<28} about {total:>8,} tokens, {share}"]
     return "\n".join([*lines, *_left_out_lines(catalog)])
 
 
 def _part_label(message: Message) -> str:
     if message.skill:
         return f"skill {clean_line(message.skill)}"
-    return "ranked for your requests" if message.tag == "suggested" else "messages"
+    return "suggested skills" if message.tag == "suggested" else "messages"
 
 
 def _left_out_lines(catalog: Catalog) -> Iterator[str]:
     """What the catalog does not list, and why."""
-    reasons = {"limit-listed": "too many", "limit-characters": "no room", "merged": "the same as another"}
+    reasons = {"limit-listed": "too many", "limit-characters": "no room", "merged": "duplicate"}
     for reason, explanation in reasons.items():
         names = [clean_line(entry.name) for entry in catalog.left_out if entry.reason == reason]
         if names:
@@ -198,7 +202,7 @@ def agents_text(library: Library) -> str:
     agents = agent_files(library)
     return "\n".join(
         f"{clean_line(name)}: {clean_line(agent.description)}" for name, agent in sorted(agents.items())
-    ) or ("No agents. To add one, write a Markdown file with a name and a description into .metier/agents.")
+    ) or ("No agents. To add one, create a Markdown file with a name and a description in .metier/agents.")
 
 
 def runs_text(state: str, most: int = 20) -> str:

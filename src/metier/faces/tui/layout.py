@@ -31,7 +31,7 @@ from .spinner import TurnIndicator
 class PendingQuestion:
     """A question that a turn waits on, and where its answer goes."""
 
-    asked: Asked
+    question: Asked
     answers: Queue[str] = field(default_factory=Queue)
 
 
@@ -42,30 +42,30 @@ class ChatAppBase(App[int]):
     TITLE = "metier"
     ENABLE_COMMAND_PALETTE = False
     log_: ChatLog
-    sign: TurnIndicator
+    indicator: TurnIndicator
     prompt: PromptArea
 
     def __init__(self, agent: Agent, resume: str = "", watch: bool = True) -> None:
         super().__init__()
-        self.agent, self.wanted, self.watching = agent, resume, watch
+        self.agent, self.resume_id, self.watching = agent, resume, watch
         self.library = agent.library
-        self.talk: Session | None = None
+        self.session: Session | None = None
         self.standings: dict[str, commands.Standing] = {}
-        self.waiting: PendingQuestion | None = None
+        self.pending: PendingQuestion | None = None
         self.stopping = False
         """Ctrl+C was pressed in this turn."""
-        self.later: list[str] = []
+        self.queued: list[str] = []
         """Requests that were entered during a turn."""
-        self.leaving = Flag()
+        self.quitting = Flag()
 
     def compose(self) -> ComposeResult:
         yield Static(id="top", markup=False)
-        self.log_, self.sign, self.prompt = ChatLog(id="log"), TurnIndicator(id="sign", markup=False), PromptArea()
-        yield from (self.log_, self.sign, self.prompt)
+        self.log_, self.indicator, self.prompt = ChatLog(id="log"), TurnIndicator(id="sign", markup=False), PromptArea()
+        yield from (self.log_, self.indicator, self.prompt)
 
-    def head(self) -> None:
+    def update_title(self) -> None:
         """Update the top line: the model, the dialect and the number of skills."""
-        model = self.talk.model.name if self.talk else "no model"
+        model = self.session.model.name if self.session else "no model"
         agent = f" · {clean_line(self.agent.name)}" if self.agent.name else ""
         usable = sum(verdict.usable for verdict in self.library.verdicts)
         title = (
@@ -76,77 +76,77 @@ class ChatAppBase(App[int]):
             title += f" · {broken} broken"
         self.query_one("#top", Static).update(Content(title))
 
-    def take_library(self, library: Library) -> None:
+    def use_library(self, library: Library) -> None:
         """Use this library from now on, with the standings of this conversation."""
         self.agent = replace(self.agent, library=library)
         self.library = commands.with_standings(library, self.standings)
-        if self.talk is not None:
-            self.talk.update(self.library)
-        self.offer()
+        if self.session is not None:
+            self.session.update(self.library)
+        self.update_choices()
 
-    def offer(self) -> None:
+    def update_choices(self) -> None:
         """Update the picker and the top line: a turn may have made a scheduler skill, which is not watched."""
         self.prompt.choices = choices_of(self.library, commands.APP_COMMANDS)
-        self.head()
+        self.update_title()
 
     @work(thread=True, group="watch", exit_on_error=False)
     def watch_skills(self) -> None:
         try:
-            for change in self.agent.library.watch(self.leaving):
+            for change in self.agent.library.watch(self.quitting):
                 summary = change_summary(change.added, change.changed, change.removed)
-                self.call_from_thread(self.take_library, change.library)
-                self.call_from_thread(self.log_.tell, f"↻ skills: {summary}")
+                self.call_from_thread(self.use_library, change.library)
+                self.call_from_thread(self.log_.note, f"↻ skills: {summary}")
                 self.call_from_thread(self.log_.show, *broken_lines(change))
         except MetierError as error:
-            self.call_from_thread(self.log_.tell, f"can't watch for changes: {error.message}")
+            self.call_from_thread(self.log_.note, f"can't watch for changes: {error.message}")
 
     @work(thread=True, group="uses", exit_on_error=False)
     def count_uses(self) -> None:
         self.prompt.uses = Counter(commands.recent_uses(self.library.place.state))
 
-    def begin(self, resume: str = "") -> bool:
+    def open_session(self, resume: str = "") -> bool:
         """Start or resume a conversation; on an error the current one stays."""
         try:
-            self.talk = self.agent.resume(resume) if resume else self.agent.start()
+            self.session = self.agent.resume(resume) if resume else self.agent.start()
         except MetierError as error:
-            self.log_.fail(error.message, error.hint)
+            self.log_.error(error.message, error.hint)
             return False
-        self.head()
+        self.update_title()
         return True
 
-    def recall(self) -> None:
+    def show_history(self) -> None:
         """Show the last messages of a resumed conversation, without metier's own notes to the model."""
-        assert self.talk is not None
-        self.log_.tell(f"↻ resumed {self.talk.run}")
-        messages = [entry for entry in self.talk.conversation.messages if entry.text and entry.role != "tool"]
+        assert self.session is not None
+        self.log_.note(f"↻ resumed {self.session.run}")
+        messages = [entry for entry in self.session.conversation.messages if entry.text and entry.role != "tool"]
         for message in [entry for entry in messages if not entry.skill and not entry.tag][-20:]:
-            self.log_.show(StyledLine("said" if message.role == "user" else "quiet", visible_text(message.text)))
+            self.log_.show(StyledLine("request" if message.role == "user" else "quiet", visible_text(message.text)))
 
-    def stand(self, text: str) -> None:
+    def set_standing(self, text: str) -> None:
         """Set what the model sees of a skill in this conversation."""
         parsed = commands.standing_named(text)
         if parsed is None:
-            self.log_.fail("usage: /skills NAME on, name-only, user-only or off")
+            self.log_.error("usage: /skills NAME on, name-only, user-only or off")
             return
         try:
             skill = self.agent.library.find(parsed[0]).skill
         except MetierError as error:
-            self.log_.fail(error.message, error.hint)
+            self.log_.error(error.message, error.hint)
             return
         self.standings[skill.path] = parsed[1]
-        self.take_library(self.agent.library)
-        self.log_.tell(f"{clean_line(skill.name)}: {parsed[1]}, in this conversation")
+        self.use_library(self.agent.library)
+        self.log_.note(f"{clean_line(skill.name)}: {parsed[1]}, in this conversation")
 
-    def take_model(self, name: str) -> None:
+    def use_model(self, name: str) -> None:
         try:
             model = open_model(name, self.library)
         except MetierError as error:
-            self.log_.fail(error.message, error.hint)
+            self.log_.error(error.message, error.hint)
             return
         self.agent = replace(self.agent, model=model)
-        if self.talk is None:
-            self.begin()
+        if self.session is None:
+            self.open_session()
         else:
-            self.talk.use(model)
-        self.head()
-        self.log_.tell(f"switched to {clean_line(model.name)}")
+            self.session.use(model)
+        self.update_title()
+        self.log_.note(f"switched to {clean_line(model.name)}")

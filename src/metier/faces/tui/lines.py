@@ -24,7 +24,7 @@ from ...types.event import (
 )
 from ...types.text import clean_line, escaped_lines, shorten_text, visible_text
 
-LineStyle: TypeAlias = Literal["said", "skill", "tool", "failed", "quiet", "warning"]
+LineStyle: TypeAlias = Literal["request", "skill", "tool", "failed", "quiet", "warning"]
 _MOST_LINES = 8
 
 
@@ -44,7 +44,7 @@ def lines_of(event: Event) -> list[StyledLine]:
         case Resumed(model=model):
             return small_model_warning(model)
         case Heard(text=text):
-            return [StyledLine("said", visible_text(text))]
+            return [StyledLine("request", visible_text(text))]
         case Activated(skill=skill, by=by, tokens=tokens):
             who = {"user": "you", "model": "the model", "schedule": "a schedule"}[by]
             return [StyledLine("skill", f"◆ {clean_line(skill)} · {who} · about {tokens:,} tokens")]
@@ -59,7 +59,7 @@ def lines_of(event: Event) -> list[StyledLine]:
         case Compacted(before=before, after=after):
             return [StyledLine("quiet", f"↻ compacted: about {before:,} → {after:,} tokens")]
         case Nested(name=name, event=inner):
-            inside = [line for line in lines_of(inner) if line.style != "said"]
+            inside = [line for line in lines_of(inner) if line.style != "request"]
             return [StyledLine(line.style, f"  {clean_line(name)} │ {line.text}") for line in inside]
         case Ended(outcome=outcome, text=text, hint=hint) if outcome != "finished":
             summary = f"■ {outcome}" + (f": {visible_text(text)}" if text else "")
@@ -74,10 +74,10 @@ def small_model_warning(model: str) -> list[StyledLine]:
     """A warning about a small local model, and how to switch."""
     if not model.startswith("local:"):
         return []
-    warning = "a small local model: it picks from lists, and its answers are unreliable"
+    warning = "This is a small local model: it can pick from lists, but its answers are unreliable."
     return [
         StyledLine("warning", warning),
-        StyledLine("quiet", "→ /model anthropic:…, openai:…, google:… or ollama:… switches to a better one"),
+        StyledLine("quiet", "→ for a better one, type /model anthropic:…, openai:…, google:… or ollama:…"),
     ]
 
 
@@ -93,7 +93,7 @@ def broken_lines(change: Change) -> list[StyledLine]:
     for broken in change.library.broken:
         if broken.id in names or broken.name in names:
             problem = broken.problems[-1]
-            instead = "; the last good version stays in use" if broken.path in change.library.kept else ""
+            instead = "; still using the last good version" if broken.path in change.library.kept else ""
             lines.append(
                 StyledLine(
                     "failed",

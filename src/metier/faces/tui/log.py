@@ -23,10 +23,10 @@ class ChatLog(VerticalScroll):
             self.mount(Static(Content(line.text), classes=line.style))
         self.scroll_end(animate=False)
 
-    def tell(self, text: str) -> None:
+    def note(self, text: str) -> None:
         self.show(StyledLine("quiet", visible_text(text)))
 
-    def fail(self, message: str, hint: str = "") -> None:
+    def error(self, message: str, hint: str = "") -> None:
         self.show(
             StyledLine("failed", visible_text(message)),
             *([StyledLine("quiet", f"→ {translate_hint(visible_text(hint))}")] if hint else []),

@@ -68,7 +68,7 @@ class PromptArea(Vertical):
         self.choices: Sequence[PickerChoice] = ()
         self.uses: Counter[str] = Counter()
         self.offered: list[PickerChoice] = []
-        self.looked: str | None = None
+        self.filtered_input: str | None = None
         """The input that `offered` was computed for."""
         self.plain = False
         """Whether an answer is expected, so that `/` opens no picker."""
@@ -98,7 +98,7 @@ class PromptArea(Vertical):
     def line(self) -> PromptInput:
         return self.query_one("#line", PromptInput)
 
-    def wants(self, placeholder: str, keys: str = "") -> None:
+    def expect_answer(self, placeholder: str, keys: str = "") -> None:
         """Expect an answer, which single keys may give; the current input is kept for later."""
         if not self.plain:
             self.draft, self.line.since = self.line.value, monotonic()
@@ -106,7 +106,7 @@ class PromptArea(Vertical):
         self.line.placeholder = placeholder
         self.fill("")
 
-    def takes(self) -> None:
+    def accept_requests(self) -> None:
         """Accept requests and commands again."""
         self.plain, self.line.keys = False, ""
         self.line.placeholder = PLACEHOLDER
@@ -118,21 +118,21 @@ class PromptArea(Vertical):
         self.line.cursor_position = len(text)
 
     @on(Input.Changed, "#line")
-    def look(self) -> None:
+    def update_picker(self) -> None:
         """Update the picker for the current input: keys may arrive before the event for an earlier change."""
-        if self.looked == self.line.value:
+        if self.filtered_input == self.line.value:
             return
-        self.looked = self.line.value
-        typed = None if self.plain else typed_command(self.looked)
+        self.filtered_input = self.line.value
+        typed = None if self.plain else typed_command(self.filtered_input)
         self.offered = [] if typed is None else filter_choices(self.choices, typed, _match_score, self.uses)
         self.picker.clear_options()
         self.picker.add_options([Option(_choice_content(choice)) for choice in self.offered])
         self.picker.display = bool(self.offered)
         if self.offered:
             self.picker.highlighted = 0
-        self.tell_more(typed)
+        self.update_more(typed)
 
-    def tell_more(self, typed: str | None) -> None:
+    def update_more(self, typed: str | None) -> None:
         """Show how many choices are hidden, or that none matches; the picker never covers the input."""
         room = max(1, min(_MOST_ROWS, self.app.size.height - 6))
         self.picker.styles.max_height = room
@@ -143,13 +143,13 @@ class PromptArea(Vertical):
 
     def close(self) -> bool:
         """Close the picker; False when it was not open."""
-        open_, self.looked = bool(self.picker.display), self.line.value
+        open_, self.filtered_input = bool(self.picker.display), self.line.value
         self.picker.display = self.more.display = False
         return open_
 
     def on_key(self, event: events.Key) -> None:
         if event.key in ("up", "down", "tab"):
-            self.look()
+            self.update_picker()
         if event.key in ("up", "down") and self.picker.display:
             self.picker.action_cursor_up() if event.key == "up" else self.picker.action_cursor_down()
         elif event.key in ("up", "down"):
@@ -178,7 +178,7 @@ class PromptArea(Vertical):
     @on(Input.Submitted, "#line")
     def entered(self, submitted: Input.Submitted) -> None:
         submitted.stop()
-        self.look()
+        self.update_picker()
         text = submitted.value
         typed = None if self.plain else typed_command(text)
         if self.picker.display and typed is not None and all(choice.name != typed for choice in self.choices):
