@@ -95,7 +95,7 @@ class Agent:
     @property
     def network(self) -> bool:
         """Whether commands have network access."""
-        return self.alone.network if self.alone else self.library.settings.at("agent.network") is True
+        return self.alone.network if self.alone else self.library.settings.own("agent.network") is True
 
     @cached_property
     def permission(self) -> Permission:
@@ -210,7 +210,7 @@ def _last_folder(events: Iterable[Event]) -> str:
 
 def _journal_retention(settings: Settings) -> tuple[int, int]:
     """How many days journals are kept, and how many journals at most."""
-    days, runs = settings.at("record.days"), settings.at("record.runs")
+    days, runs = settings.own("record.days"), settings.own("record.runs")
     return days if isinstance(days, int) else 180, runs if isinstance(runs, int) else 5_000
 
 

@@ -48,7 +48,7 @@ def configured_permission(settings: Settings) -> Permission:
     """The permission rules of the user's configuration."""
 
     def rules(key: str) -> tuple[PermissionRule, ...]:
-        value = settings.at(f"agent.{key}")
+        value = settings.own(f"agent.{key}")
         return parse_rules(tuple(map(str, value)) if isinstance(value, list) else ())
 
     return Permission(rules("allow"), rules("ask"), rules("deny"))
@@ -62,7 +62,7 @@ def resolve_bounds(settings: Settings, file_bounds: TurnBounds) -> TurnBounds:
     """The limits of a turn: those of the agent's file, else those of the configuration, else the defaults."""
 
     def number(key: str, own: float | None, default: float | None) -> float | None:
-        value = settings.at(f"agent.{key}")
+        value = settings.own(f"agent.{key}")
         configured = value if isinstance(value, int | float) and not isinstance(value, bool) else default
         return own if own != default else configured
 

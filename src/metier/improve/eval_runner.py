@@ -225,7 +225,7 @@ class EvalRunner:
             keep=False,
             private=True,
             hidden=self.places(),
-            alone=UnattendedRun(network=library.settings.at("agent.network") is True),
+            alone=UnattendedRun(network=library.settings.own("agent.network") is True),
         )
         session: Session = agent.start()
         session.stopping = self.plan.stop

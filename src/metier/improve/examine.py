@@ -61,7 +61,7 @@ def read_contents(folder: str) -> FolderContents:
 
 def improve_mode(library: Library, skill: Skill) -> ImprovementMode:
     """The configured mode, or that of the skill's dialect."""
-    configured = library.settings.at("improve.mode")
+    configured = library.settings.own("improve.mode")
     if configured == "auto" or configured == "review" or configured == "off":
         return configured
     return skill.origin.dialect.serving.improving

@@ -189,7 +189,7 @@ def install_means(library: Library, skill: Skill) -> InstallEnvironment:
     """What this machine can install with."""
     place = library.place
     programs = {*NODE_MANAGERS, "brew", "uv", "go", *relevant_programs(skill.install)}
-    configured = library.settings.at("skills.install")
+    configured = library.settings.own("skills.install")
     preferences = configured if isinstance(configured, Mapping) else {}
     brew, node = preferences.get("preferBrew"), preferences.get("nodeManager")
     return InstallEnvironment(

@@ -195,8 +195,8 @@ def sandbox_for_skill(
 
 
 def _sandbox_settings(library: Library) -> Mapping[str, object]:
-    """The user's `sandbox` table.  Not by `Settings.at`, which also looks under `config`, where a project may write."""
-    table = library.settings.tree.get("sandbox")
+    """The user's `sandbox` table."""
+    table = library.settings.own("sandbox")
     return table if isinstance(table, Mapping) else {}
 
 

@@ -69,6 +69,14 @@ class Settings(NamedTuple):
             value = _value_at(self.tree, "skills.entries." + path.removeprefix("skills."))
         return value
 
+    def own(self, path: str) -> Setting:
+        """One of metier's own settings, at exactly this dotted path; None if it is not set.
+
+        Not `at`: that one answers what a skill requires, and so looks under `config` too, where a project may write
+        anything.
+        """
+        return _value_at(self.tree, path)
+
     def says(self, path: str) -> bool:
         """Whether the tree holds that path at all, if only to say `null`."""
         above, _, last = path.rpartition(".")
@@ -108,7 +116,7 @@ class Settings(NamedTuple):
     @property
     def shell_off(self) -> bool:
         """Commands in bodies are switched off."""
-        return self.at("skills.shell") in ("off", False)
+        return self.own("skills.shell") in ("off", False)
 
     @property
     def mentions_skills(self) -> bool:

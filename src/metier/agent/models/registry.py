@@ -49,7 +49,7 @@ def local_models(library: Library) -> dict[str, str]:
 
 def resolve_model_name(name: str, library: Library) -> str:
     """The name in force: the given one, the environment's, the configured one, or the first local model."""
-    configured = library.settings.at("model")
+    configured = library.settings.own("model")
     chosen = name or library.place.env.get("METIER_MODEL", "") or (configured if isinstance(configured, str) else "")
     if not chosen and local_models(library):
         return f"{LOCAL}:{next(iter(local_models(library)))}"
@@ -123,7 +123,7 @@ def model_names(library: Library) -> list[str]:
 
 
 def _model_tables(library: Library) -> Mapping[str, object]:
-    tables = library.settings.at("models")
+    tables = library.settings.own("models")
     return tables if isinstance(tables, Mapping) else {}
 
 
