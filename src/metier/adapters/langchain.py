@@ -31,8 +31,9 @@ _ARTIFACT_KEY = "metier"
 
 
 class SkillsState(AgentState[Any]):
-    """What the model was told: the catalog at the start of the conversation, and the entries announced since."""
+    """What the model knows: the catalog at the start of the conversation, and the entries announced since."""
 
+    # Checkpoints store these keys: renaming one would break conversations that are resumed later.
     skills_prompt: NotRequired[Annotated[str, PrivateStateAttr]]
     skills_told: NotRequired[Annotated[list[list[str]], PrivateStateAttr]]
 
@@ -52,6 +53,8 @@ def _structured_tool(tool: Tool, inline: bool) -> BaseTool:
         description=tool.description,
         args_schema=tool.schema,
         func=call,
+        # The artifact carries instructions past the model, to `before_model`; an error goes back to the model as the
+        # answer.
         response_format="content_and_artifact",
         handle_tool_error=True,
     )
@@ -86,6 +89,7 @@ class SkillsMiddleware(AgentMiddleware[SkillsState, Any, Any]):
         self.tools = [_structured_tool(tool, inline=False) for tool in self.live.tools()]
 
     def before_agent(self, state: SkillsState, runtime: Runtime[Any]) -> dict[str, Any] | None:
+        # A conversation keeps the catalog it began with, also when it is resumed: a provider's cache begins with it.
         if "skills_prompt" in state:
             return None
         catalog = self.live.catalog()
@@ -105,6 +109,7 @@ class SkillsMiddleware(AgentMiddleware[SkillsState, Any, Any]):
     ) -> ModelResponse[Any]:
         return handler(_with_catalog(request))
 
+    # LangChain calls this one in an asynchronous run and the other in a synchronous one.
     async def awrap_model_call(
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]]
     ) -> ModelResponse[Any]:
@@ -118,6 +123,7 @@ def _encode_entries(entries: Sequence[CatalogEntry]) -> list[list[str]]:
 def _pending_instructions(messages: Sequence[AnyMessage]) -> list[str]:
     """The instructions that belong to the tool answers at the end of a conversation, in order."""
     instructions: list[str] = []
+    # Back to the first message that is no tool's: only the answers of the turn that just ended.
     for message in reversed(messages):
         if not isinstance(message, ToolMessage):
             break
@@ -137,5 +143,6 @@ def _with_catalog(request: ModelRequest[Any]) -> ModelRequest[Any]:
     if isinstance(before.content, str):
         content: Any = f"{before.content}\n\n{text}"
     else:
+        # One more block, so that cache marks on the blocks before it stay valid.
         content = [*before.content, {"type": "text", "text": text}]
     return request.override(system_message=SystemMessage(content))

@@ -49,6 +49,7 @@ class AgentSkills:
         run = id(context.usage)
         if run not in self._announced:
             self._announced[run] = self.live.catalog()
+            # An id is only unique while its object lives: the entry goes with it.
             weakref.finalize(context.usage, self._announced.pop, run, None)
         return self._announced[run]
 
@@ -58,19 +59,22 @@ class AgentSkills:
             description=tool.description,
             params_json_schema=tool.schema,
             on_invoke_tool=partial(self._invoke, tool),
+            # A strict schema requires every property, and some of ours are optional.
             strict_json_schema=False,
         )
 
     async def _invoke(self, tool: Tool, context: ToolContext[Any], arguments_json: str) -> str:
+        # Tools read files and run scripts, which must not block the event loop.
         answer = await asyncio.to_thread(_call_tool, tool, arguments_json)
         return "\n\n".join(text for text in (*answer_texts(answer), self._changes(context)) if text)
 
     def _changes(self, context: ToolContext[Any]) -> str:
-        """What changed since the run was last told; empty for nothing."""
+        """What changed since the run last got an announcement; empty for nothing."""
         before = self._run_catalog(context)
         after = self.live.library.catalog()
         changed = describe_changes(before.entries, after.entries)
         if changed:
+            # The instructions keep their text for the provider's cache; only the entries to compare with move on.
             self._announced[id(context.usage)] = Catalog(after.entries, after.left_out, before.text)
         return changed
 
@@ -78,6 +82,7 @@ class AgentSkills:
 def _call_tool(tool: Tool, arguments_json: str) -> Answer:
     try:
         arguments = json.loads(arguments_json or "{}")
+    # The text is the model's; deep nesting raises RecursionError.
     except (ValueError, RecursionError):
         arguments = None
     if not isinstance(arguments, dict):

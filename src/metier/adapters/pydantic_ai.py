@@ -44,6 +44,7 @@ class SkillsToolset(AbstractToolset[AgentDepsT]):
 
     async def get_instructions(self, ctx: RunContext[AgentDepsT]) -> InstructionPart:
         catalog = await run_sync(self.live.catalog)
+        # Appended to the history: a change at the beginning would void the provider's cache.
         return InstructionPart(catalog.text, dynamic=True, on_change="append", name="catalog")
 
     async def get_tools(self, ctx: RunContext[AgentDepsT]) -> dict[str, ToolsetTool[AgentDepsT]]:
@@ -58,6 +59,7 @@ class SkillsToolset(AbstractToolset[AgentDepsT]):
     async def call_tool(
         self, name: str, tool_args: dict[str, Any], ctx: RunContext[AgentDepsT], tool: ToolsetTool[AgentDepsT]
     ) -> ToolReturn:
+        # On a thread: tools read files and run scripts.
         return _tool_return(await run_sync(self.live.call, name, tool_args))
 
 

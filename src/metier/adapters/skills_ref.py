@@ -35,17 +35,21 @@ __all__ = [
     "validate_metadata",
 ]
 
+# Names, messages and their order are those of skills-ref: programs compare them.
 ALLOWED_FIELDS = frozenset({"name", "description", "license", "allowed-tools", "metadata", "compatibility"})
 _LARGEST_FILE = 16_777_216
 SkillDir: TypeAlias = str | os.PathLike[str]
 
 
+# --- Errors and properties ---
+
+
 class SkillsRefError(Exception):
-    """Whatever these functions raise."""
+    """Base of the errors of this module."""
 
 
 SkillError = SkillsRefError
-"""The name that skills-ref itself has for it."""
+"""Its name in skills-ref."""
 
 
 class ParseError(SkillsRefError):
@@ -72,7 +76,7 @@ class SkillProperties:
     metadata: dict[str, str] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, object]:
-        """With the keys of the file; what is not there is left out."""
+        """The properties by their keys in the file, without those that are not set."""
         fields: dict[str, object] = {
             "name": self.name,
             "description": self.description,
@@ -82,6 +86,9 @@ class SkillProperties:
             "metadata": self.metadata or None,
         }
         return {key: value for key, value in fields.items() if value is not None}
+
+
+# --- Reading ---
 
 
 def find_skill_md(skill_dir: SkillDir) -> Path | None:
@@ -104,6 +111,7 @@ def parse_frontmatter(content: str) -> tuple[dict[str, RawValue], str]:
     try:
         reading = frontmatter.read_yaml(block)
     except BadYaml as fault:
+        # Lines of the block count from 0, and it begins on the second line of the file.
         raise ParseError(f"Invalid YAML in frontmatter: {fault.reason} (line {fault.line + 2})") from fault
     if reading.kind:
         raise ParseError("SKILL.md frontmatter must be a YAML mapping")
@@ -128,7 +136,7 @@ def _read_skill_md(skill_dir: SkillDir, skill_md: Path) -> str:
 
 
 def read_properties(skill_dir: SkillDir) -> SkillProperties:
-    """What a skill's frontmatter says; only a name and a description are asked for."""
+    """The properties in a skill's frontmatter; only a name and a description are required."""
     skill_md = find_skill_md(skill_dir)
     if skill_md is None:
         raise ParseError(f"SKILL.md not found in {Path(skill_dir)}")
@@ -168,8 +176,11 @@ def _metadata_pairs(value: RawValue | None) -> dict[str, str]:
     return {key: item if isinstance(item, str) else json.dumps(item, ensure_ascii=False) for key, item in value.items()}
 
 
+# --- Validation ---
+
+
 def validate(skill_dir: SkillDir) -> list[str]:
-    """Every way in which a skill breaks the rules; an empty list means that it does not."""
+    """The validation errors of a skill; empty if it is valid."""
     folder = Path(skill_dir)
     if not folder.exists():
         return [f"Path does not exist: {folder}"]
@@ -186,7 +197,7 @@ def validate(skill_dir: SkillDir) -> list[str]:
 
 
 def validate_metadata(metadata: Mapping[str, object], skill_dir: SkillDir | None = None) -> list[str]:
-    """The same for frontmatter that has been read; with a folder, its name must be the skill's."""
+    """The validation errors of parsed frontmatter; with a folder, its name must be the skill's."""
     errors = []
     unknown = sorted(set(metadata) - ALLOWED_FIELDS)
     if unknown:
@@ -206,7 +217,9 @@ def validate_metadata(metadata: Mapping[str, object], skill_dir: SkillDir | None
 def _name_errors(value: object, directory: str | None) -> list[str]:
     if not isinstance(value, str) or not value.strip():
         return ["Field 'name' must be a non-empty string"]
+    # As skills-ref does: a file system may store a name in another form than the author typed.
     name = unicodedata.normalize("NFKC", value.strip())
+    # A dictionary keeps its order, which is the order of the messages.
     faults = {
         f"Skill name '{name}' exceeds {LONGEST_NAME} character limit ({len(name)} chars)": len(name) > LONGEST_NAME,
         f"Skill name '{name}' must be lowercase": name != name.lower(),

@@ -1,1 +1,1 @@
-"""Faces: they draw what the library says and make calls; they hold nothing that could not be rebuilt."""
+"""User interfaces: they render events and values, call the packages below, and hold no state of their own."""

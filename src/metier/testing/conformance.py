@@ -44,6 +44,9 @@ Case = dict[str, Any]
 _AGENT_TOOLS: tuple[ToolName, ...] = ("skill_use", "skill_read_file", "skill_run_script", "run_skill", "read")
 
 
+# --- Arguments and activation ---
+
+
 def split_op(dialect: str, given: Case) -> Case:
     reads = DIALECTS[dialect].authoring.arguments
     return {"args": list(split_words(given["text"], reads.splitting if reads else "none"))}
@@ -70,6 +73,7 @@ def _case_arguments(given: Case) -> str | tuple[str, ...]:
 def name_in(text: str, dialect: str) -> str:
     """The `name` of a SKILL.md, for a case that does not name the folder."""
     try:
+        # Cases may contain lone surrogates, which strict UTF-8 can't encode.
         read = decode_text(text.encode("utf-8", "surrogatepass"), True, [])
         name = parse_head(read, DIALECTS[dialect].authoring, []).tree.get("name")
     except ParseRefusal:
@@ -81,11 +85,12 @@ def name_in(text: str, dialect: str) -> str:
 def _open_library(
     dialect: str, skills: dict[str, bytes], agent: list[str] | None = None
 ) -> Iterator[tuple[Library, str]]:
-    """A library over a folder of skills, and an empty working folder beside it."""
+    """A library over a folder of skills, and an empty working folder next to it."""
     with trees.temporary_folder() as base:
         root, cwd = f"{base}/skills", f"{base}/work"
         trees.fill_folder(root, skills)
         trees.fill_folder(cwd, {})
+        # A home of its own: the user's skills and configuration must not change a result.
         place = find_place(cwd)._replace(cwd=cwd, project=cwd, home=f"{base}/home", state=f"{base}/home/.metier")
         yield open_at(place, OpenRequest(dialect, agent, root, use_index=False)), cwd
 
@@ -139,6 +144,7 @@ def tools_op(dialect: str, given: Case) -> Case:
         root = library.roots[0].origin.path
         for path, target in given.get("symlinks", {}).items():
             trees.replace_link(trees.path_inside(root, path), target)
+        # Reloaded, as the links were made after the library was opened.
         offered = {tool.name: tool for tool in tools_of(SkillAccess(library.reload(), cwd), _AGENT_TOOLS)}
         answers = [offered[call["tool"]].call(call.get("args", {})) for call in given["calls"]]
         return {
@@ -148,6 +154,10 @@ def tools_op(dialect: str, given: Case) -> Case:
         }
 
 
+# --- Reading and validation ---
+
+
+# Any key will do: nothing here is indexed.
 _STAT_KEY = (1, 0, 0, 0)
 
 
@@ -219,6 +229,9 @@ def validate_op(_: str, given: Case) -> Case:
         return {"errors": [problem.code for report in reports_of(path) for problem in report.problems]}
 
 
+# --- Commands and catalog ---
+
+
 def commands_op(dialect: str, given: Case) -> Case:
     rules = DIALECTS[dialect].serving.commands
     skills = [skill for skill in given["skills"] if skill.get("user_invocable", True)]
@@ -251,6 +264,9 @@ def fit_op(dialect: str, given: Case) -> Case:
     return {"included": len(fitted.entries), "text": fitted.text}
 
 
+# --- Eligibility, sources and schedules ---
+
+
 def eligibility_op(dialect: str, given: Case) -> Case:
     text = f"---\n{given['frontmatter'].rstrip()}\n---\nBody.\n"
     skill = _read_skill(dialect, text.encode(), given["id"] if "id" in given else name_in(text, dialect))
@@ -266,6 +282,7 @@ def eligibility_op(dialect: str, given: Case) -> Case:
     allowed = given["config"].get("skills", {}).get("allowBundled", [])
     settings = Settings(tree=given["config"], allow_bundled=tuple(allowed) if isinstance(allowed, list) else ())
     bundled = frozenset({skill.path}) if given.get("bundled") else frozenset[str]()
+    # The case gives the facts; this only shows that the skill's requirements can be collected.
     required_facts([skill])
     [verdict] = resolve([skill], facts, ResolvePolicy(settings=settings, bundled=bundled))
     return {"eligible": verdict.eligible, "diagnostics": list(verdict.diagnostics)}
@@ -302,6 +319,7 @@ def source_op(_: str, given: Case) -> Case:
 
 
 def schedule_time_op(_: str, given: Case) -> Case:
+    # Imported here: time zones and cron are slow to load, and one operation needs them.
     from ..schedule import times
 
     try:
@@ -311,6 +329,9 @@ def schedule_time_op(_: str, given: Case) -> Case:
     if isinstance(timing, CronTrigger):
         return {"kind": "cron", "cron": timing.expression}
     return {"kind": "once", "at": timing.at.isoformat()}
+
+
+# --- The table ---
 
 
 OPS: dict[str, Callable[[str, Case], Case]] = {

@@ -31,6 +31,7 @@ class ScriptedModel:
 
     def reply(self, request: ReplyRequest, stop: StopFlag) -> EventSteps[Reply]:
         self.requests.append(request)
+        # Recorded first, so that a test can look at the request that was one too many.
         if not self.lines:
             raise ModelError("the script has no more lines", "add a line for each request")
         line = self.lines.pop(0)
@@ -42,6 +43,7 @@ class ScriptedModel:
         messages = []
         for part in parts:
             if isinstance(part, str):
+                # In pieces, as a service streams: a stop between two of them interrupts the reply.
                 for chunk in part.splitlines(keepends=True):
                     if stop.is_set():
                         raise TurnEnding("interrupted")

@@ -1,4 +1,4 @@
-"""A request for a skill, what the model will be told, and every substitution that made it."""
+"""A call of a skill, the text a model gets, and every substitution in it."""
 
 from __future__ import annotations
 
@@ -32,13 +32,14 @@ class Call:
         """The arguments on one line, as a person would have typed them."""
         if isinstance(self.arguments, str):
             return self.arguments.strip()
+        # Imported here: skills are listed far more often than called.
         from shlex import join
 
         return join(self.arguments)
 
 
 class Substitution(NamedTuple):
-    """One substitution: what stood in the author's text, and what stands there now."""
+    """One substitution: a part of the author's text, and what replaced it."""
 
     kind: SubstitutionKind
     source: str
@@ -51,7 +52,7 @@ class Substitution(NamedTuple):
 
 @dataclass(frozen=True)
 class Activation:
-    """What the model will be told."""
+    """A skill rendered for a model."""
 
     skill: Skill
     call: Call
@@ -64,6 +65,7 @@ class Activation:
         """Of the rendered text, as `sha256:…`."""
         from hashlib import sha256
 
+        # Rendered text may contain lone surrogates, which plain UTF-8 refuses.
         return "sha256:" + sha256(self.text.encode("utf-8", "surrogatepass")).hexdigest()
 
     @property
@@ -85,7 +87,7 @@ class ToolCall:
 
 @dataclass(frozen=True)
 class Message:
-    """One entry of a conversation, in no provider's form."""
+    """One entry of a conversation, independent of any provider."""
 
     role: Literal["user", "assistant", "tool"]
     text: str = ""
@@ -96,8 +98,8 @@ class Message:
     skill: str = ""
     """The skill whose instructions it carries."""
     failed: bool = False
-    """The tool that it is from could not do it."""
+    """Whether the tool failed."""
     tag: MessageTag = ""
-    """What put it there, where nobody said it."""
+    """Why metier added it; empty for a message that someone wrote."""
     raw: str = field(default="", repr=False)
-    """An assistant's message as its model's service wants it back, where that is more than text and calls."""
+    """An assistant's message in the form its service expects back, if that is more than text and calls."""

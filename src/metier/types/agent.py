@@ -1,4 +1,4 @@
-"""An agent as its file describes it: who it is, what it may use, and how far it may go."""
+"""An agent as its file describes it: instructions, skills, tools and limits."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from typing import TypeVar
 N = TypeVar("N", int, float)
 
 IMPROVER = "improver"
-"""The agent that improves.  What goes wrong in its own runs is no skill's fault: improving never leads to improving."""
+"""The agent that writes fixes. Failures of its own runs never start another improvement."""
 
 
 @dataclass(frozen=True)
 class TurnBounds:
-    """How far one turn may go; None is no bound."""
+    """The limits of one turn; None is no limit."""
 
+    # Enough for long tasks; it ends a model that goes in circles before it gets expensive.
     turns: int | None = 50
     """Requests to the model."""
     tokens: int | None = None
@@ -24,7 +25,7 @@ class TurnBounds:
     """US dollars, where the price is known."""
 
     def within(self, other: TurnBounds) -> TurnBounds:
-        """The narrower of both, each for itself."""
+        """The smaller of both limits, field by field."""
         return TurnBounds(
             _smaller_bound(self.turns, other.turns),
             _smaller_bound(self.tokens, other.tokens),
@@ -45,17 +46,17 @@ class UnattendedRun:
     """What it may read outside its working folder."""
     network: bool = False
     schedule: str = ""
-    """The schedule that it works for, if it does for one."""
+    """The id of the schedule that started it, if one did."""
 
 
 @dataclass(frozen=True)
 class AgentFile:
-    """What a Markdown file with frontmatter says of an agent."""
+    """An agent, as a Markdown file with frontmatter defines it."""
 
     name: str
     description: str = ""
     skills: tuple[str, ...] | None = None
-    """None is no list, and `()` is none at all."""
+    """The skills it may use: None if the file has no list, `()` for none."""
     model: str = ""
     tools: tuple[str, ...] | None = None
     """The tools it may call; None is all of them."""

@@ -1,4 +1,4 @@
-"""What a model is told of, what did not fit, and what a person may type."""
+"""The listing for a model, what was left out of it, and the slash commands for a person."""
 
 # No `from __future__ import annotations`: NamedTuple would compile every annotation again at import.
 from collections.abc import Mapping
@@ -31,14 +31,14 @@ class LeftOut(NamedTuple):
 
 
 class UsageHabits(NamedTuple):
-    """What is known of a person's use of skills, frozen when a conversation begins."""
+    """Which skills a person pins and uses, frozen when a conversation begins."""
 
     pinned: tuple[str, ...] = ()
-    """Names that always stand in the stable block, in this order."""
+    """Skills that are always listed, in this order."""
     used: Mapping[str, int] = {}
     """How often each skill was used, by the path of its file."""
     seed: str = ""
-    """The conversation: it decides which skill that was never used gets a chance to be seen."""
+    """The conversation's id: it decides which of the skills that were never used is listed."""
 
 
 class Catalog(NamedTuple):
@@ -66,7 +66,7 @@ class Catalog(NamedTuple):
 
 
 class SlashCommand(NamedTuple):
-    """A slash command: what is typed, and the skill it stands for."""
+    """A slash command and the skill it calls."""
 
     name: str
     """Without the slash."""
@@ -87,6 +87,6 @@ class CommandMatch(NamedTuple):
     """The skill's own name; None when the line is no command."""
     arguments: str
     user_message: str
-    """What is left to say to the model."""
+    """The text for the model, without the command."""
     at: int | None = None
     """Which of the commands it is."""

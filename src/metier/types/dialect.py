@@ -1,8 +1,8 @@
 """A dialect: one product's reading of SKILL.md, as data.
 
-It has two halves.  Authoring rules belong to the file and follow it: how its frontmatter and body are read, whoever
-serves it.  Serving rules belong to the product that runs the skills: where it looks, how it lists them, how it hands
-them to a model.  So a skill written for one product works when another serves it.
+It has two halves.  Authoring rules belong to the file and follow it: how its frontmatter and body are read, whichever
+product serves it. Serving rules belong to the product that runs the skills: where it looks, how it lists them, how it
+delivers them to a model. So a skill written for one product works when another serves it.
 """
 
 # No `from __future__ import annotations`: NamedTuple would compile every annotation again at import.
@@ -26,6 +26,9 @@ ListingPolicy: TypeAlias = Literal["ranked", "prefix"]
 """A listing that does not fit: a stable block and one ranked for the request, or the longest run from the front."""
 
 
+# --- Authoring: how a file is read ---
+
+
 class ArgumentRules(NamedTuple):
     """How `$` placeholders are read.  `first` is the number that means the first word."""
 
@@ -34,7 +37,7 @@ class ArgumentRules(NamedTuple):
     whole: Literal["joined", "typed"] = "typed"
     """What `$ARGUMENTS` is: the words with one space between them, or the text as it was typed."""
     joint: str = " "
-    """What stands between the words of a list that a program hands over."""
+    """The separator of words that a program passes as a list."""
     missing: Literal["empty", "stays"] = "empty"
     """What becomes of `$3` when there are two words."""
     bracketed: bool = False
@@ -55,13 +58,14 @@ class ShellRules(NamedTuple):
     fenced: bool
     """A ` ```! ` block is a command too."""
     anchored: bool
-    """An inline command stands at the start of a line or after white space."""
+    """An inline command must be at the start of a line or after white space."""
     cwd: Literal["skill", "agent"]
     on_failure: Literal["error", "stderr", "abort"]
     """`[shell error: …]` in its place, its output with `[stderr: …]`, or no activation at all."""
     output: Literal["end", "both", "merged"] = "end"
     """White space is taken off its end, or off both; merged, standard error is part of it."""
     program: Literal["sh", "bash"] = "sh"
+    # A person waits for the skill to be rendered.
     seconds: float = 10.0
     quiet: frozenset[str] = frozenset()
     """Programs whose exit status 1 is an answer, not a failure."""
@@ -99,6 +103,9 @@ class AuthoringRules(NamedTuple):
     """When that is: always, when the body has no `$ARGUMENTS`, or when it has no placeholder for one at all."""
 
 
+# --- Serving: where skills are found, and how they are listed and called ---
+
+
 class LibraryLimits(NamedTuple):
     """How much is looked at and listed; None is no limit."""
 
@@ -106,6 +113,7 @@ class LibraryLimits(NamedTuple):
     skills: int = 100_000
     directories: int = 2_000
     """Folders that are not skills, searched in one root."""
+    # More than a model could use of a SKILL.md; reading whole files of any size would slow a search of many.
     file_bytes: int = 256_000
     listed: int | None = None
     characters: int | None = None
@@ -154,9 +162,9 @@ class CommandRules(NamedTuple):
     alphabetical: bool = False
     matching: CommandMatching = "exact"
     scheduled: bool = False
-    """Scheduler skills stand at the end as `/sched-…`."""
+    """Scheduler skills are listed at the end as `/sched-…`."""
     manual_run: str = MANUAL_RUN
-    """What stands before the body of a scheduler skill that a person runs by hand."""
+    """The text before the body of a scheduler skill that a person runs."""
     manual_extra: str = "Further instructions: "
     stacks: bool = False
     """`/a /b words` calls both."""
@@ -170,7 +178,7 @@ class ServingRules(NamedTuple):
     listing: ListingRules
     delivery: DeliveryMode
     preface: Literal["ran", "label", "folder"] = "folder"
-    """What stands before the body in a user message: who ran it, its label, or where its folder is."""
+    """The text before the body in a user message: who ran it, its label, or the path of its folder."""
     tools: tuple[ToolName, ...] = ("skill_use", "skill_read_file", "skill_run_script")
     """The tools a model reaches skills with."""
     commands: CommandRules = CommandRules()
@@ -182,6 +190,9 @@ class ServingRules(NamedTuple):
     """What happens to skills in its roots that fail, unless the configuration says otherwise."""
     unlisted_agent: Literal["all", "none"] = "all"
     """What an agent gets that names no skills."""
+
+
+# --- The whole ---
 
 
 class PluginManifest(NamedTuple):

@@ -3,12 +3,12 @@
 MetierError                 hint, exit_code
 ├─ SkillError               one skill is at fault; carries its path          exit 3
 │  ├─ Unloadable            the file cannot be read as a skill
-│  └─ Changed               the file is not the one that was judged
+│  └─ Changed               the file has changed since it was checked
 ├─ UnknownSkill             nothing has that name; carries the nearest       exit 2
-├─ BadRequest               the caller asked for something that is not       exit 2
-│  ├─ NoFile                a file that is named is not there
-│  └─ NoModel               there is no model to ask, or no key for it
-├─ Refused                  a policy said no, before anything happened       exit 4
+├─ BadRequest               the request is wrong or names nothing            exit 2
+│  ├─ NoFile                a named file does not exist
+│  └─ NoModel               no model is configured, or its key is missing
+├─ Refused                  a policy refused it, before anything happened    exit 4
 │  └─ OutsideSkill          a path leaves the skill's folder
 └─ HostError                the machine failed                               exit 5
    ├─ MissingExtra          an optional part is not installed
@@ -43,7 +43,7 @@ class Unloadable(SkillError):
 
 
 class Changed(SkillError):
-    """A file that is no longer the one that was judged: reload."""
+    """The file has changed since it was checked: reload."""
 
 
 class UnknownSkill(MetierError):
@@ -60,20 +60,20 @@ class UnknownSkill(MetierError):
 
 
 class BadRequest(MetierError):
-    """The caller asked for something that is not there or makes no sense."""
+    """The request makes no sense, or names something that does not exist."""
 
     exit_code = 2
     reason = "bad-request"
 
 
 class NoFile(BadRequest):
-    """A file that is named is not there."""
+    """A named file does not exist."""
 
     reason = "missing-file"
 
 
 class Refused(MetierError):
-    """A policy said no, before anything happened."""
+    """A policy refused it, before anything happened."""
 
     exit_code = 4
     reason = "refused"
@@ -100,7 +100,7 @@ class MissingExtra(HostError):
 
 
 class NoModel(BadRequest):
-    """There is no model to ask, or no key for it."""
+    """No model is configured, or its key is missing."""
 
     reason = "missing-key"
 
@@ -112,4 +112,4 @@ class ModelError(HostError):
         super().__init__(message, hint)
         self.reason = reason
         self.after: float | None = None
-        """How long the service asks to be left alone, in seconds."""
+        """Seconds to wait before the next request, if the service says so."""

@@ -1,4 +1,4 @@
-"""What happens in a run, in order.  The journal, the terminal and the trace are one encoding of this one union."""
+"""The events of a run, in order: what journals store, faces render and traces are built from."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from typing import Literal, TypeAlias, TypeVar
 
 from .activation import InvokedBy, Message, ToolCall
+
+# --- Usage and outcomes ---
 
 
 @dataclass(frozen=True)
@@ -18,11 +20,12 @@ class Usage:
     """Tokens sent, those from a cache included."""
     output: int = 0
     cached: int = 0
-    """Tokens that the service still had from before."""
+    """Tokens that the service read from its cache."""
     cost: float | None = None
     """In US dollars, where the price is known."""
 
     def __add__(self, other: Usage) -> Usage:
+        # An unknown price stays unknown only if no price is known: a partial sum is still a lower bound.
         costs = [usage.cost for usage in (self, other) if usage.cost is not None]
         return Usage(
             self.requests + other.requests,
@@ -50,7 +53,7 @@ TurnOutcome: TypeAlias = Literal[
     "interrupted",
     "failed",
 ]
-"""How a turn ended; all but the first are endings that a person should know of."""
+"""How a turn ended."""
 
 EXIT_CODES: Mapping[TurnOutcome, int] = {
     "finished": 0,
@@ -63,7 +66,7 @@ EXIT_CODES: Mapping[TurnOutcome, int] = {
     "repeating": 6,
     "interrupted": 130,
 }
-"""What a command gives back for each; a failure may have a code of its own."""
+"""The exit code for each outcome; a failure may have a code of its own."""
 
 FailureReason: TypeAlias = Literal[
     "",
@@ -81,7 +84,13 @@ FailureReason: TypeAlias = Literal[
 """Why a call of a tool went wrong, for a program to read; empty where it did not."""
 
 ApprovalDecision: TypeAlias = Literal["once", "always", "no"]
-"""What a person says when they are asked: this time, whenever it is the same, or not."""
+"""The answer to an approval request: this time, always for the same call, or not."""
+
+
+# --- Events ---
+
+# Journals store events by class and field name, so both are a file format: a new field needs a default, and none is
+# renamed.
 
 
 @dataclass(frozen=True)
@@ -109,20 +118,20 @@ class Started:
 
 @dataclass(frozen=True)
 class Resumed:
-    """A conversation goes on that was left."""
+    """A conversation is continued."""
 
     model: str = ""
     run: str = ""
     cwd: str = ""
     """Where it works now."""
     before: str = ""
-    """Where it worked until now, if that was elsewhere; then the model is told."""
+    """The earlier working folder, if it was another one; the model is then told."""
     messages: tuple[Message, ...] = ()
 
 
 @dataclass(frozen=True)
 class Heard:
-    """A person, a program or a schedule said something."""
+    """A request by a person, a program or a schedule."""
 
     text: str
     by: InvokedBy = "user"
@@ -141,12 +150,12 @@ class Offered:
 
 @dataclass(frozen=True)
 class Suggested:
-    """The catalog could not list all skills, so the best for what was said stand at the end of the conversation."""
+    """The catalog can't list all skills, so the best for the request are added at the end of the conversation."""
 
     shown: tuple[str, ...] = ()
     """The paths of their files, best first."""
     would: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """What each engine alone would have shown, those that only run beside among them."""
+    """What each engine alone would have suggested, including those that only run for comparison."""
     messages: tuple[Message, ...] = ()
 
 
@@ -198,7 +207,7 @@ class Replied:
 
 @dataclass(frozen=True)
 class Asked:
-    """Somebody has to say something before it goes on; `session.answer(id, …)` says it."""
+    """A question that must be answered before the turn goes on, with `session.answer(id, …)`."""
 
     id: str
     kind: Literal["approval", "question"]
@@ -210,14 +219,14 @@ class Asked:
     skill: str = ""
     """The skill whose program it is about."""
     why: str = ""
-    """What made it a question."""
+    """Why approval is needed."""
     change: str = ""
-    """What would become of a file, as a diff, where that is what is asked."""
+    """The diff of a file, if the question is about a change to one."""
 
 
 @dataclass(frozen=True)
 class Answered:
-    """What was said to it; nobody may have been there."""
+    """The answer to a question; `by` is `nobody` if there was no one to ask."""
 
     id: str
     answer: str
@@ -230,41 +239,41 @@ class Used:
 
     call: ToolCall
     text: str = ""
-    """What the model is told."""
+    """The text for the model."""
     error: bool = False
     status: int | None = None
     note: str = ""
     seconds: float = 0.0
     skill: str = ""
-    """The skill that it belonged to, if it did to one."""
+    """The skill it belonged to, if any."""
     messages: tuple[Message, ...] = ()
     reason: FailureReason = ""
 
     @property
     def failed(self) -> bool:
-        """It could not be done, or what it ran gave another status than 0."""
+        """Whether the tool failed, or the program it ran exited with another status than 0."""
         return self.error or self.status not in (None, 0)
 
 
 @dataclass(frozen=True)
 class Retried:
-    """The model's service failed, and is asked again."""
+    """The model's service failed; the request is sent again."""
 
     reason: str
     seconds: float = 0.0
-    """How long it is waited for."""
+    """Seconds until the retry."""
     attempt: int = 1
 
 
 @dataclass(frozen=True)
 class Compacted:
-    """The conversation was cut short: these messages stand for all that came before."""
+    """The conversation was compacted: these messages replace all that came before."""
 
     before: int
     """Tokens, estimated."""
     after: int
     dropped: int
-    """Messages that are gone."""
+    """Messages that were dropped."""
     messages: tuple[Message, ...] = ()
 
 
@@ -291,7 +300,7 @@ class Ended:
     """Of the turn."""
     seconds: float = 0.0
     code: int = 0
-    """What a command should give back."""
+    """The exit code for a command."""
     messages: tuple[Message, ...] = ()
 
 
@@ -324,4 +333,4 @@ def innermost_event(event: Event) -> Event:
 
 T = TypeVar("T")
 EventSteps: TypeAlias = Generator[Event, None, T]
-"""Something that takes a while: it yields what happens on the way, and returns what came of it."""
+"""A computation that yields events on the way and returns a result."""

@@ -1,4 +1,4 @@
-"""What was installed: where it came from, every file of it, what it can do, and who said yes."""
+"""What was installed: its source, every file, what it can do, and who approved it."""
 
 from __future__ import annotations
 
@@ -25,8 +25,9 @@ class SourceReference:
     owner: str = ""
     repo: str = ""
     """What to call a whole repository or archive."""
+    # Neither in repr nor in comparisons: a password must not get into a log or a lock file.
     secret: str = field(default="", repr=False, compare=False)
-    """`user:password` of a URL: used, and neither shown nor written down."""
+    """`user:password` of a URL: used, but never printed or stored."""
 
 
 class FileRecord(NamedTuple):
@@ -56,10 +57,10 @@ class SkillPowers:
     recipes: tuple[str, ...] = ()
     """What it would install."""
     permissions: tuple[str, ...] = ()
-    """What it asks to reach beside its own folder, and the variables it is given."""
+    """What it asks to access outside its own folder, and the variables it gets."""
 
     def beyond(self, before: SkillPowers) -> SkillPowers:
-        """What is here and was not before."""
+        """What is new compared with an earlier version."""
         return SkillPowers(
             **{
                 power.name: tuple(item for item in getattr(self, power.name) if item not in getattr(before, power.name))
@@ -93,7 +94,7 @@ class Provenance:
 
 @dataclass(frozen=True)
 class SkillApproval:
-    """A person's yes to exactly this content."""
+    """A person's approval of exactly this content."""
 
     digest: str
     at: str
@@ -146,7 +147,7 @@ class Lockfile:
 
 @dataclass(frozen=True)
 class InspectedSkill:
-    """One skill looked at before it is placed."""
+    """A skill, inspected before it is installed."""
 
     place: str
     """Inside what was fetched; empty for a skill that is the whole of it."""

@@ -1,4 +1,4 @@
-"""What is asked of a model, and what it gives back; no provider's form."""
+"""Tools, requests and replies, independent of any provider; and the model services."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from typing import Literal, Protocol, TypeAlias
 
 from .activation import Message, ToolCall
 from .event import NOTHING_USED, Activated, EventSteps, FailureReason, Usage
+
+# --- Tools ---
 
 
 @dataclass(frozen=True)
@@ -26,15 +28,15 @@ class ToolParameter:
 
 @dataclass(frozen=True)
 class Answer:
-    """What a tool gives back."""
+    """The result of a tool."""
 
     text: str
     error: bool = False
-    """It refused, or could not do it."""
+    """Whether it refused or failed."""
     messages: tuple[Message, ...] = ()
     """What follows it in the conversation."""
     note: str = ""
-    """For the person, not the model: how a program was kept apart, say."""
+    """For the person, not the model, such as how a program was sandboxed."""
     status: int | None = None
     """The exit status of a program that it ran."""
     activated: Activated | None = None
@@ -42,7 +44,7 @@ class Answer:
     skill: str = ""
     """The skill whose program or file it was about."""
     reason: FailureReason = ""
-    """Why it went wrong, for a program to read; where nobody says it, `failed`."""
+    """Why it failed, for a program to read."""
 
 
 @dataclass(frozen=True)
@@ -53,9 +55,9 @@ class Tool:
     call: Callable[[Mapping[str, object]], Answer]
     """Takes the arguments by name.  Never raises for anything a model can get wrong."""
     steps: Callable[[ToolCall], EventSteps[Answer]] | None = None
-    """In place of `call`, for a tool that takes a while and has things happen on the way."""
+    """In place of `call`, for a tool that yields events while it runs."""
     form: Mapping[str, object] | None = None
-    """The parameters as JSON Schema, where they are somebody else's."""
+    """The parameters as JSON Schema, for a tool of an MCP server."""
 
     @property
     def schema(self) -> dict[str, object]:
@@ -68,6 +70,9 @@ class Tool:
             "required": [parameter.name for parameter in self.parameters if parameter.required],
             "additionalProperties": False,
         }
+
+
+# --- Requests and replies ---
 
 
 @dataclass(frozen=True)
@@ -100,7 +105,7 @@ class Reply:
 
 
 class StopFlag(Protocol):
-    """A wish to end: `threading.Event` is one."""
+    """A request to stop, such as a `threading.Event`."""
 
     def is_set(self) -> bool: ...
 
@@ -108,21 +113,23 @@ class StopFlag(Protocol):
 class Model(Protocol):
     @property
     def name(self) -> str:
-        """What it is called on screens and in journals."""
+        """Its name in output and journals."""
 
     @property
     def window(self) -> int:
-        """How many tokens it can be given."""
+        """The size of its context window in tokens."""
 
     def reply(self, request: ReplyRequest, stop: StopFlag) -> EventSteps[Reply]:
-        """Ask.  Yields `Wrote` and `Retried`; a service that fails is a `ModelError`, a stop an `Interrupted`."""
+        """Get a reply. Yields `Wrote` and `Retried`; raises `ModelError` if the service fails."""
 
     def wire(self, request: ReplyRequest) -> str:
         """The exact request that would be sent, as JSON."""
 
 
+# --- Services ---
+
 WireProtocol: TypeAlias = Literal["openai", "openai-responses", "anthropic", "google"]
-"""How a service is spoken to."""
+"""The API that a service implements."""
 
 
 @dataclass(frozen=True)
@@ -132,13 +139,14 @@ class ModelService:
     name: str
     wire: WireProtocol
     keys: tuple[str, ...] = ()
-    """Variables that may hold the key, the first that is set counts; none where no key is needed."""
+    """Variables that may hold the key, first one first; none if no key is needed."""
     url: str = ""
     extra: str = "agent"
-    """What has to be installed for it."""
+    """The extra it needs."""
     window: int = 128_000
 
 
+# Where models of one service differ, the window is a low guess: too low compacts early, too high makes requests fail.
 MODEL_SERVICES = {
     service.name: service
     for service in (
@@ -151,12 +159,12 @@ MODEL_SERVICES = {
         ModelService("compatible", "openai", ("OPENAI_API_KEY",), window=32_000),
     )
 }
-"""Providers by name.  `compatible` is any service that speaks as OpenAI's does; it needs a `url`."""
+"""Providers by name. `compatible` is any OpenAI-compatible service; it needs a `url`."""
 
 
 @dataclass(frozen=True)
 class ModelAddress:
-    """One model of one service, ready to be asked."""
+    """One model of one service, with all that a request needs."""
 
     service: ModelService
     model: str
@@ -168,7 +176,7 @@ class ModelAddress:
     most: int | None = None
     """Tokens of one reply."""
     patience: float = 1.0
-    """How long it is waited before the first of the retries, in seconds; then twice as long each time."""
+    """Seconds before the first retry; doubled each time."""
     retries: int = 3
     label: str = ""
     """What the user calls it."""

@@ -23,10 +23,12 @@ class Place(NamedTuple):
         """Without the environment: it holds secrets."""
         return f"Place({self.cwd!r}, project={self.project!r}, state={self.state!r}, profile={self.profile!r})"
 
+    # Without the environment: variables that no one reads must not make two places differ.
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Place) and self._without_env() == other._without_env()
 
-    def __ne__(self, other: object) -> bool:  # a tuple has its own, which would compare the environment
+    # A tuple has its own `!=`, which would compare the environment.
+    def __ne__(self, other: object) -> bool:
         return not self == other
 
     def __hash__(self) -> int:
@@ -54,6 +56,6 @@ class SkillRoot(NamedTuple):
     itself: bool = False
     skip: frozenset[str] = frozenset()
     named: bool = False
-    """The user named this root: that it is missing is worth saying."""
+    """The user named this root: report it if it is missing."""
     base: str = ""
     """The project that the root must lie in, links on the way to it included."""

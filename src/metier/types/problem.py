@@ -8,6 +8,9 @@ The codes are a closed set and a contract: programs match on them, so they stay 
 import re
 from typing import Literal, NamedTuple, TypeAlias, get_args
 
+# --- Codes ---
+
+
 Severity: TypeAlias = Literal["error", "warning", "info"]
 
 ParseCode: TypeAlias = Literal[
@@ -103,6 +106,9 @@ ProblemCode: TypeAlias = (
     | IndexCode
     | ConfigCode
 )
+
+
+# --- Messages ---
 
 
 class CodeMeaning(NamedTuple):
@@ -209,6 +215,7 @@ CODE_MEANINGS: dict[ProblemCode, CodeMeaning] = {
         "narrow the description, or say what the skill is not for",
     ),
     "tools-invalid": CodeMeaning("warning", "`allowed-tools` has unbalanced brackets", "balance ( and )"),
+    # The eligibility messages are worded as in the product that has these checks, which its users may match on.
     "disabled": CodeMeaning("error", "Skill disabled in config", "{0}"),
     "not_in_allowlist": CodeMeaning(
         "error",
@@ -333,8 +340,11 @@ CODE_FAMILIES = _codes_by_family()
 _replace_slots = re.compile(r"\{([0-9])\}").sub
 
 
+# --- Findings ---
+
+
 class Finding(NamedTuple):
-    """A finding in its small form: what the stages hand on, thousands at a time."""
+    """A finding without its text, small because the stages pass thousands of them."""
 
     code: ProblemCode
     line: int = 0

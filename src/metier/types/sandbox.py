@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 SandboxTier: TypeAlias = Literal["bubblewrap", "landlock", "seatbelt", "docker", "podman", "gvisor", "none"]
-"""How a program was kept apart from the machine; `none` is a session of its own and bounds, not a boundary."""
+"""The sandbox of a program; `none` has a session of its own and limits, but no boundary."""
 SandboxNeed: TypeAlias = Literal["require", "prefer", "off"]
 """`require`: a boundary or a refusal; `prefer`: a boundary where there is one; `off`: none is asked for."""
 
@@ -18,7 +18,7 @@ is_pinned_image = re.compile(r"(?:[a-z0-9][A-Za-z0-9._:/-]*@)?sha256:[0-9a-f]{64
 """Whether an image is named by its digest: a tag could mean another image tomorrow."""
 
 SCRIPT_SUFFIXES = (".py", ".sh", ".bash", ".js")
-"""How the names of scripts end that can be run."""
+"""The suffixes of scripts that can be run."""
 
 
 @dataclass(frozen=True)
@@ -38,6 +38,7 @@ class ProgramSpec:
 
     argv: tuple[str, ...]
     cwd: str
+    # Not in repr: it may hold keys.
     env: Mapping[str, str] = field(default_factory=dict, repr=False)
     seconds: float = 30.0
     output: int = 64_000
@@ -50,6 +51,7 @@ class ProgramSpec:
 class SandboxLimits:
     """How much a sandboxed program and its children may use; exceeding one ends it, and the note says which."""
 
+    # Generous for a script: they exist to end a fork bomb or a runaway write, not to ration.
     processes: int = 256
     memory: int = 2 << 30
     """Bytes in memory, its private temporary folder included."""
@@ -94,7 +96,7 @@ class ProcessResult:
     """Bytes of output that were not kept."""
     tier: SandboxTier = "none"
     note: str = ""
-    """What a person should know of how it ran: a missing boundary, why it could not start, what limit ended it."""
+    """For the person: a missing boundary, why it could not start, which limit ended it."""
 
 
 @dataclass(frozen=True)

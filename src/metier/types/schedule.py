@@ -15,6 +15,7 @@ FiringState: TypeAlias = Literal[
     "waiting", "queued", "running", "finished", "failed", "lost", "missed", "skipped", "replaced", "cancelled"
 ]
 """`waiting` is due but not queued yet; `queued` and `running` are active; the others are final."""
+# Every firing ends in one of these: the history never loses an instant.
 END_STATES: frozenset[FiringState] = frozenset(
     ("finished", "failed", "lost", "missed", "skipped", "replaced", "cancelled")
 )
@@ -34,9 +35,12 @@ class OnceTrigger:
     at: datetime
 
 
-# Whoever depends on the kind of trigger matches every case and ends in `assert_never`: a new kind of trigger is one
-# more case here, and mypy then lists every place that has to decide about it.
+# Code that depends on the kind of trigger matches every case and ends in `assert_never`: a new kind is one more case
+# here, and mypy then lists every place that has to decide about it.
 Trigger: TypeAlias = CronTrigger | OnceTrigger
+
+
+# --- Schedules ---
 
 
 @dataclass(frozen=True)
@@ -128,6 +132,9 @@ class RunOutcome:
     """The final answer, or the error."""
     run: str = ""
     """The id of the run; empty if none was started."""
+
+
+# --- Runs and batches ---
 
 
 class FiringContext(Protocol):

@@ -52,7 +52,7 @@ class Settings(NamedTuple):
     policy: ListingPolicy | None = None
     """What becomes of a catalog that does not fit, whatever the dialect says."""
     pinned: tuple[str, ...] = ()
-    """Names that always stand in the stable block of a folded catalog."""
+    """Skills that are listed even if the catalog has to leave some out."""
     dense: bool = False
     """Whether searches go by meaning too, with the extra `dense`."""
 
@@ -62,6 +62,7 @@ class Settings(NamedTuple):
 
     def at(self, path: str) -> Setting:
         """The value at a dotted path, in the whole tree or under `config`; None where there is none."""
+        # Skills name a path as their own product has it: from the top, under `config`, or short for an entry.
         value = _value_at(self.tree, path)
         if value is None:
             value = _value_at(self.tree, "config." + path)
@@ -89,6 +90,7 @@ class Settings(NamedTuple):
             return DEFAULT_SKILL_SETTINGS
         entries = skills.get("entries")
         entry = entries.get(key) if isinstance(entries, Mapping) else None
+        # `[skills.NAME]` is short for `[skills.entries.NAME]`, except for the two keys that mean something else.
         short = skills.get(key) if key not in ("entries", "allowBundled") else None
         if not isinstance(entry, Mapping) and not isinstance(short, Mapping):
             return DEFAULT_SKILL_SETTINGS
@@ -105,8 +107,8 @@ class Settings(NamedTuple):
         )
 
     def entry_for(self, key: str, in_project: bool) -> SkillSettings:
-        """The same for a skill that lies in the project, or elsewhere: there a project opens and hands it nothing."""
-        # A project may switch a skill off; giving a user's skill variables or folders is the user's to do.
+        """The settings of a skill; a project's configuration grants nothing to skills outside the project."""
+        # A project may switch a user's skill off, but only the user may give it variables, keys or folders.
         entry = self.entry(key)
         if in_project or not self.project_tree:
             return entry

@@ -62,7 +62,7 @@ class Origin(NamedTuple):
     source: OriginSource
     rank: int
     root: str
-    """A short label, unique in a library: what stands behind the `@` of `name@root`."""
+    """A short label, unique in a library: the part after the `@` of `name@root`."""
     path: str
     dialect: Dialect
     trusted: bool = True
@@ -121,6 +121,7 @@ class InstallRecipe(NamedTuple):
     @property
     def cask(self) -> bool:
         """Whether Homebrew has the package as a cask."""
+        # `cask: true` and `cask: NAME` are both in use; with a name, it must be the package itself.
         written = self.options.text("cask").strip()
         return written.lower() in _YES or (written.lower() not in _NO and written == self.package)
 
@@ -210,13 +211,14 @@ class Skill(NamedTuple):
     """Name and description are known to be one clean line each."""
 
     def __eq__(self, other: object) -> bool:
-        """By what they say: `tidy` is what a reader happens to know, and tells nothing apart."""
+        """Without `tidy`, which only says what a reader already checked."""
         return isinstance(other, Skill) and self[:-1] == other[:-1]
 
     def __ne__(self, other: object) -> bool:
         return not self == other
 
     def __hash__(self) -> int:
+        # A path and its stat key identify a file, and are cheap to hash; the rest is compared only on a match.
         return hash((self.path, self.key))
 
     @property
@@ -268,7 +270,7 @@ class Skill(NamedTuple):
 
     @property
     def install(self) -> tuple[InstallRecipe, ...]:
-        """The ways to install what it needs, at the top level or beside its requirements."""
+        """The ways to install what it needs, at the top level or next to its requirements."""
         authoring = self.origin.dialect.authoring
         return parse_recipes(
             self.extra.get("install") or requirements_block(self.extra, authoring).get("install") or ()

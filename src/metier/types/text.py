@@ -154,6 +154,7 @@ def shorten_text(text: str, most: int) -> str:
     """Cut to a length, ending in `…`; never through the middle of a joined character."""
     if len(text) <= most:
         return text
+    # Back to before a joiner, a variation selector or a combining mark: half of an emoji is another character.
     cut = most - 1
     while cut > 0 and (
         text[cut] in "\u200d\ufe0e\ufe0f" or text[cut - 1] == "\u200d" or "\u0300" <= text[cut] <= "\u036f"
@@ -164,5 +165,6 @@ def shorten_text(text: str, most: int) -> str:
 
 def estimate_tokens(text: str) -> int:
     """An estimate: four characters to a token, one for each wide character."""
+    # CJK characters, which most tokenizers split one by one.
     wide = 0 if text.isascii() else sum(1 for character in text if character > "\u2e7f")
     return wide + (len(text) - wide + 3) // 4

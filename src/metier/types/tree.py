@@ -41,6 +41,7 @@ class TextTree(Mapping[str, TreeValue]):
         return len(self.raw)
 
     def __hash__(self) -> int:
+        # Mappings are equal in any order, so the order must not matter here either.
         return hash(tuple(sorted((key, hash(self[key])) for key in self)))
 
     def __repr__(self) -> str:

@@ -50,7 +50,7 @@ T = TypeVar("T")
 
 @dataclass
 class OpenSession:
-    """A session, and the slash commands that the editor was told of."""
+    """A session, and the slash commands that were announced to the editor."""
 
     session: Session
     announced: list[tuple[str, str, str]] = field(default_factory=list)
@@ -104,12 +104,14 @@ class EditorAgent:
 
     def _add_session(self, session: Session) -> None:
         self.sessions[session.run] = OpenSession(session)
-        task = asyncio.get_running_loop().create_task(self._announce_commands(session.run))  # sent after the response
+        # A task, so that it is sent after the response that tells the editor of the session. The set keeps it alive:
+        # the loop has only weak references.
+        task = asyncio.get_running_loop().create_task(self._announce_commands(session.run))
         self.tasks.add(task)
         task.add_done_callback(self.tasks.discard)
 
     async def _announce_commands(self, session_id: str) -> None:
-        """Send the slash commands, where they changed since the editor was told."""
+        """Send the slash commands if they changed since they were last announced."""
         open_session = self.sessions[session_id]
         table = [command for command in open_session.session.library.commands() if command.skill is not None]
         now = [(command.name, command.description, command.hint) for command in table]
@@ -125,6 +127,7 @@ class EditorAgent:
             raise RequestError.invalid_request({"message": "this session is busy; cancel the turn, or wait"})
         open_session.busy = True
         try:
+            # Skills may have changed since the last turn.
             open_session.session.update(await self._in_thread(open_session.session.library.reload))
             ended = await asyncio.to_thread(
                 self._turn, open_session.session, _prompt_text(prompt), asyncio.get_running_loop()
@@ -133,6 +136,7 @@ class EditorAgent:
         finally:
             open_session.busy = False
         if ended.outcome == "failed":
+            # -32000 is the first code that JSON-RPC leaves to servers.
             raise RequestError(-32000, ended.text, {"reason": ended.reason, "hint": ended.hint})
         return PromptResponse(stop_reason=stop_reason_of(ended.outcome))
 
@@ -161,7 +165,8 @@ class EditorAgent:
         answer = await self.editor.request_permission(session_id=session_id, tool_call=call, options=options)
         if isinstance(answer.outcome, AllowedOutcome):
             return answer.outcome.option_id
-        self.sessions[session_id].session.stop()  # the turn was cancelled while the question was open
+        # The turn was cancelled while the question was open.
+        self.sessions[session_id].session.stop()
         return "no" if question.kind == "approval" else None
 
     async def cancel(self, session_id: str, **kwargs: Any) -> None:
@@ -186,7 +191,8 @@ def _server_config(server: EditorServer) -> dict[str, object]:
         env = {variable.name: variable.value for variable in server.env or ()}
         return {"command": server.command, "args": list(server.args or ()), "env": env}
     if isinstance(server, AcpMcpServer):
-        return {}  # a server inside the editor itself: rejected as one without a command or a url
+        # A server inside the editor itself can't be reached: rejected, like any without a command or a URL.
+        return {}
     return {"url": server.url, "headers": {header.name: header.value for header in server.headers or ()}}
 
 

@@ -21,6 +21,7 @@ def serve(open_agent: OpenAgent) -> None:
 async def _serve_stdio(open_agent: OpenAgent) -> None:
     wire, restore_stdio = claim_stdio(LONGEST_LINE)
     loop = asyncio.get_running_loop()
+    # Duplicates below: asyncio closes what it is given, and `restore_stdio` needs the descriptors.
     reader = asyncio.StreamReader(limit=LONGEST_LINE)
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(os.dup(wire.read_from), "rb"))
     transport, protocol = await loop.connect_write_pipe(

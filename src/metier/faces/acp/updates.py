@@ -27,6 +27,7 @@ from ...types.catalog import SlashCommand
 from ...types.event import Asked, Event, Nested, Replied, Retried, TurnOutcome, Used, Wrote, innermost_event
 from ...types.text import clean_line, escaped_lines, shorten_text, visible_text
 
+# Editors choose an icon by the kind.
 _TOOL_KINDS: Mapping[str, ToolKind] = {
     "skill_use": "think",
     "run_skill": "think",
@@ -96,6 +97,7 @@ class UpdateRenderer:
             case Asked(text=text, choices=()):
                 yield helpers.update_agent_message_text(f"\n\n{text}\n")
             case Nested(event=inner):
+                # The text of a subagent would read like the agent's own reply; its tool calls and questions are shown.
                 if not isinstance(inner, Wrote | Replied):
                     yield from self.updates(inner)
 
@@ -120,7 +122,8 @@ def question_in(event: Event) -> Asked | None:
 
 def permission_request(question: Asked) -> tuple[ToolCallUpdate, list[PermissionOption]]:
     """A question as a permission request: the editor shows each choice as a button."""
-    text = "\n".join(escaped_lines(question.text))  # never cut: what is not shown would be allowed unseen
+    # Never cut: what is not shown would be allowed unseen.
+    text = "\n".join(escaped_lines(question.text))
     title = clean_line(f"{text} ({question.why})" if question.why else text)
     call = ToolCallUpdate(
         tool_call_id=question.id,

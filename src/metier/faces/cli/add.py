@@ -66,6 +66,7 @@ def add(
     in it runs.
     """
     scope = install_scope(context, user, in_project, profile)
+    # Looked up before anything is placed: afterwards the new skills would clash with themselves.
     neighbors = present_skills(scope.place)
     _warn_local_folder(source, scope, allow_insecure)
     with ProgressBar(source) as bar:
@@ -79,12 +80,14 @@ def add(
                     show_target(target, scope.install_root.root)
             try:
                 changes = () if dry_run else _place_offer(offer, yes, unapproved, as_json)
+            # A program that asked for JSON gets the summary of what was refused too, and then the error.
             except Refused:
                 if as_json:
                     say_json(_added_dict(offer, (), scope.install_root.root))
                 raise
             if as_json:
                 say_json(_added_dict(offer, changes, scope.install_root.root))
+    # Only after a change: a dry run and a refusal leave the machine as it was.
     if changes:
         remove.empty_trash(scope.install_root)
     if changes and not unapproved:
@@ -96,6 +99,7 @@ def add(
 
 def _place_offer(offer: InstallOffer, yes: bool, unapproved: bool, quiet: bool) -> tuple[FolderChange, ...]:
     folders = ", ".join(target.folder for target in offer.targets)
+    # Nothing of an unapproved skill can be used, so there is nothing to agree to yet: `metier approve` asks.
     if not unapproved:
         refuse_dangers(offer.dangers, folders)
         require_approval(f"Add {folders}?", yes, quiet)
@@ -104,6 +108,7 @@ def _place_offer(offer: InstallOffer, yes: bool, unapproved: bool, quiet: bool) 
 
 def _warn_name_clashes(offer: InstallOffer, nearby_names: list[str]) -> None:
     """`--name` names the folder; the skill keeps the name in its file."""
+    # `place` is empty for a skill that is the whole folder, the only one that `--name` seems to rename.
     for target in offer.targets if offer.request.name else ():
         for skill in target.skills:
             if not skill.place and skill.name != target.folder:
@@ -191,6 +196,7 @@ def plugins(
         request = add_request(source, scope, find_scanner(place), name=name, force=force, nearby=present_skills(place))
         with install_add.open_offer(request, fetch_options(place, bar, allow_insecure)) as offer:
             bar.clear()
+            # Checked before it is shown: what is placed here is only ever read as a plugin.
             for target in offer.targets:
                 _check_manifest(target.path, source)
                 if not as_json:

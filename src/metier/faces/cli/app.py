@@ -11,6 +11,7 @@ from ...types.errors import MetierError
 from .commands import READ_ONLY, Argument, ReadOnlyCommand, load_command, parse_options, parse_words
 from .options import GLOBAL_OPTIONS, complete_skill, invoke, make_context, skill_names
 
+# 70 is EX_SOFTWARE of sysexits.h; 130 and 141 are what a shell reports for SIGINT and SIGPIPE.
 EXIT_INTERNAL_ERROR = 70
 EXIT_INTERRUPTED = 130
 EXIT_BROKEN_PIPE = 141
@@ -27,6 +28,7 @@ def run(arguments: list[str]) -> int:
     """Run the command line and return its exit code. No traceback reaches a person."""
     if sys.stdout is None or sys.stderr is None:
         _open_missing_streams()
+    # A character that the locale can't encode is printed as an escape; it must not end a command halfway.
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
@@ -39,9 +41,11 @@ def run(arguments: list[str]) -> int:
 
 
 def _run_command(arguments: list[str]) -> int:
+    # Not from the parser, which may be what fails. Words after `--` belong to the skill.
     as_json = "--json" in arguments[: arguments.index("--") if "--" in arguments else None]
     try:
-        gc.disable()  # the program is short and mostly imports: there is no garbage worth collecting
+        # The program is short and mostly imports: there is no garbage worth collecting.
+        gc.disable()
         try:
             code = _run_read_only(arguments)
         finally:
@@ -55,6 +59,7 @@ def _run_command(arguments: list[str]) -> int:
         return _report_error(error.message, error.hint, error.exit_code, as_json)
     except KeyboardInterrupt:
         return _report_error("interrupted", "", EXIT_INTERRUPTED)
+    # Both are for `run`, which meets them also when it flushes: a closed pipe here, a full disk below.
     except BrokenPipeError:
         raise
     except Exception as error:  # bulkhead: whatever went wrong, a person gets a sentence
@@ -98,7 +103,8 @@ def _complete(kind: str) -> int:
             from .group import complete
 
             return complete()
-        sys.stdout.write("".join(f"plain,{name}\n" for name in names))  # the form that click's script for bash reads
+        # The form that click's script for bash reads: a type, and the value.
+        sys.stdout.write("".join(f"plain,{name}\n" for name in names))
         sys.stdout.flush()
     except (MetierError, OSError):  # a shell that completes a line has no place for an error
         return 1
@@ -108,7 +114,8 @@ def _complete(kind: str) -> int:
 def _complete_name() -> list[str] | None:
     """Complete a skill's name after a read-only command without importing click; None if click has to answer."""
     line, position = os.environ.get("COMP_WORDS", ""), os.environ.get("COMP_CWORD", "")
-    if set(line) & set("'\"\\") or not position.isdigit():  # quoting: left to click
+    # Splitting a quoted line takes a shell's rules: left to click.
+    if set(line) & set("'\"\\") or not position.isdigit():
         return None
     words = line.split()
     before, prefix = words[1 : int(position)], "".join(words[int(position) :][:1])
@@ -131,7 +138,8 @@ def _complete_name() -> list[str] | None:
 
 def _report_unwritable(error: OSError) -> int:
     """Standard output can't be written: a closed pipe is not an error, a full disk is."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # or the interpreter fails once more when it flushes at exit
+    # Otherwise the interpreter fails once more when it flushes at exit.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     if isinstance(error, BrokenPipeError):
         return EXIT_BROKEN_PIPE
     return _report_error(f"can't write the output: {error.strerror}", "", 5)

@@ -22,10 +22,12 @@ _POWER_LABELS = {
     "recipes": "would install",
     "permissions": "asks for",
 }
+# More would scroll the skill, and the question about it, off the screen.
 _MAX_FINDINGS = 40
 
 
 def can_ask() -> bool:
+    # Both ends: the summary must be on the screen of the person who answers.
     return sys.stdin is not None and sys.stdin.isatty() and sys.stdout.isatty()
 
 
@@ -58,6 +60,7 @@ def _show_skill(skill: InspectedSkill) -> None:
     state = paint(valid, "green" if not skill.faults else "yellow")
     loads = "" if skill.loads else ", does not load"
     say(f"  {paint(printable(skill.name), 'cyan')} ({state}{loads}): {printable(skill.description)}")
+    # Enough to judge it by; `metier validate` lists all.
     for fault in skill.faults[:5]:
         for line in problem_lines(fault, hint=False):
             say(f"    {line}")
@@ -69,7 +72,8 @@ def power_lines(powers: SkillPowers, sign: str = "") -> Iterable[str]:
     """What a skill can do, one kind to a line."""
     for key, values in powers.named().items():
         if values:
-            if key == "commands":  # what runs is said whole, down to the last character
+            # Commands get a line each and are never cut: what is not shown would be approved unseen.
+            if key == "commands":
                 yield f"{sign}{_POWER_LABELS[key]}:"
                 yield from (f"{sign}  {escaped_line(value)}" for value in values)
             else:
@@ -129,6 +133,7 @@ def require_approval(question: str, yes: bool, quiet: bool) -> None:
     """Get an approval, or raise. Without a terminal, only `--yes` is one."""
     if yes:
         return
+    # `quiet` is --json: a program that reads the output can't answer a question in it.
     if quiet or not can_ask():
         raise Refused("this needs approval, but the session is not interactive", "review the summary, then pass --yes")
     if not ask_confirmation(question):

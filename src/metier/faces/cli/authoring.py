@@ -1,4 +1,4 @@
-"""metier export."""
+"""metier export, metier new and metier unpack."""
 
 from __future__ import annotations
 
@@ -60,11 +60,13 @@ def export(
     if bool(names) == everything:
         fault = "--all and skill names are mutually exclusive" if names else "nothing to export"
         raise BadRequest(fault, "pass skill names or --all")
+    # --all takes what is usable here; a skill that is named is exported even if it can't run on this machine.
     chosen = (
         [verdict.skill for verdict in library.verdicts if verdict.usable]
         if everything
         else [library.find(skill_name).skill for skill_name in dict.fromkeys(names)]
     )
+    # A web site is read by clients that reject invalid skills. With --all, the valid ones are still exported.
     rejections = invalid_skills(library, chosen) if form == "well-known" else {}
     if rejections and (names or len(rejections) == len(chosen)):
         bad, why = next(iter(rejections.items()))
@@ -86,6 +88,9 @@ def export(
     for skill, why in rejections.items():
         say(f"{paint('skipped', 'yellow')}  {printable(skill)}: {printable(why)}")
     say(f"Exported {count_of(len(chosen), 'skill')} as {form}")
+
+
+# --- metier new ---
 
 
 _BODY = """# {title}
@@ -136,6 +141,7 @@ def new(
     )
     title = name.replace("-", " ").capitalize()
     text = f"---\nname: {name}\ndescription: {quote_scalar(description_text)}\n---\n\n{_BODY.format(title=title)}"
+    # The name is checked and the body is ours: what can still be wrong is the description.
     problems = check_skill_file(text.encode(), name)
     if problems:
         raise BadRequest(f"invalid description: {problems[0].code}", "write at most 1024 characters on one line")
@@ -169,6 +175,9 @@ def _keep_trusted(place: Place, path: str) -> None:
     trust_skills(place.state, place.project, make_trust_record(place.project, created, library.limits.file_bytes))
 
 
+# --- metier unpack ---
+
+
 @click.command("unpack")
 @click.argument("file", metavar="ARCHIVE", type=click.Path())
 @click.argument("dest", type=click.Path())
@@ -187,6 +196,7 @@ def unpack(file: str, dest: str, strip: int, as_json: bool) -> None:
         raise BadRequest(f"{file} does not exist", "pass an archive", file)
     if paths.is_folder(source):
         raise BadRequest(f"{file} is a folder", "pass an archive", file)
+    # Unpacked next to the target and renamed as a whole: a refused archive leaves nothing behind.
     with ProgressBar(file) as bar, trees.staged_folder(target) as folder:
         count = archives.unpack_archive(source, folder, strip, progress=bar)
     if as_json:

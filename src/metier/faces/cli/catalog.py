@@ -110,6 +110,8 @@ def _say_counts(listing: Catalog) -> None:
         )
     cut = [omitted for omitted in listing.left_out if omitted.reason in _LIMIT_OPTIONS]
     if cut:
+        # Only a listing that was cut at the end, and says so in its first line, has a point from which skills are
+        # missing.
         begin = f", from `{printable(cut[0].name)}` on" if "truncated" in listing.text[:40] else ""
         warn(f"{len(cut)} left out{begin}")
         warn(f"  → raise {_LIMIT_OPTIONS[cut[0].reason]}, or remove unused skills")
@@ -164,6 +166,7 @@ def roots(context: CliContext, everything: bool, as_json: bool) -> None:
     rows = []
     for origin in (root.origin for root in library.roots):
         label, exists = origin.root, paths.is_folder(origin.path)
+        # Trust is per skill: a root is trusted if none of its skills is withheld.
         trusted = not withheld[label] if counts[label] else origin.trusted
         rows.append(
             {

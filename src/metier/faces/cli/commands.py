@@ -3,11 +3,11 @@
 The table names each command's module, which is imported only when that command runs.
 
 Importing click takes as long as starting Python three times, several times what `metier status` does once everything
-is imported. So the commands that only read are declared here, in click's own style, as data: `parse` understands a
-correct command line without click, and `to_click` turns the same declaration into a click command for everything
-else (help, completion, usage errors, abbreviated options). `parse` is strict: whatever it does not recognise exactly
-it leaves to click, so there is one behaviour and click defines it. Caching what a command printed was refused: it
-must be invalidated by everything the output depends on.
+is imported. So the commands that only read are declared here, in click's own style, as data: `parse_words` understands
+a correct command line without click, and `group.to_click` turns the same declaration into a click command for
+everything else (help, completion, usage errors, abbreviated options). The parser is strict: whatever it does not
+recognise exactly it leaves to click, so there is one behaviour and click defines it. Caching what a command printed
+was refused: it must be invalidated by everything the output depends on.
 """
 
 # No `from __future__ import annotations`: NamedTuple would compile every annotation again at import.
@@ -195,7 +195,7 @@ def parse_options(
 ) -> tuple[dict[str, object], list[str]] | None:
     """The values of flags and options, and the words that are neither; None where click has to decide.
 
-    Options may stand between the other words, or, with `interspersed=False`, only before them.
+    Options may come between the other words, or, with `interspersed=False`, only before them.
     """
     named = {name: item for item in parameters if not isinstance(item, Argument) for name in item.names}
     values: dict[str, object] = {
@@ -215,6 +215,7 @@ def parse_options(
         item = named.get(name)
         if isinstance(item, Flag) and not equals:
             values[item.field] = True
+        # `-C=DIR` is left to click: for a short option, the `=` may be part of the value.
         elif isinstance(item, Option) and (name.startswith("--") or not equals):
             text = text if equals else rest.pop(0) if rest else ""
             # An empty value is an error, and one that begins with `-` may be: click and its caller say so.

@@ -59,6 +59,7 @@ def conform(context: click.Context, paths: tuple[str, ...], as_json: bool) -> No
 
 
 def read_cases(path: str) -> Iterator[tuple[int, dict[str, Any]]]:
+    # A quarter of a gigabyte is more than any file of cases: it keeps a wrong path from filling the memory.
     text = paths.read_text_file(paths.absolute_path(path, paths.working_folder(), paths.home_folder()), 268_435_456)
     if text is None:
         raise BadRequest(f"{path} does not exist", "pass a file of cases, one JSON object per line", path)
@@ -81,15 +82,18 @@ def read_cases(path: str) -> Iterator[tuple[int, dict[str, Any]]]:
 
 
 def run_case(case: dict[str, Any]) -> list[tuple[str, object, object]]:
-    """What differs: the key, what was expected, what came.  Nothing when the case holds."""
+    """What differs: the key, the expected and the actual value. Empty if the case passes."""
     op = OPS.get(str(case.get("op")))
     if op is None:
         return [("op", case.get("op"), "unknown operation; known: " + ", ".join(OPS))]
     try:
         actual = op(str(case.get("dialect")), case["given"])
+    # What a case can get wrong: a missing key, a value of another type, a path that can't be written. Anything else is
+    # a defect of metier, and must not look like a failed case.
     except (KeyError, TypeError, ValueError, AttributeError, OSError, HostError) as error:
         return [("given", f"input for `{case['op']}`", f"{type(error).__name__}: {error}")]
     expect = _fill_places(case["expect"], actual.get("places", {}))
+    # A key that a case leaves out is usually not checked. For some operations its absence is what is tested.
     absent = [key for key in ABSENT.get(case["op"], ()) if key in actual and key not in expect]
     return [
         *(

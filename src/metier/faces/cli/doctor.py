@@ -33,7 +33,12 @@ def completion(context: click.Context, shell: str) -> None:
     say(completion_class(context.find_root().command, {}, "metier", "_METIER_COMPLETE").source())
 
 
+# --- metier doctor ---
+
+
 class HealthCheck(NamedTuple):
+    """One line of the report. Only vital checks decide the exit code."""
+
     what: str
     ok: bool
     note: str
@@ -49,6 +54,7 @@ def doctor(context: click.Context, as_json: bool) -> None:
     settings: CliContext = context.obj
     try:
         checks = _run_checks(settings.library())
+    # Without a library nothing else can be checked, but the report, and its JSON, keep their form.
     except HostError as error:
         checks = [_check_metier(), HealthCheck("library", False, error.message, error.hint)]
     if as_json:
@@ -110,7 +116,7 @@ def _choose_text(ok: bool, yes: str, no: str) -> str:
 
 
 def _check_configuration(library: Library) -> HealthCheck:
-    """What there is to say but for the index; only errors are vital, a key nobody knows is not."""
+    """Problems of the configuration. Only errors are vital: an unknown key is not."""
     wrong = [
         problem for problem in library.problems if problem.severity != "info" and not problem.code.startswith("index-")
     ]
@@ -125,7 +131,7 @@ def _check_configuration(library: Library) -> HealthCheck:
 
 
 def _check_agents(library: Library) -> HealthCheck:
-    """What agents' files say that means nothing."""
+    """Agent files, and what in them has no effect."""
     from ...agent.agent_files import agent_files
 
     agents = agent_files(library)
@@ -139,7 +145,7 @@ def _check_agents(library: Library) -> HealthCheck:
 
 
 def _check_locks(library: Library) -> HealthCheck:
-    """The locks beside the roots: of a root whose lock can't be read nothing is used."""
+    """The lock files of the roots. If one can't be read, no skill of its root is used."""
     lock_info = locks_beside_roots(library.roots, library.place)
     wrong = "; ".join(lock_info.unreadable.values()) if lock_info is not None else ""
     return HealthCheck("locks", not wrong, wrong or "readable", "restore the lock file from git or a backup")
@@ -153,8 +159,9 @@ def _check_index(library: Library) -> HealthCheck:
 
 
 def _check_sandbox(library: Library) -> list[HealthCheck]:
-    """The sandbox that scripts run in, as the self-test found it since the machine last changed."""
-    from ... import sandbox  # slow to start, and only this command asks
+    """The sandbox that scripts run in, as it was probed on this machine."""
+    # Slow to start, and only this command asks.
+    from ... import sandbox
     from ...library.grants import machine_options
     from ...sandbox.advice import suggest_improvement
 
@@ -185,6 +192,9 @@ def _has_watch() -> bool:
     return find_spec("watchfiles") is not None
 
 
+# --- metier init ---
+
+
 @click.command("init")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON")
 def init(as_json: bool) -> None:
@@ -207,6 +217,9 @@ def init(as_json: bool) -> None:
         if names:
             say(f"{labels[key]}: {', '.join(names)}")
     say(f"The bundled skills are in {printable(place.state)}/skills.")
+
+
+# --- metier models ---
 
 
 @click.group("models")

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _ARM_LABELS = {"with_skill": "with the skill", "without_skill": "without it", "old_skill": "as it was"}
 _MAX_SHOWN = 10
-"""Checks that failed, or prompts that went wrong, which are named."""
+"""Failed checks, or wrong prompts, that are listed."""
 
 
 @click.command("eval")
@@ -82,11 +82,14 @@ def _run_evals(context: CliContext, name: str, options: dict[str, Any]) -> Bench
     elif options["with_without"]:
         arms = ("with_skill", "without_skill")
     out = paths.absolute_path(options["out"], paths.working_folder(), paths.home_folder()) if options["out"] else ""
+    # On the schedule queue a daemon can take part, but its packages are an extra; threads always work.
     queue = SharedQueue(library.place, options["jobs"]) if can_share() else ThreadQueue(options["jobs"])
     plan = EvalPlan(arms, options["runs"], options["model"], options["grader"], out, old=old, stop=queue.stop)
     with ProgressBar(skill.name) as bar:
+        # Drawn now, as the first run may take minutes.
         bar("runs", 0, 1)
         report = run_evals(library, skill, plan, queue, bar)
+    # Void runs are not counted: with nothing but these, the service is down and there is no result.
     if all(sample.made.void for sample in report.samples):
         raise ModelError(f"no run finished: {report.samples[0].made.note}", f"see {report.folder}")
     return report
@@ -125,7 +128,7 @@ def _report_lines(report: Benchmark) -> Iterator[str]:
 
 
 def _check_lines(samples: Iterable[EvalSample], passed: bool | None, label: str) -> Iterator[str]:
-    """The checks that came out so, each once, with how often and why."""
+    """The checks with this result, each once, with how often it came and the first evidence."""
     evidence_by_check: dict[tuple[str, str], list[str]] = {}
     for sample in samples:
         for check in sample.graded:

@@ -62,25 +62,27 @@ class TerminalEventPrinter:
     def draw(self, event: Event) -> tuple[str, str] | None:
         """Print an event; returns the answer if it was a question and one was given."""
         if isinstance(event, Wrote):
-            if (
-                not event.thinking and sys.stdout.isatty()
-            ):  # a pipe gets whole replies only: a retry would start one again
+            # A pipe gets whole replies only: a retry writes the reply again from its start.
+            if not event.thinking and sys.stdout.isatty():
                 self._write(event.text)
             return None
         if isinstance(event, Replied) and event.text and not self.writing:
             self._write(event.text)
         if isinstance(event, Ended) and event.outcome == "finished" and event.text != self.replied:
-            self._write(event.text)  # the result of a tool that was called directly
+            # The result of a tool that a skill's command calls directly, without a model.
+            self._write(event.text)
         self.replied = event.text if isinstance(event, Replied) else self.replied
         self._end_line()
         if isinstance(event, Started) and not self.recorded:
-            event = replace(event, run="")  # without a journal the id is of no use
+            # Without a journal the id is of no use.
+            event = replace(event, run="")
         for line in event_lines(event):
             warn(line)
         question = innermost_event(event)
         return self._ask(question) if isinstance(question, Asked) and self.interactive else None
 
     def _write(self, text: str) -> None:
+        # On a terminal, escape sequences in a reply would act on the screen; a file gets the exact text.
         sys.stdout.write(visible_text(text) if sys.stdout.isatty() else text)
         sys.stdout.flush()
         self.writing = self.writing or bool(text)
@@ -99,10 +101,12 @@ class TerminalEventPrinter:
             sys.stderr.write(f"{printable(choices)}> " if choices else "> ")
             sys.stderr.flush()
             line = sys.stdin.readline()
+            # End of input: nobody is there to answer.
             if not line:
                 return None
             answer = _DECISIONS.get(line.strip().lower(), "") if approval else line.strip()
-            if answer or not approval:  # a typo is neither yes nor no: ask again
+            # A typo is neither yes nor no: ask again.
+            if answer or not approval:
                 return question.id, answer
 
 
@@ -142,7 +146,8 @@ def event_lines(event: Event) -> Iterator[str]:
         case Retried(reason=reason, seconds=seconds):
             yield paint(f"{printable(reason)}: retrying in {seconds:g} s", "yellow")
         case Nested(event=Ended(outcome="finished")):
-            return  # the delegating run reports the result
+            # The delegating run reports the result.
+            return
         case Nested(name=name, event=inner):
             yield from (f"  {printable(name)} │ {line}" for line in event_lines(inner))
         case Ended():

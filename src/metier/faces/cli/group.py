@@ -84,6 +84,7 @@ class LazyGroup(click.Group):
         self, context: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         name = args[0] if args else ""
+        # While a shell completes the line, an unknown command is just not typed to its end.
         if name and name not in COMMANDS and not context.resilient_parsing:
             raise _unknown_command(name)
         return super().resolve_command(context, args)
@@ -97,6 +98,7 @@ class LazyGroup(click.Group):
 def _unknown_command(name: str) -> BadRequest:
     from difflib import get_close_matches
 
+    # 0.5 instead of the usual 0.6: the names are short, so one wrong letter weighs more.
     near = COMMAND_ALIASES.get(name) or next(iter(get_close_matches(name, COMMANDS, 1, 0.5)), "")
     hint = f"did you mean `{near}`?" if near else "run `metier --help` for the list of commands"
     return BadRequest(f"unknown command `{name}`", hint)
@@ -128,6 +130,7 @@ click.version_option(__version__, message="metier %(version)s")(cli)
 def run_click(arguments: list[str]) -> int:
     """Run the command line with click, with metier's own errors in place of click's."""
     try:
+        # Not in standalone mode, in which click prints errors in its own form and exits.
         result = cli.main(args=arguments, prog_name="metier", standalone_mode=False)
     except click.exceptions.Exit as leaving:
         return leaving.exit_code
@@ -138,7 +141,8 @@ def run_click(arguments: list[str]) -> int:
         raise BadRequest(error.format_message(), _usage_hint(error)) from error
     except click.Abort as error:
         raise KeyboardInterrupt from error
-    except SystemExit as error:  # what click makes of a broken pipe
+    # What click makes of a broken pipe.
+    except SystemExit as error:
         raise BrokenPipeError from error
     return result if isinstance(result, int) else 0
 

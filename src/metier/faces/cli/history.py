@@ -14,6 +14,7 @@ from .options import CliContext, skill_names
 from .output import clean_path, format_columns, hint_line, paint, printable, say, say_json, warn
 
 _JSON_OPTION = click.option("--json", "as_json", is_flag=True, help="Print JSON")
+# As long as the commits that `add` and `update` show.
 _REV_LENGTH = 12
 
 
@@ -35,6 +36,7 @@ def history(context: CliContext, name: str | None, limit: int, as_json: bool) ->
     versions: list[tuple[str, SkillVersion]] = []
     if name is not None:
         managed_skill = managed.find_managed(library, name, _warn_note)
+        # First, so that an edit made by hand has a version of its own and is not attributed to the next change.
         managed.record_hand_edits(managed_skill.install_root, managed_skill.key)
         versions = [
             (managed_skill.install_root.root, version)
@@ -123,6 +125,7 @@ def rollback(context: CliContext, name: str, rev: str | None, as_json: bool) -> 
         )
     new_version = managed.rollback_skill(managed_skill, rev)
     if new_version is not None:
+        # An approved version is trusted in a shared project too, as after `metier approve`.
         trust_placed_skills(library.place, managed_skill.install_root, managed.approved_keys(managed_skill))
     if as_json:
         say_json(
@@ -140,6 +143,7 @@ def rollback(context: CliContext, name: str, rev: str | None, as_json: bool) -> 
         return
     say(f"Rolled back {clean_path(managed_skill.folder)} to {printable(rev)}")
     before = record_history.list_versions(managed_skill.repository, managed_skill.key, 2)[-1]
+    # A rollback that brought the skill back from the trash is undone by removing it again.
     undo = (
         f"remove {managed_skill.key}"
         if before.act == "trash"

@@ -158,6 +158,7 @@ def edit(context: CliContext, id: str, path: str, source: str) -> int:
     from ...improve.improver import edit_proposal
 
     library, proposal = context.library(), proposal_store.find_proposal(_state_folder(context), id)
+    # With one changed file there is nothing to choose.
     chosen = path or (next(iter(proposal.after)) if len(proposal.after) == 1 else "")
     if chosen not in proposal.after:
         raise BadRequest(
@@ -198,6 +199,7 @@ def _in_editor(text: str) -> str:
 @options.model_option("Model to write fixes with")
 @click.option("--dry-run", is_flag=True, help="Show what would be proposed without recording it")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON")
+# Started in the background by a run that has ended; not for people.
 @click.option("--after", metavar="ID", default="", hidden=True, help="Run the step that follows a finished run")
 @click.pass_obj
 def improve(context: CliContext, /, name: str | None, **options: Any) -> int:
@@ -222,6 +224,7 @@ def improve(context: CliContext, /, name: str | None, **options: Any) -> int:
         for result in results:
             _say_improved(result, options["dry_run"])
     proposals = [proposal for result in results for proposal in result.proposals]
+    # The exit code of a refusal, so that a script can tell it from a failure.
     return 4 if proposals and all(proposal.standing == "refused" for proposal in proposals) else 0
 
 
@@ -232,6 +235,7 @@ def _open_model(library: Library, name: str) -> Model | None:
     try:
         return open_model(name, library)
     except NoModel:
+        # A model that was asked for must exist; only a default may be missing.
         if name:
             raise
         return None

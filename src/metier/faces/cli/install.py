@@ -59,10 +59,12 @@ def install(
     plan = chosen.plan
     if not as_json:
         _show_plan(plan)
+    # Refused only now: the plan above shows what trusting the skill would allow.
     if state_of(verdict) in ("untrusted", "unapproved"):
         raise Refused(
             f"`{skill.name}` is {state_of(verdict)}; not installing anything for it", "trust or approve it first"
         )
+    # Without a digest nothing vouches for the file: only a person who sees the URL can decide.
     if plan.kind == "download" and not plan.sha256 and (yes or as_json or not can_ask()):
         raise Refused(
             f"`{plan.id}` has no sha256, so the download can't be verified", "run this in a terminal to approve it"
@@ -74,6 +76,7 @@ def install(
         outcome = perform_plan(library, plan, skill, min(max(timeout, least), most), bar, allow_insecure)
     if not outcome.ok:
         raise HostError(outcome.message, (outcome.output.strip().splitlines() or ["see its output"])[-1])
+    # Opened again: the program may be there now, which makes the skill eligible.
     after = context.library().find(name)
     if as_json:
         say_json({"installed": plan.id, "message": outcome.message, "eligible": after.eligible})
@@ -154,6 +157,7 @@ def _show_plan(plan: InstallPlan) -> None:
 
 
 def _quote_word(word: str) -> str:
+    # shlex.quote would also quote `^`, `~`, `[` and `<`, which are common in version ranges and extras.
     return (
         word
         if word and all(character.isalnum() or character in "-_./:@=+,%~^[]<>!" for character in word)

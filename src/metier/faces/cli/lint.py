@@ -93,6 +93,7 @@ def lint(
     Exits with 1 if errors or warnings remain.
     """
     settings: CliContext = context.obj
+    # --dialect of this command says how files are read, not which product's skills are searched.
     library = settings.library() if dialect is None else settings._replace(dialect=None).library()
     name = dialect or settings.dialect
     if name is not None and name not in library.dialects:
@@ -153,6 +154,7 @@ def find_skill_file(folder: str) -> str | None:
     file_name = skill_file(folder)
     if file_name is not None or not paths.is_folder(folder):
         return file_name
+    # A file of another case, such as `skill.md`: it is reported, and --fix renames it.
     listed = paths.list_names(folder)
     return next((name for name in (*listed.files, *listed.links) if name.lower() == "skill.md"), None)
 
@@ -164,7 +166,7 @@ def skill_folders(library: Library) -> dict[str, Dialect]:
 
 
 def dialect_of(folder: str, library: Library) -> Dialect:
-    """How a folder is read: as the root it lies in says, or else as its place suggests."""
+    """The dialect of a folder: that of the root it is in, or else a guess from its path."""
     for root in library.roots:
         if paths.is_inside(folder, root.origin.path):
             return root.origin.dialect
@@ -215,6 +217,7 @@ def _find_problems(
         text = decode_text(data, True, [])
     except ParseRefusal:
         return
+    # The parser reports some of what the linter finds: each is shown once.
     reported = {(issue.code, issue.line) for issue in parsed.problems}
     for finding in lint_text(text, dialect):
         if (finding.code, finding.line) not in reported:
@@ -228,6 +231,8 @@ def _fix_file(folder: str, name: str, library: Library, fixes: list[str]) -> tup
     read and written by its descriptor.
     """
     roots = [root.origin.path for root in library.roots]
+    # Opened from the nearest root, whose path is the user's choice: links up to there are theirs, links beneath it may
+    # come with a repository.
     outer = [root for root in roots if root != folder and paths.is_inside(folder, root)]
     base = max(outer, key=len, default=folder.rpartition("/")[0]) or "/"
     try:
@@ -244,9 +249,11 @@ def _fix_opened(folder: int, directory: str, name: str, fixes: list[str]) -> str
         text = data.decode()
     except (OSError, UnicodeDecodeError):
         return name
+    # Reported by the checks; no fix is unambiguous.
     if "\0" in text:
         return name
     fixed, changes = fix_text(text, directory)
+    # None for anything but a regular file: a link is not written through.
     mode = fs.regular_file_mode(folder, name)
     if changes and mode is not None:
         fs.replace_file_in(folder, name, fixed, mode)

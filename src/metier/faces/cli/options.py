@@ -50,6 +50,7 @@ class CliContext(NamedTuple):
 def make_context(values: Mapping[str, Any]) -> CliContext:
     """The context that the values of the global options make."""
     for option in GLOBAL_OPTIONS:
+        # Mostly an unset variable in a script: `--root "$SKILLS"` must not mean the current folder.
         if isinstance(option, Option) and option.default is None and values.get(option.field) == "":
             raise BadRequest(f"{option.names[-1]} must not be empty", "pass a value, or omit the option")
     directory = values.get("directory") or values.get("project") or "."
@@ -105,7 +106,8 @@ def _copy_bundled_once() -> None:
     place = find_place(".")
     if was_copied(place.state):
         return
-    from ...install.managed import record_bundled  # imports most of install, for the one time it is needed
+    # Imports most of install, for the one time it is needed.
+    from ...install.managed import record_bundled
 
     copied = copy_bundled(place.state)
     record_bundled(place, copied, lambda text: warn(f"note: {text}"))
@@ -133,7 +135,9 @@ def complete_skill(context: CliContext, incomplete: str) -> list[str]:
         library = context.library()
     except (MetierError, OSError):
         return []
+    # Broken skills too: their names are what `status` and `why` are asked about.
     names = {*(skill.name for skill in library.skills), *(broken.id for broken in library.broken)}
+    # A name that begins with `-` would be an option, and one that prints as something else could not be recognised.
     return sorted(
         name
         for name in names

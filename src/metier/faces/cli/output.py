@@ -15,6 +15,7 @@ from ...types.verdict import Verdict
 
 if TYPE_CHECKING:
     from ...library.library import Library
+    from ...types.errors import MetierError
     from ...types.skill import BrokenSkill
 
 _STYLES = {
@@ -40,6 +41,7 @@ LONGEST_NAME = 64
 
 
 def color_enabled() -> bool:
+    # NO_COLOR counts if it is set to anything (no-color.org).
     return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
@@ -52,9 +54,13 @@ def terminal_width() -> int:
     if not sys.stdout.isatty():
         return PIPE_WIDTH
     try:
+        # Some terminals report 0 columns, and in less than 40 no table is readable.
         return max(40, os.get_terminal_size().columns or PIPE_WIDTH)
     except OSError:
         return PIPE_WIDTH
+
+
+# --- Lines and columns ---
 
 
 def say(line: str = "") -> None:
@@ -66,6 +72,13 @@ def warn(line: str) -> None:
     with suppress(OSError):
         sys.stderr.write(line + "\n")
         sys.stderr.flush()
+
+
+def warn_failure(subject: str, error: MetierError) -> None:
+    """Print the error of one of several things, in the form of the error that ends a command."""
+    warn(f"error: {printable(subject)}: {printable(error.message)}")
+    if error.hint:
+        warn(f"hint: {printable(error.hint)}")
 
 
 def say_json(value: object) -> None:
@@ -114,6 +127,7 @@ def fit_width(text: str, room: int) -> str:
         return shorten_text(text, room)
     if display_width(text) <= room:
         return text
+    # Each wide character takes two columns, so cut by half of what is too much, until it fits.
     most = min(len(text) - 1, room)
     while most > 1 and display_width(cut := shorten_text(text, most)) > room:
         most -= max(1, (display_width(cut) - room) // 2)
@@ -139,6 +153,9 @@ def hint_line(text: str) -> str:
     return f"{paint('→', 'cyan')} {text}"
 
 
+# --- Values as lines and as JSON ---
+
+
 def problem_lines(problem: Problem, hint: bool = True, place: bool = True) -> Iterable[str]:
     """`place: severity: message [code]` and, on the next line, what to do."""
     where = f"{clean_path(problem.place)}: " if place and problem.place else ""
@@ -162,6 +179,7 @@ def problem_dict(problem: Problem) -> dict[str, object]:
 
 def state_of(verdict: Verdict) -> str:
     """The state of a skill in a word or two."""
+    # The first thing to do comes first: trust, then approval, then what the machine lacks.
     codes = {finding.code for finding in verdict.findings}
     if not codes.isdisjoint(UNTRUSTED):
         return "untrusted"
@@ -247,6 +265,7 @@ def paint_state(state: str) -> str:
     return paint(state, STATE_STYLES.get(state.strip(), "yellow"))
 
 
+# Smooth enough to the eye; drawing each chunk of a download would slow it down.
 _REDRAW_SECONDS = 0.08
 _BAR_WIDTH = 24
 
@@ -255,7 +274,8 @@ class ProgressBar:
     """A progress bar on standard error, erased when the work is done."""
 
     def __init__(self, label: str) -> None:
-        from ...install.reference import without_password  # only slow commands show a bar
+        # Imported here, as only slow commands show a bar. The label is often a URL, which may hold a password.
+        from ...install.reference import without_password
 
         self._label = shorten_text(without_password(label).rstrip("/").rpartition("/")[2] or label, 32)
         self._on = sys.stderr is not None and sys.stderr.isatty()
@@ -270,6 +290,7 @@ class ProgressBar:
         full = _BAR_WIDTH * min(done, total) // total if total else 0
         bar = f"[{'#' * full}{'.' * (_BAR_WIDTH - full)}] {100 * done // total:3d}%" if total else _format_size(done)
         line = f"{printable(self._label)}: {activity} {bar}"
+        # One column less than the terminal has: a full line would wrap, and `\r` return to the wrong one.
         sys.stderr.write("\r\x1b[K" + line[: terminal_width() - 1])
         sys.stderr.flush()
         self._drawn = True

@@ -46,9 +46,8 @@ def clean(
         for install_root in install_roots
         for item in (install_remove.old_trash if dry_run else install_remove.empty_trash)(install_root, days)
     ]
-    all_roots = [
-        scope.install_root for scope in install_scopes(context, False, False, "")
-    ]  # whichever root is meant, all may need a text
+    # The texts are shared: whichever root is cleaned, a lock file of any of them may still need one.
+    all_roots = [scope.install_root for scope in install_scopes(context, False, False, "")]
     texts = install_remove.old_texts(
         scopes[0].place.state, [lockfile.read_lock(install_root) for install_root in (*install_roots, *all_roots)]
     )
@@ -86,7 +85,8 @@ def remove(
     if not names:
         _list_installed(scopes, as_json)
         return
-    targets = [(_scope_with(scopes, name), name) for name in dict.fromkeys(names)]  # all of them, before the first goes
+    # All names are looked up before the first skill goes: a typo in the last one removes nothing.
+    targets = [(_scope_with(scopes, name), name) for name in dict.fromkeys(names)]
     removed = [(scope, install_remove.remove_skill(scope.install_root, name)) for scope, name in targets]
     if as_json:
         documents = [{"removed": removal.target, "root": scope.install_root.root} for scope, removal in removed]
@@ -101,7 +101,7 @@ def remove(
 
 
 def _scope_with(scopes: list[InstallScope], name: str) -> InstallScope:
-    """The first root that has it; what the last one says is said where none does."""
+    """The first root that has the skill; if none has it, the error of the last one is raised."""
     for number, scope in enumerate(scopes, 1):
         try:
             install_remove.resolve_removable(scope.install_root, name)

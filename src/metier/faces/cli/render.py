@@ -20,9 +20,6 @@ from .output import count_of, paint, printable, problem_dict, say, say_json, war
 if TYPE_CHECKING:
     from ...library.library import Library
 
-CONTEXT_SETTINGS = {"ignore_unknown_options": True}
-"""What follows NAME belongs to the skill; `--` says so beyond doubt."""
-
 
 def join_arguments(arguments: tuple[str, ...]) -> str | tuple[str, ...]:
     """One argument is the text as a person would type it; several are words."""
@@ -212,6 +209,7 @@ def script(
         if not paths.is_folder(folder):
             raise BadRequest(f"{folder} is not a folder", "create it first, or leave out --write")
     access = library.skill_access(by="user", write=folders)
+    # By its qualified name: the check whether it may run must be about this skill, even if another shadows it.
     skill = access.skill(library.find(name).skill.qualified)
     chosen = resolve_script(access, skill, script)
     result = access.run(skill, chosen, split_arguments(arguments))
@@ -232,4 +230,5 @@ def script(
         say(reply.text)
     if reply.note:
         warn(printable(reply.note))
+    # No status: it could not start.
     raise click.exceptions.Exit(reply.status if reply.status is not None else 1)

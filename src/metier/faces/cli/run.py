@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from ...agent.agent import Agent
     from ...agent.session import Session
 
+# --- metier batch ---
+
 _TASK_KEYS = frozenset({"task", "model", "agent"})
 
 
@@ -67,6 +69,7 @@ def batch(context: CliContext, /, file: str, **options: Any) -> None:
             bar.clear()
             warn(f"interrupted: {done_count} of {len(tasks)} done; run the same command again to continue")
             sys.stdout.flush()
+            # The queue keeps the unfinished calls, so nothing is lost; an orderly exit would wait for those that run.
             machine.kill_children()
             machine.exit_now(130)
     sys.stdout.flush()
@@ -83,7 +86,7 @@ def _report_result(result: BatchResult, line: int, as_json: bool) -> None:
 
 
 def _read_tasks(file: str, context: CliContext, options: dict[str, Any]) -> dict[int, BatchTask]:
-    """The calls, by the lines that they stand in."""
+    """The calls by line number."""
     place = find_place(context.directory)
     text = sys.stdin.read() if file == "-" else paths.read_text_file(paths.absolute_path(file, place.cwd, place.home))
     if text is None:
@@ -102,8 +105,6 @@ def _read_tasks(file: str, context: CliContext, options: dict[str, Any]) -> dict
 
 
 def _parse_task(line: str, number: int, defaults: BatchTask) -> BatchTask:
-    from dataclasses import replace
-
     if not line.lstrip().startswith("{"):
         return replace(defaults, text=line.strip())
     try:
@@ -124,6 +125,9 @@ def _parse_task(line: str, number: int, defaults: BatchTask) -> BatchTask:
         model=fields.get("model", defaults.model),
         agent=fields.get("agent", defaults.agent),
     )
+
+
+# --- metier run ---
 
 
 _CONTEXT_SETTINGS = {"ignore_unknown_options": True}
@@ -173,6 +177,7 @@ def run(context: CliContext, /, task: tuple[str, ...], **options: Any) -> int:
             return _print_request(agent, text, options["model"])
         session = _start_session(agent, text, options["resume"])
     except MetierError as error:
+        # A program that reads events gets an early failure as an event, too.
         if not options["as_json"]:
             raise
         JsonEventPrinter().draw(Ended("failed", error.message, error.reason, error.hint, code=error.exit_code))
@@ -197,6 +202,7 @@ def _build_agent(context: CliContext, options: dict[str, Any]) -> Agent:
         permission,
         allow=(*permission.allow, *parse_rules(options["allow"])),
         deny=(*permission.deny, *parse_rules(options["deny"])),
+        # Only the default: rules that deny still come first.
         otherwise="allow" if options["yes"] else permission.otherwise,
     )
     defaults = agent.bounds
@@ -220,7 +226,7 @@ def _start_session(agent: Agent, text: str, resumed: str) -> Session:
 
 
 def _warn_faults(agent: Agent, options: dict[str, Any]) -> None:
-    """What is wrong with the configuration, the agent's file and the rules, and does not keep it from running."""
+    """Warn about faults in the configuration, the agent file and the rules that do not prevent the run."""
     from ...agent.agent_files import agent_file_faults, parse_rules, unknown_tool_message
 
     for problem in agent.library.problems:
@@ -269,4 +275,5 @@ def _draw_session(session: Session, text: str, options: dict[str, Any]) -> int:
 
 
 def _can_ask() -> bool:
+    # Questions go to standard error: standard output is the model's, and may be a pipe.
     return sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()

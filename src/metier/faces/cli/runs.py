@@ -58,6 +58,7 @@ def _print_table(traces: list[Trace]) -> None:
         rows.append([trace.run, format_local_time(trace.at), printable(ended), *model, printable(trace.task)])
     head, *lines = format_columns(rows)
     say(paint(head, "dim"))
+    # Coloured after the columns are aligned: escape codes would count as width.
     for line, row in zip(lines, rows[1:], strict=True):
         say(line.replace(row[2], paint(row[2], "green" if row[2] == "finished" else "yellow"), 1))
 
@@ -169,6 +170,7 @@ def replay(context: CliContext, id: str, as_json: bool) -> None:
         printer.draw(event)
 
 
+# Names that are listed; --json has all.
 _MAX_DEAD = 20
 
 

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from ...schedule.database import Engine
 
 
+# --- Values as text and as JSON ---
+
+
 def format_instant(at: datetime | None, zone: str) -> str:
     from ...schedule.times import zone_of
 
@@ -54,6 +57,7 @@ def firing_dict(firing: Firing) -> dict[str, object]:
 def schedule_dict(schedule: Schedule) -> dict[str, object]:
     from ...schedule.store import schedule_fields
 
+    # Left out is what only the store needs: the home, the revision of compare-and-set, whose skill it is.
     fields = {key: value for key, value in schedule_fields(schedule).items() if key not in ("home", "revision", "own")}
     return {key: value.isoformat() if isinstance(value, datetime) else value for key, value in fields.items()}
 
@@ -66,6 +70,9 @@ def rules_line(rules: ScheduleRules) -> str:
         f"on change {rules.on_change}",
     )
     return ", ".join((*parts, *more_parts))
+
+
+# --- The group and its shared options ---
 
 
 @click.group("schedule")
@@ -125,6 +132,7 @@ _TERMS_OPTIONS = (
 
 
 def _terms_options(command: Command) -> Command:
+    # Decorators apply from the last to the first: reversed, --help lists them in this order.
     for option in reversed(_TERMS_OPTIONS):
         command = option(command)
     return command
@@ -140,6 +148,9 @@ def _changed_terms(old: RunTerms, options: dict[str, Any]) -> RunTerms:
     if options["permissions"]:
         changed["permissions"] = options["permissions"]
     return replace(old, **changed)
+
+
+# --- Commands ---
 
 
 @schedule.command("add")
@@ -175,6 +186,7 @@ def add(
     skill_name, folder, is_own = resolve_scheduled_folder(library, skill)
     terms = _changed_terms(RunTerms(), options)
     check_run_terms(library, terms)
+    # The model is pinned with the skill: a new default must not change what runs unattended.
     request = ScheduleRequest(
         skill_name,
         folder,
@@ -294,10 +306,10 @@ def preview(
 
     if bool(time) == (cron is not None):
         raise BadRequest("pass either TIME or --cron", "for example: metier schedule preview --cron '0 9 * * 1-5'")
-    place = zone_of(zone or facts.zone_name())
-    after = _parse_instant(start, place) if start else _utc_now()
-    when = checked_cron(cron) if cron is not None else schedule_time(" ".join(time), after, place.key)
-    instants = list(islice(firing_times(when, place.key, after), count))
+    time_zone = zone_of(zone or facts.zone_name())
+    after = _parse_instant(start, time_zone) if start else _utc_now()
+    when = checked_cron(cron) if cron is not None else schedule_time(" ".join(time), after, time_zone.key)
+    instants = list(islice(firing_times(when, time_zone.key, after), count))
     if as_json:
         say_json([instant.isoformat() for instant in instants])
         return
@@ -336,6 +348,7 @@ def resume(context: CliContext, name: str) -> None:
 
     place, engine = _open_database(context)
     entry = _find_schedule(engine, name)
+    # Only the home that has the folder can tell whether the skill has changed.
     pin = pins.pin_folder(entry.source) if entry.home == home_id(place) else None
     changed = pin is not None and pin.digest != entry.digest
     if pin is not None and changed:
@@ -359,6 +372,7 @@ def run(context: click.Context, name: str, wait: float, as_json: bool) -> None:
     _, engine = _open_database(context.obj)
     entry = _find_schedule(engine, name)
     at = store.trigger_schedule(engine, entry.id, _utc_now())
+    # A worker is another process: its progress shows only in the database.
     until = facts.monotonic() + wait
     firing = store.get_firing(engine, entry.id, at)
     while firing is not None and firing.state not in END_STATES and facts.monotonic() < until:
@@ -402,6 +416,7 @@ def patch(context: CliContext, /, name: str, time: str | None, zone: str | None,
         raise BadRequest("nothing to change", "pass --time, --tz or another option; see --help")
     check_rules(entry.rules, entry.trigger, entry.zone, _utc_now())
     check_terms(entry.terms)
+    # Only what this command changes: an old model must not keep a schedule from being edited.
     runner.check_run_terms(open_at(place, OpenRequest()), _changed_terms(RunTerms(), options))
     changed = store.change_schedule(engine, entry, _utc_now())
     if as_json:
@@ -424,6 +439,7 @@ def remove(context: CliContext, name: str, keep_skill: bool) -> None:
     entry = _find_schedule(engine, name)
     store.remove_schedule(engine, entry.id, _utc_now())
     say(f"Removed: {printable(entry.id)}")
+    # Only a skill that exists for its schedule, in this home; one from a root is the user's or a project's.
     deletable = entry.own and entry.home == home_id(place) and paths.exists(entry.source)
     if deletable and not keep_skill and not store.is_used(engine, entry.skill):
         say(f"Moved its skill to {clean_path(pins.trash_skill(place, entry.source))}")
@@ -439,6 +455,7 @@ def history(context: CliContext, name: str | None, count: int, as_json: bool) ->
     from ...schedule import store
 
     _, engine = _open_database(context)
+    # By this id first: a schedule that was removed has a history, too.
     firings = store.firing_history(engine, name or "", count)
     if name and not firings:
         name = _find_schedule(engine, name).id

@@ -56,6 +56,7 @@ def install_scope(context: CliContext, user: bool, in_project: bool, profile: st
     if context.root is not None:
         root = paths.absolute_path(context.root, place.cwd, place.home)
         dialect = context.dialect or guess_dialect(root, RootOptions(DIALECTS["standard"], DIALECTS, Settings()))
+        # A root inside a project is shared through its repository. A home under version control is no project.
         shared = paths.is_inside(root, place.project) and not paths.is_inside(root, place.state)
         return InstallScope(
             _install_root(place, root, shared and place.project != place.home), DIALECTS[dialect], place
@@ -77,6 +78,7 @@ def _user_scope(name: str, place: Place) -> InstallScope:
         raise BadRequest(f"can't install for unknown dialect `{name}`", "choose one of: " + ", ".join(DIALECTS))
     for spec in DIALECTS[name].serving.roots:
         if spec.source == "user" and "{" not in spec.path:
+            # METIER_HOME moves metier's own folder, and the skills in it.
             root = spec.path.replace("~/.metier", place.state, 1) if spec.path.startswith("~/.metier/") else spec.path
             return InstallScope(
                 _install_root(place, paths.absolute_path(root, place.cwd, place.home)), DIALECTS[spec.dialect], place
@@ -98,6 +100,7 @@ def install_scopes(
         return [install_scope(context, user, in_project, profile)]
     user_scope, project_scope = install_scope(context, True, False, ""), install_scope(context, False, True, "")
     plugins = plugins_scope(user_scope.place)
+    # Without a lock there is nothing installed to update, sync or remove.
     others = [
         scope
         for scope in (project_scope, plugins)

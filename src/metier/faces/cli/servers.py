@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 @options.model_option()
 @click.pass_obj
 def acp(context: CliContext, model: str) -> None:
-    """Serve an agent to an editor that speaks the Agent Client Protocol, such as Zed.
+    """Serve an agent to an editor that supports the Agent Client Protocol, such as Zed.
 
     The editor starts this command. Skills become its slash commands, and it asks you for approval where one is needed.
     """
@@ -57,7 +57,8 @@ def acp(context: CliContext, model: str) -> None:
 
     serve(open_in)
     sys.stderr.flush()
-    os._exit(0)  # the editor is gone: do not wait for threads that still run for it
+    # The editor is gone: do not wait for threads that still run for it.
+    os._exit(0)
 
 
 def _is_connected(number: int) -> bool:
@@ -127,6 +128,7 @@ def mcp(
     with _extra("the MCP server", "mcp", _MCP_PACKAGES):
         from ..mcp.http_server import PATH, ListenAddress, serve_http
     address = ListenAddress(host, port, tuple(name.lower() for name in allow_host))
+    # These addresses name no host, and every request must name one that is allowed (see http_server).
     if host in ("0.0.0.0", "::") and not allow_host:
         raise BadRequest(f"listening on {host} requires the host name that clients use", "pass --allow-host NAME:PORT")
     path, token = _read_token(token_file)
@@ -177,12 +179,14 @@ def _read_token(file: str | None) -> tuple[str, str]:
     path = paths.absolute_path(file, paths.working_folder(), paths.home_folder()) if file else f"{state}/{TOKEN_FILE}"
     stored = (paths.read_text_file(path) or "").strip()
     if stored:
+        # Long enough not to be guessed, and nothing that a header could not carry.
         if len(stored) < 16 or not stored.isascii() or any(letter.isspace() for letter in stored):
             raise BadRequest(
                 f"{path} does not contain a valid token",
                 "write at least 16 ASCII characters to it, or delete it to create a new one",
             )
         return path, stored
+    # A folder that the user names is not created: it may be a typo.
     if file is None:
         make_folder(state)
     token = token_urlsafe(32)
@@ -222,9 +226,11 @@ def install(
         raise BadRequest(f"invalid server name `{name}`", "use letters, digits, `-` and `_`")
     settings: CliContext = context.obj
     place = find_place(settings.directory)
+    # Dotfiles are often links into a repository: the file is replaced there, and the link stays.
     path = paths.real_path(clients.config_path_of(chosen, scope, place.home, place.project, place.platform))
     before = paths.read_text_file(path, 16_777_216) or ""
     try:
+        # A project's file is for every machine that has the project, so it can't hold a path of this one.
         start = ["metier"] if scope == "project" else _start_command(place.env.get("PATH", ""))
         command = [*start, *_carried_options(settings), "mcp"]
         after = (
@@ -234,6 +240,7 @@ def install(
         )
     except BadRequest as error:
         raise BadRequest(f"{path}, {error.message}", error.hint, path) from error
+    # The user's own file may hold keys of other servers.
     _write_config(path, before, after, yes, 0o644 if scope == "project" else 0o600)
 
 
@@ -274,6 +281,9 @@ def _write_config(path: str, before: str, after: str, yes: bool, mode: int) -> N
 
 # --- metier daemon ---
 
+# Type=notify and WatchdogSec: the daemon reports that it is ready and alive, and systemd restarts one that hangs.
+# KillMode=mixed: the daemon alone gets SIGTERM and ends its runs; TimeoutStopSec is longer than its --grace of 30 s.
+# ProtectSystem and ReadWritePaths: unattended runs can write nothing but the state folder.
 UNIT_TEMPLATE = """\
 [Unit]
 Description=metier: skills on a schedule
@@ -399,6 +409,7 @@ def print_unit(context: CliContext, write: bool) -> None:
     """Print a systemd unit for this daemon, or write it."""
     place = find_place(context.directory)
     text = UNIT_TEMPLATE.format(
+        # -P: a file in the working folder must not be imported in place of a module.
         command=_quote_unit_value(f"{sys.executable}") + " -P -m metier daemon",
         state=_quote_unit_value(place.state),
         keys=_keys_path(place).replace("%", "%%"),

@@ -100,6 +100,7 @@ def paint_row(line: str, row: tuple[str, str, str, str]) -> str:
     state = row[2]
     if not color_enabled():
         return line
+    # Coloured after alignment, as escape codes would count as width; from the root on, as a name may contain the word.
     before, label, after = line.partition(f"  {row[1]}")
     head, separator, tail = after.partition(f"  {state}")
     return f"{before}{label}{head}  {paint_state(state)}{tail}" if label and separator else line
@@ -195,6 +196,7 @@ def show(context: CliContext, name: str, as_json: bool) -> None:
             say(f"  {line}")
     say()
     for line in body.text.split("\n"):
+        # Line by line: the text is shown as written, but nothing in it moves the cursor.
         say(one_line(line.expandtabs(4)))
 
 

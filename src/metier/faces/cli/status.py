@@ -264,6 +264,9 @@ def _detail_dict(library: Library, verdict: Verdict) -> dict[str, object]:
     }
 
 
+# --- metier why ---
+
+
 class WhyStep(NamedTuple):
     question: str
     answer: str
@@ -292,6 +295,7 @@ def why(context: CliContext, name: str, as_json: bool) -> None:
         return
     say(paint(printable(name), "bold"))
     for step in steps:
+        # `shadowed` is the one question with a good no.
         good = (step.answer == "yes") != (step.question == "shadowed")
         answer = paint(step.answer, "green" if good else "red") + " " * (3 - len(step.answer))
         lines = [f"  {step.question:<9} {answer}  {clean_path(step.because[0])}".rstrip()] if step.because else []
@@ -375,6 +379,7 @@ def _listed_step(library: Library, verdict: Verdict) -> WhyStep:
             return _make_step("listed", True, place)
     path = verdict.skill.path
     for omitted in catalog.left_out:
+        # A listing writes locations as they are, cleaned, or with `~` for the home.
         if omitted.location in (path, one_line(path), one_line(compact_path(path, library.place.home))):
             return _make_step("listed", False, _cut_reason(omitted.reason, library), _limit_hint(omitted.reason))
     return _make_step("listed", False, "hidden from the model")

@@ -59,6 +59,7 @@ def trust(context: CliContext, directory: str | None, listing: bool, remove: boo
     before = read_trust_book(place.state).get(paths.real_path(project))
     library = open_library(directory, profile=context.profile)
     if as_json:
+        # --json is --yes: a program can't be asked.
         library = _trust_project(context, library, directory)
         skills = _build_report(library, None)
         extra_lines = {"configuration": list(_config_lines(project)), "agents": list(_agent_lines(project))}
@@ -71,7 +72,9 @@ def trust(context: CliContext, directory: str | None, listing: bool, remove: boo
         for candidate in _project_skills(reopened)
         if candidate.path not in {skill.path for skill in library.skills}
     ]
-    if added:  # the configuration counts now, and adds roots
+    # The project's configuration counts once it is trusted, and may add roots. Their skills were not shown yet: take
+    # the trust back, ask about them too, and trust again.
+    if added:
         write_trust_record(place.state, project, before)
         _ask_trust(_build_report(reopened, before, added), project, yes)
         _trust_project(context, library, directory)
@@ -81,6 +84,7 @@ def trust(context: CliContext, directory: str | None, listing: bool, remove: boo
 def _trust_project(context: CliContext, library: Library, directory: str) -> Library:
     """The library with its project trusted as it is, roots that its configuration adds included."""
     place = library.place
+    # Twice: the first record makes the configuration count, the second covers the skills of roots that it adds.
     write_trust_record(place.state, place.project, _trust_record(library, place.project))
     library = open_library(directory, profile=context.profile)
     write_trust_record(place.state, place.project, _trust_record(library, place.project))

@@ -16,7 +16,19 @@ from ...library import lockfile
 from ...types.errors import BadRequest, HostError, MetierError, Refused, UnknownSkill
 from .approval import can_ask, power_lines, refuse_dangers, require_approval, show_findings, skill_dict
 from .options import CliContext, skill_names
-from .output import ProgressBar, clean_path, count_of, format_columns, hint_line, paint, printable, say, say_json, warn
+from .output import (
+    ProgressBar,
+    clean_path,
+    count_of,
+    format_columns,
+    hint_line,
+    paint,
+    printable,
+    say,
+    say_json,
+    warn,
+    warn_failure,
+)
 from .scopes import InstallScope, add_request, fetch_options, install_scopes, scope_options
 
 
@@ -49,6 +61,7 @@ def update(
     results: list[dict[str, object]] = []
     failed = 0
     for scope, folder in _select_folders(context.obj, names, user, in_project, profile):
+        # Updating everything leaves frozen skills alone; naming one is a decision about it.
         if not names and _is_frozen(scope, folder):
             results.append({"folder": folder, "updated": False, "frozen": True})
             if not as_json:
@@ -80,13 +93,12 @@ def update(
                     trust_placed_skills(scope.place, scope.install_root, list(change.skills))
                 if not as_json:
                     _report_update(folder, proposal, change)
+            # One source that fails does not stop the others; the first failure decides the exit code.
             except MetierError as error:
                 bar.clear()
                 failed = failed or error.exit_code
                 results.append({"folder": folder, "updated": False, "error": error.message, "hint": error.hint})
-                warn(f"error: {printable(folder)}: {printable(error.message)}")
-                if error.hint:
-                    warn(f"hint: {printable(error.hint)}")
+                warn_failure(folder, error)
     if as_json:
         say_json(results)
     elif not results:
@@ -127,6 +139,7 @@ def _approve_update(proposal: UpdateProposal, yes: bool, quiet: bool) -> None:
     refuse_dangers(
         [danger for danger in proposal.target.dangers if danger.code not in _accepted_codes(proposal)], proposal.folder
     )
+    # --yes was given before anyone knew what more the update can do: only a person at a terminal may accept that.
     if proposal.wider and (yes or quiet or not can_ask()):
         widened = "; ".join(f"{key}: {', '.join(power_lines(powers, '+ '))}" for key, powers in proposal.wider.items())
         raise Refused(
@@ -160,6 +173,7 @@ def _report_update(folder: str, proposal: UpdateProposal | None, change: FolderC
     elif change is not None:
         commit = proposal.target.provenance.commit
         say(f"Updated {printable(folder)}" + (f" to {commit[:12]}" if commit else ""))
+        # Too large for the lock file: `metier sync` on another machine can't restore these edits.
         edited_files = [path for skill in change.skills.values() for path in edits_left_out(skill)]
         edited_files += [path for entry in change.folders.values() for path in edits_left_out(entry)]
         if edited_files:

@@ -27,7 +27,7 @@ from .approval import (
     warn_waiting,
 )
 from .options import CliContext, skill_names
-from .output import ProgressBar, clean_path, count_of, hint_line, paint, printable, say, say_json, warn
+from .output import ProgressBar, clean_path, count_of, hint_line, paint, printable, say, say_json, warn_failure
 from .scopes import (
     InstallScope,
     add_request,
@@ -68,6 +68,7 @@ def verify(
         ]
     if unknown:
         raise UnknownSkill(unknown[0])
+    # Skills that were never installed have no lock, so a missing one is a fault only in a root that was named.
     failed = bool(differences) or (bool(unlocked) and is_scope_named(context.obj, user, in_project, profile))
     if as_json:
         rows = [
@@ -125,6 +126,7 @@ def freeze(
         )
         names_by_scope.setdefault(scope, []).append(name)
     for scope, chosen in (names_by_scope or {scopes[0]: []}).items():
+        # An interrupted change is finished or undone first: half of one must not be frozen.
         transaction.recover_root(scope.install_root)
         frozen_keys = install_verify.freeze_skills(scope.install_root, chosen, scope.dialect, not off)
         differences = [
@@ -132,6 +134,7 @@ def freeze(
             for difference in install_verify.verify_lock(scope.install_root, lockfile.read_lock(scope.install_root))
             if difference.skill in frozen_keys
         ]
+        # What changed while it was frozen has to be approved first.
         trust_placed_skills(
             scope.place,
             scope.install_root,
@@ -193,6 +196,7 @@ def approve(
                 say(f"  {line}")
             show_findings(inspected.findings)
     if dangers:
+        # Not even with --yes: the name has to be typed by someone who has seen the findings.
         if not can_ask():
             raise Refused(
                 f"`{name}` has serious findings: {dangers[0].message}",
@@ -266,9 +270,7 @@ def _synced_dict(result: SyncResult) -> dict[str, object]:
 
 def _say_synced(result: SyncResult) -> None:
     if result.fault:
-        warn(f"error: {printable(result.folder)}: {printable(result.fault.message)}")
-        if result.fault.hint:
-            warn(f"hint: {printable(result.fault.hint)}")
+        warn_failure(result.folder, result.fault)
         return
     say(f"{printable(result.folder)}: {result.state}")
     if result.without:
@@ -305,10 +307,12 @@ def _sync_foreign(scope: InstallScope, source: str, yes: bool, insecure: bool, q
                     _check_hash(entry.digest, target)
                     if not quiet:
                         show_target(target, scope.install_root.root)
+                # Another tool's lock approves nothing here: each skill is inspected and asked about like a new one.
                 refuse_dangers(offer.dangers, entry.name)
                 require_approval(f"Add {entry.name}?", yes, quiet)
                 changes = add.accept_offer(offer, True, warn_waiting)
         except MetierError as error:
+            # The same class, as it decides the exit code.
             raise type(error)(f"{entry.name}: {error.message}", error.hint) from error
         trust_placed_skills(scope.place, scope.install_root, [key for change in changes for key in change.skills])
         results.append(SyncResult(entry.name, "placed"))

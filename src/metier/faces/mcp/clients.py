@@ -1,4 +1,4 @@
-"""Clients of MCP servers, and how each one's configuration names a server.  Data, and texts made from texts."""
+"""MCP clients and how their configuration names a server; pure functions from text to text."""
 
 from __future__ import annotations
 
@@ -56,6 +56,7 @@ def config_path_of(client: McpClientSpec, scope: Scope, home: str, project: str,
 def add_server_entry(client: McpClientSpec, text: str, name: str, command: Sequence[str]) -> str:
     """A client's configuration with a server in it."""
     if client.kind == "toml":
+        # JSON strings and lists are valid TOML.
         table = f"[{client.keys[0]}.{name}]\ncommand = {dumps(command[0])}\nargs = {dumps(list(command[1:]))}\n"
         before = remove_server_entry(client, text, name)
         return f"{before.rstrip()}\n\n{table}" if before.strip() else table
@@ -68,6 +69,8 @@ def add_server_entry(client: McpClientSpec, text: str, name: str, command: Seque
 def remove_server_entry(client: McpClientSpec, text: str, name: str) -> str:
     """The same without the server."""
     if client.kind == "toml":
+        # Edited as text: a TOML library would lose the comments and the order of the user's file. Subtables, such as
+        # the environment of the server, go with it.
         header = re.escape(f"[{client.keys[0]}.{name}")
         table = re.compile(rf"^{header}(?:\.[^\]\n]*)?\][ \t]*(?:#[^\n]*)?\n(?:(?!\[)[^\n]*\n?)*", re.MULTILINE)
         return re.sub(r"\n{3,}", "\n\n", table.sub("", text)) if table.search(text) else text

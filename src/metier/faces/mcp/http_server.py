@@ -23,6 +23,7 @@ from .serve import watch_changes
 from .server import SkillsServer
 
 PATH = "/mcp"
+# A Host header writes an IPv6 address in brackets.
 _LOOPBACK = {"127.0.0.1": ("127.0.0.1", "localhost"), "localhost": ("127.0.0.1", "localhost"), "::1": ("[::1]",)}
 
 
@@ -48,10 +49,12 @@ class GuardMiddleware:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         refusal = self._refusal(scope) if scope["type"] == "http" else None
+        # Nothing here uses websockets, and browsers open them across origins without asking.
         if scope["type"] == "websocket":
             await send({"type": "websocket.close", "code": 1008})
         elif refusal is not None:
-            refusal.headers["Connection"] = "close"  # do not read the rest of a refused request
+            # Do not read the rest of a refused request.
+            refusal.headers["Connection"] = "close"
             await refusal(scope, receive, send)
         else:
             await self.app(scope, receive, send)
@@ -63,15 +66,18 @@ class GuardMiddleware:
         port = (scope.get("server") or ("", self.address.port))[1] or self.address.port
         hosts = self.address.hosts(port)
         host = [value.decode("latin-1").lower() for value in headers.get(b"host", [])]
+        # Exactly one: of two, this check and the app behind it could read different ones.
         if len(host) != 1 or host[0] not in hosts:
             return PlainTextResponse("the Host header does not name this server\n", 421)
         origins = {f"{scheme}://{name}" for scheme in ("http", "https") for name in hosts}
         if any(value.decode("latin-1").lower() not in origins for value in headers.get(b"origin", [])):
             return PlainTextResponse("requests from other origins are refused\n", 403)
+        # Browsers send this header with every request, also where they leave out Origin, as in a plain GET.
         if any(value not in (b"same-origin", b"none") for value in headers.get(b"sec-fetch-site", [])):
             return PlainTextResponse("requests from other sites are refused\n", 403)
         authorization = headers.get(b"authorization", [])
         scheme, _, token = authorization[0].partition(b" ") if len(authorization) == 1 else (b"", b"", b"")
+        # Compared in constant time: how long an ordinary comparison takes tells how much of a guess is right.
         if scheme.lower() != b"bearer" or not hmac.compare_digest(token.strip(), self.token):
             return PlainTextResponse("the token is missing or wrong\n", 401, {"WWW-Authenticate": "Bearer"})
         return None
@@ -88,6 +94,8 @@ def app_for(server: SkillsServer, address: ListenAddress, token: str) -> GuardMi
 class HeaderTimeoutProtocol(H11Protocol):
     """Drops connections that send no request head in time, the oldest first where there are many of them."""
 
+    # uvicorn waits forever for the head of a first request: silent connections, which cost nothing to open, would use
+    # up its limit.
     seconds = 10.0
     max_silent = 128
     """Connections that have not sent the head of a request."""
@@ -103,7 +111,8 @@ class HeaderTimeoutProtocol(H11Protocol):
         ]
         if len(silent) > self.max_silent:
             longest = min(silent, key=_deadline_of)
-            longest._cancel_deadline()  # `connection_lost` comes later: do not count it until then
+            # `connection_lost` comes later: do not count it until then.
+            longest._cancel_deadline()
             longest.transport.abort()
 
     def data_received(self, data: bytes) -> None:
@@ -138,6 +147,7 @@ class _AnnouncingServer(uvicorn.Server):
     async def startup(self, sockets: list[object] | None = None) -> None:  # type: ignore[override]
         await super().startup(None)
         if self.started:
+            # With port 0 the system chooses the port, so it is known only now.
             self.ready(self.servers[0].sockets[0].getsockname()[1])
 
 
@@ -151,6 +161,7 @@ def serve_http(server: SkillsServer, address: ListenAddress, token: str, ready: 
         log_level="critical",
         access_log=False,
         server_header=False,
+        # Far more than the clients of one person open; uvicorn answers 503 beyond it.
         limit_concurrency=512,
         timeout_graceful_shutdown=3,
     )
@@ -160,7 +171,8 @@ def serve_http(server: SkillsServer, address: ListenAddress, token: str, ready: 
         async with watch_changes(server):
             try:
                 await http_server.serve()
-            except SystemExit:  # how uvicorn reports an address that is in use
+            # How uvicorn reports an address that is in use.
+            except SystemExit:
                 return False
         return True
 

@@ -20,6 +20,7 @@ PAGE_SIZE = 50
 """Skills on a page of a listing."""
 MOST_NAMES = 500
 """Up to so many skills are enumerated in a tool's schema; beyond that, a wrong name is answered with a list."""
+# It is part of a tool's description, which clients send with every request.
 _LONGEST_CATALOG = 24_000
 _NAME_KEYS = ("skill_name", "skill")
 _ACTIVE_SKILL_TOOLS = ("skill_read_file", "skill_run_script")
@@ -68,6 +69,7 @@ class LibrarySurface:
             return []
         catalog = now.catalog(max_chars=_LONGEST_CATALOG).text
         listed_tools = []
+        # The catalog goes into the first tool's description: not every client shows a model the server's instructions.
         for at, tool in enumerate(tools_of(access, now.dialect.serving.tools)):
             description = f"{tool.description}\n\n{catalog}" if not at else tool.description
             listed_tools.append(ListedTool(tool, description, _with_name_enum(tool.schema, names)))
@@ -79,6 +81,7 @@ class LibrarySurface:
         if name not in library.dialect.serving.tools:
             return None
         skill_name = next((arguments[key] for key in _NAME_KEYS if key in arguments), None)
+        # A skill that only the user may call opens to the model once the user has called it, and not before.
         by_person = name in _ACTIVE_SKILL_TOOLS and skill_name in self.activated
         access = library.skill_access(cwd=self.live.cwd, write=self.live.write, by="user" if by_person else "model")
         [tool] = tools_of(access, [tool_name for tool_name in library.dialect.serving.tools if tool_name == name])
@@ -101,6 +104,7 @@ class LibrarySurface:
         )
         if command is None or command.skill is None:
             names = [candidate.name for candidate in library.commands() if candidate.skill is not None]
+            # Cut to length: the name is the client's, and the answer repeats it.
             raise BadRequest(f"Unknown prompt '{name[:100]}'", f"Available: {', '.join(names[:50]) or 'none'}")
         skill = command.skill
         access = library.skill_access(cwd=self.live.cwd, write=self.live.write, by="user")
@@ -124,7 +128,7 @@ class LibrarySurface:
         return read_resource(self.live.now(), uri)
 
     def folder(self, uri: str, cursor: str | None) -> ResultPage[ServedFile]:
-        """What lies directly in a folder of a skill."""
+        """The direct children of a folder of a skill."""
         page = _page_after(sorted(list_folder(self.live.now(), uri).items()), cursor)
         return ResultPage([file for _, file in page.items], page.next)
 
@@ -161,6 +165,7 @@ def _with_name_enum(schema: dict[str, Any], names: Sequence[str]) -> dict[str, A
     properties = {
         key: {**declared[key], "enum": list(names)} if key in _NAME_KEYS else declared[key] for key in declared
     }
+    # Names as an enum: a model then hardly ever invents one.
     return {**schema, "properties": properties}
 
 

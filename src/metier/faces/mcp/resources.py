@@ -36,6 +36,7 @@ _MIME_TYPES = {
     "svg": "image/svg+xml",
     "pdf": "application/pdf",
 }
+# Some ten megabytes at most; then the cache starts again.
 _MOST_DIGESTS = 50_000
 
 
@@ -77,6 +78,7 @@ class SkillEntryBuilder:
             return {"uri": file.uri, "digest": cached_digest, "size": key[3]}
         data = read_skill_bytes(library, skill, file.path)
         digest = "sha256:" + sha256(data).hexdigest()
+        # Only if it did not change while it was read.
         if key is not None and key == files.stat_key(path):
             if len(self.digests) >= _MOST_DIGESTS:
                 self.digests.clear()
@@ -105,6 +107,7 @@ def roots_of(library: Library) -> dict[str, Skill]:
             continue
         name = quote(skill.name, safe="")
         root = SCHEME + (f"{quote(skill.origin.namespace, safe='')}/{name}" if skill.origin.namespace else name)
+        # Two usable skills may have one name, in dialects that compare folders: the folder tells them apart.
         if root in roots:
             root = f"{SCHEME}{quote(skill.id, safe='')}/{name}"
         roots.setdefault(root, skill)
@@ -118,6 +121,7 @@ def list_skill_files(library: Library, root: str, skill: Skill) -> Sequence[Serv
     for path, status in paths.tree_of(skill.directory):
         if path == _skill_file_name(skill):
             served_files.insert(0, ServedFile(f"{root}/SKILL.md", path, status.st_size, "text/markdown"))
+        # Regular files only: reading a pipe would block.
         elif path in others and status.st_mode & 0o170000 == 0o100000:
             served_files.append(ServedFile(f"{root}/{quote(path)}", path, status.st_size, _mime_type(path)))
     return served_files
@@ -147,6 +151,7 @@ def _skill_file_name(skill: Skill) -> str:
 
 
 def read_skill_bytes(library: Library, skill: Skill, path: str) -> bytes:
+    # Not by path: the access refuses whatever leads out of the skill's folder.
     return SkillAccess(library, library.place.cwd).read_whole(skill, path, MOST_BYTES)
 
 
@@ -157,9 +162,11 @@ def read_resource(library: Library, uri: str) -> tuple[bytes, str]:
     roots = roots_of(library)
     lower = {root.lower(): root for root in roots}
     parts = uri[len(SCHEME) :].split("/")
-    for cut in (2, 1):  # the longer root first
+    # The longer root first: `plugin/skill` before a skill that is named like the plugin.
+    for cut in (2, 1):
         root = SCHEME + "/".join(quote(unquote(part), safe="") for part in parts[:cut])
-        matched_root = root if root in roots else lower.get(root.lower(), "")  # some clients lowercase the host part
+        # Some clients lowercase what looks like the host of a URI.
+        matched_root = root if root in roots else lower.get(root.lower(), "")
         if matched_root and len(parts) > cut:
             path = unquote("/".join(parts[cut:]))
             skill = roots[matched_root]

@@ -48,6 +48,7 @@ async def watch_changes(server: SkillsServer, watch: bool = True) -> AsyncIterat
 
 
 async def _run_watcher(server: SkillsServer, stop: threading.Event) -> None:
+    # A thread of its own: the watcher never returns, and must not take one from the calls.
     limiter = anyio.CapacityLimiter(1)
     await run_sync(_announce_changes, server, stop, from_thread.run, abandon_on_cancel=True, limiter=limiter)
 
@@ -64,4 +65,5 @@ def _announce_changes(server: SkillsServer, stop: threading.Event, run_async: Ca
         ]
         prompts = surface.prompts(before) != surface.prompts(after)
         before = after
+        # Always for resources: every file of a skill is one.
         run_async(server.notify, tools, prompts, True)

@@ -90,6 +90,7 @@ class SkillsServer(Server[Any]):
         self.surface = surface
         self.bus = InMemorySubscriptionBus()
         self.sessions: dict[int, ServerSession] = {}
+        # Made by the first call: it belongs to an event loop, and there is none yet.
         self.limiter: anyio.CapacityLimiter | None = None
         super().__init__(
             "metier",
@@ -110,6 +111,7 @@ class SkillsServer(Server[Any]):
         self.add_request_handler("skills/list", PaginatedRequestParams, self._list_skills)
         self.add_request_handler("skills/get", GetSkillParams, self._get_skill)
         self.add_request_handler("resources/directory/read", ReadFolderParams, self._read_folder)
+        # The current protocol subscribes over the bus; clients of the older one are notified on their connections.
         self.middleware.append(self._remember)
 
     def create_initialization_options(self, *args: Any, **kwargs: Any) -> InitializationOptions:
@@ -160,7 +162,8 @@ class SkillsServer(Server[Any]):
             text = f"{error.message}. {error.hint}" if error.hint else error.message
             raise MCPError(INVALID_PARAMS, text) from error
         finally:
-            caller_gone.set()  # the thread of a cancelled call continues: stop its programs
+            # The thread of a cancelled call goes on by itself: stop the programs that it runs.
+            caller_gone.set()
 
     async def _list_tools(self, context: Context, params: PaginatedRequestParams | None) -> ListToolsResult:
         offers = await self._in_thread(self.surface.tools)
@@ -220,6 +223,7 @@ class SkillsServer(Server[Any]):
         values: list[str] = []
         if isinstance(params.ref, PromptReference):
             values = await self._in_thread(self.surface.complete_argument, params.ref.name, params.argument.value)
+        # A completion has at most 100 values in the protocol.
         return CompleteResult(completion=Completion(values=values[:100], total=len(values), has_more=len(values) > 100))
 
     async def _list_templates(
@@ -233,6 +237,7 @@ class SkillsServer(Server[Any]):
     async def _read_resource(self, context: Context, params: ReadResourceRequestParams) -> ReadResourceResult:
         data, kind = await self._in_thread(self.surface.read, params.uri)
         contents: TextResourceContents | BlobResourceContents | None = None
+        # Text where possible: many clients show a model nothing of a blob.
         if b"\0" not in data:
             with suppress(UnicodeDecodeError):
                 contents = TextResourceContents(uri=params.uri, mime_type=kind or "text/plain", text=data.decode())

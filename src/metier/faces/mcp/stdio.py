@@ -29,6 +29,7 @@ from mcp_types import (
 
 from ...host.daemon import StdioTransport, claim_stdio
 
+# Enough for a prompt with a file in it. A line that never ends must not fill the memory.
 LONGEST_LINE = 4_194_304
 MOST_REQUESTS = 1_000
 """Requests in flight at the same time."""
@@ -72,9 +73,8 @@ class MessageStream:
             await self._refuse_line(line)
             return None
         if isinstance(message, JSONRPCNotification) and b'"id"' in line and "id" in loads(line):
-            await self._refuse(
-                None, INVALID_REQUEST, "id must be a number or a string"
-            )  # as a notification it would never get a response
+            # The library takes it for a notification, which would never get a response.
+            await self._refuse(None, INVALID_REQUEST, "id must be a number or a string")
             return None
         if isinstance(message, JSONRPCRequest):
             if message.id in self.in_flight:
@@ -96,6 +96,7 @@ class MessageStream:
             await self._refuse(None, INVALID_REQUEST, "batches are not supported: send one message per line")
             return
         raw_id = message.get("id") if isinstance(message, dict) else None
+        # True is an int in Python, but no id in JSON-RPC.
         request_id = raw_id if isinstance(raw_id, str | int) and not isinstance(raw_id, bool) else None
         await self._refuse(request_id, INVALID_REQUEST, "not a JSON-RPC 2.0 message")
 
@@ -114,6 +115,7 @@ class MessageStream:
 
     async def _write(self, message: JSONRPCMessage) -> None:
         line = message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n"
+        # Responses and refusals come from different tasks: one line at a time.
         async with self.writing:
             await run_sync(self.wire.write, line)
 
@@ -125,6 +127,7 @@ async def stdio_streams() -> AsyncIterator[
     """The streams that a server reads messages from and writes messages to."""
     wire, restore_stdio = claim_stdio(LONGEST_LINE)
     stream = MessageStream(wire)
+    # Without a buffer: a client that sends faster than it is served waits on its pipe.
     to_server, from_client = anyio.create_memory_object_stream[SessionMessage | Exception](0)
     from_server, to_client = anyio.create_memory_object_stream[SessionMessage](0)
     try:

@@ -25,6 +25,7 @@ class ChatApp(ChatAppBase):
     """Everything it shows is an event, or the output of one of its own commands."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
+        # With priority: otherwise the input line takes these keys.
         Binding("escape", "stop", "Stop", priority=True),
         Binding("ctrl+l", "end", "To the end"),
         Binding("ctrl+c", "leave", "Leave", priority=True),
@@ -82,6 +83,7 @@ class ChatApp(ChatAppBase):
     def busy(self) -> bool:
         return any(worker.group == _TURN_GROUP and worker.is_running for worker in self.workers)
 
+    # An error ends the turn, not the app.
     @work(thread=True, group=_TURN_GROUP, exit_on_error=False)
     def turn(self, session: Session, text: str) -> None:
         """Run one turn on a thread: show its events, and wait for answers to its questions."""
@@ -89,7 +91,8 @@ class ChatApp(ChatAppBase):
         try:
             for event in session.say(text):
                 inner_event, heard = innermost_event(event), heard or isinstance(event, Heard)
-                if isinstance(event, Ended) and not heard:  # it failed before the request was echoed
+                # It failed before the request was echoed.
+                if isinstance(event, Ended) and not heard:
                     self.call_from_thread(self.log_.show, StyledLine("request", visible_text(text)))
                 if isinstance(inner_event, Asked):
                     pending = PendingQuestion(inner_event)
@@ -142,6 +145,7 @@ class ChatApp(ChatAppBase):
             return False
         self.session.stop()
         if self.pending is not None:
+            # The thread of the turn waits for this answer and sees the stop only then.
             self.answered("no")
         if self.queued:
             self.prompt.fill(" ".join(self.queued))
@@ -161,6 +165,7 @@ class ChatApp(ChatAppBase):
 
     def on_unmount(self) -> None:
         """Release every thread, however the app ends."""
+        # A thread that waits for an answer or for changes would keep the process alive.
         self.quitting.set()
         if self.session is not None:
             self.session.stop()
@@ -174,6 +179,7 @@ class ChatApp(ChatAppBase):
         match name:
             case "quit":
                 self.exit(0)
+            # `/resume` without an id lists conversations, below.
             case "clear" | "resume" if name == "clear" or arguments:
                 self.clear(arguments)
             case "skills" if arguments:

@@ -95,6 +95,7 @@ def standing_of(skill: Skill, chosen: dict[str, Standing]) -> Standing:
 
 def with_standings(library: Library, chosen: dict[str, Standing]) -> Library:
     """The library with the standings of this conversation: skills by name only, for the user only, or off."""
+    # The same object: nothing has to be resolved again.
     if not chosen:
         return library
     return library.replace(
@@ -172,6 +173,7 @@ def context_text(conversation: Conversation, library: Library, window: int) -> s
     parts: Counter[str] = Counter()
     for message in conversation.messages:
         parts[_part_label(message)] += tokens_in((message,))
+    # Skills first: what they cost is the question.
     rows += sorted(parts.items(), key=lambda part: (not part[0].startswith("skill "), part[0]))
     total = conversation.tokens
     share = f"{100 * total / window:.1f} % of {window:,}" if window else "context window unknown"
@@ -210,6 +212,7 @@ def runs_text(state: str, most: int = 20) -> str:
     lines = []
     for run in run_ids(state)[-most:]:
         trace = read_trace(find_journal(state, run))
+        # A delegated run is part of its parent.
         if trace.task and not trace.started.parent:
             when, turns = format_local_time(trace.at), count_noun(trace.turns, "turn")
             lines.append(f"{run}  {when}  {trace.outcome}, {turns}  {shorten_text(clean_line(trace.task), 60)}")

@@ -32,6 +32,7 @@ class PendingQuestion:
     """A question that a turn waits on, and where its answer goes."""
 
     question: Asked
+    # The thread of the turn blocks on it; the app puts the answer in.
     answers: Queue[str] = field(default_factory=Queue)
 
 
@@ -40,6 +41,7 @@ class ChatAppBase(App[int]):
 
     CSS_PATH = "app.tcss"
     TITLE = "metier"
+    # `/` opens the list of commands, and textual's own has nothing to add.
     ENABLE_COMMAND_PALETTE = False
     log_: ChatLog
     indicator: TurnIndicator
@@ -59,6 +61,7 @@ class ChatAppBase(App[int]):
         self.quitting = Flag()
 
     def compose(self) -> ComposeResult:
+        # No markup anywhere: names and texts of skills could otherwise style or imitate the app.
         yield Static(id="top", markup=False)
         self.log_, self.indicator, self.prompt = ChatLog(id="log"), TurnIndicator(id="sign", markup=False), PromptArea()
         yield from (self.log_, self.indicator, self.prompt)
@@ -119,6 +122,7 @@ class ChatAppBase(App[int]):
         assert self.session is not None
         self.log_.note(f"↻ resumed {self.session.run}")
         messages = [entry for entry in self.session.conversation.messages if entry.text and entry.role != "tool"]
+        # The last few show where it was left; the model still has all of them.
         for message in [entry for entry in messages if not entry.skill and not entry.tag][-20:]:
             self.log_.show(StyledLine("request" if message.role == "user" else "quiet", visible_text(message.text)))
 

@@ -25,6 +25,7 @@ from ...types.event import (
 from ...types.text import clean_line, escaped_lines, shorten_text, visible_text
 
 LineStyle: TypeAlias = Literal["request", "skill", "tool", "failed", "quiet", "warning"]
+# A preview to follow the turn by; the model gets the whole output.
 _MOST_LINES = 8
 
 
@@ -104,6 +105,7 @@ def broken_lines(change: Change) -> list[StyledLine]:
     return lines
 
 
+# Hints are written for the command line; a user of the app can't run it here.
 _APP_COMMAND_NAMES = {"list": "skills", "runs": "resume", "why": "why", "commands": "help"}
 _CLI_ADVICE = re.compile(rf"`metier ({'|'.join(_APP_COMMAND_NAMES)})( [^`]*)?`")
 
@@ -116,6 +118,7 @@ def translate_hint(hint: str) -> str:
 def _tool_call_lines(event: Used) -> list[StyledLine]:
     lines = [StyledLine("failed" if event.error else "tool", f"{'✗' if event.error else '▸'} {call_line(event)}")]
     text = visible_text(event.text).strip()
+    # These return instructions and files, which would fill the screen.
     if event.error or event.call.name not in ("skill_use", "run_skill", "skill_read_file", "read"):
         output_lines = text.splitlines()
         lines += [StyledLine("quiet", f"  {shorten_text(line, 200)}") for line in output_lines[:_MOST_LINES]]
@@ -131,7 +134,8 @@ def question_lines(event: Asked) -> list[StyledLine]:
     if event.kind == "approval":
         why = [StyledLine("quiet", f"  {clean_line(event.why)}")] if event.why else []
         keys = StyledLine("quiet", "  press y: once · a: always · n: no")
-        first, *other_lines = escaped_lines(event.text)  # never cut: what is not shown would be allowed unseen
+        # Never cut: what is not shown would be allowed unseen.
+        first, *other_lines = escaped_lines(event.text)
         change = [StyledLine("quiet", f"  {line}") for line in escaped_lines(event.change)] if event.change else []
         return [
             StyledLine("warning", f"? {first}"),

@@ -42,7 +42,8 @@ class ChatLog(VerticalScroll):
         if self.stream is not None:
             await self.stream.stop()
             self.stream = None
-            if isinstance(event, Retried):  # the retry writes the reply again from its start
+            # A retry writes the reply again from its start.
+            if isinstance(event, Retried):
                 await self.children[-1].remove()
         if isinstance(event, Replied) and event.text and not streamed:
             await self.mount(Markdown(visible_text(event.text), classes="reply", open_links=False))
@@ -51,6 +52,7 @@ class ChatLog(VerticalScroll):
     async def write(self, text: str) -> None:
         """A piece of a reply."""
         if self.stream is None:
+            # Links are not opened: a reply may repeat what a page or a skill wants clicked.
             reply = Markdown(classes="reply", open_links=False)
             await self.mount(reply)
             self.stream = Markdown.get_stream(reply)

@@ -38,6 +38,7 @@ def choices_of(library: Library, app_commands: Mapping[str, str]) -> list[Picker
             )
         )
     for broken in library.broken:
+        # A broken skill whose last good version is in use is a command, and is listed above.
         if broken.path not in library.kept:
             name, description = broken.name or broken.id, fixes[broken.path]
             choices.append(PickerChoice(clean_line(name), shorten_text(clean_line(description), 200), kind="broken"))
@@ -58,6 +59,7 @@ def filter_choices(
     for choice in choices:
         points = score(typed, choice.name)
         if points > 0:
+            # Scheduled skills last; then what begins with the input before what merely contains its letters.
             last, begins = choice.kind == "scheduled", choice.name.startswith(typed)
             scored.append(((last, not begins, -points, -uses.get(choice.name, 0), choice.name), choice))
     return [choice for _, choice in sorted(scored, key=lambda pair: pair[0])]

@@ -134,6 +134,7 @@ class PromptArea(Vertical):
 
     def update_more(self, typed: str | None) -> None:
         """Show how many choices are hidden, or that none matches; the picker never covers the input."""
+        # Leaves space for the title, the input and a little of the log.
         room = max(1, min(_MOST_ROWS, self.app.size.height - 6))
         self.picker.styles.max_height = room
         hidden = len(self.offered) - room
@@ -182,7 +183,8 @@ class PromptArea(Vertical):
         text = submitted.value
         typed = None if self.plain else typed_command(text)
         if self.picker.display and typed is not None and all(choice.name != typed for choice in self.choices):
-            self.complete()  # a part of a name is completed first
+            # Enter on a part of a name completes it; the next Enter runs it.
+            self.complete()
             return
         if not self.plain:
             if not text.strip():

@@ -25,6 +25,7 @@ class TurnIndicator(Static):
 
     def on_mount(self) -> None:
         self.display = False
+        # Paused between turns: an idle app should not wake the terminal.
         self.timer = self.set_interval(_FRAME_SECONDS, self.draw, pause=True)
 
     def begin(self) -> None:
