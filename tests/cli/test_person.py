@@ -1,8 +1,10 @@
 """A person's first use, their completion, their new skills and their trust."""
 
 import json
+import shlex
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from tests.cli.console import Desk
@@ -70,9 +72,9 @@ def test_init_brings_them_anywhere_and_twice_does_no_harm(desk):
     assert "The bundled skills are in" in desk.say("init").out
 
 
-def completed(desk: Desk, line: str, **env: str) -> list[str]:
-    """What a real bash offers for a line, with the script that metier prints."""
-    words = line.split(" ")
+def completed(desk: Desk, line: str, at: Path | str = "", **env: str) -> list[str]:
+    """What a real bash offers for a line, with the script that metier prints; AT in it is a path, as typed."""
+    words = [word.replace("AT", shlex.quote(str(at))) for word in line.split(" ")]
     script = (
         'eval "$(metier completion bash)"\n'
         f"COMP_WORDS=({' '.join(repr(word) for word in words)}); COMP_CWORD={len(words) - 1}\n"
@@ -103,7 +105,7 @@ def test_a_real_bash_completes_commands_options_and_names(desk):
         assert completed(desk, "metier show de") == ["deliver", "deploy"]
         assert completed(desk, "metier why ") == ["deliver", "deploy", "summarise"]
         assert completed(desk, "metier status sum") == ["summarise"]
-        assert completed(desk, f"metier --root {desk.skills} show su") == ["summarise"]
+        assert completed(desk, "metier --root AT show su", desk.skills) == ["summarise"]
     assert completed(desk, "metier statu") == ["status"]
     assert "--json" in completed(desk, "metier list --")
     assert "--dialect" in completed(desk, "metier --d")
@@ -132,7 +134,7 @@ def test_a_name_that_would_run_something_is_never_offered(desk):
 def test_completion_looks_where_the_line_says(desk):
     desk.skill("elsewhere", under=desk.home / "other/.agents/skills")
     (desk.home / "other/.git").mkdir()
-    assert completed(desk, f"metier --project {desk.home}/other show ") == ["elsewhere"]
+    assert completed(desk, "metier --project AT show ", desk.home / "other") == ["elsewhere"]
 
 
 def test_completion_knows_what_else_a_command_takes(desk):

@@ -66,7 +66,7 @@ def test_going_on_elsewhere_names_the_run_and_tells_the_model_where_it_works_now
 
     assert f"continuing run {run}" in said.err
     assert f"to {other}" in said.err
-    assert f"The working folder is now {other}" in json.dumps(wire.requests[1]["messages"])
+    assert f"The working folder is now {other}" in json.dumps(wire.requests[1]["messages"], ensure_ascii=False)
     assert "working folder changes" not in again.err
 
 

@@ -136,7 +136,7 @@ def test_a_linter_of_agent_md_reads_a_file_of_the_project(world: World, tier: st
     used = call(library, "skill_use", skill_name="review-code", arguments=file)
     assert f"Review {file} for code quality." in used.messages[0].text
     assert call(library, "skill_read_file", skill_name="review-code", file_path="references/style-guide.md").text
-    ran = call(library, "skill_run_script", skill_name="review-code", script_name="lint.sh", script_args=file)
+    ran = call(library, "skill_run_script", skill_name="review-code", script_name="lint.sh", script_args=[file])
     assert ran.text == "2:# TODO: more\n[exit code: 1]"
 
 

@@ -157,7 +157,7 @@ def test_lint_explains_every_fault_in_one_line_with_a_hint(place):
         assert lines[said[0] + 1].startswith("  → "), name
     assert not [line for line in lines if "/good/" in line]
     places = [line for line in lines if not line.startswith("  →")][:-1]
-    assert all(re.match(r"\S+: (error|warning|info): .+ \[[a-z0-9-]+\]$", line) for line in places)
+    assert all(re.match(r"/.+?: (error|warning|info): .+ \[[a-z0-9-]+\]$", line) for line in places)
 
 
 def test_lint_gives_the_same_findings_as_one_json_document(place):

@@ -157,7 +157,7 @@ def test_the_scripts_of_a_pinned_skill_can_be_read_and_run(run: Now, tmp_path: P
     (folder / "SKILL.md").write_text("x")
     (folder / "scripts/go.sh").write_text("echo went")
     run.folder = str(folder)
-    model = ScriptedModel([[ToolCall("1", "run_command", {"command": f"bash {folder}/scripts/go.sh"})], "Done."])
+    model = ScriptedModel([[ToolCall("1", "run_command", {"command": f"bash '{folder}/scripts/go.sh'"})], "Done."])
 
     assert fire_with(model, SCHEDULE, run).ok
     assert f"The files of this skill are in {folder}" in model.requests[0].messages[-1].text

@@ -20,6 +20,7 @@ pytest.importorskip("pydantic_ai", reason="the extra `agent` is not installed")
 
 from tests.agent.wire import Fails, Says, speaking
 from tests.cli.console import METIER, Desk
+from tests.reachable import common_folder
 
 if shutil.which("tmux") is None:
     pytest.skip("needs tmux", allow_module_level=True)
@@ -69,11 +70,13 @@ class Terminal:
 
 @contextmanager
 def terminal(desk: Desk) -> Iterator[Terminal]:
-    made = Terminal(desk, desk.home / "tmux")
+    short = common_folder("metier-tmux-")  # a socket's path may not be long, and TMPDIR may be
+    made = Terminal(desk, short / "tmux")
     try:
         yield made
     finally:
         made.tmux("kill-server")
+        shutil.rmtree(short, ignore_errors=True)
 
 
 @pytest.fixture

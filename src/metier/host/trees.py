@@ -222,7 +222,7 @@ def temporary_folder() -> Iterator[str]:
 def staged_folder(target: str) -> Iterator[str]:
     """A folder that becomes the target when the block ends, and vanishes when it raises."""
     if os.path.lexists(target) and (os.path.islink(target) or not os.path.isdir(target) or os.listdir(target)):
-        raise BadRequest(f"{target} already exists", "give a new folder, or an empty one", target)
+        raise BadRequest(f"{target} already exists", "pass a new or empty folder", target)
     above = os.path.dirname(target)
     with write_errors(target):
         os.makedirs(above, exist_ok=True)

@@ -146,6 +146,8 @@ def named_errors(place: Place) -> Iterator[None]:
         yield
     except DBAPIError as error:
         raise database_failure(place, str(error.orig)) from error
+    except UnicodeError as error:  # a host that can't be a name: `db..internal`
+        raise database_failure(place, str(error)) from error
 
 
 def database_failure(place: Place, reason: str) -> HostError:

@@ -163,9 +163,9 @@ def named_root(path: str, dialect: str, place: Place, options: RootOptions) -> S
     """Only this root, trusted because the user named it."""
     draft = _draft_configured(ConfiguredRoot(path, dialect, "root"), "root", place, options)
     if not paths.exists(draft.path):
-        raise BadRequest(f"{path} does not exist", "give the folder that holds the skills", path)
+        raise BadRequest(f"{path} does not exist", "pass the folder that contains the skills", path)
     if not paths.is_folder(draft.path):
-        raise BadRequest(f"{path} is not a folder", "give the folder that holds the skills", path)
+        raise BadRequest(f"{path} is not a folder", "pass the folder that contains the skills", path)
     origin = Origin("path", 1, "root", draft.path, options.dialects[draft.spec.dialect], True, "root")
     return SkillRoot(origin, 6, "follow", draft.spec.nested, True, frozenset(), True)
 

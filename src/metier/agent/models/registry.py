@@ -205,7 +205,7 @@ def _open_local_model(name: str, library: Library) -> Model:
     if name not in models:
         near = get_close_matches(name, models, 1, 0.5)
         hint = f"did you mean `local:{near[0]}`?" if near else "run `metier models list` to list local models"
-        raise _unknown_model_error(f"no local model is called `{name}`", hint)
+        raise _unknown_model_error(f"no local model named `{name}`", hint)
     return LocalModel(name, models[name], _guide_view(library))
 
 
@@ -274,7 +274,7 @@ def get_model(library: Library, name: str, file: str | None) -> dict[str, Any]:
     if model is None:
         near = get_close_matches(name, KNOWN_MODELS, 1, 0.4)
         hint = f"did you mean `{near[0]}`?" if near else "one of: " + ", ".join(KNOWN_MODELS)
-        raise BadRequest(f"no model is called `{name}`", f"{hint}; for your own file, run `metier models add FILE`")
+        raise BadRequest(f"no model named `{name}`", f"{hint}; for your own file, run `metier models add FILE`")
     target = f"{models_folder(library)}/{name}.gguf"
     if not paths.is_file(target):
         if file is not None:
