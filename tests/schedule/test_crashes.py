@@ -59,7 +59,7 @@ def test_at_most_once_is_reported_as_lost_and_not_begun_again(any_house):
     time.sleep(1)
     assert len(house.lines()) == before
     [one] = house.firings()
-    assert "worker died during the run" in one.note
+    assert "worker ended during the run" in one.note
     assert one.attempt == 1
 
 
