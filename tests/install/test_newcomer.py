@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import pytest
 from tests.cli.console import Desk
 from tests.install.servers import Repo, skill_text
 
@@ -87,3 +88,30 @@ def test_a_rollback_is_told_with_a_short_version(desk: Desk, tmp_path: Path):
     said = json.loads(desk.say("history", "greet", "--json").out)[0]["evidence"]
     assert said.startswith("to ")
     assert len(said.split()[1]) == 12
+
+
+@pytest.mark.parametrize("command", ["approve", "freeze", "remove", "update", "verify"])
+def test_a_skill_that_is_listed_but_not_installed_is_not_called_unknown(desk: Desk, command: str):
+    desk.skill("deploy", under=desk.project / ".claude/skills")
+    assert "deploy" in desk.say("list").out
+    said = desk.say(command, "deploy")
+    assert said.code == 2
+    assert said.err.splitlines() == [
+        "error: `deploy` is not an installed skill",
+        "hint: run `metier remove` to list the installed skills",
+    ]
+
+
+def test_a_skill_of_ones_own_needs_no_approval(desk: Desk):
+    desk.skill("mine")
+    said = desk.say("approve", "mine")
+    assert (said.code, "`mine` needs no approval" in said.err) == (2, True)
+
+
+def test_what_was_created_in_a_project_is_removed_and_restored_without_saying_where(desk: Desk):
+    assert desk.say("new", "tidy", "Tidies. Use when it is untidy.").code == 0
+    assert "tidy" in desk.say("remove").out
+    assert desk.say("remove", "tidy").code == 0
+    assert not (desk.project / ".metier/skills/tidy").exists()
+    assert desk.say("restore", "tidy").code == 0
+    assert (desk.project / ".metier/skills/tidy/SKILL.md").exists()

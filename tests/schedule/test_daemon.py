@@ -1,5 +1,6 @@
 """The daemon as a process: who runs, what it says, what it fires, what it refuses."""
 
+import configparser
 import json
 import os
 import signal
@@ -386,6 +387,15 @@ def test_a_unit_is_printed_and_written_on_request(desk):
     assert f"EnvironmentFile=-{desk.state}/daemon.env" in said.out
     assert f"{desk.state}/daemon.env" in desk.say("daemon", "unit", "--write").out
     assert (desk.home / ".config/systemd/user/metier.service").read_text().startswith("[Unit]")
+
+
+def test_the_limit_on_restarts_is_where_systemd_reads_it(desk: Desk):
+    unit = configparser.ConfigParser(strict=False, interpolation=None)
+    unit.read_string(desk.say("daemon", "unit").out)
+
+    assert unit["Unit"]["StartLimitIntervalSec"] == "300"
+    assert unit["Unit"]["StartLimitBurst"] == "5"
+    assert not [key for key in unit["Service"] if key.startswith("startlimit")]
 
 
 @pytest.mark.parametrize("more", ["\nExecStartPre=/bin/touch pwned", "\x1b[2J"])

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from ..host import paths, trees
 from ..library import lockfile
 from ..library.lockfile import InstallRoot
-from ..types.errors import BadRequest, Refused, UnknownSkill
+from ..types.errors import BadRequest, NotInstalled, Refused
 from ..types.installed import FileRecord, FolderEntry, LockEntry, Lockfile
 from . import merge, transaction
 from .transaction import FolderChange, name_fault
@@ -100,7 +100,7 @@ def resolve_removable(install_root: InstallRoot, name: str) -> str:
         raise BadRequest(f"several skills are called `{name}`", "give the place of one: " + ", ".join(matches))
     if not matches:
         known = {known for skill in present for known in (skill.place, skill.name, skill.folder)}
-        raise UnknownSkill(name, tuple(get_close_matches(name, known, 3)))
+        raise NotInstalled(name, tuple(get_close_matches(name, known, 3)))
     return matches[0]
 
 

@@ -17,7 +17,7 @@ from ..library.lockfile import DifferenceKind, InstallRoot, compare_files, folde
 from ..library.trust import run_digests
 from ..sources.skill_files import manifest_digest
 from ..types.dialect import Dialect
-from ..types.errors import HostError, Refused, UnknownSkill
+from ..types.errors import HostError, NotInstalled, Refused
 from ..types.installed import FileManifest, FileRecord, FolderEntry, LockEntry, Lockfile, Provenance, SkillApproval
 from . import transaction
 from .add import read_folder, read_skill
@@ -83,7 +83,7 @@ def find_locked(lock: Lockfile, name: str) -> list[str]:
         if keys:
             return keys
     labels = {label: None for key, entry in lock.skills.items() for label in (key, entry.name, entry.folder)}
-    raise UnknownSkill(name, tuple(get_close_matches(name, labels, 3)))
+    raise NotInstalled(name, tuple(get_close_matches(name, labels, 3)))
 
 
 def find_places(install_root: InstallRoot, name: str) -> list[str]:
@@ -107,7 +107,7 @@ def freeze_skills(
     for name in names or sorted(present):
         matches = find_places(install_root, name)
         if not matches:
-            raise UnknownSkill(name, tuple(get_close_matches(name, present, 3)))
+            raise NotInstalled(name, tuple(get_close_matches(name, present, 3)))
         keys += matches
     with transaction.hold_folders(install_root, {key.partition("/")[0] for key in keys}):
         now = {key: folder_manifest(f"{install_root.root}/{key}") for key in keys}

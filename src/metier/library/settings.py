@@ -62,7 +62,9 @@ def _read_config_text(path: str, problems: list[Problem]) -> str | None:
     try:
         return paths.read_text_file(path)
     except HostError as error:
-        problems.append(problem_from(Finding("config-syntax", 0, (error.message,), fatal=True), path))
+        # The problem names the path itself, and says that it can't be read.
+        reason = error.message.removeprefix(f"{path} can't be read: ").replace(f"{path} ", "it ", 1)
+        problems.append(problem_from(Finding("config-syntax", 0, (reason,), fatal=True), path))
         return None
 
 

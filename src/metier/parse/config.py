@@ -298,7 +298,7 @@ def _parse_limits(table: Mapping[str, object], findings: list[Finding]) -> dict[
         if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
             limits[key] = value
         else:
-            findings.append(Finding("config-type", 0, (f"limits.{key}", "a whole number")))
+            findings.append(Finding("config-type", 0, (f"limits.{key}", "a whole number, 0 or more")))
     return limits
 
 
@@ -306,9 +306,10 @@ def _parse_roots(value: object, findings: list[Finding]) -> tuple[ConfiguredRoot
     roots = []
     for number, item in enumerate(value if isinstance(value, list) else [value]):
         where = f"roots[{number}]"
-        if isinstance(item, str):
+        # An empty path would be the working folder: whatever is there would count as the user's own.
+        if isinstance(item, str) and item:
             roots.append(ConfiguredRoot(item))
-        elif isinstance(item, Mapping) and isinstance(item.get("path"), str):
+        elif isinstance(item, Mapping) and isinstance(item.get("path"), str) and item["path"]:
             _mark_unknown_keys(where + ".", item, _ROOT_KEYS, findings)
             path, dialect, label = (text if isinstance(text := item.get(key), str) else "" for key in _ROOT_KEYS)
             roots.append(ConfiguredRoot(path, dialect, label))

@@ -109,7 +109,8 @@ def run_sandboxed(
         raise Refused(weak, "install bubblewrap, or let it write its work folder only")
     result = run_admitted(gate, lambda: _run_confined(program, box, support, machine.groups, machine.state))
     # What the configuration chose is no news; the variable may be a leftover.
-    forced = support.reason if machine.only not in ("auto", "bubblewrap") and "METIER" in machine.chosen_by else ""
+    chosen = machine.only not in ("auto", "bubblewrap") and "METIER" in machine.chosen_by
+    forced = f"sandbox: {support.tier} ({support.reason})" if chosen else ""
     return replace(result, note="; ".join(filter(None, (result.note, weak, forced))))
 
 

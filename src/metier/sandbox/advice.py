@@ -23,6 +23,8 @@ def suggest_improvement(support: SandboxSupport) -> str:
         return ""
     if "METIER_SANDBOX" in support.reason:
         return "unset METIER_SANDBOX to use the best available sandbox"
+    if "sandbox.image" in support.reason:
+        return "set `sandbox.image` in your configuration to an image with its digest, or remove `sandbox.tier`"
     if "sandbox.tier" in support.reason:
         return "see `sandbox.tier` in your configuration"
     if "bubblewrap needs Linux" in support.reason:

@@ -5,6 +5,7 @@ MetierError                 hint, exit_code
 │  ├─ Unloadable            the file cannot be read as a skill
 │  └─ Changed               the file has changed since it was checked
 ├─ UnknownSkill             nothing has that name; carries the nearest       exit 2
+│  └─ NotInstalled          a skill may have that name, but metier did not install it
 ├─ BadRequest               the request is wrong or names nothing            exit 2
 │  ├─ NoFile                a named file does not exist
 │  └─ NoModel               no model is configured, or its key is missing
@@ -51,12 +52,22 @@ class UnknownSkill(MetierError):
 
     exit_code = 2
     reason = "unknown-skill"
+    sentence = "no skill named `{}`"
+    elsewhere = "run `metier list` for all skills"
 
     def __init__(self, name: str, nearest: tuple[str, ...] = ()) -> None:
         offer = "did you mean " + " or ".join(f"`{near_name}`" for near_name in nearest) + "?" if nearest else ""
-        super().__init__(f"no skill named `{name}`", offer or "run `metier list` for all skills")
+        super().__init__(self.sentence.format(name), offer or self.elsewhere)
         self.name = name
         self.nearest = nearest
+
+
+class NotInstalled(UnknownSkill):
+    """No installed skill has that name."""
+
+    # `metier list` may well show one: the user's own, or one of a project.
+    sentence = "`{}` is not an installed skill"
+    elsewhere = "run `metier remove` to list the installed skills"
 
 
 class BadRequest(MetierError):

@@ -125,11 +125,17 @@ def new(
 ) -> None:
     """Create a skill that passes `metier validate`, by default in <project>/.metier/skills."""
     fault = name_fault(name) or ("it has more than 64 characters" if len(name) > 64 else "")
-    if fault or not name:
+    if not name:
+        raise BadRequest("the skill's name is empty", "try `my-skill`")
+    if fault:
         suggestion = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:64].strip("-")
         raise BadRequest(
             f"invalid skill name `{name}`: {fault}", f"try `{suggestion}`" if suggestion else "try `my-skill`"
         )
+    if sum((user, directory is not None, context.root is not None)) > 1:
+        raise BadRequest("--user, --dir and --root are mutually exclusive", "pass one of them")
+    if directory == "":
+        raise BadRequest("--dir must not be empty", "pass a value, or omit the option")
     place = find_place(context.directory)
     if directory or context.root:
         root = paths.absolute_path(directory or context.root or ".", place.cwd, place.home)
@@ -153,7 +159,12 @@ def new(
         say_json({"path": path})
         return
     say(f"Created {printable(path)}")
-    say("Edit it, then run `metier lint` and `metier why " + name + "`.")
+    if directory or context.root:
+        # Such a folder may be no root: without it, neither command would find the skill.
+        folder = printable(directory or context.root or "")
+        say(f"Edit it, then run `metier lint {folder}/{name}` and `metier --root {folder} why {name}`.")
+    else:
+        say(f"Edit it, then run `metier lint` and `metier why {name}`.")
 
 
 def _write_skill(place: Place, root: str, inner: str, text: str) -> None:

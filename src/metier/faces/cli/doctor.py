@@ -273,4 +273,15 @@ def add(context: CliContext, file: str, name: str) -> None:
 
 def _say_ready(model: dict[str, Any]) -> None:
     name = f"local:{printable(model['name'])}"
-    say(f'{name} is ready ({model["bytes"] / 1e6:.0f} MB). Try it: metier run --model {name} "…"')
+    size = f"{model['bytes'] / 1e6:.0f} MB"
+    if _has_local_extra():
+        say(f'{name} is ready ({size}). Try it: metier run --model {name} "…"')
+    else:
+        say(f"{name} is registered ({size}), but local models need the extra `local`")
+        say(hint_line("run `pip install 'metier[local]'`"))
+
+
+def _has_local_extra() -> bool:
+    from importlib.util import find_spec
+
+    return find_spec("xllamacpp") is not None

@@ -266,7 +266,7 @@ GLOBAL_OPTIONS: tuple[Flag | Option, ...] = (
         metavar="NAME",
         complete=agents,
     ),
-    Option("profile", ("--profile",), "Also use the skills of this agent profile", metavar="ID", default=""),
+    Option("profile", ("--profile",), "Also use the skills of this agent profile", metavar="ID"),
     Option("directory", ("-C", "--directory"), "Run as if started in DIR", metavar="DIR"),
     # The old name of --directory. Subcommands have a `--project` flag of their own, which this one does not affect.
     Option("project", ("--project",), "The same as --directory", metavar="DIR", hidden=True),

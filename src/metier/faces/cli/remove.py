@@ -10,7 +10,7 @@ from ...install import remove as install_remove
 from ...install import transaction
 from ...library import lockfile
 from ...sources.bundled import bundled_paths
-from ...types.errors import UnknownSkill
+from ...types.errors import NotInstalled
 from . import options
 from .options import CliContext, skill_names
 from .output import clean_path, count_of, format_columns, hint_line, printable, say, say_json
@@ -81,7 +81,8 @@ def remove(
     context: CliContext, names: tuple[str, ...], as_json: bool, user: bool, in_project: bool, profile: str
 ) -> None:
     """Remove installed skills, or list them. Removed skills go to the trash; `metier restore NAME` brings one back."""
-    scopes = install_scopes(context, user, in_project, profile)
+    # With or without a lock: what `metier new` made in the project can be removed like the user's own skills.
+    scopes = install_scopes(context, user, in_project, profile, lockless=True)
     if not names:
         _list_installed(scopes, as_json)
         return
@@ -106,10 +107,10 @@ def _scope_with(scopes: list[InstallScope], name: str) -> InstallScope:
         try:
             install_remove.resolve_removable(scope.install_root, name)
             return scope
-        except UnknownSkill:
+        except NotInstalled:
             if number == len(scopes):
                 raise
-    raise UnknownSkill(name)
+    raise NotInstalled(name)
 
 
 def _list_installed(scopes: list[InstallScope], as_json: bool) -> None:
@@ -144,7 +145,7 @@ def restore(context: CliContext, name: str | None, as_json: bool, user: bool, in
 
     NAME is the skill's name (the latest of that name) or an ID from the list.
     """
-    scopes = install_scopes(context, user, in_project, profile)
+    scopes = install_scopes(context, user, in_project, profile, lockless=True)
     if name is None:
         entries = [(scope, *entry) for scope in scopes for entry in transaction.list_trash(scope.install_root)]
         if as_json:

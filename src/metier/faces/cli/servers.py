@@ -283,19 +283,20 @@ def _write_config(path: str, before: str, after: str, yes: bool, mode: int) -> N
 
 # Type=notify and WatchdogSec: the daemon reports that it is ready and alive, and systemd restarts one that hangs.
 # KillMode=mixed: the daemon alone gets SIGTERM and ends its runs; TimeoutStopSec is longer than its --grace of 30 s.
+# StartLimit…: five crashes in five minutes end the restarts; systemd reads these in [Unit] and ignores them elsewhere.
 # ProtectSystem and ReadWritePaths: unattended runs can write nothing but the state folder.
 UNIT_TEMPLATE = """\
 [Unit]
 Description=metier: skills on a schedule
 After=network-online.target
+StartLimitIntervalSec=300
+StartLimitBurst=5
 
 [Service]
 Type=notify
 ExecStart={command}
 Restart=on-failure
 RestartSec=2
-StartLimitIntervalSec=300
-StartLimitBurst=5
 WatchdogSec=30
 KillMode=mixed
 TimeoutStopSec=45

@@ -13,7 +13,7 @@ from ...install.operations import find_scanner, present_skills, trust_placed_ski
 from ...install.transaction import FolderChange
 from ...install.update import UpdateProposal
 from ...library import lockfile
-from ...types.errors import BadRequest, HostError, MetierError, Refused, UnknownSkill
+from ...types.errors import HostError, MetierError, NotInstalled, Refused
 from .approval import can_ask, power_lines, refuse_dangers, require_approval, show_findings, skill_dict
 from .options import CliContext, skill_names
 from .output import (
@@ -118,14 +118,13 @@ def _select_folders(
         for name in names or ("",):
             try:
                 folders = install_update.installed_folders(lock, [name] if name else [])
-            except UnknownSkill as unknown:
+            except NotInstalled as unknown:
                 near += unknown.nearest if name in unmatched else ()
                 continue
             selected += [(scope, folder) for folder in folders]
             unmatched.pop(name, None)
     if unmatched:
-        hint = f"did you mean `{near[0]}`?" if near else "run `metier remove` to list the installed skills"
-        raise BadRequest(f"`{next(iter(unmatched))}` is not an installed skill", hint)
+        raise NotInstalled(next(iter(unmatched)), near[:1])
     return list(dict.fromkeys(selected))
 
 

@@ -13,7 +13,7 @@ from ...install.operations import find_scanner, present_skills, trust_placed_ski
 from ...install.sync import SyncResult
 from ...library import lockfile
 from ...library.lockfile import BadLock, InstallRoot, foreign_digest, read_foreign
-from ...types.errors import BadRequest, MetierError, Refused, UnknownSkill
+from ...types.errors import BadRequest, MetierError, NotInstalled, Refused
 from ...types.installed import Lockfile
 from ...types.problem import Problem
 from .approval import (
@@ -67,7 +67,7 @@ def verify(
             for difference in install_verify.verify_lock(scope.install_root, lock, matching)
         ]
     if unknown:
-        raise UnknownSkill(unknown[0])
+        raise NotInstalled(unknown[0])
     # Skills that were never installed have no lock, so a missing one is a fault only in a root that was named.
     failed = bool(differences) or (bool(unlocked) and is_scope_named(context.obj, user, in_project, profile))
     if as_json:
@@ -102,7 +102,7 @@ def _without_lock(scopes: list[InstallScope]) -> dict[str, int]:
 def _lock_has(lock: Lockfile, name: str) -> bool:
     try:
         install_verify.find_locked(lock, name)
-    except UnknownSkill:
+    except NotInstalled:
         return False
     return True
 
@@ -169,16 +169,15 @@ def approve(
     context: CliContext, name: str, yes: bool, as_json: bool, user: bool, in_project: bool, profile: str
 ) -> None:
     """Approve an installed skill at its current content, after `add --unapproved` or after a change."""
+    scopes = install_scopes(context, user, in_project, profile)
     scope = next(
-        (
-            candidate
-            for candidate in install_scopes(context, user, in_project, profile)
-            if _lock_has(lockfile.read_lock(candidate.install_root), name)
-        ),
+        (candidate for candidate in scopes if _lock_has(lockfile.read_lock(candidate.install_root), name)),
         None,
     )
     if scope is None:
-        raise UnknownSkill(name)
+        if any(install_verify.find_places(candidate.install_root, name) for candidate in scopes):
+            raise BadRequest(f"`{name}` needs no approval", "only skills that `metier add` installed need it")
+        raise NotInstalled(name)
     lock = lockfile.read_lock(scope.install_root)
     keys = install_verify.find_locked(lock, name)
     dangers: list[Problem] = []
