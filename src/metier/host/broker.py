@@ -38,6 +38,8 @@ _AT_CWD, _REMOVE_FOLDER, _NO_FOLLOW = -100, 0x200, 0x100
 _EXCHANGE = 2
 _LONGEST_PATH = 4096
 _TIME_NOW, _TIME_KEPT = 0x3FFFFFFF, 0x3FFFFFFE
+_MOST_MADE = 10_000
+"""Protected names that a program may make: each is kept in our memory, which no limit of the program counts."""
 _SAFE_MODE = 0o1777
 """Never set-user-id or set-group-id: as root, a file would give root's rights to whoever runs it."""
 _UNRULED = frozenset({"chmod", "fchmod", "fchmodat", "fchmodat2", "utimensat"})
@@ -78,6 +80,8 @@ class BrokerRules:
 
     def nearest(self, path: str) -> tuple[str, str]:
         """The access that decides over a path, and its kind; empty if there is none."""
+        if not path.startswith("/"):  # what the kernel calls a pipe or a socket, and never ends at the root
+            return "", ""
         at = path
         while at not in self._kinds and at != "/":
             at = os.path.dirname(at)
@@ -90,6 +94,7 @@ class BrokerRules:
             return False
         if root == self._work or ".git" in root.split("/"):  # what is closed in these is listed path by path
             return True
+        new = new and len(self._made) < _MOST_MADE
         steps = path[len(root) :].strip("/").split("/")
         for count, name in enumerate(steps, start=1):
             spelled = f"{root}/{'/'.join(steps[:count])}"
@@ -116,12 +121,27 @@ class BrokerRules:
 
     def note_moved(self, path: str, to: str) -> None:
         """Protected names that the program made move with their folder."""
-        for name in [name for name in self._made if name == path or name.startswith(f"{path}/")]:
-            self._made.discard(name)
-            if to:
-                self._made.add(to + name[len(path) :])
+        moved = self._take_made(path)
         if to:
+            self._take_made(to)  # what was there is replaced
+            self._made.update(to + rest for rest in moved)
             self.note_made(to)
+
+    def note_exchanged(self, path: str, other: str) -> None:
+        """Each takes along its own: one that was there before must not pass for one that the program made."""
+        moved, back = self._take_made(path), self._take_made(other)
+        self._made.update([*(other + rest for rest in moved), *(path + rest for rest in back)])
+
+    def _take_made(self, path: str) -> list[str]:
+        """Forget the made names at and below a path, and return what follows the path in each."""
+        taken = [name for name in self._made if name == path or name.startswith(f"{path}/")]
+        self._made.difference_update(taken)
+        return [name[len(path) :] for name in taken]
+
+    def check_same_grant(self, path: str, to: str) -> None:
+        """Between grants nothing is moved or linked, as between mounts: in another one its names may mean nothing."""
+        if self.nearest(path)[0] != self.nearest(to)[0]:
+            raise OSError(errno.EXDEV, "another grant")
 
 
 class _Task:
@@ -307,6 +327,7 @@ def _remove(rules: BrokerRules, path: str, folder: bool) -> Action:
 def _rename(rules: BrokerRules, path: str, to: str, flags: int) -> Action:
     if not rules.may_replace(path) or not rules.may_replace(to, new=True):
         raise NotOurs
+    rules.check_same_grant(path, to)
 
     def act() -> None:
         with _Reached(path) as one, _Reached(to) as other:
@@ -317,7 +338,7 @@ def _rename(rules: BrokerRules, path: str, to: str, flags: int) -> Action:
                 _rename_flagged(one, other, flags)
             else:
                 os.rename(one.name, other.name, src_dir_fd=one.folder, dst_dir_fd=other.folder)
-            rules.note_moved(path, to)
+            (rules.note_exchanged if flags & _EXCHANGE else rules.note_moved)(path, to)
 
     return act
 
@@ -336,6 +357,7 @@ def _link(rules: BrokerRules, path: str, to: str) -> Action:
     # A second name for a file that may not be written would make it writable.
     if not rules.may_write(path) or not rules.may_replace(to, new=True):
         raise NotOurs
+    rules.check_same_grant(path, to)
 
     def act() -> None:
         with _Reached(path) as one, _Reached(to) as other:
@@ -542,6 +564,8 @@ class FileBroker:
             error = -(failure.errno or errno.EACCES)
         except (ValueError, OverflowError, struct.error):  # arguments that mean nothing
             error = -errno.EINVAL
+        except (RecursionError, MemoryError):  # links without end; unanswered, every later call would wait for ever
+            error = -errno.ELOOP
         return self._send(_SEND, _ANSWER.pack(call, 0, error, flags))
 
     def _hand_over(self, call: int, opened: int) -> None:

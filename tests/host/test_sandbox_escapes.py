@@ -1,0 +1,105 @@
+"""Ways out of the sandbox that were found by attacking it: each one was open once, in one tier or in all."""
+
+import os
+from pathlib import Path
+
+import pytest
+from tests.host.boxes import Desk, py
+
+from metier.host import broker
+from metier.types.sandbox import ProcessResult
+
+EXCHANGE = """
+import ctypes, os, sys
+library = ctypes.CDLL(None, use_errno=True)
+def exchange(one, other):
+    if library.renameat2(-100, one.encode(), -100, other.encode(), 2):
+        raise OSError(ctypes.get_errno(), "renameat2")
+def attempt(action, *values):
+    try: return action(*values)
+    except OSError as error: return print("refused", error)
+def write(path):
+    with open(path, "w") as file: file.write("evil")
+"""
+
+
+@pytest.fixture
+def nested(desk: Desk) -> Path:
+    """A project with a repository further in, such as a submodule."""
+    (desk.project / "inner/.git").mkdir(parents=True)
+    (desk.project / "inner/.git/config").write_text("mine")
+    return desk.project
+
+
+def attack(desk: Desk, script: str, *arguments: str, seconds: float = 30) -> ProcessResult:
+    ran = desk.run(
+        py(EXCHANGE + script, *arguments, cwd=desk.project, seconds=seconds), desk.box(write=(desk.project,))
+    )
+    assert ran.status == 0, ran
+    return ran
+
+
+def configs(folder: Path) -> list[str]:
+    return [path.read_text() for path in folder.rglob("config")]
+
+
+# --- Moving what is protected by its name to where the name is not ---
+
+
+def test_a_repository_is_not_taken_for_one_that_the_program_made_and_exchanged_for_it(desk: Desk, nested: Path):
+    attack(desk, "os.makedirs('made/.git'); exchange('inner', 'made'); attempt(write, 'made/.git/config')")
+    assert configs(nested) == ["mine"]
+
+
+def test_a_repository_that_the_program_made_is_still_its_own_after_an_exchange(desk: Desk, nested: Path):
+    script = """
+os.makedirs("made/.git"); os.mkdir("other"); exchange("made", "other"); write("other/.git/own")
+os.rename("other", "third"); os.mkdir("other"); write("third/.git/own"); os.mkdir("other/.git")
+print(sorted(os.listdir("third/.git")))
+"""
+    assert attack(desk, script).stdout.split() == ["['own']"]
+
+
+def test_a_repository_is_not_moved_to_the_work_folder_to_be_written_there(desk: Desk, nested: Path):
+    script = """
+there = f"{sys.argv[1]}/there"
+attempt(os.rename, "inner", there); attempt(write, f"{there}/.git/config"); attempt(os.rename, there, "inner")
+"""
+    attack(desk, script, str(desk.work))
+    assert configs(nested) == ["mine"]
+    assert not (desk.work / "there").exists()
+
+
+# --- Keeping the broker from answering ---
+
+
+def test_what_has_no_path_has_no_mode_and_no_time_and_nothing_waits_for_it(desk: Desk):
+    script = """
+for opened in os.pipe():
+    attempt(os.fchmod, opened, 0o600); attempt(os.utime, opened)
+write("after"); print("done")
+"""
+    assert attack(desk, script, seconds=5).stdout.endswith("done\n")
+
+
+def test_links_without_end_are_an_error_and_nothing_more(desk: Desk):
+    script = """
+for number in range(2000): os.symlink(f"link{number + 1}", f"link{number}")
+attempt(write, "link0"); write("after"); print("done")
+"""
+    assert attack(desk, script, seconds=20).stdout.endswith("done\n")
+
+
+def test_the_broker_remembers_only_so_many_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(broker, "_MOST_MADE", 3)
+    plan = {"accesses": [(os.fsencode(tmp_path), "write")], "work": b"", "largest": 1, "names": [".git"]}
+    rules = broker.BrokerRules(plan)
+    allowed = []
+    for number in range(5):
+        path = f"{tmp_path}/{number}/.git"
+        allowed.append(rules.may_write(path, new=True))
+        if allowed[-1]:
+            rules.note_made(path)
+    assert allowed == [True] * 3 + [False] * 2
+    assert rules.may_write(f"{tmp_path}/2/.git/config")
+    assert rules.may_write(f"{tmp_path}/4/file")
