@@ -75,6 +75,25 @@ def test_a_slip_is_told_in_a_sentence_with_what_to_do(plain, words, said):
     assert said in answer.err
 
 
+@pytest.mark.parametrize(
+    ("words", "message", "hint"),
+    [
+        ("list --jsn", "no such option '--jsn'", "did you mean `--json`?"),
+        ("mcp install --snow", "no such option '--snow'", "run `metier mcp install --help`"),
+        ("new --usr deploys", "no such option '--usr'", "did you mean `--user`?"),
+        ("schedule ad", "no such command 'ad'", ""),
+        ("list a b", "unexpected extra arguments (a b)", "run `metier list --help`"),
+        ("show", "missing argument 'NAME'", "run `metier show --help`"),
+        ("search x --limit many", "invalid value for '--limit': 'many' is not a valid integer", "run"),
+    ],
+)
+def test_clicks_own_errors_are_in_the_form_of_the_others(plain, words, message, hint):
+    answer = plain.say(*words.split())
+    complained(answer, 2)
+    assert answer.err.splitlines()[0] == f"error: {message}"
+    assert hint in answer.err
+
+
 def test_a_skill_without_a_name_is_not_created(plain):
     answer = plain.say("new", "", "Does a thing.")
     complained(answer, 2)

@@ -30,7 +30,7 @@ def test_a_linked_folder_is_read_and_told_of_but_not_written(desk, named):
     assert "not fixed: its folder is reached through a link" in said.out
     assert said.out.endswith("1 checked, 0 clean, 0 fixed\n")
     [one] = json.loads(desk.say("lint", "--fix", "--json", named).out)
-    assert one["mended"] == []
+    assert one["fixed"] == []
     assert "link" in one["left"]
 
 

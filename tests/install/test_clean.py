@@ -95,4 +95,4 @@ def test_a_number_of_days_that_is_none_is_said(desk: Desk):
 
 
 def test_nothing_to_clean_is_fine(desk: Desk):
-    assert desk.say("clean").out == "Freed 0 bytes: 0 removed folders and 0 kept texts\n"
+    assert desk.say("clean").out == "Freed 0 bytes: 0 removed folders and 0 unused merge texts\n"

@@ -1,6 +1,7 @@
 """The same skill here and there: every command finds it, and says what to type to mean that one."""
 
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -42,6 +43,7 @@ def test_two_skills_are_removed_at_once_or_neither(desk: Desk, team: Path):
     assert not [*desk.skills.glob("[a-z]*")]
     listed = desk.say("restore").out.splitlines()
     assert listed[0].split() == ["NAME", "REMOVED", "ID", "FROM"]
+    assert re.fullmatch(r"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\dZ", listed[1].split()[1])
     assert desk.say("restore", listed[1].split()[2]).code == 0
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -138,7 +139,7 @@ def run_click(arguments: list[str]) -> int:
         click.echo(error.ctx.get_help())
         return 0
     except click.ClickException as error:
-        raise BadRequest(error.format_message(), _usage_hint(error)) from error
+        raise BadRequest(_usage_message(error), _usage_hint(error)) from error
     except click.Abort as error:
         raise KeyboardInterrupt from error
     # What click makes of a broken pipe.
@@ -153,6 +154,20 @@ def complete() -> int:
     return 0
 
 
+def _usage_message(error: click.ClickException) -> str:
+    """Click's sentence in the form of metier's own: no capital, no period, and what was meant is left to the hint."""
+    match error:
+        case click.BadParameter(param=click.Parameter(type=click.IntRange() | click.FloatRange())):
+            # "is not a valid integer range" is about the type's name; the user gave one number.
+            message = error.format_message().replace(" range.", ".")
+        case click.UsageError() if error.message.startswith("Got unexpected extra argument"):
+            message = error.message.removeprefix("Got ")
+        case _:
+            message = error.format_message()
+    message = re.split(r" \(?(?:Did you mean|Possible options)", message, maxsplit=1)[0]
+    return (message[:1].lower() + message[1:]).removesuffix(".")
+
+
 def _usage_hint(error: click.ClickException) -> str:
     context = getattr(error, "ctx", None)
     option = getattr(error, "option_name", "")
@@ -160,4 +175,11 @@ def _usage_hint(error: click.ClickException) -> str:
         return ""
     if option in GLOBAL_NAMES:
         return f"put it before the command: metier {option} … {context.info_name}"
+    from difflib import get_close_matches
+
+    # Click's own guesses go far: `--scope` for `--json`.
+    wrong = option or getattr(error, "command_name", "")
+    near = get_close_matches(wrong, getattr(error, "possibilities", None) or (), 1, 0.75)
+    if near:
+        return f"did you mean `{near[0]}`?"
     return f"run `{context.command_path} --help`"

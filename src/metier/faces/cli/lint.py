@@ -114,7 +114,7 @@ def lint(
                 {
                     "path": report.path,
                     "problems": [problem_dict(p) for p in report.problems],
-                    "mended": list(report.fixes),
+                    "fixed": list(report.fixes),
                 }
                 | ({"left": report.not_fixed} if report.not_fixed else {})
                 for report in reports

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 
 import click
@@ -68,7 +69,7 @@ def clean(
         [(clean_path(item.what), f"{item.days:.0f} days", f"{item.bytes:,} bytes") for item in trash]
     ):
         say(line)
-    summary = f"{count_of(len(trash), 'removed folder')} and {count_of(len(texts), 'kept text')}"
+    summary = f"{count_of(len(trash), 'removed folder')} and {count_of(len(texts), 'unused merge text')}"
     say(f"{'Would free' if dry_run else 'Freed'} {freed:,} bytes: {summary}")
 
 
@@ -157,7 +158,8 @@ def restore(context: CliContext, name: str | None, as_json: bool, user: bool, in
             )
             return
         rows = [
-            (clean_path(folder), when, id, clean_path(scope.install_root.root)) for scope, id, folder, when in entries
+            (clean_path(folder), _readable_time(when), id, clean_path(scope.install_root.root))
+            for scope, id, folder, when in entries
         ]
         for line in format_columns([("NAME", "REMOVED", "ID", "FROM"), *rows] if rows else [], sys.stdout.isatty()):
             say(line)
@@ -170,3 +172,8 @@ def restore(context: CliContext, name: str | None, as_json: bool, user: bool, in
         say_json({"restored": folder, "root": scope.install_root.root})
         return
     say(f"Restored '{printable(folder)}' to {clean_path(scope.install_root.root)}/{clean_path(folder)}")
+
+
+def _readable_time(stamp: str) -> str:
+    """`20260801T093000.123456Z` as `2026-08-01T09:30:00Z`; anything else stays as it is."""
+    return re.sub(r"^(\d{4})(\d\d)(\d\d)T(\d\d)(\d\d)(\d\d)\.\d+Z$", r"\1-\2-\3T\4:\5:\6Z", printable(stamp))
