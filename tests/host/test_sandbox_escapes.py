@@ -5,10 +5,12 @@ import socket
 from pathlib import Path
 
 import pytest
-from tests.host.boxes import Desk, py
+from tests.host.boxes import Desk, py, sh
 
 from metier.host import broker
-from metier.types.sandbox import ProcessResult
+from metier.host.process import Confinement
+from metier.sandbox import kernel
+from metier.types.sandbox import ProcessResult, ProgramSpec
 
 EXCHANGE = """
 import ctypes, os, sys
@@ -148,3 +150,29 @@ for folder in (".", sys.argv[1]):
     made = [path for folder in (desk.work, desk.project) for path in folder.rglob("*")]
     assert [path for path in made if path.stat().st_mode & 0o4000] == []
     assert desk.project / "plain" in made
+
+
+# --- What is exchanged between the decision and the start ---
+
+
+@pytest.mark.parametrize("hidden", [False, True])
+def test_a_folder_that_becomes_a_link_before_the_start_opens_nothing(
+    landlocked: Desk, monkeypatch: pytest.MonkeyPatch, hidden: bool
+):
+    """Another program that writes the project can exchange it at any time."""
+    project, private, launch = landlocked.project, landlocked.private, kernel.launch_program
+    for name in ("granted/inner", "hidden"):
+        (project / name).mkdir(parents=True)
+
+    def exchange_first(program: ProgramSpec, confinement: Confinement) -> ProcessResult:
+        (project / "granted").rename(project / "aside")
+        (project / "granted").symlink_to(private)
+        return launch(program, confinement)
+
+    box = landlocked.box(read=(project / "granted",))
+    if hidden:  # then everything around it has a rule of its own
+        box = landlocked.box(read=(project,), hidden=(str(project / "hidden"),))
+    (private / "inner").mkdir()
+    monkeypatch.setattr(kernel, "launch_program", exchange_first)
+    ran = landlocked.run(sh("cat $1/key; ls $1/inner && echo listed; echo end", str(private)), box)
+    assert ran.stdout == "end\n", ran

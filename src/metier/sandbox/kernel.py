@@ -446,12 +446,13 @@ def _ruleset_attribute(version: int, network: bool) -> bytes:
     return struct.pack(f"={len(masks)}Q", *masks)
 
 
-def _path_rules(request: LandlockRequest) -> Iterator[tuple[str, int]]:
+def _path_rules(request: LandlockRequest) -> Iterator[tuple[str, int, bool]]:
+    """Paths, what may be done there, and whether links on the way are followed: the system's, but not in a grant."""
     view, every = request.view, _handled_rights(request.abi)
     for path in (*SYSTEM, *LINKS, *_PROC, *system_settings(request.box.permissions.network)):
-        yield from _path_rule(path, _LOOK)
+        yield from _path_rule(path, _LOOK, follow=True)
     for path in _DEVICES:
-        yield from _path_rule(path, every & (_READ | _WRITE | _TRUNCATE | _IOCTL))
+        yield from _path_rule(path, every & (_READ | _WRITE | _TRUNCATE | _IOCTL), follow=True)
     closed = _closed_paths(view)
     for access in view.seen:
         if access.kind in ("read", "write"):
@@ -461,12 +462,12 @@ def _path_rules(request: LandlockRequest) -> Iterator[tuple[str, int]]:
                 yield from _path_rule(path, every & ~_SPECIAL if direct else _LOOK)
 
 
-def _path_rule(path: str, access: int) -> Iterator[tuple[str, int]]:
+def _path_rule(path: str, access: int, follow: bool = False) -> Iterator[tuple[str, int, bool]]:
     if os.path.isdir(path):
-        yield path, access
+        yield path, access, follow
     elif os.path.exists(path):
         # The kernel rejects rights over folders in a rule for a file.
-        yield path, access & (_FILE | _IOCTL)
+        yield path, access & (_FILE | _IOCTL), follow
 
 
 def _paths_around(path: str, closed: tuple[str, ...]) -> Iterator[str]:
