@@ -1,13 +1,16 @@
 """Ways out of the sandbox that were found by attacking it: each one was open once, in one tier or in all."""
 
 import os
+import socket
 from pathlib import Path
 
 import pytest
-from tests.host.boxes import Desk, py
+from tests.host.boxes import Desk, py, sh
 
 from metier.host import broker
-from metier.types.sandbox import ProcessResult
+from metier.host.process import Confinement
+from metier.sandbox import kernel
+from metier.types.sandbox import ProcessResult, ProgramSpec
 
 EXCHANGE = """
 import ctypes, os, sys
@@ -54,6 +57,7 @@ def test_a_repository_is_not_taken_for_one_that_the_program_made_and_exchanged_f
 def test_a_repository_that_the_program_made_is_still_its_own_after_an_exchange(desk: Desk, nested: Path):
     script = """
 os.makedirs("made/.git"); os.mkdir("other"); exchange("made", "other"); write("other/.git/own")
+exchange("made", "other"); write("made/.git/own"); exchange("made", "other")
 os.rename("other", "third"); os.mkdir("other"); write("third/.git/own"); os.mkdir("other/.git")
 print(sorted(os.listdir("third/.git")))
 """
@@ -103,3 +107,72 @@ def test_the_broker_remembers_only_so_many_names(tmp_path: Path, monkeypatch: py
     assert allowed == [True] * 3 + [False] * 2
     assert rules.may_write(f"{tmp_path}/2/.git/config")
     assert rules.may_write(f"{tmp_path}/4/file")
+
+
+# --- What lies outside, reached without a path that is judged ---
+
+
+@pytest.mark.parametrize("place", ["private", "project"])
+def test_a_socket_that_came_in_a_pair_reaches_no_other(desk: Desk, place: str, monkeypatch: pytest.MonkeyPatch):
+    script = """
+import socket
+def send():
+    os.chdir(sys.argv[1])  # a socket's path is short, a test's is not
+    one, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM); one.sendto(b"evil", "socket")
+attempt(send); one, other = socket.socketpair(); one.send(b"own"); print(other.recv(3))
+"""
+    folder: Path = getattr(desk, place)
+    monkeypatch.chdir(folder)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listening:
+        listening.bind("socket")
+        listening.settimeout(0.2)
+        assert attack(desk, script, str(folder)).stdout.endswith("b'own'\n")
+        with pytest.raises(TimeoutError):
+            listening.recv(4)
+
+
+def test_no_file_is_made_that_gives_its_owners_rights_away(desk: Desk):
+    """Outside it would: the disk is the machine's, and root's programs write as root."""
+    script = """
+import struct
+os.umask(0)
+for folder in (".", sys.argv[1]):
+    with open(f"{folder}/plain", "w") as file:
+        attempt(os.fchmod, file.fileno(), 0o4755)
+    attempt(os.chmod, f"{folder}/plain", 0o4755); attempt(os.mknod, f"{folder}/node", 0o104755)
+    for flags in (os.O_CREAT | os.O_WRONLY, os.O_TMPFILE | os.O_RDWR):
+        attempt(os.open, f"{folder}/new" if flags & os.O_CREAT else folder, flags, 0o4755)
+    for resolve in (0, 8):
+        how, at = struct.pack("=QQQ", os.O_CREAT | os.O_WRONLY, 0o4755, resolve), os.open(folder, os.O_RDONLY)
+        library.syscall(437, at, f"how{resolve}".encode(), how, 24)
+"""
+    attack(desk, script, str(desk.work))
+    made = [path for folder in (desk.work, desk.project) for path in folder.rglob("*")]
+    assert [path for path in made if path.stat().st_mode & 0o4000] == []
+    assert desk.project / "plain" in made
+
+
+# --- What is exchanged between the decision and the start ---
+
+
+@pytest.mark.parametrize("hidden", [False, True])
+def test_a_folder_that_becomes_a_link_before_the_start_opens_nothing(
+    landlocked: Desk, monkeypatch: pytest.MonkeyPatch, hidden: bool
+):
+    """Another program that writes the project can exchange it at any time."""
+    project, private, launch = landlocked.project, landlocked.private, kernel.launch_program
+    for name in ("granted/inner", "hidden"):
+        (project / name).mkdir(parents=True)
+
+    def exchange_first(program: ProgramSpec, confinement: Confinement) -> ProcessResult:
+        (project / "granted").rename(project / "aside")
+        (project / "granted").symlink_to(private)
+        return launch(program, confinement)
+
+    box = landlocked.box(read=(project / "granted",))
+    if hidden:  # then everything around it has a rule of its own
+        box = landlocked.box(read=(project,), hidden=(str(project / "hidden"),))
+    (private / "inner").mkdir()
+    monkeypatch.setattr(kernel, "launch_program", exchange_first)
+    ran = landlocked.run(sh("cat $1/key; ls $1/inner && echo listed; echo end", str(private)), box)
+    assert ran.stdout == "end\n", ran

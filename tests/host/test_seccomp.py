@@ -1,15 +1,17 @@
 """The filter says of each call what it should, on each kind of processor: it is run here as the kernel would run it."""
 
 import errno
+import os
 import struct
 
 import pytest
 
-from metier.sandbox import kernel
+from metier.sandbox import kernel, syscalls
 
 ALLOW = 0x7FFF0000
 ARCH = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 SOCKET = {"x86_64": 41, "aarch64": 198}
+SOCKETPAIR = {"x86_64": 53, "aarch64": 199}
 CLONE = {"x86_64": 56, "aarch64": 220}
 IOCTL = {"x86_64": 16, "aarch64": 29}
 READ = {"x86_64": 0, "aarch64": 63}
@@ -42,9 +44,9 @@ def machine(request: pytest.FixtureRequest) -> str:
 def test_every_call_that_is_named_is_refused_and_no_other(machine: str):
     program = kernel.build_filter(False, machine=machine)
     column = 0 if machine == "x86_64" else 1
-    refused = {calls[column]: errno.EPERM for calls in kernel._FORBIDDEN_CALLS.values()}
-    refused |= {calls[column]: errno.ENOSYS for calls in kernel._ABSENT_CALLS.values()}
-    refused[SOCKET[machine]] = errno.EPERM
+    refused = {calls[column]: errno.EPERM for calls in syscalls.FORBIDDEN_CALLS.values()}
+    refused |= {calls[column]: errno.ENOSYS for calls in syscalls.ABSENT_CALLS.values()}
+    refused[SOCKET[machine]] = refused[SOCKETPAIR[machine]] = errno.EPERM  # of no family
     for number in range(600):
         assert answer(program, machine, number) == refused.get(number, 0), number
 
@@ -59,6 +61,47 @@ def test_sockets_are_for_the_network_only_and_only_when_it_is_allowed(machine: s
     assert all(
         answer(kernel.build_filter(False, machine=machine), machine, SOCKET[machine], family) for family in range(46)
     )
+
+
+@pytest.mark.parametrize("network", [False, True])
+def test_only_streams_come_in_pairs(machine: str, network: bool):
+    program, closed = kernel.build_filter(network, machine=machine), 0o2000000
+    pairs = {
+        (family, kind)
+        for family in range(46)
+        for kind in range(1, 6)
+        if not answer(program, machine, SOCKETPAIR[machine], family, kind | closed)
+    }
+    assert pairs == {(1, 1), (1, 4), (1, 5)}  # UNIX: a stream, messages in order, and a kind that it does not have
+
+
+@pytest.mark.parametrize(("rights", "given"), [(0o6000, (0o4755, 0o2755)), (0o4000, (0o4755,)), (0, ())])
+def test_no_mode_is_set_that_gives_rights_away(machine: str, rights: int, given: tuple[int, ...]):
+    program = kernel.build_filter(False, rights=rights, machine=machine)
+    for name, columns in syscalls.MODE_CALLS.items():
+        if (number := columns[machine == "aarch64"]) < 0:
+            continue
+        before = (0,) * syscalls.MODE_ARGUMENTS[name]
+        for mode in (0o755, 0o1777, 0o4755, 0o2755):
+            assert answer(program, machine, number, *before, mode) == (errno.EPERM if mode in given else 0), name
+
+
+@pytest.mark.parametrize("rights", [0o6000, 0])
+def test_no_file_is_made_that_gives_rights_away(machine: str, rights: int):
+    program, column = kernel.build_filter(False, rights=rights, machine=machine), int(machine == "aarch64")
+    for columns, argument in syscalls.MAKING_CALLS.values():
+        if columns[column] >= 0:
+            before = (0,) * argument
+            assert answer(program, machine, columns[column], *before, 0o100755) == 0
+            assert answer(program, machine, columns[column], *before, 0o104755) == errno.EPERM
+    for columns, argument in syscalls.OPENING_CALLS.values():
+        if columns[column] >= 0:
+            before = (0,) * argument
+            for flags in (os.O_CREAT | os.O_WRONLY, os.O_TMPFILE | os.O_RDWR):
+                assert answer(program, machine, columns[column], *before, flags, 0o644) == 0
+                assert answer(program, machine, columns[column], *before, flags, 0o4755) == errno.EPERM
+                assert answer(program, machine, columns[column], *before, flags, 0o2755) == errno.EPERM
+            assert answer(program, machine, columns[column], *before, os.O_RDONLY, 0o4755) == 0  # no mode, but chance
 
 
 @pytest.mark.parametrize("flag", [0x20000, 0x02000000, 0x04000000, 0x08000000, 0x10000000, 0x20000000, 0x40000000])
@@ -91,30 +134,30 @@ def test_modes_by_path_are_changed_only_where_they_may_be(machine: str):
 
 @pytest.mark.parametrize("name", ["fchmod", "fchown", "fsetxattr", "fremovexattr"])
 def test_an_open_file_is_no_way_around_what_its_path_is_refused(machine: str, name: str):
-    calls = {**kernel._MODE_CALLS, **kernel._OWNER_CALLS, **kernel._ATTRIBUTE_CALLS}
+    calls = {**syscalls.MODE_CALLS, **syscalls.OWNER_CALLS, **syscalls.ATTRIBUTE_CALLS}
     number = calls[name][machine == "aarch64"]
     assert answer(kernel.build_filter(False, machine=machine), machine, number) == 0
     refused = answer(kernel.build_filter(False, modes=False, marks=False, machine=machine), machine, number)
-    assert refused == (errno.EOPNOTSUPP if name in kernel._ATTRIBUTE_CALLS else errno.EPERM)
+    assert refused == (errno.EOPNOTSUPP if name in syscalls.ATTRIBUTE_CALLS else errno.EPERM)
 
 
-@pytest.mark.parametrize("request_", kernel._FORBIDDEN_IOCTLS)
+@pytest.mark.parametrize("request_", syscalls.FORBIDDEN_IOCTLS)
 def test_nothing_that_changes_a_file_is_asked_of_an_open_one(machine: str, request_: int):
     assert answer(kernel.build_filter(False, machine=machine), machine, IOCTL[machine], 3, request_) == errno.EPERM
 
 
-@pytest.mark.parametrize("name", kernel._BY_ID)
+@pytest.mark.parametrize("name", syscalls.BY_ID)
 def test_only_its_own_limits_and_schedule_are_a_programs_to_set(machine: str, name: str):
-    number = kernel._BY_ID[name][machine == "aarch64"]
+    number = syscalls.BY_ID[name][machine == "aarch64"]
     program = kernel.build_filter(False, others=False, machine=machine)
     assert answer(program, machine, number, 0) == 0
     assert answer(program, machine, number, 4711) == errno.EPERM
     assert answer(kernel.build_filter(False, machine=machine), machine, number, 4711) == 0
 
 
-@pytest.mark.parametrize("name", kernel._BY_KIND)
+@pytest.mark.parametrize("name", syscalls.BY_KIND)
 def test_only_its_own_priority_is_a_programs_to_set(machine: str, name: str):
-    numbers, everything = kernel._BY_KIND[name]
+    numbers, everything = syscalls.BY_KIND[name]
     number = numbers[machine == "aarch64"]
     program = kernel.build_filter(False, others=False, machine=machine)
     assert answer(program, machine, number, everything - 2, 0) == 0

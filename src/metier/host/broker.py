@@ -292,13 +292,6 @@ def _call_openat(task: _Task, rules: BrokerRules) -> Action:
     return _open_path(task, rules, _resolve(task, task.number(0), 1, _follows(flags)), flags, task.number(3))
 
 
-def _call_openat2(task: _Task, rules: BrokerRules) -> Action:
-    flags, mode, restricted = struct.unpack("=QQQ", task.memory(task.arguments[2], 24))
-    if restricted or task.arguments[3] != 24:
-        raise NotOurs
-    return _open_path(task, rules, _resolve(task, task.number(0), 1, _follows(flags)), flags, mode)
-
-
 def _make_folder(task: _Task, rules: BrokerRules, path: str, mode: int) -> Action:
     if not rules.may_replace(path, new=True):
         raise NotOurs
@@ -487,7 +480,6 @@ _CALLS: dict[str, Callable[[_Task, BrokerRules], Action]] = {
     "open": _call_open,
     "creat": _call_creat,
     "openat": _call_openat,
-    "openat2": _call_openat2,
     "mkdir": lambda task, rules: _make_folder(task, rules, _resolve(task, _AT_CWD, 0, False), task.number(1)),
     "mkdirat": lambda task, rules: _make_folder(task, rules, _resolve(task, task.number(0), 1, False), task.number(2)),
     "rmdir": lambda task, rules: _remove(rules, _resolve(task, _AT_CWD, 0, False), True),

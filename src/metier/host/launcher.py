@@ -232,15 +232,28 @@ def _build_ruleset(plan: dict[str, Any]) -> int:
 
     attribute = plan["attribute"]
     opened = _call_libc("syscall", _CREATE, ctypes.c_char_p(attribute), len(attribute), 0)
-    for path, access in plan["rules"]:
+    for path, access, follow in plan["rules"]:
         try:
-            at = os.open(path, os.O_PATH | os.O_CLOEXEC)
-        except FileNotFoundError:
+            at = os.open(path, os.O_PATH | os.O_CLOEXEC) if follow else _open_unlinked(path)
+        except (FileNotFoundError, NotADirectoryError):
             continue
         rule = access.to_bytes(8, sys.byteorder) + at.to_bytes(4, sys.byteorder)
         _call_libc("syscall", _ADD_RULE, opened, 1, ctypes.c_char_p(rule), 0)
         os.close(at)
     return opened
+
+
+def _open_unlinked(path: str) -> int:
+    """Open a path that has no links in it: one that was put there since would open what it leads to."""
+    at = os.open("/", os.O_PATH | os.O_CLOEXEC)
+    for step in filter(None, path.split("/")):
+        inner = os.open(step, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=at)
+        os.close(at)
+        at = inner
+        if os.fstat(at).st_mode & 0o170000 == 0o120000:  # a link itself, which `stat` would take long to import for
+            os.close(at)
+            raise FileNotFoundError(path)
+    return at
 
 
 def _drop_privileges(uid: int, capabilities: int) -> None:

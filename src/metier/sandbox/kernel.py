@@ -23,6 +23,35 @@ from ..host.process import Confinement, launch_program
 from ..types.sandbox import ProcessResult, ProgramSpec, SandboxSpec
 from . import limits
 from .profile import LINKS, PROTECTED, SYSTEM, SandboxView, system_settings
+from .syscalls import (
+    ABSENT_CALLS,
+    ANY_SOCKET,
+    ATTRIBUTE_CALLS,
+    BY_ID,
+    BY_KIND,
+    CLONE,
+    DATAGRAM_BIT,
+    FORBIDDEN_CALLS,
+    FORBIDDEN_IOCTLS,
+    IOCTL_CALL,
+    MAKES_FILE,
+    MAKING_CALLS,
+    MODE_ARGUMENTS,
+    MODE_CALLS,
+    OPENING_CALLS,
+    OWNER_CALLS,
+    PRCTL,
+    RIGHTS,
+    SEND_SIZE,
+    SET_DUMPABLE,
+    SETSOCKOPT,
+    SOCKET,
+    SOCKETPAIR,
+    USERS_RIGHTS,
+    WRITE_FLAGS,
+    WRITING_CALLS,
+    SyscallNumbers,
+)
 
 # --- The filter: encoding ---
 
@@ -33,18 +62,6 @@ _X32 = 0x40000000
 _NAMESPACES = 0x7E020000  # CLONE_NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET
 _NO_ERROR = 0
 """Skips the call and reports success: the size of a socket buffer is only a hint to the kernel anyway."""
-_FORBIDDEN_IOCTLS = (
-    0x5412,  # TIOCSTI and TIOCLINUX type into a terminal
-    0x541C,
-    0x40086602,  # FS_IOC_SETFLAGS, in both widths, and the newer call
-    0x40046602,
-    0x401C5820,
-    0x40087602,  # FS_IOC_SETVERSION
-    0x40047602,
-    0x40806685,  # FS_IOC_ENABLE_VERITY
-    0x800C6613,  # FS_IOC_SET_ENCRYPTION_POLICY
-)
-"""Requests that change a file through a descriptor that was opened for reading, or type into a terminal."""
 _UNIX, _INET, _INET6, _NETLINK = 1, 2, 10, 16
 _LAST_FAMILY = 63
 """Above every family of sockets that any kernel has: a profile of names can't say "all but these"."""
@@ -61,154 +78,6 @@ _ARCHITECTURES = {
     "arm64": _Architecture(0xC00000B7, 1),
 }
 
-# --- The filter: system calls, by number on x86_64 and aarch64; -1 where the call does not exist ---
-
-_FORBIDDEN_CALLS = {
-    "ptrace": (101, 117),
-    "process_vm_readv": (310, 270),
-    "process_vm_writev": (311, 271),
-    "process_madvise": (440, 440),
-    "process_mrelease": (448, 448),
-    "migrate_pages": (256, 238),
-    "move_pages": (279, 239),
-    "kcmp": (312, 272),
-    "pidfd_getfd": (438, 438),
-    "keyctl": (250, 219),
-    "add_key": (248, 217),
-    "request_key": (249, 218),
-    "bpf": (321, 280),
-    "perf_event_open": (298, 241),
-    "userfaultfd": (323, 282),
-    "mount": (165, 40),
-    "umount2": (166, 39),
-    "pivot_root": (155, 41),
-    "move_mount": (429, 429),
-    "open_tree": (428, 428),
-    "open_tree_attr": (467, 467),
-    "fsopen": (430, 430),
-    "fsconfig": (431, 431),
-    "fsmount": (432, 432),
-    "fspick": (433, 433),
-    "mount_setattr": (442, 442),
-    "setns": (308, 268),
-    "unshare": (272, 97),
-    "chroot": (161, 51),
-    "kexec_load": (246, 104),
-    "kexec_file_load": (320, 294),
-    "init_module": (175, 105),
-    "finit_module": (313, 273),
-    "delete_module": (176, 106),
-    "reboot": (169, 142),
-    "swapon": (167, 224),
-    "swapoff": (168, 225),
-    "syslog": (103, 116),
-    "acct": (163, 89),
-    "quotactl": (179, 60),
-    "quotactl_fd": (443, 443),
-    "open_by_handle_at": (304, 265),
-    "fanotify_init": (300, 262),
-    "personality": (135, 92),
-    "vhangup": (153, 58),
-    "iopl": (172, -1),
-    "ioperm": (173, -1),
-    "modify_ldt": (154, -1),
-    "lookup_dcookie": (212, 18),
-}
-"""Refused with EPERM."""
-
-_ABSENT_CALLS = {
-    "io_uring_setup": (425, 425),
-    "io_uring_enter": (426, 426),
-    "io_uring_register": (427, 427),
-    "clone3": (435, 435),
-    "memfd_create": (319, 279),
-    "memfd_secret": (447, 447),
-    "shmget": (29, 194),
-    "shmat": (30, 196),
-    "shmctl": (31, 195),
-    "shmdt": (67, 197),
-    "semget": (64, 190),
-    "semop": (65, 193),
-    "semctl": (66, 191),
-    "semtimedop": (220, 192),
-    "msgget": (68, 186),
-    "msgsnd": (69, 189),
-    "msgrcv": (70, 188),
-    "msgctl": (71, 187),
-    "mq_open": (240, 180),
-    "mq_unlink": (241, 181),
-}
-"""Refused with ENOSYS, so that programs fall back to older calls.
-
-A filter can't see the flags of `clone3`, which lie in memory; memory files escape the limits of a process; System V
-objects are shared with all programs of the user."""
-
-_MODE_CALLS = {
-    "chmod": (90, -1),
-    "fchmod": (91, 52),
-    "fchmodat": (268, 53),
-    "fchmodat2": (452, 452),
-}
-_OWNER_CALLS = {
-    "chown": (92, -1),
-    "lchown": (94, -1),
-    "fchown": (93, 55),
-    "fchownat": (260, 54),
-    "utime": (132, -1),
-    "utimes": (235, -1),
-    "futimesat": (261, -1),
-}
-"""Owners, and times by calls that nothing uses any more: the broker sees the newer one."""
-_ATTRIBUTE_CALLS = {
-    "setxattr": (188, 5),
-    "lsetxattr": (189, 6),
-    "fsetxattr": (190, 7),
-    "setxattrat": (463, 463),
-    "removexattr": (197, 14),
-    "lremovexattr": (198, 15),
-    "fremovexattr": (199, 16),
-    "removexattrat": (466, 466),
-    "file_setattr": (469, 469),
-}
-_BY_ID = {
-    "prlimit64": (302, 261),
-    "sched_setparam": (142, 118),
-    "sched_setscheduler": (144, 119),
-    "sched_setaffinity": (203, 122),
-    "sched_setattr": (314, 274),
-}
-"""Calls whose first argument is a process; 0 is the caller."""
-_BY_KIND = {"setpriority": ((141, 140), 2), "ioprio_set": ((251, 30), 3)}
-"""Calls whose first argument is a kind and whose second is one of that kind; from the number on, the kind is a user."""
-_OPENING_CALLS = {"open": ((2, -1), 1), "openat": ((257, 56), 2)}
-"""Calls that the broker is asked about only if they write, and the argument that says so."""
-_WRITING_CALLS = {
-    "creat": (85, -1),
-    "openat2": (437, 437),
-    "mkdir": (83, -1),
-    "mkdirat": (258, 34),
-    "rmdir": (84, -1),
-    "unlink": (87, -1),
-    "unlinkat": (263, 35),
-    "rename": (82, -1),
-    "renameat": (264, 38),
-    "renameat2": (316, 276),
-    "link": (86, -1),
-    "linkat": (265, 37),
-    "symlink": (88, -1),
-    "symlinkat": (266, 36),
-    "truncate": (76, 45),
-    "utimensat": (280, 88),
-    **_MODE_CALLS,
-}
-"""Calls that the broker is always asked about."""
-_WRITE_FLAGS = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
-_SOCKET, _CLONE, _IOCTL_CALL, _SETSOCKOPT, _PRCTL = (41, 198), (56, 220), (16, 29), (54, 208), (157, 167)
-_ANY_SOCKET, _SEND_SIZE, _SET_DUMPABLE = 1, 7, 4
-
-SyscallNumbers = dict[str, tuple[int, int]]
-
-
 # --- The filter: building ---
 
 
@@ -218,12 +87,18 @@ def is_supported(machine: str = "") -> bool:
 
 
 def build_filter(
-    network: bool, modes: bool = True, marks: bool = True, others: bool = True, machine: str = ""
+    network: bool,
+    modes: bool = True,
+    marks: bool = True,
+    others: bool = True,
+    rights: int | None = None,
+    machine: str = "",
 ) -> bytes:
     """The filter program.
 
     Without `modes`, it refuses to change permissions of files; without `marks`, their owners and attributes; without
-    `others`, limits and priority of other processes.  Landlock needs this: it does not rule these calls.
+    `others`, limits and priority of other processes.  Landlock needs this: it does not rule these calls.  No file can
+    be given one of the `rights`, bits of its mode.
     """
     kind = _ARCHITECTURES[machine or os.uname().machine]
     code = [
@@ -235,25 +110,27 @@ def build_filter(
     if kind.column == 0:  # x32 calls have numbers of their own, which the tables lack
         code += [_encode_instruction(_AT_LEAST, _X32, 0, 1), _refuse_with(errno.ENOSYS)]
     refused: SyscallNumbers = {
-        **_FORBIDDEN_CALLS,
-        **({} if modes else _MODE_CALLS),
-        **({} if marks else _OWNER_CALLS),
+        **FORBIDDEN_CALLS,
+        **({} if modes else MODE_CALLS),
+        **({} if marks else OWNER_CALLS),
     }
     code += _refusal_rules(kind, refused, errno.EPERM)
     # As on a file system that has none, which programs that copy files know and pass over.
-    code += _refusal_rules(kind, {} if marks else _ATTRIBUTE_CALLS, errno.EOPNOTSUPP)
-    code += _refusal_rules(kind, _ABSENT_CALLS, errno.ENOSYS)
+    code += _refusal_rules(kind, {} if marks else ATTRIBUTE_CALLS, errno.EOPNOTSUPP)
+    code += _refusal_rules(kind, ABSENT_CALLS, errno.ENOSYS)
     code += _check_argument(
-        _CLONE[kind.column], 0, [_encode_instruction(_HAS_BITS, _NAMESPACES, 0, 1), _refuse_with(errno.EPERM)]
+        CLONE[kind.column], 0, [_encode_instruction(_HAS_BITS, _NAMESPACES, 0, 1), _refuse_with(errno.EPERM)]
     )
-    code += _check_argument(_IOCTL_CALL[kind.column], 1, _refuse_values(_FORBIDDEN_IOCTLS))
+    code += _check_argument(IOCTL_CALL[kind.column], 1, _refuse_values(FORBIDDEN_IOCTLS))
     code += _check_argument(
-        _PRCTL[kind.column], 0, _refuse_values((_SET_DUMPABLE,))
+        PRCTL[kind.column], 0, _refuse_values((SET_DUMPABLE,))
     )  # the limit watch reads /proc of the program
-    code += _check_argument(_SETSOCKOPT[kind.column], 1, _ignore_send_size())
+    code += _check_argument(SETSOCKOPT[kind.column], 1, _ignore_send_size())
     if not others:
         code += _own_process_only(kind)
-    code += _socket_rules(_SOCKET[kind.column], network)
+    code += _socket_rules(SOCKET[kind.column], network)
+    code += _pair_rules(SOCKETPAIR[kind.column])
+    code += _rights_rules(kind, _withheld_rights() if rights is None else rights)
     code.append(_encode_instruction(_RETURN, _ALLOW))
     return b"".join(code)
 
@@ -264,14 +141,17 @@ def filter_profile(network: bool) -> dict[str, object]:
     namespaces = [check for check in only_bits if int(str(check["value"])) & _NAMESPACES]
     requests = [
         {"index": 1, "value": 0xFFFFFFFF, "valueTwo": request, "op": "SCMP_CMP_MASKED_EQ"}
-        for request in _FORBIDDEN_IOCTLS
+        for request in FORBIDDEN_IOCTLS
     ]
     rules: list[dict[str, object]] = [
-        _profile_rule(tuple(_FORBIDDEN_CALLS), errno.EPERM),
-        _profile_rule(tuple(_ABSENT_CALLS), errno.ENOSYS),
+        _profile_rule(tuple(FORBIDDEN_CALLS), errno.EPERM),
+        _profile_rule(tuple(ABSENT_CALLS), errno.ENOSYS),
         # One rule for each: a rule's own conditions must all hold.
         *(_profile_rule(("clone",), errno.EPERM, check) for check in namespaces),
         *(_profile_rule(("ioctl",), errno.EPERM, check) for check in requests),
+        _profile_rule(("socketpair",), errno.EPERM, {"index": 0, "value": _UNIX, "op": "SCMP_CMP_NE"}),
+        _profile_rule(("socketpair",), errno.EPERM, _profile_bit(1, DATAGRAM_BIT)),
+        *_profile_rights(),
     ]
     if network:
         families = [number for number in range(_LAST_FAMILY + 1) if number not in (_INET, _INET6, _NETLINK)]
@@ -287,6 +167,23 @@ def _profile_rule(names: tuple[str, ...], number: int, *checks: Mapping[str, obj
     return {"names": list(names), "action": "SCMP_ACT_ERRNO", "errnoRet": number, "args": list(checks)}
 
 
+def _profile_bit(index: int, bit: int) -> dict[str, object]:
+    return {"index": index, "value": bit, "valueTwo": bit, "op": "SCMP_CMP_MASKED_EQ"}
+
+
+def _profile_rights() -> Iterator[dict[str, object]]:
+    """No file that gives its owner's rights to whoever runs it, bit by bit."""
+    for bit in (0o4000, 0o2000):
+        if bit & _withheld_rights():
+            for name, argument in MODE_ARGUMENTS.items():
+                yield _profile_rule((name,), errno.EPERM, _profile_bit(argument, bit))
+        for name, (_, argument) in MAKING_CALLS.items():
+            yield _profile_rule((name,), errno.EPERM, _profile_bit(argument, bit))
+        for name, (_, argument) in OPENING_CALLS.items():
+            for flag in (os.O_CREAT, MAKES_FILE & ~os.O_CREAT):
+                yield _profile_rule((name,), errno.EPERM, _profile_bit(argument, flag), _profile_bit(argument + 1, bit))
+
+
 def build_broker_filter(reads: bool, machine: str = "") -> bytes:
     """The filter that has calls reported to the broker: those that write, and with `reads` every opening of a file."""
     kind = _ARCHITECTURES[machine or os.uname().machine]
@@ -294,12 +191,12 @@ def build_broker_filter(reads: bool, machine: str = "") -> bytes:
     # Calls in another way have been refused by the first filter.
     code = [_encode_instruction(_LOAD, _ARCH), _encode_instruction(_EQUAL, kind.audit, 1, 0)]
     code += [_encode_instruction(_RETURN, _ALLOW), _encode_instruction(_LOAD, _NUMBER)]
-    for columns in _WRITING_CALLS.values():
+    for columns in WRITING_CALLS.values():
         if columns[kind.column] >= 0:
             code += [_encode_instruction(_EQUAL, columns[kind.column], 0, 1), report]
-    for columns, argument in _OPENING_CALLS.values():
+    for columns, argument in OPENING_CALLS.values():
         if columns[kind.column] >= 0:
-            judge = [report] if reads else [_encode_instruction(_HAS_BITS, _WRITE_FLAGS, 0, 1), report]
+            judge = [report] if reads else [_encode_instruction(_HAS_BITS, WRITE_FLAGS, 0, 1), report]
             code += _check_argument(columns[kind.column], argument, judge)
     return b"".join([*code, _encode_instruction(_RETURN, _ALLOW)])
 
@@ -307,7 +204,7 @@ def build_broker_filter(reads: bool, machine: str = "") -> bytes:
 def broker_plan(view: SandboxView, box: SandboxSpec) -> dict[str, object]:
     """What the broker may do for a program: the view's paths, and the names that are protected further in."""
     kind = _ARCHITECTURES[os.uname().machine]
-    numbers = {**_WRITING_CALLS, **{name: columns for name, (columns, _) in _OPENING_CALLS.items()}}
+    numbers = {**WRITING_CALLS, **{name: columns for name, (columns, _) in OPENING_CALLS.items()}}
     closed = _closed_paths(view)
     opened = [access.path for access in view.seen if access.kind in ("read", "write")]
     protected = (*PROTECTED, *box.protected)
@@ -342,6 +239,41 @@ def _socket_rules(number: int, network: bool) -> Iterable[bytes]:
     )
 
 
+def _pair_rules(number: int) -> list[bytes]:
+    """Only pairs of streams: a datagram socket reaches any other one by its path, though it was made in a pair."""
+    judge = [
+        _encode_instruction(_EQUAL, _UNIX, 0, 2),
+        _encode_instruction(_LOAD, _ARGUMENTS + 8),
+        _encode_instruction(_HAS_BITS, DATAGRAM_BIT, 0, 1),
+        _refuse_with(errno.EPERM),
+    ]
+    return _check_argument(number, 0, judge)
+
+
+def _withheld_rights() -> int:
+    """The bits that no file gets.  Folders shared by a group need set-group-id; root's group is not to be shared."""
+    return RIGHTS if os.geteuid() == 0 else USERS_RIGHTS
+
+
+def _rights_rules(kind: _Architecture, rights: int) -> Iterator[bytes]:
+    """No file is made that gives its owner's rights to whoever runs it: outside the sandbox it would."""
+    refuse = [_encode_instruction(_HAS_BITS, RIGHTS, 0, 1), _refuse_with(errno.EPERM)]
+    changed = {name: (MODE_CALLS[name], argument) for name, argument in MODE_ARGUMENTS.items() if rights}
+    for columns, argument in changed.values():
+        if columns[kind.column] >= 0:
+            judge = [_encode_instruction(_HAS_BITS, rights, 0, 1), _refuse_with(errno.EPERM)]
+            yield from _check_argument(columns[kind.column], argument, judge)
+    for columns, argument in MAKING_CALLS.values():
+        if columns[kind.column] >= 0:
+            yield from _check_argument(columns[kind.column], argument, refuse)
+    for columns, argument in OPENING_CALLS.values():
+        if columns[kind.column] >= 0:
+            # Where no file is made, the argument for its mode holds anything.
+            makes = _encode_instruction(_HAS_BITS, MAKES_FILE, 0, 3)
+            judge = [makes, _encode_instruction(_LOAD, _ARGUMENTS + 8 * (argument + 1)), *refuse]
+            yield from _check_argument(columns[kind.column], argument, judge)
+
+
 def _refuse_values(values: tuple[int, ...]) -> list[bytes]:
     """Refuse each of the values; any other jumps over the refusal."""
     last = len(values) - 1
@@ -353,19 +285,19 @@ def _ignore_send_size() -> list[bytes]:
     """Ignore SO_SNDBUF: what waits in a socket is kernel memory that no limit counts."""
     check = [
         _encode_instruction(_LOAD, _ARGUMENTS + 16),
-        _encode_instruction(_EQUAL, _SEND_SIZE, 0, 1),
+        _encode_instruction(_EQUAL, SEND_SIZE, 0, 1),
         _refuse_with(_NO_ERROR),
     ]
-    return [_encode_instruction(_EQUAL, _ANY_SOCKET, 0, len(check)), *check]
+    return [_encode_instruction(_EQUAL, ANY_SOCKET, 0, len(check)), *check]
 
 
 def _own_process_only(kind: _Architecture) -> Iterator[bytes]:
     """Refuse calls that name a process other than the caller."""
-    for columns in _BY_ID.values():
+    for columns in BY_ID.values():
         yield from _check_argument(
             columns[kind.column], 0, [_encode_instruction(_EQUAL, 0, 1, 0), _refuse_with(errno.EPERM)]
         )
-    for columns, everything in _BY_KIND.values():
+    for columns, everything in BY_KIND.values():
         judge = [
             _encode_instruction(_AT_LEAST, everything, 2, 0),
             _encode_instruction(_LOAD, _ARGUMENTS + 8),
@@ -449,7 +381,10 @@ def run_under_landlock(request: LandlockRequest) -> ProcessResult:
                 "attribute": _ruleset_attribute(request.abi, network),
                 "rules": list(_path_rules(request)),
             },
-            seccomp=build_filter(network, modes=root or request.broker, marks=False, others=False),
+            # The broker decides over modes itself: unlike a filter it knows a folder from a file.
+            seccomp=build_filter(
+                network, root or request.broker, marks=False, others=False, rights=0 if request.broker else RIGHTS
+            ),
             broker=broker_plan(view, box) if request.broker else None,
             uid=_spare_uid() if root else 0,
             capabilities=_READ_SEARCH | _OVERRIDE if root else 0,
@@ -511,12 +446,13 @@ def _ruleset_attribute(version: int, network: bool) -> bytes:
     return struct.pack(f"={len(masks)}Q", *masks)
 
 
-def _path_rules(request: LandlockRequest) -> Iterator[tuple[str, int]]:
+def _path_rules(request: LandlockRequest) -> Iterator[tuple[str, int, bool]]:
+    """Paths, what may be done there, and whether links on the way are followed: the system's, but not in a grant."""
     view, every = request.view, _handled_rights(request.abi)
     for path in (*SYSTEM, *LINKS, *_PROC, *system_settings(request.box.permissions.network)):
-        yield from _path_rule(path, _LOOK)
+        yield from _path_rule(path, _LOOK, follow=True)
     for path in _DEVICES:
-        yield from _path_rule(path, every & (_READ | _WRITE | _TRUNCATE | _IOCTL))
+        yield from _path_rule(path, every & (_READ | _WRITE | _TRUNCATE | _IOCTL), follow=True)
     closed = _closed_paths(view)
     for access in view.seen:
         if access.kind in ("read", "write"):
@@ -526,12 +462,12 @@ def _path_rules(request: LandlockRequest) -> Iterator[tuple[str, int]]:
                 yield from _path_rule(path, every & ~_SPECIAL if direct else _LOOK)
 
 
-def _path_rule(path: str, access: int) -> Iterator[tuple[str, int]]:
+def _path_rule(path: str, access: int, follow: bool = False) -> Iterator[tuple[str, int, bool]]:
     if os.path.isdir(path):
-        yield path, access
+        yield path, access, follow
     elif os.path.exists(path):
         # The kernel rejects rights over folders in a rule for a file.
-        yield path, access & (_FILE | _IOCTL)
+        yield path, access & (_FILE | _IOCTL), follow
 
 
 def _paths_around(path: str, closed: tuple[str, ...]) -> Iterator[str]:
