@@ -134,3 +134,14 @@ def test_a_reader_that_stops_early_is_no_failure(deploy: Desk):
 
     assert said.out.startswith("line\n")
     assert "Traceback" not in said.err
+
+
+def test_a_field_that_the_standard_lacks_and_metier_reads_is_not_called_unused(desk):
+    file = desk.skill(
+        "count", "---\nname: count\ndescription: Counts. Use when asked.\narguments: [file]\n---\nCount $file.\n"
+    )
+    assert "Count a.txt." in desk.say("render", "count", "--", "a.txt").out
+    said = desk.say("validate", str(file.parent))
+    assert said.code == 1
+    assert "not used" not in said.out
+    assert "other agents may ignore or reject it" in said.out

@@ -186,7 +186,7 @@ CODE_MEANINGS: dict[ProblemCode, CodeMeaning] = {
         "warning", "`compatibility` has {0} characters; 500 is the limit", "shorten it"
     ),
     "unknown-field": CodeMeaning(
-        "info", "not a field of this dialect: {0}", "it is kept but not used; put extras under `metadata:`"
+        "info", "not a field of this dialect: {0}", "other agents may ignore or reject it; put extras under `metadata:`"
     ),
     "file-case": CodeMeaning("warning", "the file is called `{0}`", "rename it to `SKILL.md`"),
     "not-a-file": CodeMeaning("error", "`{0}` is {1}, not a regular file", "replace it with a regular file"),
