@@ -8,7 +8,7 @@ import pytest
 from tests.host.boxes import Desk, py, sh
 
 from metier.host import broker
-from metier.host.process import Confinement
+from metier.host.process import Confinement, launch_program
 from metier.sandbox import kernel
 from metier.types.sandbox import ProcessResult, ProgramSpec
 
@@ -160,7 +160,7 @@ def test_a_folder_that_becomes_a_link_before_the_start_opens_nothing(
     landlocked: Desk, monkeypatch: pytest.MonkeyPatch, hidden: bool
 ):
     """Another program that writes the project can exchange it at any time."""
-    project, private, launch = landlocked.project, landlocked.private, kernel.launch_program
+    project, private, launch = landlocked.project, landlocked.private, launch_program
     for name in ("granted/inner", "hidden"):
         (project / name).mkdir(parents=True)
 
