@@ -2,6 +2,7 @@
 
 import os
 import socket
+import sys
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from tests.host.boxes import Desk, py, sh
 from metier.host import broker
 from metier.host.process import Confinement, launch_program
 from metier.sandbox import kernel
+from metier.sandbox.profile import own_folders
 from metier.types.sandbox import ProcessResult, ProgramSpec
 
 EXCHANGE = """
@@ -72,6 +74,54 @@ attempt(os.rename, "inner", there); attempt(write, f"{there}/.git/config"); atte
     attack(desk, script, str(desk.work))
     assert configs(nested) == ["mine"]
     assert not (desk.work / "there").exists()
+
+
+def test_a_folder_around_what_is_closed_stays_where_it_is(desk: Desk):
+    """Moved away, it would make room for another one with the same name, or show what was hidden to the next program."""
+    closed = {"hooks": "tools/git/hooks", "hidden": "around/inner/hidden", "workflows": ".github/workflows"}
+    for path in closed.values():
+        (desk.project / path).mkdir(parents=True)
+        (desk.project / path / "own").write_text("mine")
+    box = desk.box(
+        write=(desk.project,),
+        kept=(str(desk.project / closed["hooks"]),),
+        hidden=(str(desk.project / closed["hidden"]),),
+    )
+    script = """
+        for path in tools/git/hooks around/inner/hidden .github/workflows; do
+            mv ${path%/*} aside; mv ${path%%/*} elsewhere; mkdir -p $path; echo evil > $path/new; echo evil > $path/own
+        done; echo fine > tools/git/file; mv tools/git/file tools/git/moved; cat tools/git/moved
+    """
+    assert desk.run(sh(script, cwd=desk.project), box).stdout == "fine\n"
+    for path in closed.values():
+        assert os.listdir(desk.project / path) == ["own"]
+        assert (desk.project / path / "own").read_text() == "mine"
+
+
+@pytest.mark.parametrize("what", ["prefix", "base_prefix"])
+def test_metier_itself_is_not_written_where_it_lies_in_a_project(
+    desk: Desk, what: str, monkeypatch: pytest.MonkeyPatch
+):
+    """What starts the next program runs outside every sandbox."""
+    (desk.project / "env/lib/metier").mkdir(parents=True)
+    (desk.project / "env/lib/metier/launcher.py").write_text("mine")
+    monkeypatch.setattr(sys, what, str(desk.project / "env"))
+    script = """
+        echo evil > env/lib/metier/launcher.py; rm -rf env/lib; mv env other; mkdir env/new; echo evil > env/x.pth
+        cat env/lib/metier/launcher.py; echo fine > code.txt
+    """
+    ran = desk.run(sh(script, cwd=desk.project), desk.box(write=(desk.project,)))
+    assert ran.stdout == "mine"
+    assert [str(path.relative_to(desk.project)) for path in (desk.project / "env").rglob("*")] == [
+        "env/lib",
+        "env/lib/metier",
+        "env/lib/metier/launcher.py",
+    ]
+    assert (desk.project / "code.txt").read_text() == "fine\n"
+
+
+def test_the_package_is_among_what_is_metiers_own():
+    assert os.path.dirname(os.path.dirname(kernel.__file__)) in own_folders()
 
 
 # --- Keeping the broker from answering ---

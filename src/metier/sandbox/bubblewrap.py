@@ -146,7 +146,7 @@ def bwrap_arguments(request: BubblewrapRequest) -> list[str]:
     options += ["--proc", "/proc", "--remount-ro", "/proc", "--dev", "/dev", "--remount-ro", "/dev"]
     options += ["--size", str(min(_SHARED, box.limits.scratch)), "--tmpfs", "/dev/shm"]
     options += ["--size", str(box.limits.scratch), "--tmpfs", "/tmp"]
-    for access in view.seen:
+    for access in profile.mounted_paths(view):
         options += _mount_arguments(access)
     for access in view.seen:  # last: something inside a hidden folder may be visible
         if access.kind == "hide" and os.path.isdir(access.path):

@@ -372,6 +372,8 @@ class SandboxView:
     env: Mapping[str, str] = field(repr=False)
     writes: tuple[str, ...] = ()
     """Writable folders besides the work folder."""
+    pinned: tuple[str, ...] = ()
+    """Writable folders that must stay where they are, because of what is closed in them."""
     note: str = ""
 
 
@@ -394,7 +396,7 @@ def build_view(
         grants.setdefault(path, "read")
     shut = [os.path.realpath(path) for path in box.hidden]
     hidden = [*shut, *(os.path.realpath(f"{home}/{name}") for home in homes for name in PRIVATE)]
-    kept_paths = [os.path.realpath(path) for path in box.kept]
+    kept_paths = [os.path.realpath(path) for path in (*box.kept, *own_folders())]
     protected = tuple(dict.fromkeys((*PROTECTED, *box.protected)))
     guarded = _guarded_paths(grants, work, hidden, kept_paths, protected)
     laid = {**guarded, **_paths_inside(grants, hidden, "hide"), **grants}
@@ -409,10 +411,38 @@ def build_view(
     laid |= dict.fromkeys(_missing_links(links, (*grants, *SYSTEM, *LINKS)), "link")
     accesses = tuple(PathAccess(path, laid[path]) for path in sorted(laid, key=lambda path: path.split("/")))
     writes = tuple(path for path, kind in grants.items() if kind == "write" and path != work)
-    argv = (chosen.path, *program.argv[1:])
-    return SandboxView(
-        accesses, chosen.path, argv, cwd, work, _inner_environment(program.env, work, seen_as), writes, chosen.note
-    )
+    argv, env = (chosen.path, *program.argv[1:]), _inner_environment(program.env, work, seen_as)
+    pinned = tuple(_pinned_folders(laid, protected))
+    return SandboxView(accesses, chosen.path, argv, cwd, work, env, writes, pinned, chosen.note)
+
+
+def own_folders() -> tuple[str, ...]:
+    """Where metier itself lies: the next program would be started by what one wrote there, outside every sandbox."""
+    package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    return tuple(dict.fromkeys((package, sys.prefix, sys.base_prefix)))
+
+
+def _pinned_folders(laid: Mapping[str, AccessKind], protected: Iterable[str]) -> Iterator[str]:
+    """The folders between a writable one and what is closed by its path: moved away, another could take its place."""
+    anywhere = {name for name in protected if name.startswith(".")}  # these are protected wherever they are moved
+    found: set[str] = set()
+    for path, kind in laid.items():
+        if kind == "link" or (kind == "guard" and os.path.basename(path) in anywhere):
+            continue
+        around = os.path.dirname(path)
+        between = []
+        while around not in laid and around != "/":
+            between.append(around)
+            around = os.path.dirname(around)
+        if laid.get(around) == "write":
+            found.update(between)
+    return iter(sorted(found, key=lambda path: path.split("/")))
+
+
+def mounted_paths(view: SandboxView) -> list[PathAccess]:
+    """What is mounted, outer paths before inner ones.  A folder is pinned by mounting it on itself."""
+    mounts = [*view.seen, *(PathAccess(path, "write") for path in view.pinned)]
+    return sorted(mounts, key=lambda access: access.path.split("/"))
 
 
 def _resolve_grant(path: str, links: set[str]) -> str:
