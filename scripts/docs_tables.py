@@ -33,7 +33,9 @@ The severity is the default: if a problem stops a skill from loading in a dialec
 CONFIGURATION = """\
 metier reads two optional TOML files: `config.toml` in metier's own folder (`~/.metier`, or `METIER_HOME`), and
 `.metier/config.toml` in the project, which is ignored until you trust the project. The project's values override
-yours. A key that is not in these tables is reported as [`config-unknown-key`](problems.md#configuration) and ignored.
+yours, but a project can't turn on a skill that you turned off, allow more bundled skills than you, or change
+permissions that you set for a skill. A key that is not in these tables is reported as
+[`config-unknown-key`](problems.md#configuration) and ignored.
 """
 
 

@@ -143,3 +143,30 @@ def test_a_projects_configuration_opens_and_hands_nothing_to_a_skill_of_the_user
     assert given(library).permissions.network  # of its own skills it may speak
     [own] = [one for one in library.skills if one.id == "s"]
     assert skill_environment(library, own)["MODE"] == "theirs"
+
+
+def test_a_project_lifts_nothing_that_the_user_set_for_a_skill(world: World):
+    write_skill(world.home / ".metier/skills/mine")
+    users = (
+        "[skills.entries.mine]\nenabled = false\n[skills.entries.s]\nenabled = false\n"
+        "[skills.entries.s.permissions]\nnetwork = false\n"
+    )
+    theirs = (
+        "[skills.entries.mine]\nenabled = true\n[skills.entries.s]\nenabled = true\n"
+        '[skills.entries.s.permissions]\nnetwork = true\nread = ["/srv"]\n'
+    )
+    library = library_with(world, "{}", users, theirs)
+    for key, in_project in (("mine", False), ("s", True)):
+        assert not library.settings.entry_for(key, in_project).enabled
+    assert (given(library).permissions.network, given(library).permissions.read) == (False, ("/srv",))
+
+
+@pytest.mark.parametrize(
+    ("users", "theirs", "allowed"),
+    [("'a', 'b'", "'b', 'c'", ("b",)), ("'a'", "'c'", ("a",)), ("", "'c'", ("c",)), ("'a'", "", ("a",))],
+)
+def test_a_project_allows_no_more_bundled_skills_than_the_user(
+    world: World, users: str, theirs: str, allowed: tuple[str, ...]
+):
+    mine, other = (f"[skills]\nallowBundled = [{names}]\n" for names in (users, theirs))
+    assert library_with(world, "{}", mine, other).settings.allow_bundled == allowed

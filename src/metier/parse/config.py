@@ -177,7 +177,11 @@ def merge_settings(first: Settings, second: Settings) -> Settings:
         project_plugins=second.plugins,
         limits={**first.limits, **second.limits},
         agents={**first.agents, **second.agents},
-        allow_bundled=second.allow_bundled or first.allow_bundled,
+        # A project may leave out some of those that the user allows, and adds none.
+        allow_bundled=tuple(
+            name for name in second.allow_bundled if name in first.allow_bundled or not first.allow_bundled
+        )
+        or first.allow_bundled,
         policy=second.policy or first.policy,
         pinned=second.pinned or first.pinned,
         dense=first.dense,

@@ -112,9 +112,15 @@ class Settings(NamedTuple):
         """The settings of a skill; a project's configuration grants nothing to skills outside the project."""
         # A project may switch a user's skill off, but only the user may give it variables, keys or folders.
         entry = self.entry(key)
-        if in_project or not self.project_tree:
+        if not self.project_tree:
             return entry
         user_entry = Settings(self.own_tree).entry(key)
+        # What the user switched off, or set for a skill of that name, stands: a project never lifts it.
+        entry = entry._replace(
+            enabled=entry.enabled and user_entry.enabled, permissions={**entry.permissions, **user_entry.permissions}
+        )
+        if in_project:
+            return entry
         return entry._replace(api_key=user_entry.api_key, env=user_entry.env, permissions=user_entry.permissions)
 
     @property
