@@ -70,8 +70,9 @@ def test_what_was_not_granted_is_not_there(desk: Desk):
         desk.project / "code.txt",
         "/etc/shadow",
         "/root/.bashrc",
-        "/home",
     ]
+    if not sys.prefix.startswith("/home/"):  # an interpreter in there is shown, and so are the folders that lead to it
+        paths.append("/home")
     assert may(desk, "r", *paths) == [False] * len(paths)
     assert may(desk, "w", desk.private / "key", desk.private / "new", "/usr/new", "/new", "/etc/new") == [False] * 5
     assert (desk.private / "key").read_text() == "secret"

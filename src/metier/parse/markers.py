@@ -31,7 +31,7 @@ ANY_DIALECT = ShellRules(fenced=True, anchored=False, cwd="agent", on_failure="e
 """The widest rules: whatever any dialect finds in a body, these find too."""
 
 _fence = re.compile(
-    r"(?P<within>(?:[ \t]*+(?:>|[-*+](?=[ \t])|[0-9]{1,9}[.)](?=[ \t])))*+)[ \t]*+(?P<mark>`{3,}|~{3,})(?P<info>[^\n]*)"
+    r"(?P<within>(?:[ \t]*+(?:>|[-*+](?=[ \t])|[0-9]{1,9}[.)](?=[ \t])))*)[ \t]*+(?P<mark>`{3,}|~{3,})(?P<info>[^\n]*)"
 )
 """A fence, also in a quotation or a list."""
 _inline, _block = re.compile("!`").search, re.compile("`!").search
@@ -86,7 +86,7 @@ class _MarkerScan(NamedTuple):
     """Where the last HTML comment ends; one that begins later never does."""
 
 
-_closer = {tick: re.compile(rf"^(?:[ \t]*+>)*+[ \t]*+(?P<mark>{tick}{{3,}})[ \t\r]*+$", re.MULTILINE) for tick in "`~"}
+_closer = {tick: re.compile(rf"^(?:[ \t]*+>)*[ \t]*+(?P<mark>{tick}{{3,}})[ \t\r]*+$", re.MULTILINE) for tick in "`~"}
 
 
 def _find_closing_fence(body: str, at: int, mark: str) -> tuple[int, int]:
@@ -170,7 +170,7 @@ def _starts_command(body: str, tick: int, first: int, shell: ShellRules) -> bool
 
 _lookalike = re.compile(r"(?=!`([^`]*)`)")
 _block_opener = {tick: re.compile(rf"[ \t]*({tick}{{3,}})[ \t]*!") for tick in "`~"}
-_block_closer = {tick: re.compile(rf"(?:[ \t]*+>)*+[ \t]*+({tick}{{3,}})[ \t\r]*") for tick in "`~"}
+_block_closer = {tick: re.compile(rf"(?:[ \t]*+>)*[ \t]*+({tick}{{3,}})[ \t\r]*") for tick in "`~"}
 
 
 def commands_to_trust(body: str) -> tuple[str, ...]:

@@ -31,7 +31,7 @@ _VALUE_LETTERS = {
 _AWK = re.compile(r"\bsystem\b|\bgetline\b|@\s*\w+\s*\(|@(?:load|include)")
 _PIPE = re.compile(r"(?<!\|)\|(?!\|)|\|{3,}")
 _AWK_QUIET = re.compile(
-    r'"(?:\\.|[^"\\\n])*+"|#[^\n]*|(?:\A|(?<=[(,{};!~&|\n]))(?P<blank>[ \t]*)/(?:\\.|\[[^\]/\n]*+\]|[^/\\\[\n])*+/'
+    r'"(?:\\.|[^"\\\n])*"|#[^\n]*|(?:\A|(?<=[(,{};!~&|\n]))(?P<blank>[ \t]*)/(?:\\.|\[[^\]/\n]*+\]|[^/\\\[\n])*/'
 )
 """Strings, comments and patterns in a program for awk: a `|` in them is no pipe."""
 # The names of all languages together: the check does not tell languages apart.
@@ -44,10 +44,13 @@ _RUNS_CODE = re.compile(
 _PATH = re.compile(r"[\w./=:,-]*")
 _OPENS = re.compile(r"\bopen\b|\bIO\b")
 """In Perl and Ruby, these run a file name that begins with `|`."""
-_SET = r"\[\^?+\]?+(?:\[:\w++:\]|[^\]\n])*+\]"
-_REGEX = rf"/(?:\\.|[^/\\\[\n]|{_SET})*+/[IM]*+"
-_FROM = rf"(?:\\.|{_SET}|(?!(?P={{0}}))[^\\\[])*+(?P={{0}})"
-_TO = r"(?:\\.|(?!(?P={0}))[^\\])*+(?P={0})"
+# Only repetitions of one character are possessive: Python before 3.11.5 loses matches when a group's is.  The others
+# can't be read in two ways, since what may follow them never begins what they repeat, so no script takes more time than
+# its length.
+_SET = r"\[\^?+\]?+(?:\[:\w++:\]|(?!\[:\w++:\])[^\]\n])*\]"
+_REGEX = rf"/(?:\\.|[^/\\\[\n]|{_SET})*/[IM]*+"
+_FROM = rf"(?:\\.|{_SET}|(?!(?P={{0}}))[^\\\[])*(?P={{0}})"
+_TO = r"(?:\\.|(?!(?P={0}))[^\\])*(?P={0})"
 _sed = re.compile(
     rf"[\s;{{}}]*+(?:(?:\d++(?:~\d++)?|\$|{_REGEX})(?:\s*+,\s*+(?:[+~]?\d++|\$|{_REGEX}))?)?\s*+!*+\s*+(?:\{{|(?:"
     rf"s(?P<s>[^\w\s\\\[\]]){_FROM.format('s')}{_TO.format('s')}[gpIiMm0-9]*+|"
@@ -56,8 +59,7 @@ _sed = re.compile(
     r"[^\S\n]*+(?=[;}\n]|\Z)[\s;}]*+)",
     re.DOTALL,
 )
-"""One sed command that only changes and prints: `e` runs, `w` and `r` use files.  All repetitions are possessive, so
-that no script takes more time than its length."""
+"""One sed command that only changes and prints: `e` runs, `w` and `r` use files."""
 
 
 def check_code(base: str, words: Sequence[ShellWord]) -> None:
