@@ -121,7 +121,21 @@ def test_metier_itself_is_not_written_where_it_lies_in_a_project(
 
 
 def test_the_package_is_among_what_is_metiers_own():
-    assert os.path.dirname(os.path.dirname(kernel.__file__)) in own_folders()
+    assert {os.path.dirname(os.path.dirname(kernel.__file__)), os.path.dirname(pytest.__path__[0])} <= {*own_folders()}
+
+
+def test_a_grant_inside_the_work_folder_is_what_it_was_granted_as(desk: Desk):
+    for name in ("skill", "project/.git"):
+        (desk.work / name).mkdir(parents=True)
+        (desk.work / name / "own").write_text("mine")
+    box = desk.box(read=(desk.work / "skill",), write=(desk.work / "project",))
+    script = """
+        for path in skill project/.git; do echo evil > $path/own; echo evil > $path/new; mv $path other; done
+        echo a > project/file; echo b > file; mkdir -p folder; mv file folder/moved; cat project/file folder/moved
+    """
+    assert desk.run(sh(script, cwd=desk.work), box).stdout == "a\nb\n"
+    for name in ("skill", "project/.git"):
+        assert [path.read_text() for path in (desk.work / name).iterdir()] == ["mine"]
 
 
 # --- Keeping the broker from answering ---

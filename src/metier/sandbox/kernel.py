@@ -456,10 +456,15 @@ def _path_rules(request: LandlockRequest) -> Iterator[tuple[str, int, bool]]:
     closed = _closed_paths(view)
     for access in view.seen:
         if access.kind in ("read", "write"):
-            # Writing is the broker's, which can keep what is protected; nothing is protected in the work folder.
-            direct = access.kind == "write" and (access.path == view.work or not request.broker)
+            # Writing is the broker's, which can keep what is protected; in the work folder only other grants are.
+            free = access.path == view.work and not _holds_grant(view, view.work)
+            direct = access.kind == "write" and (free or not request.broker)
             for path in _paths_around(access.path, closed):
                 yield from _path_rule(path, every & ~_SPECIAL if direct else _LOOK)
+
+
+def _holds_grant(view: SandboxView, folder: str) -> bool:
+    return any(access.path.startswith(f"{folder}/") and access.kind in ("read", "write") for access in view.seen)
 
 
 def _path_rule(path: str, access: int, follow: bool = False) -> Iterator[tuple[str, int, bool]]:

@@ -419,7 +419,8 @@ def build_view(
 def own_folders() -> tuple[str, ...]:
     """Where metier itself lies: the next program would be started by what one wrote there, outside every sandbox."""
     package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-    return tuple(dict.fromkeys((package, sys.prefix, sys.base_prefix)))
+    packages = [path for path in sys.path if path.endswith(("/site-packages", "/dist-packages"))]
+    return tuple(dict.fromkeys((package, sys.prefix, sys.base_prefix, *packages)))
 
 
 def _pinned_folders(laid: Mapping[str, AccessKind], protected: Iterable[str]) -> Iterator[str]:
