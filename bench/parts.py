@@ -23,7 +23,7 @@ BODY_LIMIT = 1.1
 LIST_LIMITS = {100: 4.0, 1_000: 5.0}
 READ_ONLY_LIMIT = 5.0
 """For the other commands that start without click."""
-COMPLETE_LIMIT = 5.0
+COMPLETE_LIMIT = 3.0
 OTHERS_LIMIT = 15.0
 IMPORT_LIMIT = 1.2
 NAMED = 0.95
