@@ -26,7 +26,7 @@ WRITES = ("file-write-data", "file-write-create", "file-write-unlink", "file-wri
 READS = ("file-read-data", "file-read-xattr", "process-exec", "file-map-executable")
 
 
-def view(*seen: tuple[str, profile.AccessKind], work: str = "/Users/me/scratch") -> SandboxView:
+def view(*seen: tuple[str, profile.AccessKind], work: str = "/Users/me/trial") -> SandboxView:
     accesses = tuple(PathAccess(path, kind) for path, kind in sorted(seen, key=lambda pair: pair[0].split("/")))
     return SandboxView(accesses, "/usr/bin/python3", ("/usr/bin/python3",), work, work, {})
 
@@ -38,7 +38,7 @@ def compiled(seen: SandboxView, network: bool = False, protected: tuple[str, ...
 
 
 PROJECT = view(
-    ("/Users/me/scratch", "write"),
+    ("/Users/me/trial", "write"),
     ("/Users/me/skill", "read"),
     ("/Users/me/project", "write"),
     ("/Users/me/project/.git", "guard"),
@@ -73,7 +73,7 @@ def test_what_was_granted_can_be_read_and_the_rest_can_not():
     for path in (
         "/Users/me/skill/SKILL.md",
         "/Users/me/project/code.py",
-        "/Users/me/scratch/x",
+        "/Users/me/trial/x",
         "/usr/lib/libSystem.dylib",
     ):
         assert readable(found, path), path
@@ -102,8 +102,8 @@ def test_what_was_granted_can_be_read_and_the_rest_can_not():
 def test_what_may_be_written_is_the_work_folder_and_what_was_granted():
     found = compiled(PROJECT)
     for path in (
-        "/Users/me/scratch/x",
-        "/Users/me/scratch/.git/hooks/x",
+        "/Users/me/trial/x",
+        "/Users/me/trial/.git/hooks/x",
         "/Users/me/project/code.py",
         "/Users/me/project/a/b",
     ):
@@ -148,12 +148,12 @@ def test_what_others_take_orders_from_stays_as_it_is_in_every_case(name: str):
 
 def test_nothing_is_renamed_from_under_its_rule():
     found = compiled(PROJECT)
-    for path in ("/Users/me/project", "/Users/me/project/tools", "/Users/me/project/deep", "/Users/me/scratch"):
+    for path in ("/Users/me/project", "/Users/me/project/tools", "/Users/me/project/deep", "/Users/me/trial"):
         assert not found.allows("file-write-unlink", path), path
     assert found.allows("file-write-unlink", "/Users/me/project/other")
     assert found.allows("file-write-create", "/Users/me/project/tools/new")
     assert not found.allows("file-link", "/Users/me/project/x")
-    assert not found.allows("file-write-setugid", "/Users/me/scratch/x")
+    assert not found.allows("file-write-setugid", "/Users/me/trial/x")
 
 
 def test_a_repository_that_was_granted_keeps_its_hooks_and_settings():
@@ -240,11 +240,11 @@ def test_paths_are_given_beside_the_profile_and_never_in_it():
 
 def test_paths_are_spelled_as_the_disk_spells_them():
     spelled = seatbelt.canonical_view(
-        view(("/users/ME/project", "write"), ("/users/ME/project/.SSH", "hide"), work="/users/ME/work"),
+        view(("/users/ME/project", "write"), ("/users/ME/project/.SSH", "hide"), work="/users/ME/trial"),
         lambda path: path.replace("/users/ME", "/Users/me").replace(".SSH", ".ssh"),
     )
     assert [access.path for access in spelled.seen] == ["/Users/me/project", "/Users/me/project/.ssh"]
-    assert spelled.work == "/Users/me/scratch"
+    assert spelled.work == "/Users/me/trial"
     assert seatbelt.canonical_path("/a/b") == "/a/b"
 
 
