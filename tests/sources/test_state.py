@@ -196,7 +196,10 @@ except metier.MetierError as error:
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root may become somebody without a home")
 def test_a_user_without_any_home_is_told_what_to_set(tmp_path: Path):
-    code = "import metier.library.open, encodings.utf_8_sig, difflib, pwd, ctypes\n" + NOBODY
+    code = (
+        "import importlib, metier.library.library, metier.library.open, encodings.utf_8_sig, difflib, pwd, ctypes\n"
+        + NOBODY
+    )
     done = python(code, cwd=Path("/"))
     assert done.stdout.strip() == "there is no home folder to keep state in | set HOME or METIER_HOME", done.stderr
 

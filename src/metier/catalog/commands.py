@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
 
+from ..light_typing import NamedTuple
 from ..types.catalog import CommandMatch, SlashCommand
 from ..types.dialect import CommandForm, CommandMatching, CommandRules
 from ..types.text import clean_line, shorten_text

@@ -19,8 +19,8 @@ from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from itertools import accumulate, chain
 from math import ceil
-from typing import TYPE_CHECKING, Literal, NamedTuple
 
+from ..light_typing import TYPE_CHECKING, Literal, NamedTuple
 from ..types.catalog import Catalog, CatalogEntry, LeftOut, UsageHabits
 from ..types.text import neutralize_tags, shorten_text
 from .formats import ListingLayout

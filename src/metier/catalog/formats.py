@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from itertools import chain, repeat
 from operator import itemgetter
-from typing import NamedTuple
 
+from ..light_typing import NamedTuple
 from ..types.catalog import CatalogEntry
 from ..types.dialect import ListingFormat, ListingRules
 from ..types.skill import Origin, Skill, field_getter

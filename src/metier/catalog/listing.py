@@ -7,8 +7,8 @@ Only usable skills that the model may invoke are listed; everything else is in `
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, NamedTuple
 
+from ..light_typing import TYPE_CHECKING, NamedTuple
 from ..types.catalog import Catalog, CatalogEntry, LeftOut
 from ..types.dialect import ListingFormat, ListingRules
 from ..types.skill import Skill, field_getter

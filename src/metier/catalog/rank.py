@@ -21,8 +21,8 @@ import re
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from math import log
-from typing import NamedTuple, TypeAlias
 
+from ..light_typing import NamedTuple, TypeAlias
 from ..types.search import MatchedTerm, RankedSkill, SearchCard
 from .tokens import COMMON_TERMS, STOP_WORDS, raw_words, stem_word
 

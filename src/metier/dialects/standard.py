@@ -6,8 +6,7 @@ products' in their order.
 
 from __future__ import annotations
 
-from typing import get_args
-
+from ..light_typing import get_args
 from ..types.dialect import (
     ArgumentRules,
     AuthoringRules,

@@ -12,8 +12,8 @@ import contextlib
 import errno
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, TypeAlias
 
+from ..light_typing import Any, TypeAlias
 from ..types.errors import OutsideSkill
 from ..types.skill import NO_STAT_KEY, StatKey
 

@@ -14,11 +14,14 @@ import fcntl
 import os
 import stat
 from collections.abc import Callable, Iterable, Iterator
-from typing import BinaryIO
 
+from ..light_typing import TYPE_CHECKING
 from ..types.errors import BadRequest, HostError, NoFile, Refused
 from . import files, paths
 from .facts import monotonic, now_ns, sleep
+
+if TYPE_CHECKING:
+    from typing import BinaryIO
 
 FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 CREATE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from typing import NamedTuple, Protocol
 
+from ..light_typing import NamedTuple, Protocol
 from ..types.errors import HostError, MissingExtra
 
 _READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY

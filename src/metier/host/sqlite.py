@@ -6,14 +6,15 @@ without it; no error of SQLite leaves this module.
 
 from __future__ import annotations
 
+# What `sqlite3` is made of, without its converters for dates, which no index has: `datetime` takes long to import.
+import _sqlite3 as sqlite3
 import contextlib
 import errno
 import os
-import sqlite3
 import stat
 from collections.abc import Iterator, Sequence
-from typing import Any, Protocol
 
+from ..light_typing import Any, Protocol
 from ..types.errors import HostError
 from .facts import now_ns
 from .fs import hold_lock, make_folder
@@ -171,7 +172,7 @@ def ensure_private_database(path: str) -> None:
 
 def add_subsecond_clock(connection: sqlite3.Connection) -> None:
     """Add `unixepoch('subsec')`, which the engine's tables use, to SQLite before 3.42."""
-    if sqlite3.sqlite_version_info < (3, 42):
+    if tuple(map(int, sqlite3.sqlite_version.split("."))) < (3, 42):
         connection.create_function("unixepoch", 1, lambda modifier: now_ns() / 1e9 if modifier == "subsec" else None)
 
 

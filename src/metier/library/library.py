@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
 from ..host import files
 from ..host.facts import gather_facts
 from ..host.sqlite import IndexDatabase
+from ..light_typing import TYPE_CHECKING, Any, NamedTuple, get_args
 from ..resolve.resolver import AllowedSkills, ResolvePolicy, required_facts, resolve
 from ..sources.roots import roots_with_lock
 from ..sources.scan import LazySkills

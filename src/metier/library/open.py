@@ -8,12 +8,11 @@ still listed, with the reason.  Trust and lock code is imported only where a pro
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
 
 from ..host import paths
 from ..host.facts import find_place
 from ..host.sqlite import IndexDatabase, open_database
-from ..resolve.resolver import AllowedSkills
+from ..light_typing import TYPE_CHECKING, NamedTuple
 from ..sources import index, scan
 from ..sources.bundled import bundled_paths
 from ..sources.plugins import find_plugins
@@ -25,7 +24,6 @@ from ..types.errors import BadRequest
 from ..types.place import Place, SkillRoot
 from ..types.problem import Finding, Problem
 from ..types.skill import BrokenSkill, Found, Origin, Skill, StatKey
-from .library import Library
 from .settings import (
     CONFIG_FILE,
     agents_trusted,
@@ -37,7 +35,10 @@ from .settings import (
 )
 
 if TYPE_CHECKING:
-    pass
+    from ..resolve.capabilities import TrustRecord
+    from ..resolve.resolver import AllowedSkills
+    from ..types.dialect import LibraryLimits
+    from .library import Library
 
 INDEX_FILE = "index.db"
 
@@ -72,33 +73,56 @@ def open(
     )
 
 
-def open_at(place: Place, request: OpenRequest) -> Library:
-    """Open a place that is given as a value, instead of the one the process runs in."""
+class DiscoveredSkills(NamedTuple):
+    """What is found in a place before anything is withheld."""
+
+    options: RootOptions
+    """The serving dialect, the dialects there are, and the settings."""
+    record: TrustRecord | None
+    limits: LibraryLimits
+    roots: tuple[SkillRoot, ...]
+    database: IndexDatabase | None
+    scan: scan.ScanResult
+    problems: tuple[Problem, ...]
+
+
+def discover(place: Place, dialect: str | None, root: str | None, use_index: bool) -> DiscoveredSkills:
+    """Scan a place. Completing a name needs no more, and imports no more: see `open_at`."""
     problems: list[Problem] = []
     settings, record = load_settings(place, problems)
     dialects = all_dialects(settings, problems)
     settings = drop_unknown_dialects(settings, dialects, f"{place.state}/{CONFIG_FILE}", problems)
     settings = drop_outside_roots(settings, place, problems)
-    serving = _serving_dialect(request.dialect or str(settings.tree.get("dialect") or "standard"), dialects)
+    serving = _serving_dialect(dialect or str(settings.tree.get("dialect") or "standard"), dialects)
     limits = serving.serving.limits._replace(**settings.limits)
     root_options = RootOptions(serving, dialects, settings, project_trusted=record is not None and record.whole)
-    if request.root is not None:
-        library_roots: tuple[SkillRoot, ...] = (named_root(request.root, request.dialect or "", place, root_options),)
+    if root is not None:
+        roots: tuple[SkillRoot, ...] = (named_root(root, dialect or "", place, root_options),)
     else:
         plugins = find_plugins(place, settings, problems) if serving.serving.plugins else ()
         root_options = root_options._replace(plugins=plugins)
-        library_roots = find_roots(place, root_options)
+        roots = find_roots(place, root_options)
     # Without a usable index everything works, only slower: a fault of it is a problem, not an error.
-    database = _open_index(place, problems) if request.use_index else None
-    scan_result = scan.scan_roots(library_roots, limits, database, _make_reader(dialects))
+    database = _open_index(place, problems) if use_index else None
+    scan_result = scan.scan_roots(roots, limits, database, _make_reader(dialects))
+    return DiscoveredSkills(root_options, record, limits, roots, database, scan_result, tuple(problems))
+
+
+def open_at(place: Place, request: OpenRequest) -> Library:
+    """Open a place that is given as a value, instead of the one the process runs in."""
+    # Here, not above: `discover` alone answers a shell, at every press of Tab.
+    from .library import Library
+
+    found = discover(place, request.dialect, request.root, request.use_index)
+    library_roots, database, scan_result, problems = found.roots, found.database, found.scan, list(found.problems)
     skills: Sequence[Skill] = scan_result.skills
     withheld: dict[str, Finding] = {}
     in_project = any(root.origin.source == "project" for root in library_roots)
     if in_project and any(skill.origin.source == "project" for skill in skills):
         from .trust import mark_trusted_skills, trust_findings  # only where a project has skills
 
-        withheld = dict(trust_findings(skills, place, record, limits))
-        skills = mark_trusted_skills(skills, withheld, record)
+        withheld = dict(trust_findings(skills, place, found.record, found.limits))
+        skills = mark_trusted_skills(skills, withheld, found.record)
     root_locks = None
     if any_lock([root.origin.path for root in library_roots], place):
         from .locks import lock_findings, locks_beside_roots  # only where something was installed
@@ -112,15 +136,15 @@ def open_at(place: Place, request: OpenRequest) -> Library:
     return Library(
         place=place,
         request=request,
-        dialect=serving,
-        limits=limits,
+        dialect=found.options.serving,
+        limits=found.limits,
         roots=library_roots,
         skills=skills,
         broken=scan_result.broken,
         problems=(*problems, *scan_result.problems),
-        dialects=dialects,
-        settings=settings,
-        allowed=_allowed_skills(request.agent, place, root_options),
+        dialects=found.options.dialects,
+        settings=found.options.settings,
+        allowed=_allowed_skills(request.agent, place, found.options),
         bundled=bundled_paths(place.state) if request.root is None else frozenset(),
         untrusted=withheld,
         guards=scan_result.guards,
@@ -169,6 +193,8 @@ def _open_index(place: Place, problems: list[Problem]) -> IndexDatabase | None:
 
 def _allowed_skills(agent: str | Sequence[str] | None, place: Place, root_options: RootOptions) -> AllowedSkills:
     """The skills an agent may use: as a list, from the configuration, from its own file, or all."""
+    from ..resolve.resolver import AllowedSkills
+
     if agent is None:
         return AllowedSkills()
     if not isinstance(agent, str):

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from ..dialects import DIALECTS
 from ..host import files, paths
+from ..light_typing import NamedTuple
 from ..types.dialect import CommandRules, Dialect
 from ..types.errors import BadRequest, Refused, UnknownSkill, Unloadable
 from ..types.place import Place

@@ -11,7 +11,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, NamedTuple, get_args
 from zlib import crc32
 
 from ..catalog import rank as ranking
@@ -21,6 +20,7 @@ from ..catalog.rank import fuse_rankings, ranks_by_path
 from ..host import files
 from ..host.facts import monotonic
 from ..host.sqlite import IndexDatabase, memory_database, open_database
+from ..light_typing import TYPE_CHECKING, NamedTuple, get_args
 from ..parse.card import card_of_file
 from ..sources import index
 from ..types.catalog import SlashCommand

@@ -7,9 +7,9 @@ before that row changes.  Every write therefore goes through `save_cards`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple, TypeAlias
 
 from ..host.sqlite import IndexDatabase, StatementExecutor
+from ..light_typing import NamedTuple, TypeAlias
 from ..types.search import SearchCard
 
 _WEIGHTS = "8.0, 2.0, 1.0"

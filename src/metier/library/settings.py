@@ -8,10 +8,10 @@ errors: a typo in a configuration must not take all skills away.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from ..dialects import DIALECTS
 from ..host import paths
+from ..light_typing import TYPE_CHECKING
 from ..types.dialect import Dialect
 from ..types.errors import HostError
 from ..types.place import Place

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
+from ..light_typing import NamedTuple
 from ..types.problem import Finding
 
 

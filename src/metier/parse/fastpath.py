@@ -9,8 +9,8 @@ yes, never wrong.  A property test holds the two together.
 from __future__ import annotations
 
 import re
-from typing import TypeAlias
 
+from ..light_typing import TypeAlias
 from ..types.dialect import Dialect
 from ..types.problem import Finding
 from ..types.skill import NO_STAT_KEY, NOTHING_REQUIRED, Found, Origin, Requirements, Skill, StatKey

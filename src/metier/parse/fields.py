@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import NamedTuple
 
 from ..dialects import DIALECTS
+from ..light_typing import NamedTuple
 from ..types.dialect import AuthoringRules, Dialect
 from ..types.problem import Finding, ProblemCode
 from ..types.skill import NOTHING_REQUIRED, REQUIREMENT_KEYS, Found, Origin, Requirements, Skill, allowed_tools

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import math
 import re
-from typing import Any, NamedTuple
 
+from ..light_typing import Any, NamedTuple
 from ..types.tree import RawValue
 from .document import split_frontmatter
 

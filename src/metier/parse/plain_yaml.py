@@ -11,8 +11,8 @@ Every repair is read back, and reported; nothing is guessed about keys that may 
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
 
+from ..light_typing import NamedTuple
 from ..types.tree import RawValue
 from . import frontmatter
 from .frontmatter import LONGEST_BLOCK, BadYaml, FrontmatterReading

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import repeat
 from operator import is_
-from typing import NamedTuple
 
+from ..light_typing import NamedTuple
 from ..types.problem import Finding
 from ..types.settings import Settings
 from ..types.skill import NOTHING_REQUIRED, Skill, field_getter

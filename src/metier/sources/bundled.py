@@ -6,9 +6,8 @@ the user's and stays; one that was deleted stays deleted.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from ..host import fs, paths
+from ..light_typing import NamedTuple
 from ..types.errors import HostError, MetierError
 
 MANIFEST = "bundled.json"

@@ -10,25 +10,27 @@ frontmatter is decoded when it is first asked for.  The index is a cache: every 
 and whatever does not fit is read from the file.
 """
 
-# No `from __future__ import annotations`: NamedTuple would compile every annotation again at import.
-import re
-from array import array
-from bisect import bisect_right
+from __future__ import annotations
+
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache, cached_property
 from itertools import chain, compress, repeat
-from typing import Any, NamedTuple, TypeVar
 
 from ..host.sqlite import IndexDatabase, StatementExecutor
+from ..light_typing import TYPE_CHECKING, Any, NamedTuple
 from ..types.dialect import Dialect
 from ..types.place import SkillRoot
 from ..types.problem import CODE_MEANINGS, Finding, Problem, problem_from
 from ..types.skill import NOTHING_REQUIRED, BrokenSkill, Origin, Requirements, Skill
 from ..types.tree import EMPTY_TREE, RawValue, TextTree
 
+if TYPE_CHECKING:
+    from typing import TypeVar
+
+    _Decoded = TypeVar("_Decoded")
+
 new = tuple.__new__
-_Decoded = TypeVar("_Decoded")
 _NO_FINDINGS: tuple[Finding, ...] = ()
 
 _USER, _MODEL, _ENABLED, _BROKEN, _TIDY = 1, 2, 4, 8, 16
@@ -44,7 +46,7 @@ _MAX_TEXT = 16_384
 """Longer frontmatter is read from the file each time, so that the index stays small."""
 _SEPARATOR = "\x1d"
 """Between the texts of a column; packed findings have separators of their own."""
-_replace_separators = re.compile("[\x1e\x1f]").sub
+_REPLACED_SEPARATORS = dict.fromkeys(map(ord, "\x1e\x1f"), "\ufffd")
 _TEXT_COLUMNS, _NUMBER_COLUMNS = 7, 4
 _TIME_LIMIT = 1 << 63
 
@@ -145,6 +147,8 @@ def valid_batches(rows: Iterable[Iterable[Any]]) -> list[IndexBatch]:
 
 
 def pack_batch(entries: Sequence[IndexEntry]) -> IndexBatch:
+    from array import array  # only where the index is written
+
     *columns, flags = zip(*entries, strict=True)
     texts = map(_SEPARATOR.join, columns[:_TEXT_COLUMNS])
     integers = [array("q" if at else "Q", column) for at, column in enumerate(columns[_TEXT_COLUMNS:])]
@@ -319,7 +323,7 @@ def pack_findings(findings: tuple[Finding, ...]) -> str:
 
 def _without_separators(details: tuple[str, ...]) -> tuple[str, ...]:
     """Details come from files, and may contain the separators themselves."""
-    return tuple(_replace_separators("\ufffd", detail) for detail in details)
+    return tuple(detail.translate(_REPLACED_SEPARATORS) for detail in details)
 
 
 def unpack_findings(packed: str) -> tuple[Finding, ...]:
@@ -438,6 +442,8 @@ def _changes_by_batch(
     database: IndexDatabase, number: int, changes: Mapping[str, IndexEntry | None]
 ) -> dict[str, dict[str, IndexEntry | None]]:
     """The changes of each batch, by its first folder; what comes before all of them belongs to the very first."""
+    from bisect import bisect_right
+
     rows = database.rows("SELECT first FROM skills WHERE root = ?", (number,))
     firsts = sorted({"", *(first for (first,) in rows)})
     touched: dict[str, dict[str, IndexEntry | None]] = defaultdict(dict)

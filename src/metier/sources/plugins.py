@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from typing import Literal, NamedTuple
 
 from ..dialects import DIALECTS
 from ..host import paths
+from ..light_typing import Literal, NamedTuple
 from ..types.dialect import PluginManifest
 from ..types.errors import HostError
 from ..types.place import Place
@@ -19,7 +19,7 @@ from ..types.problem import Finding, Problem, problem_from
 from ..types.settings import Settings
 
 _SCHEMA = "https://agent-plugins.org/schemas/1.0.0/plugin.schema.json"
-_match_plugin_name = re.compile(r"(?!.*(?:--|\.\.))[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?").fullmatch
+_PLUGIN_NAME = r"(?!.*(?:--|\.\.))[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?"
 _MANIFEST_KEYS = frozenset(
     {
         "$schema",
@@ -39,7 +39,7 @@ _MAX_NAME_LENGTH = 64
 
 def is_plugin_name(name: str) -> bool:
     """Whether a plugin may be called that."""
-    return len(name) <= _MAX_NAME_LENGTH and _match_plugin_name(name) is not None
+    return len(name) <= _MAX_NAME_LENGTH and re.fullmatch(_PLUGIN_NAME, name) is not None
 
 
 class PluginRoot(NamedTuple):
@@ -139,7 +139,7 @@ def _manifest_error(tree: Mapping[str, object]) -> str:
     name = tree.get("name") or tree.get("id")
     if not isinstance(name, str) or not name:
         return "`name` is missing"
-    if len(name) > _MAX_NAME_LENGTH or not _match_plugin_name(name):
+    if len(name) > _MAX_NAME_LENGTH or not re.fullmatch(_PLUGIN_NAME, name):
         return f"`{name[:80]}` is not a valid name"
     return ""
 

@@ -4,11 +4,12 @@ The order of the result is the precedence of its skills, and a path appears once
 it.  A project's root that is also the user's (working in the home folder) counts as the user's.
 """
 
-# No `from __future__ import annotations`: NamedTuple would compile every annotation again at import.
+from __future__ import annotations
+
 from collections.abc import Iterable, Iterator, Mapping
-from typing import NamedTuple
 
 from ..host import paths
+from ..light_typing import NamedTuple
 from ..types.dialect import Dialect, RootSpec
 from ..types.errors import BadRequest
 from ..types.place import Place, SkillRoot

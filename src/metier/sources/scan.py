@@ -12,11 +12,11 @@ from __future__ import annotations
 import errno
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple, overload
 
 from ..host import files, paths
 from ..host.facts import now_ns
 from ..host.sqlite import IndexDatabase
+from ..light_typing import NamedTuple, overload
 from ..types.dialect import LibraryLimits
 from ..types.place import SkillRoot
 from ..types.problem import Finding, Problem, ProblemCode, problem_from

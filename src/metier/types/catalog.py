@@ -1,9 +1,10 @@
 """The listing for a model, what was left out of it, and the slash commands for a person."""
 
-# No `from __future__ import annotations`: NamedTuple would compile every annotation again at import.
-from collections.abc import Mapping
-from typing import Literal, NamedTuple
+from __future__ import annotations
 
+from collections.abc import Mapping
+
+from ..light_typing import Literal, NamedTuple
 from .problem import Problem
 from .skill import Skill
 from .text import estimate_tokens

@@ -5,8 +5,9 @@ product serves it. Serving rules belong to the product that runs the skills: whe
 delivers them to a model. So a skill written for one product works when another serves it.
 """
 
-# No `from __future__ import annotations`: NamedTuple would compile every annotation again at import.
-from typing import Literal, NamedTuple, TypeAlias
+from __future__ import annotations
+
+from ..light_typing import Literal, NamedTuple, TypeAlias
 
 NameRule: TypeAlias = Literal["kebab", "word", "standard", "free"]
 DescriptionRule: TypeAlias = Literal["required", "optional", "first-line", "first-paragraph"]

@@ -1,9 +1,10 @@
 """Where metier runs: the working folder, the project, the home, and a root to search."""
 
-# No `from __future__ import annotations`: NamedTuple would compile every annotation again at import.
-from collections.abc import Mapping
-from typing import NamedTuple
+from __future__ import annotations
 
+from collections.abc import Mapping
+
+from ..light_typing import NamedTuple
 from .dialect import LinkPolicy
 from .skill import Origin
 

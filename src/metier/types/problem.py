@@ -4,9 +4,11 @@ The codes are a closed set and a contract: programs match on them, so they stay 
 `Finding`, a small tuple without text; `problem_from` turns one into words when it is shown.
 """
 
-# No `from __future__ import annotations`: NamedTuple would compile every annotation again at import.
+from __future__ import annotations
+
 import re
-from typing import Literal, NamedTuple, TypeAlias, get_args
+
+from ..light_typing import Literal, NamedTuple, TypeAlias, get_args
 
 # --- Codes ---
 
@@ -337,7 +339,7 @@ CODE_MEANINGS: dict[ProblemCode, CodeMeaning] = {
 }
 
 CODE_FAMILIES = _codes_by_family()
-_replace_slots = re.compile(r"\{([0-9])\}").sub
+_SLOT = r"\{([0-9])\}"  # a text: compiled at its first use, and `metier list` rarely has one
 
 
 # --- Findings ---
@@ -384,4 +386,4 @@ def problem_from(finding: Finding, path: str = "") -> Problem:
 
 def _fill_template(template: str, details: tuple[str, ...]) -> str:
     """The template with its details in place, in one pass: a detail that looks like a slot stays text."""
-    return _replace_slots(lambda match: details[int(match[1])] if int(match[1]) < len(details) else "", template)
+    return re.sub(_SLOT, lambda match: details[int(match[1])] if int(match[1]) < len(details) else "", template)

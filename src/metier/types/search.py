@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Literal, NamedTuple, Protocol, TypeAlias
 
+from ..light_typing import Literal, NamedTuple, Protocol, TypeAlias
 from .skill import Skill
 
 Audience: TypeAlias = Literal["model", "person"]

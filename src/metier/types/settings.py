@@ -4,10 +4,11 @@ The tree keeps everything, because skills require config paths that metier does 
 checked by `parse.config` and held in fields.
 """
 
-# No `from __future__ import annotations`: NamedTuple would compile every annotation again at import.
-from collections.abc import Mapping
-from typing import NamedTuple, TypeAlias
+from __future__ import annotations
 
+from collections.abc import Mapping
+
+from ..light_typing import NamedTuple, TypeAlias
 from .dialect import Dialect, ListingPolicy
 
 Setting: TypeAlias = object

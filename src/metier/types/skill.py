@@ -4,11 +4,12 @@
 needed, as `SkillBody`.
 """
 
-# No `from __future__ import annotations`: NamedTuple would compile every annotation again at import.
+from __future__ import annotations
+
 from collections.abc import Callable, Sequence
 from operator import itemgetter
-from typing import Any, Literal, NamedTuple, TypeAlias
 
+from ..light_typing import Any, Literal, NamedTuple, TypeAlias
 from .dialect import AuthoringRules, Dialect
 from .problem import Finding, Problem, problem_from
 from .tree import EMPTY_TREE, TextTree, TreeValue

@@ -6,12 +6,13 @@ Scalars keep the text an author wrote; what it means is for the one who asks (`1
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TypeAlias, Union
 
-TreeValue: TypeAlias = Union[str, tuple["TreeValue", ...], "TextTree"]
+from ..light_typing import TypeAlias
+
+TreeValue: TypeAlias = "str | tuple[TreeValue, ...] | TextTree"
 """A scalar keeps its source text; a list is a tuple; a mapping is a Tree."""
 
-RawValue: TypeAlias = Union[str, "list[RawValue]", "dict[str, RawValue]"]
+RawValue: TypeAlias = "str | list[RawValue] | dict[str, RawValue]"
 """The same, as a parser builds it."""
 
 

@@ -1,8 +1,8 @@
 """May a skill run here, and if not, every reason at once."""
 
-# No `from __future__ import annotations`: NamedTuple would compile every annotation again at import.
-from typing import NamedTuple
+from __future__ import annotations
 
+from ..light_typing import NamedTuple
 from .problem import CODE_FAMILIES, Finding, Problem, problem_from
 from .skill import Skill
 

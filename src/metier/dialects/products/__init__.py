@@ -7,14 +7,12 @@ so the package itself is the list.
 
 from __future__ import annotations
 
-from importlib import import_module
-
 from ...host.paths import list_names
 from ...types.dialect import Dialect
 
 # Not `pkgutil.iter_modules`, which imports `inspect`: that alone takes longer than `metier list`.
 _MODULES = [
-    import_module(f"{__name__}.{file.removesuffix('.py')}")
+    __import__(f"{__name__}.{file.removesuffix('.py')}", fromlist=("DIALECT",))
     for file in list_names(__path__[0]).files
     if file.endswith(".py") and file != "__init__.py"
 ]

@@ -20,7 +20,9 @@ EXIT_BROKEN_PIPE = 141
 def main() -> int:
     """The `metier` program."""
     if kind := os.environ.get("_METIER_COMPLETE"):
-        return _complete(kind)
+        code = _complete(kind)
+        # A shell waits at every press of Tab: without taking the interpreter apart the answer is there sooner.
+        os._exit(code)
     return run(sys.argv[1:])
 
 

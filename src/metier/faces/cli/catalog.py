@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import cast, get_args
 
 from ...host import paths
+from ...light_typing import cast, get_args
 from ...types.catalog import Catalog, CatalogEntry
 from ...types.dialect import ListingFormat, ListingPolicy
 from . import commands as cli

@@ -10,10 +10,11 @@ recognise exactly it leaves to click, so there is one behaviour and click define
 was refused: it must be invalidated by everything the output depends on.
 """
 
-# No `from __future__ import annotations`: NamedTuple would compile every annotation again at import.
+from __future__ import annotations
+
 from collections.abc import Callable, Sequence
-from importlib import import_module
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+
+from ...light_typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 if TYPE_CHECKING:
     import click
@@ -125,7 +126,7 @@ class Argument(NamedTuple):
     required: bool = True
     many: bool = False
     """It takes all remaining words, as a tuple."""
-    complete: "Completer | None" = None
+    complete: Completer | None = None
 
 
 class Flag(NamedTuple):
@@ -141,14 +142,14 @@ class Option(NamedTuple):
 
     field: str
     names: tuple[str, ...]
-    help: "str | Callable[[], str]"
+    help: str | Callable[[], str]
     """A function if the text names what must first be loaded: help is rarely shown."""
     metavar: str | None = None
     default: str | int | None = None
     choices: tuple[str, ...] = ()
     minimum: int | None = None
     """The value is an integer, and at least this."""
-    complete: "Completer | None" = None
+    complete: Completer | None = None
     hidden: bool = False
 
     def convert(self, text: str) -> str | int | None:
@@ -178,12 +179,14 @@ def command(name: str, *parameters: CliParameter) -> Callable[[CommandFunction],
     return lambda function: ReadOnlyCommand(name, parameters, function)
 
 
-def load_command(name: str) -> "ReadOnlyCommand | click.Command":
+def load_command(name: str) -> ReadOnlyCommand | click.Command:
     """The command of that name; imports its module."""
-    module, _, function = COMMANDS[name][0].partition(":")
-    # A module of another face is given relative to the parent package, with its dots.
-    relative = module if module.startswith(".") else f".{module}"
-    command: ReadOnlyCommand | click.Command = getattr(import_module(relative, __package__), function)
+    written, _, function = COMMANDS[name][0].partition(":")
+    # A module of another face is given relative to the parent package, with its dots. Not `import_module`: importing
+    # `importlib` takes longer than importing the command.
+    module = written.lstrip(".")
+    loaded = __import__(module, globals(), fromlist=(function,), level=len(written) - len(module) or 1)
+    command: ReadOnlyCommand | click.Command = getattr(loaded, function)
     return command
 
 

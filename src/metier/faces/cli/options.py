@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
+from ...light_typing import TYPE_CHECKING, Any, NamedTuple
 from ...types.errors import BadRequest, MetierError
 from .commands import Completer, Flag, Option, ReadOnlyCommand
 
 if TYPE_CHECKING:
+    from typing import TypeVar
+
     import click
 
     from ...library.library import Library
+
+    Command = TypeVar("Command", bound=Callable[..., Any])
 
 # --- The global options ---
 
@@ -129,14 +133,17 @@ def skill_names(context: click.Context, parameter: click.Parameter, incomplete: 
 
 def complete_skill(context: CliContext, incomplete: str) -> list[str]:
     """The names of skills that begin so, without those that a shell would expand."""
+    from ...host.facts import find_place
+    from ...library.open import discover
     from .output import printable
 
     try:
-        library = context.library()
+        place = find_place(context.directory, context.profile)
+        scan = discover(place, context.dialect, context.root, context.use_index).scan
     except (MetierError, OSError):
         return []
     # Broken skills too: their names are what `status` and `why` are asked about.
-    names = {*(skill.name for skill in library.skills), *(broken.id for broken in library.broken)}
+    names = {*scan.skills.names, *(broken.id for broken in scan.broken)}
     # A name that begins with `-` would be an option, and one that prints as something else could not be recognised.
     return sorted(
         name
@@ -273,8 +280,6 @@ GLOBAL_OPTIONS: tuple[Flag | Option, ...] = (
     Flag("no_index", ("--no-index",), "Read every file, without reading or writing the index"),
 )
 GLOBAL_NAMES = frozenset(name for option in GLOBAL_OPTIONS for name in option.names)
-
-Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 def model_option(help: str = "Model to use, such as anthropic:NAME or local:NAME") -> Callable[[Command], Command]:

@@ -6,9 +6,9 @@ import os
 import sys
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING
 
 from ...host.facts import monotonic
+from ...light_typing import TYPE_CHECKING
 from ...types.problem import Problem, ProblemCode
 from ...types.text import clean_line, escape_hidden_in_json, one_line, shorten_text
 from ...types.verdict import Verdict

@@ -15,11 +15,12 @@ from ...types.errors import BadRequest
 from ...types.place import Place
 from ...types.schedule import AfterCrash, CatchUp, Firing, OnChange, Overlap, RunTerms, Schedule, ScheduleRules
 from . import options
-from .options import CliContext, Command, skill_names
+from .options import CliContext, skill_names
 from .output import clean_path, count_of, format_columns, hint_line, paint, printable, say, say_json
 
 if TYPE_CHECKING:
     from ...schedule.database import Engine
+    from .options import Command
 
 
 # --- Values as text and as JSON ---

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
@@ -18,8 +18,11 @@ from ...types.dialect import Dialect
 from ...types.errors import BadRequest
 from ...types.place import Place
 from ...types.settings import Settings
-from .options import CliContext, Command
+from .options import CliContext
 from .output import ProgressBar, printable, warn
+
+if TYPE_CHECKING:
+    from .options import Command
 
 
 class InstallScope(NamedTuple):

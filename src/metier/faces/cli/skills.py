@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
 
-from ...library.library import Library
+from ...light_typing import TYPE_CHECKING
 from ...types.errors import BadRequest
 from ...types.skill import Skill
 from ...types.text import one_line
@@ -34,6 +33,7 @@ from .output import (
 )
 
 if TYPE_CHECKING:
+    from ...library.library import Library
     from ...types.search import SearchHit
 
 

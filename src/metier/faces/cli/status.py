@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
 
 from ...catalog.formats import compact_path
 from ...host.facts import gather_facts
 from ...library.library import Library
+from ...light_typing import NamedTuple
 from ...resolve.eligibility import RECIPE_TOOLS, install_command, recipe_note
 from ...types.errors import UnknownSkill, Unloadable
 from ...types.problem import CODE_FAMILIES, Problem, problem_from
