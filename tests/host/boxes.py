@@ -72,8 +72,8 @@ TIERS = {
 """Every tier, and what it is made of: bubblewrap may be the system's or the one that comes with metier."""
 
 LACKING = {
-    "bubblewrap": ("is not installed", "needs Linux", "no system call filter", "create new namespace"),
-    "wheel": ("is not installed", "needs Linux", "no system call filter", "create new namespace"),
+    "bubblewrap": ("is not installed", "needs Linux", "no system call filter", "new namespace"),
+    "wheel": ("is not installed", "needs Linux", "no system call filter", "new namespace"),
     "landlock": ("has no Landlock", "no system call filter"),
 }
 if container := os.environ.get("METIER_TEST_CONTAINER"):  # such as `docker sha256:…`, and the client if it is elsewhere
