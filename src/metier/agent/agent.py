@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from ..host import paths
+from ..library.settings import require_whole_settings
 from ..record.journal import Journal, find_journal, new_run_id, prune_journals, runs_folder
 from ..record.stats import count_uses
 from ..types.activation import InvokedBy
@@ -150,6 +151,7 @@ class Agent:
 
     def start(self) -> Session:
         """A new conversation.  Nothing is sent before the first `say`."""
+        require_whole_settings(self.library.problems)
         run = new_run_id()
         if self.keep:
             prune_journals(self.library.place.state, *_journal_retention(self.library.settings))
@@ -164,6 +166,7 @@ class Agent:
 
     def resume(self, run: str) -> Session:
         """Continue a kept conversation: its id, the beginning of it, or `last`."""
+        require_whole_settings(self.library.problems)
         journal = find_journal(self.library.place.state, run, self.hide)
         events = [record.event for record in journal.read()]
         started = next((event for event in events if isinstance(event, Started)), None)

@@ -1,19 +1,20 @@
 """What the user and a trusted project configured for a place.
 
 A project's configuration counts only if the project is trusted as a whole and the file is still the one that was
-trusted: it can add roots, agents and dialects, and so decide what a model reads.  Faults are problems to show, never
-errors: a typo in a configuration must not take all skills away.
+trusted: it can add roots, agents and dialects, and so decide what a model reads.  Faults are problems to show: a typo
+in a configuration must not take all skills away.  But it must not take a rule away either, so what acts asks
+`require_whole_settings` first.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from ..dialects import DIALECTS
 from ..host import paths
 from ..types.dialect import Dialect
-from ..types.errors import HostError
+from ..types.errors import BadRequest, HostError
 from ..types.place import Place
 from ..types.problem import Finding, Problem, problem_from
 from ..types.settings import Settings
@@ -55,6 +56,18 @@ def load_settings(place: Place, problems: list[Problem]) -> tuple[Settings, Trus
         own_only = "the sandbox is configured only in your own configuration"
         problems.append(problem_from(Finding("config-unknown-key", 0, ("sandbox", own_only)), path))
     return merge_settings(settings, project_settings), record
+
+
+def settings_faults(problems: Iterable[Problem]) -> list[Problem]:
+    """The faults of a configuration that may have cost a rule or a limit."""
+    return [problem for problem in problems if problem.code.startswith("config-") and problem.severity == "error"]
+
+
+def require_whole_settings(problems: Iterable[Problem]) -> None:
+    """Refuse to act under a configuration that can't be read in full: a rule that denies may be missing."""
+    for problem in settings_faults(problems):
+        what = problem.message.removesuffix("; it is ignored")
+        raise BadRequest(f"{problem.place}: {what}", problem.hint, problem.path)
 
 
 def _read_config_text(path: str, problems: list[Problem]) -> str | None:

@@ -5,6 +5,7 @@ checked by `parse.config` and held in fields.
 """
 
 # No `from __future__ import annotations`: NamedTuple would compile every annotation again at import.
+import re
 from collections.abc import Mapping
 from typing import NamedTuple, TypeAlias
 
@@ -12,6 +13,8 @@ from .dialect import Dialect, ListingPolicy
 
 Setting: TypeAlias = object
 """A value as TOML or JSON has it."""
+match_rule = re.compile(r"([^\s()]+)(?:\((.*)\))?", re.DOTALL).fullmatch
+"""Matches a permission rule: a tool's name, or name(pattern)."""
 
 
 class ConfiguredRoot(NamedTuple):

@@ -53,7 +53,7 @@ def doctor(context: click.Context, as_json: bool) -> None:
     """Check the metier installation: sandbox, index, configuration, locks. Exits with 1 if a required check fails."""
     settings: CliContext = context.obj
     try:
-        checks = _run_checks(settings.library())
+        checks = _run_checks(settings.library(shows_problems=True))
     # Without a library nothing else can be checked, but the report, and its JSON, keep their form.
     except HostError as error:
         checks = [_check_metier(), HealthCheck("library", False, error.message, error.hint)]

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     import click
 
     from ...library.library import Library
+    from ...types.problem import Problem
 
 # --- The global options ---
 
@@ -28,8 +29,8 @@ class CliContext(NamedTuple):
     """Where the command runs: `-C DIR`."""
     use_index: bool = True
 
-    def library(self) -> Library:
-        """Open the library these options choose."""
+    def library(self, shows_problems: bool = False) -> Library:
+        """Open the library these options choose; unless the caller shows problems, a broken configuration is told."""
         from ...library.open import open
 
         library = open(
@@ -44,7 +45,25 @@ class CliContext(NamedTuple):
             _require_profile(
                 self.profile, [root.origin.path for root in library.roots if root.origin.root == "profile"]
             )
+        if library.problems and not shows_problems:
+            from ...library.settings import settings_faults
+            from .output import problem_lines, warn
+
+            for problem in settings_faults(library.problems):
+                for line in problem_lines(problem):
+                    warn(line)
         return library
+
+
+def require_whole_configuration(context: CliContext) -> None:
+    """Stop a command that acts if the configuration can't be read in full."""
+    from ...host.facts import find_place
+    from ...library.settings import all_dialects, load_settings, require_whole_settings
+
+    problems: list[Problem] = []
+    settings, _ = load_settings(find_place(context.directory), problems)
+    all_dialects(settings, problems)
+    require_whole_settings(problems)
 
 
 def make_context(values: Mapping[str, Any]) -> CliContext:

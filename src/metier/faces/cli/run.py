@@ -130,9 +130,6 @@ def _parse_task(line: str, number: int, defaults: BatchTask) -> BatchTask:
 # --- metier run ---
 
 
-_CONTEXT_SETTINGS = {"ignore_unknown_options": True}
-
-
 class _NumberRange(click.FloatRange):
     name = "number"
 
@@ -141,7 +138,7 @@ class _IntegerRange(click.IntRange):
     name = "whole number"
 
 
-@click.command("run", context_settings=_CONTEXT_SETTINGS)
+@click.command("run")
 @click.argument("task", nargs=-1, shell_complete=options.calls)
 @options.model_option()
 @click.option("--json", "as_json", is_flag=True, help="Print each event as a line of JSON")
@@ -162,7 +159,7 @@ class _IntegerRange(click.IntRange):
 @click.option("--no-journal", is_flag=True, help="Do not record the run")
 @click.pass_obj
 def run(context: CliContext, /, task: tuple[str, ...], **options: Any) -> int:
-    """Run a task, or call a skill: metier run "/skill words".
+    """Run a task, or call a skill: metier run "/skill words". Text that begins with `-` goes after `--`.
 
     The model's output goes to standard output, everything else to standard error. Exit codes: 0 finished, 2 usage
     error, 4 refused, 5 failed, 6 limit reached, 130 interrupted.

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 @commands.command("list", Flag("verbose", ("-v", "--verbose"), "Show paths and problems"), JSON)
 def list_skills(context: CliContext, verbose: bool, as_json: bool) -> None:
     """List the available skills: name, root, state and description."""
-    library = context.library()
+    library = context.library(shows_problems=True)
     if as_json:
         say_json(library_dict(library))
         return
@@ -219,7 +219,7 @@ def search(context: CliContext, query: tuple[str, ...], limit: int, explain: boo
     request = " ".join(query)
     if not request.strip():
         raise BadRequest("the query is empty", "describe the task in a few words")
-    library = context.library()
+    library = context.library(shows_problems=True)
     hits = library.search(request, limit=limit, audience="person")
     if not as_json:
         hits = tuple(hit for hit in hits if hit.score >= hits[0].score * _MIN_SCORE_SHARE or hit.clear)

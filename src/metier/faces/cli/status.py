@@ -46,7 +46,7 @@ _GROUP_ORDER = (*CODE_FAMILIES["eligibility"], *WITHHELD, "not-allowed", "shadow
 )
 def status(context: CliContext, name: str | None, verbose: bool, as_json: bool) -> None:
     """Show which skills are ready and which are not, grouped by reason; with NAME, the details of one skill."""
-    library = context.library()
+    library = context.library(shows_problems=not name)
     if name is not None:
         _print_skill_status(library, name, as_json)
     elif as_json:
