@@ -122,6 +122,8 @@ _AGENT_RULES = {
     "ask": "calls that always need approval, even if granted to a skill",
     "deny": "calls that are refused",
     "network": "`true` allows commands network access",
+    "git": "`true` lets every allowed command write the repository, not only lines of plain git commands",
+    "env": "names of your environment variables that commands get; unattended runs get none of them",
     "turns": "requests to the model in one turn; default 50",
     "tokens": "tokens in one turn",
     "seconds": "seconds for one turn",

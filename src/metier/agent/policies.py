@@ -168,6 +168,12 @@ class ApprovalPolicy:
     """The change that a call would make to a file, as a diff."""
     remembered: Callable[[str], bool] = lambda key: False
     remember: Callable[[str], None] = lambda key: None
+    choices: Callable[[ToolCall], tuple[str, ...]] = lambda call: ("once", "always", "no")
+    """The decisions that are offered."""
+    gives: Callable[[ToolCall], Sequence[str]] = lambda call: ()
+    """What the call gets besides, in lines that the person sees before deciding."""
+    widen: Callable[[frozenset[str]], None] = lambda terms: None
+    """Takes what the person allowed this one call besides running."""
 
 
 def with_approval(inner: Toolset, approval: ApprovalPolicy) -> Toolset:
@@ -192,7 +198,16 @@ def with_approval(inner: Toolset, approval: ApprovalPolicy) -> Toolset:
                     return Answer(text, error=True, reason="refused")
                 if decision == "always":
                     approval.remember(key)
+                elif decision != "once":
+                    return (yield from call_widened(tool_call, frozenset(decision.split("+"))))
         return (yield from inner.call(tool_call))
+
+    def call_widened(tool_call: ToolCall, terms: frozenset[str]) -> EventSteps[Answer]:
+        approval.widen(terms)
+        try:
+            return (yield from inner.call(tool_call))
+        finally:
+            approval.widen(frozenset())  # for this one call, however it ends
 
     return Toolset(inner.tools, call)
 
@@ -203,9 +218,9 @@ def _ask_decision(approval: ApprovalPolicy, tool_call: ToolCall, why: str, text:
         tool_call.id,
         "approval",
         tool_call.name,
-        text,
+        "\n".join((text, *(line for given in approval.gives(tool_call) for line in escaped_lines(given)))),
         tool_call.arguments,
-        ("once", "always", "no"),
+        approval.choices(tool_call),
         skill,
         why,
         approval.change(tool_call),
@@ -218,7 +233,8 @@ def _ask_decision(approval: ApprovalPolicy, tool_call: ToolCall, why: str, text:
         raise TurnEnding(
             "refused", f"{about} needs approval, but this session is not interactive", "refused-approval", hint
         )
-    return "once" if answer == "once" else "always" if answer == "always" else "no"
+    # An answer that was not offered opens nothing.
+    return cast("ApprovalDecision", answer) if answer in question.choices else "no"
 
 
 def _rule_to_allow(approval: ApprovalPolicy, tool_call: ToolCall) -> str:

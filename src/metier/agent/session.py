@@ -131,6 +131,8 @@ class Session:
     """The turn runs a scheduler skill by hand."""
     kit: SessionTools | None = None
     budget: BudgetedModel | None = None
+    terms: frozenset[str] = frozenset()
+    """What the user allowed the call that runs now, besides running: `network`, `git`."""
     left: TurnBounds | None = None
     """What the delegating session has left to spend."""
     partial_reply: str = ""

@@ -183,7 +183,7 @@ class EvalRunner:
 
     def within_reach(self, session: Session) -> list[str]:
         """Files of the skill that a command can read in a session."""
-        from ..agent.session_tools import run_in_session
+        from ..agent.tools.commands import run_in_session
 
         targets = [f"{place}/SKILL.md" for place in self.places()]
         result = run_in_session(session, ("sh", "-c", _READABLE_SCRIPT, "sh", *targets), 30.0)

@@ -40,7 +40,7 @@ TOP_LEVEL_KEYS = (
 )
 USER_ONLY_KEYS = ("sandbox", "model", "models", "agent", "mcp", "record", "improve")
 """Only the user's own file may set these: a cloned project must not choose models, permissions or servers."""
-AGENT_KEYS = ("allow", "ask", "deny", "network", "turns", "tokens", "seconds", "cost")
+AGENT_KEYS = ("allow", "ask", "deny", "network", "git", "env", "turns", "tokens", "seconds", "cost")
 MODEL_KEYS = ("provider", "model", "url", "key", "window", "reply", "input_price", "output_price")
 SERVER_KEYS = ("command", "args", "env", "url", "headers")
 LIMIT_KEYS = LibraryLimits._fields
@@ -163,7 +163,7 @@ def _check_acting(tree: Mapping[str, object], findings: list[Finding]) -> None:
             if not isinstance(value, kind) or (kind is not bool and isinstance(value, bool)):
                 findings.append(Finding("config-type", 0, (f"agent.{key}", expected)))
                 del agent[key]
-            elif isinstance(value, list):
+            elif isinstance(value, list) and key != "env":
                 # A rule that can't be read matches nothing: one that denies would be gone.
                 bad = [item for item in value if not isinstance(item, str) or match_rule(item.strip()) is None]
                 where = f"agent.{key}[{value.index(bad[0])}]" if bad else ""
@@ -185,6 +185,8 @@ _AGENT_KINDS: Mapping[str, tuple[Any, str]] = {
     "ask": (list, "a list of strings"),
     "deny": (list, "a list of strings"),
     "network": (bool, "true or false"),
+    "git": (bool, "true or false"),
+    "env": (list, "a list of strings"),
     "turns": (_NUMBER, "a number"),
     "tokens": (_NUMBER, "a number"),
     "seconds": (_NUMBER, "a number"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Mapping
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias, TypeVar
+from typing import Literal, NamedTuple, TypeAlias, TypeVar
 
 from .activation import InvokedBy, Message, ToolCall
 
@@ -83,8 +83,26 @@ FailureReason: TypeAlias = Literal[
 ]
 """Why a call of a tool went wrong, for a program to read; empty where it did not."""
 
-ApprovalDecision: TypeAlias = Literal["once", "always", "no"]
-"""The answer to an approval request: this time, always for the same call, or not."""
+ApprovalDecision: TypeAlias = Literal["once", "always", "network", "git", "network+git", "no"]
+"""The answer to an approval request: this time, always for the same call, this time with more, or not."""
+
+
+class ApprovalChoice(NamedTuple):
+    """How a decision is offered to a person."""
+
+    key: str
+    label: str
+
+
+APPROVAL_CHOICES: Mapping[str, ApprovalChoice] = {
+    "once": ApprovalChoice("y", "this once"),
+    "always": ApprovalChoice("a", "always"),
+    "network": ApprovalChoice("w", "once, with network"),
+    "git": ApprovalChoice("g", "once, may write .git"),
+    "network+git": ApprovalChoice("b", "once, with both"),
+    "no": ApprovalChoice("n", "no"),
+}
+"""The decisions in the order they are offered; `Asked.choices` has those that apply to a call."""
 
 
 # --- Events ---

@@ -51,6 +51,9 @@ _STOP_REASONS: Mapping[TurnOutcome, StopReason] = {
 _PERMISSION_OPTIONS: Mapping[str, tuple[str, PermissionOptionKind]] = {
     "once": ("Allow", "allow_once"),
     "always": ("Always allow", "allow_always"),
+    "network": ("Allow, with network", "allow_once"),
+    "git": ("Allow, may write .git", "allow_once"),
+    "network+git": ("Allow, with network, may write .git", "allow_once"),
     "no": ("Reject", "reject_once"),
 }
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from ...types.event import (
+    APPROVAL_CHOICES,
     Activated,
     Answered,
     Asked,
@@ -28,16 +29,8 @@ from ...types.text import escaped_line, escaped_lines, shorten_text, visible_tex
 from .output import paint, printable, warn
 
 _MAX_TEXT = 120
-_DECISIONS = {
-    "y": "once",
-    "yes": "once",
-    "o": "once",
-    "once": "once",
-    "a": "always",
-    "always": "always",
-    "n": "no",
-    "no": "no",
-}
+_MORE_KEYS = {"yes": "once", "o": "once"}
+"""What people also type to approve."""
 
 
 class JsonEventPrinter:
@@ -96,7 +89,10 @@ class TerminalEventPrinter:
 
     def _ask(self, question: Asked) -> tuple[str, str] | None:
         approval = question.kind == "approval"
-        choices = "y: this once / a: always / n: no" if approval else " / ".join(question.choices)
+        offered = {name: APPROVAL_CHOICES[name] for name in question.choices} if approval else {}
+        choices = " / ".join(f"{choice.key}: {choice.label}" for choice in offered.values())
+        choices = choices or " / ".join(question.choices)
+        decisions = {key: name for name, choice in offered.items() for key in (choice.key, name)} | _MORE_KEYS
         while True:
             sys.stderr.write(f"{printable(choices)}> " if choices else "> ")
             sys.stderr.flush()
@@ -104,7 +100,7 @@ class TerminalEventPrinter:
             # End of input: nobody is there to answer.
             if not line:
                 return None
-            answer = _DECISIONS.get(line.strip().lower(), "") if approval else line.strip()
+            answer = decisions.get(line.strip().lower(), "") if approval else line.strip()
             # A typo is neither yes nor no: ask again.
             if answer or not approval:
                 return question.id, answer
