@@ -20,9 +20,10 @@ from ..record.journal import decode_dataclass, decode_event, encode_dataclass, e
 from ..types.activation import ToolCall
 from ..types.agent import TurnBounds
 from ..types.errors import ModelError
-from ..types.event import NOTHING_USED, Answered, ApprovalDecision, Asked, Event, EventSteps, T, Usage, Wrote
+from ..types.event import NOTHING_USED, Answered, ApprovalDecision, Asked, Event, EventSteps, T, Usage, Waited, Wrote
 from ..types.model import Answer, Model, Reply, ReplyRequest, StopFlag
-from ..types.text import escaped_lines
+from ..types.text import escaped_lines, estimate_tokens
+from .conversation import tokens_in, tool_tokens
 from .loop import Toolset, TurnEnding
 from .permissions import (
     KNOWN_TOOLS,
@@ -342,6 +343,27 @@ class BudgetedModel:
         return self.inner.wire(request)
 
 
+class WindowedModel:
+    """A model that is never sent more than its window holds."""
+
+    def __init__(self, inner: Model, most: int) -> None:
+        self.inner, self.most = inner, most
+        self.name, self.window = inner.name, inner.window
+
+    def reply(self, request: ReplyRequest, stop: StopFlag) -> EventSteps[Reply]:
+        tokens = estimate_tokens(request.system) + tool_tokens(request.tools) + tokens_in(request.messages)
+        if tokens > self.most:
+            raise ModelError(
+                f"the request has about {tokens:,} tokens, and {self.name} takes {self.most:,}",
+                "send less, or use a larger model; where its window is larger, set `window` under [models.NAME]",
+                "too-long",
+            )
+        return (yield from self.inner.reply(request, stop))
+
+    def wire(self, request: ReplyRequest) -> str:
+        return self.inner.wire(request)
+
+
 @dataclass(frozen=True)
 class _DeadlineStop:
     stop: StopFlag
@@ -430,7 +452,7 @@ def durable_step(keep: MemoizeStep, hide: Callable[[str], str] = str) -> StepRun
 def encode_step(result: StepResult) -> dict[str, object]:
     """A result as plain values.  Pieces of a reply are left out: the reply has all of the text."""
     encoded: dict[str, object] = {
-        "events": [encode_event(event) for event in result.events if not isinstance(event, Wrote)]
+        "events": [encode_event(event) for event in result.events if not isinstance(event, Wrote | Waited)]
     }
     if isinstance(result.fault, ModelError):
         encoded["failed"] = [result.fault.message, result.fault.hint, result.fault.reason]

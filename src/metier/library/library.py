@@ -395,9 +395,11 @@ def library_catalog(library: Library, options: CatalogOptions) -> Catalog:
 
     _check_options(options)
     listing = library.dialect.serving.listing
+    limits = library.limits
+    own_limit = library.request.room if limits.listed is None and limits.characters is None else limits.characters
     budget = CatalogBudget(
-        library.limits.listed if options.max_skills is None else options.max_skills,
-        library.limits.characters if options.max_chars is None else options.max_chars,
+        limits.listed if options.max_skills is None else options.max_skills,
+        own_limit if options.max_chars is None else options.max_chars,
     )
     style = ListingStyle(listing, library.place.home, options.format)
     policy = options.policy or library.settings.policy or listing.policy

@@ -51,6 +51,8 @@ class OpenRequest(NamedTuple):
     use_index: bool = True
     habits: UsageHabits = UsageHabits()
     """Of the conversation that this library serves."""
+    room: int | None = None
+    """Characters that a listing without a limit of its own may take: a share of the model's window."""
 
 
 def open(

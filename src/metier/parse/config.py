@@ -41,7 +41,19 @@ TOP_LEVEL_KEYS = (
 USER_ONLY_KEYS = ("sandbox", "model", "models", "agent", "mcp", "record", "improve")
 """Only the user's own file may set these: a cloned project must not choose models, permissions or servers."""
 AGENT_KEYS = ("allow", "ask", "deny", "network", "git", "env", "turns", "tokens", "seconds", "cost")
-MODEL_KEYS = ("provider", "model", "url", "key", "window", "reply", "input_price", "output_price")
+MODEL_KEYS = (
+    "provider",
+    "model",
+    "url",
+    "key",
+    "window",
+    "reply",
+    "input_price",
+    "output_price",
+    "connect_seconds",
+    "first_seconds",
+    "between_seconds",
+)
 SERVER_KEYS = ("command", "args", "env", "url", "headers")
 LIMIT_KEYS = LibraryLimits._fields
 _SKILLS_KEYS = ("entries", "allowBundled", "shell", "install")

@@ -214,6 +214,17 @@ class Wrote:
 
 
 @dataclass(frozen=True)
+class Waited:
+    """The service has been silent for so long.  Not kept."""
+
+    seconds: float
+    limit: float
+    """When it is given up."""
+    begun: bool = False
+    """Whether a part of the reply has come."""
+
+
+@dataclass(frozen=True)
 class Replied:
     """The model's reply: text, calls of tools, or both."""
 
@@ -331,6 +342,7 @@ Event: TypeAlias = (
     | Activated
     | Restored
     | Wrote
+    | Waited
     | Replied
     | Asked
     | Answered

@@ -179,9 +179,18 @@ def _configured_address(name: str, table: Mapping[str, object], library: Library
         window if isinstance(window, int) else 0,
         (float(sent), float(received)) if priced else None,  # type: ignore[arg-type]  # both are numbers
         most if isinstance(most, int) else None,
+        connect=_seconds(table, "connect", ModelAddress.connect),
+        first=_seconds(table, "first", ModelAddress.first),
+        between=_seconds(table, "between", ModelAddress.between),
         label=name,
         variable=_key_variable(keys, library),
     )
+
+
+def _seconds(table: Mapping[str, object], name: str, usual: float) -> float:
+    """A time limit of a model's table, in seconds."""
+    value = table.get(f"{name}_seconds")
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) and value > 0 else usual
 
 
 def _key_variable(names: tuple[str, ...], library: Library) -> str:

@@ -22,6 +22,7 @@ from ...types.event import (
     Retried,
     Started,
     Used,
+    Waited,
     Wrote,
     innermost_event,
 )
@@ -29,6 +30,8 @@ from ...types.text import escaped_line, escaped_lines, shorten_text, visible_tex
 from .output import paint, printable, warn
 
 _MAX_TEXT = 120
+_WAIT_STEP = 5
+"""Seconds between two notes of a silent service; a log gets every sixth."""
 _MORE_KEYS = {"yes": "once", "o": "once"}
 """What people also type to approve."""
 
@@ -50,6 +53,7 @@ class TerminalEventPrinter:
     def __init__(self, interactive: bool = False, recorded: bool = True) -> None:
         self.interactive, self.recorded = interactive, recorded
         self.writing = False
+        self.waiting = False
         self.replied = ""
 
     def draw(self, event: Event) -> tuple[str, str] | None:
@@ -57,8 +61,13 @@ class TerminalEventPrinter:
         if isinstance(event, Wrote):
             # A pipe gets whole replies only: a retry writes the reply again from its start.
             if not event.thinking and sys.stdout.isatty():
+                self._clear_wait()
                 self._write(event.text)
             return None
+        if isinstance(innermost_event(event), Waited):
+            self._show_wait(event)
+            return None
+        self._clear_wait()
         if isinstance(event, Replied) and event.text and not self.writing:
             self._write(event.text)
         if isinstance(event, Ended) and event.outcome == "finished" and event.text != self.replied:
@@ -73,6 +82,26 @@ class TerminalEventPrinter:
             warn(line)
         question = innermost_event(event)
         return self._ask(question) if isinstance(question, Asked) and self.interactive else None
+
+    def _show_wait(self, event: Event) -> None:
+        """Say that the service is silent: on a terminal in one line that changes, else now and then."""
+        waited = innermost_event(event)
+        if not isinstance(waited, Waited):
+            return
+        text = f"waiting for the model: {waited.seconds:.0f} s, at most {waited.limit:g} s"
+        if sys.stderr.isatty():
+            self._end_line()
+            sys.stderr.write(f"\r\x1b[2K{text}")
+            sys.stderr.flush()
+            self.waiting = True
+        elif round(waited.seconds) % 30 < _WAIT_STEP:
+            warn(text)
+
+    def _clear_wait(self) -> None:
+        if self.waiting:
+            sys.stderr.write("\r\x1b[2K")
+            sys.stderr.flush()
+            self.waiting = False
 
     def _write(self, text: str) -> None:
         # On a terminal, escape sequences in a reply would act on the screen; a file gets the exact text.
