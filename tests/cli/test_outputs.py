@@ -114,6 +114,8 @@ def test_doctor_says_what_stands_and_what_does_not(furnished, desk):
         "configuration",
         "locks",
         "agents",
+        "extras",
+        "models",
         "skills",
     ]
     assert "`limitz` is not a setting" in said.out

@@ -25,6 +25,7 @@ from typing import Literal, NamedTuple, TypeAlias
 
 from ..host import fs, paths
 from ..types.activation import ToolCall
+from ..types.event import UNDECIDED
 from ..types.settings import match_rule
 from ..types.text import code_points_of
 from .shell_rules import CommandLine, command_text, covers_command, may_name_command, names_command, parse_command_line
@@ -249,7 +250,7 @@ class Permission:
                     return _DECISIONS[say], f"your rule `{format_rule(rule)}`"
         for rule in (*self.deny, *self.ask):
             if _may_name_call(rule, checked):
-                return "ask", f"it may match your rule `{format_rule(rule)}`"
+                return "ask", f"{UNDECIDED} `{format_rule(rule)}`"
         own_rule = find_allowing_rule(self.allow, checked)
         if (
             call.name in _WRITE_TOOLS

@@ -67,6 +67,8 @@ class ShellRules(NamedTuple):
     program: Literal["sh", "bash"] = "sh"
     # A person waits for the skill to be rendered.
     seconds: float = 10.0
+    one_line: bool = False
+    """A block may open and close on one line: ` ```!command``` `."""
     quiet: frozenset[str] = frozenset()
     """Programs whose exit status 1 is an answer, not a failure."""
 

@@ -234,6 +234,10 @@ class Replied:
     messages: tuple[Message, ...] = ()
 
 
+UNDECIDED = "it may match your rule"
+"""How `Asked.why` begins where it can't be told whether a rule that denies or asks matches."""
+
+
 @dataclass(frozen=True)
 class Asked:
     """A question that must be answered before the turn goes on, with `session.answer(id, …)`."""

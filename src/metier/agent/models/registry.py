@@ -27,8 +27,7 @@ if TYPE_CHECKING:
 LOCAL = "local"
 _MODEL_HINT = (
     "name one with --model or METIER_MODEL (anthropic:…, openai:…, google:…, ollama:…), or under `model` in the"
-    " configuration; or get a small one that runs here: `pip install 'metier[local]'`, then"
-    " `metier models get smollm2-135m`"
+    " configuration; or get a small one that runs here: {}`metier models get smollm2-135m`"
 )
 
 
@@ -107,7 +106,11 @@ def _plain_message(message: Message) -> dict[str, object]:
 
 
 def _no_model_error() -> NoModel:
-    error = NoModel("there is no model to ask", _MODEL_HINT)
+    from importlib.util import find_spec
+
+    # Who has the extra is not told to install it.
+    first = "" if find_spec("xllamacpp") else "`pip install 'metier[local]'`, then "
+    error = NoModel("there is no model to ask", _MODEL_HINT.format(first))
     error.reason = "no-model"
     return error
 

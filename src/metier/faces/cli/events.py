@@ -39,7 +39,7 @@ _MORE_KEYS = {"yes": "once", "o": "once"}
 class JsonEventPrinter:
     """Every event as one line of JSON."""
 
-    def draw(self, event: Event) -> tuple[str, str] | None:
+    def draw(self, event: Event, asks: bool = True) -> tuple[str, str] | None:
         from ...record.journal import event_line
 
         sys.stdout.write(event_line(event) + "\n")
@@ -56,8 +56,8 @@ class TerminalEventPrinter:
         self.waiting = False
         self.replied = ""
 
-    def draw(self, event: Event) -> tuple[str, str] | None:
-        """Print an event; returns the answer if it was a question and one was given."""
+    def draw(self, event: Event, asks: bool = True) -> tuple[str, str] | None:
+        """Print an event; returns the answer if it was a question and one was given.  Without `asks` none is."""
         if isinstance(event, Wrote):
             # A pipe gets whole replies only: a retry writes the reply again from its start.
             if not event.thinking and sys.stdout.isatty():
@@ -81,7 +81,7 @@ class TerminalEventPrinter:
         for line in event_lines(event):
             warn(line)
         question = innermost_event(event)
-        return self._ask(question) if isinstance(question, Asked) and self.interactive else None
+        return self._ask(question) if isinstance(question, Asked) and self.interactive and asks else None
 
     def _show_wait(self, event: Event) -> None:
         """Say that the service is silent: on a terminal in one line that changes, else now and then."""

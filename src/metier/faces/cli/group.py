@@ -98,6 +98,9 @@ class LazyGroup(click.Group):
         self, context: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         name = args[0] if args else ""
+        if name == "help" and not context.resilient_parsing:
+            # What people type first: `metier help`, `metier help run`.
+            return super().resolve_command(context, [*args[1:], "--help"]) if args[1:] else _whole_help(context)
         # While a shell completes the line, an unknown command is just not typed to its end.
         if name and name not in COMMANDS and not context.resilient_parsing:
             raise _unknown_command(name)
@@ -107,6 +110,13 @@ class LazyGroup(click.Group):
         for title, names in SECTIONS.items():
             with formatter.section(title):
                 formatter.write_dl([(name, COMMANDS[name][1]) for name in names.split()])
+
+
+def _whole_help(context: click.Context) -> tuple[str | None, click.Command | None, list[str]]:
+    def show() -> None:
+        click.echo(cli.get_help(click.get_current_context().find_root()))
+
+    return "help", click.Command("help", callback=show), []
 
 
 def _only_looks(path: str, values: dict[str, Any]) -> bool:

@@ -15,7 +15,7 @@ from ...host import paths
 from ...host.facts import find_place
 from ...types.agent import TurnBounds
 from ...types.errors import BadRequest, MetierError, NoModel
-from ...types.event import Ended
+from ...types.event import UNDECIDED, Asked, Ended, Event, innermost_event
 from ...types.schedule import BatchResult, BatchTask
 from ...types.text import shorten_text
 from . import options
@@ -151,7 +151,7 @@ class _IntegerRange(click.IntRange):
     help="Allow tool calls, such as 'run_command(git status*)'; may be repeated",
 )
 @click.option("--deny", multiple=True, metavar="RULE", help="Deny tool calls; may be repeated")
-@click.option("--yes", is_flag=True, help="Approve everything that is not denied")
+@click.option("--yes", is_flag=True, help="Approve whatever would be asked; what is denied stays so")
 @click.option("--max-turns", type=_IntegerRange(0), help="Maximum number of model requests")
 @click.option("--max-tokens", type=_IntegerRange(0), help="Maximum number of tokens, sent and received")
 @click.option("--max-cost", type=_NumberRange(0), help="Maximum cost in US dollars, if the price is known")
@@ -160,6 +160,9 @@ class _IntegerRange(click.IntRange):
 @click.pass_obj
 def run(context: CliContext, /, task: tuple[str, ...], **options: Any) -> int:
     """Run a task, or call a skill: metier run "/skill words". Text that begins with `-` goes after `--`.
+
+    --yes approves every call that a person would be asked about. It never answers what may match a rule that denies or
+    asks, a question of the model's, or whether to trust a project or a skill; nor does it open the network or `.git`.
 
     The model's output goes to standard output, everything else to standard error. Exit codes: 0 finished, 2 usage
     error, 4 refused, 5 failed, 6 limit reached, 130 interrupted.
@@ -259,7 +262,8 @@ def _draw_session(session: Session, text: str, options: dict[str, Any]) -> int:
     code = 0
     try:
         for event in session.say(text):
-            answer = printer.draw(event)
+            standing = _standing_answer(event) if options["yes"] else None
+            answer = printer.draw(event, asks=standing is None) or standing
             if answer is not None:
                 session.answer(*answer)
             if isinstance(event, Ended):
@@ -269,6 +273,14 @@ def _draw_session(session: Session, text: str, options: dict[str, Any]) -> int:
         printer.draw(Ended("interrupted", reason="interrupted", code=130))
         return 130
     return code
+
+
+def _standing_answer(event: Event) -> tuple[str, str] | None:
+    """What --yes answers: every approval, but none that a rule of the user's may forbid."""
+    question = innermost_event(event)
+    if isinstance(question, Asked) and question.kind == "approval" and not question.why.startswith(UNDECIDED):
+        return question.id, "once"
+    return None
 
 
 def _can_ask() -> bool:
