@@ -97,3 +97,60 @@ def test_umbra_runs_a_block_on_one_line_and_nothing_that_only_shows_one(desk: De
     out = desk.say("--dialect", "umbra", "render", "one").out
     assert "\nran\n" in out
     assert out.count("echo no") == 2
+
+
+def test_agenvoys_sample_with_stars_loads_with_name_and_description(desk: Desk) -> None:
+    sample = (
+        "***\nname: code-reviewer\ndescription: Deep code review covering quality, security, and architecture\n"
+        "version: 1.0.0\n***\n\nYou are now a strict code reviewer...\n\n***\nA rule across the page.\n"
+    )
+    folder = desk.home / ".config/agenvoy/skills/code-reviewer"
+    folder.mkdir(parents=True)
+    (folder / "SKILL.md").write_text(sample)
+    shown = json.loads(desk.say("--dialect", "agenvoy", "show", "code-reviewer", "--json").out)
+    assert shown["description"] == "Deep code review covering quality, security, and architecture"
+    said = desk.say("--dialect", "agenvoy", "render", "code-reviewer", "--delivery", "body").out
+    assert said.startswith("You are now a strict code reviewer")
+    assert "A rule across the page." in said
+    assert "description:" not in said
+
+
+def test_openclaws_own_configuration_is_read_as_it_is(desk: Desk) -> None:
+    home = desk.home / ".openclaw"
+    desk.skill("keyed", 'metadata: {"openclaw": {"primaryEnv": "KEYED_API_KEY"}}\n', home / "skills")
+    desk.skill("off", under=home / "skills")
+    desk.skill("browse", 'metadata: {"openclaw": {"requires": {"config": ["channels.web"]}}}\n', home / "skills")
+    desk.skill("extra", under=desk.home / "more")
+    (home / "openclaw.json").write_text(
+        "{\n  // JSON5, as OpenClaw has it\n  channels: {web: true},\n  skills: {\n"
+        "    load: {extraDirs: ['~/more']},\n"
+        "    entries: {keyed: {apiKey: 'sesame-opens'}, off: {enabled: false}},\n  },\n}\n"
+    )
+    entries = json.loads(desk.say("--dialect", "openclaw", "catalog", "--json").out)["entries"]
+    assert sorted(entry["name"] for entry in entries) == ["browse", "extra", "keyed"]
+    desk.configure("[skills.entries.off]\nenabled = true\n")
+    assert "off" in desk.say("--dialect", "openclaw", "catalog").out
+    assert "extra" not in desk.say("catalog").out, "another dialect does not read it"
+    (home / "openclaw.json").write_text("{oops")
+    assert "openclaw.json: error: the configuration can't be read" in desk.say("--dialect", "openclaw", "list").out
+
+
+def test_openclaws_list_of_bundled_skills_is_kept(desk: Desk) -> None:
+    for name in ("one", "two"):
+        desk.skill(name, under=desk.home / "bundled")
+    (desk.home / ".openclaw").mkdir()
+    (desk.home / ".openclaw/openclaw.json").write_text('{"skills": {"allowBundled": ["one"]}}')
+    bundled = str(desk.home / "bundled")
+    said = desk.say("--dialect", "openclaw", "catalog", "--json", OPENCLAW_BUNDLED_SKILLS_DIR=bundled)
+    assert [entry["name"] for entry in json.loads(said.out)["entries"]] == ["one"]
+
+
+@pytest.mark.parametrize("dialect", ["agenvoy", "multica"])
+def test_products_that_bring_skills_have_the_bundled_ones_and_no_others_of_metiers(desk: Desk, dialect: str) -> None:
+    desk.say("init")
+    desk.skill("mine")
+    names = [entry["name"] for entry in json.loads(desk.say("--dialect", dialect, "catalog", "--json").out)["entries"]]
+    assert "scheduler-skill-creator" in names
+    assert "mine" not in names
+    said = desk.say("--dialect", dialect, "commands").out
+    assert "scheduler" in said

@@ -8,8 +8,9 @@ still listed, with the reason.  Trust and lock code is imported only where a pro
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
+from ..dialects.common import BUNDLED
 from ..host import paths
 from ..host.facts import find_place
 from ..host.sqlite import IndexDatabase, open_database
@@ -18,7 +19,7 @@ from ..sources import index, scan
 from ..sources.bundled import bundled_paths
 from ..sources.plugins import find_plugins
 from ..sources.roots import RootOptions, any_lock, find_roots, named_root
-from ..sources.scan import SkillReader
+from ..sources.scan import ScanResult, SkillReader
 from ..types.catalog import UsageHabits
 from ..types.dialect import Dialect
 from ..types.errors import BadRequest
@@ -34,12 +35,14 @@ from .settings import (
     drop_unknown_dialects,
     load_settings,
     read_trust_record,
+    with_product_settings,
 )
 
 if TYPE_CHECKING:
     pass
 
 INDEX_FILE = "index.db"
+AnySkill = TypeVar("AnySkill", Skill, BrokenSkill)
 
 
 class OpenRequest(NamedTuple):
@@ -82,6 +85,7 @@ def open_at(place: Place, request: OpenRequest) -> Library:
     settings = drop_unknown_dialects(settings, dialects, f"{place.state}/{CONFIG_FILE}", problems)
     settings = drop_outside_roots(settings, place, problems)
     serving = _serving_dialect(request.dialect or str(settings.tree.get("dialect") or "standard"), dialects)
+    settings = with_product_settings(settings, serving, place, problems)
     limits = serving.serving.limits._replace(**settings.limits)
     root_options = RootOptions(serving, dialects, settings, project_trusted=record is not None and record.whole)
     if request.root is not None:
@@ -93,6 +97,8 @@ def open_at(place: Place, request: OpenRequest) -> Library:
     # Without a usable index everything works, only slower: a fault of it is a problem, not an error.
     database = _open_index(place, problems) if request.use_index else None
     scan_result = scan.scan_roots(library_roots, limits, database, _make_reader(dialects))
+    bundled = bundled_paths(place.state) if request.root is None else frozenset()
+    scan_result = _only_bundled(scan_result, library_roots, bundled)
     skills: Sequence[Skill] = scan_result.skills
     withheld: dict[str, Finding] = {}
     in_project = any(root.origin.source == "project" for root in library_roots)
@@ -123,12 +129,26 @@ def open_at(place: Place, request: OpenRequest) -> Library:
         dialects=dialects,
         settings=settings,
         allowed=_allowed_skills(request.agent, place, root_options),
-        bundled=bundled_paths(place.state) if request.root is None else frozenset(),
+        bundled=bundled,
         untrusted=withheld,
         guards=scan_result.guards,
         database=database,
         reopen=open_at,
     )
+
+
+def _only_bundled(scanned: ScanResult, roots: Sequence[SkillRoot], bundled: frozenset[str]) -> ScanResult:
+    """The scan, with only the bundled skills of a root that is for those."""
+    if all(root.origin.tier != BUNDLED.tier for root in roots):
+        return scanned
+    return scanned._replace(
+        skills=_without_others(scanned.skills, bundled), broken=_without_others(scanned.broken, bundled)
+    )
+
+
+def _without_others(items: Sequence[AnySkill], bundled: frozenset[str]) -> tuple[AnySkill, ...]:
+    """Without what lies beside the bundled skills in a root that is for those alone."""
+    return tuple(item for item in items if item.origin.tier != BUNDLED.tier or item.path in bundled)
 
 
 def _make_reader(dialects: Mapping[str, Dialect]) -> SkillReader:

@@ -216,7 +216,7 @@ def _line_of(message: str, text: str) -> int:
 
 def merge_settings(first: Settings, second: Settings) -> Settings:
     """The user's file and the project's as one: the project's wins where both set a key, but never lifts a bound."""
-    tree = _merge_trees(first.tree, second.tree)
+    tree = merge_trees(first.tree, second.tree)
     for key in USER_ONLY_KEYS:
         tree.pop(key, None)
         if key in first.tree:
@@ -244,11 +244,11 @@ def merge_settings(first: Settings, second: Settings) -> Settings:
     )
 
 
-def _merge_trees(first: Mapping[str, object], second: Mapping[str, object]) -> dict[str, object]:
+def merge_trees(first: Mapping[str, object], second: Mapping[str, object]) -> dict[str, object]:
     both = dict(first)
     for key, value in second.items():
         before = both.get(key)
-        both[key] = _merge_trees(before, value) if isinstance(before, Mapping) and isinstance(value, Mapping) else value
+        both[key] = merge_trees(before, value) if isinstance(before, Mapping) and isinstance(value, Mapping) else value
     return both
 
 

@@ -468,7 +468,7 @@ class LazySkills(Sequence[Skill]):
 
 
 class ScanResult(NamedTuple):
-    skills: LazySkills
+    skills: Sequence[Skill]
     broken: tuple[BrokenSkill, ...]
     problems: tuple[Problem, ...]
     guards: tuple[tuple[str, StatKey | None], ...]

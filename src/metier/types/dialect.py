@@ -85,6 +85,8 @@ class AuthoringRules(NamedTuple):
     broken_yaml_is_empty: bool = False
     indented: bool = False
     """The fences, and with them the whole file, may be evenly indented."""
+    starred: bool = False
+    """The fences may be `***` instead of `---`."""
     json_metadata: bool = False
     identity: Literal["name", "directory"] = "name"
     requires_at: tuple[str, ...] = ()
@@ -172,6 +174,17 @@ class CommandRules(NamedTuple):
     """`/a /b words` calls both."""
 
 
+class ProductSettings(NamedTuple):
+    """The product's own settings file: what it says of skills counts below the user's configuration."""
+
+    path: str
+    """A JSON5 file; `~` is the home folder."""
+    variable: str = ""
+    """The variable that names another file."""
+    roots_at: tuple[str, ...] = ()
+    """The keys under which it lists more folders of skills."""
+
+
 class ServingRules(NamedTuple):
     """What belongs to the product that runs the skills: where they are kept, how they are listed and called."""
 
@@ -192,6 +205,7 @@ class ServingRules(NamedTuple):
     """What happens to skills in its roots that fail, unless the configuration says otherwise."""
     unlisted_agent: Literal["all", "none"] = "all"
     """What an agent gets that names no skills."""
+    settings: ProductSettings | None = None
 
 
 # --- The whole ---
