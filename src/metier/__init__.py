@@ -92,6 +92,7 @@ _HOMES = {
     "Ended": "types.event",
     "Replied": "types.event",
     "Used": "types.event",
+    "Waited": "types.event",
     "Wrote": "types.event",
     "Problem": "types.problem",
     "BrokenSkill": "types.skill",

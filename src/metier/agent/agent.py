@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from ..host import paths
+from ..library.settings import require_whole_settings
 from ..record.journal import Journal, find_journal, new_run_id, prune_journals, runs_folder
 from ..record.stats import count_uses
 from ..types.activation import InvokedBy
@@ -150,11 +151,13 @@ class Agent:
 
     def start(self) -> Session:
         """A new conversation.  Nothing is sent before the first `say`."""
+        require_whole_settings(self.library.problems)
         run = new_run_id()
         if self.keep:
             prune_journals(self.library.place.state, *_journal_retention(self.library.settings))
         model = self.opened_model()
-        library, catalog = self.library, self.library.catalog()
+        library = _with_room(self.library, model.window)
+        catalog = library.catalog()
         listed: tuple[Library, Catalog] | None = (library, catalog)
         if any(entry.reason.startswith("limit-") for entry in catalog.left_out):
             # Not all skills fit: those used most come first, which makes it another catalog.
@@ -164,16 +167,18 @@ class Agent:
 
     def resume(self, run: str) -> Session:
         """Continue a kept conversation: its id, the beginning of it, or `last`."""
+        require_whole_settings(self.library.problems)
         journal = find_journal(self.library.place.state, run, self.hide)
         events = [record.event for record in journal.read()]
         started = next((event for event in events if isinstance(event, Started)), None)
         if started is None:
             raise BadRequest(f"the run `{run}` has no start event", "start a new run", journal.path)
         # The habits it started with, not today's: the same skills are listed as at its beginning.
-        library = _with_habits(self.library, started.run, started.used)
+        model = self.opened_model()
+        library = _with_habits(_with_room(self.library, model.window), started.run, started.used)
         return Session(
             self,
-            self.opened_model(),
+            model,
             library,
             started.run,
             journal if self.keep else None,
@@ -195,6 +200,13 @@ class Agent:
         if not self.keep:
             return None
         return Journal(f"{runs_folder(self.library.place.state)}/{run}.jsonl", self.hide)
+
+
+def _with_room(library: Library, window: int) -> Library:
+    """The library for a model: where its dialect sets no limit, the catalog takes a share of the model's window."""
+    # A tenth leaves the window to the work; below 2,000 tokens not even ten skills could be listed.
+    tokens = max(window // 10, min(2_000, window // 4))
+    return library.replace(request=library.request._replace(room=tokens * 4))
 
 
 def _with_habits(library: Library, run: str, used: Mapping[str, int]) -> Library:

@@ -308,15 +308,21 @@ def needs_compacting(conversation: Conversation, window: int, tools: int) -> boo
 
 
 def compact_conversation(
-    conversation: Conversation, offer: CatalogOffer, model: Model, tools: tuple[Tool, ...], stop: StopFlag
+    conversation: Conversation,
+    offer: CatalogOffer,
+    model: Model,
+    tools: tuple[Tool, ...],
+    stop: StopFlag,
+    window: int = 0,
 ) -> EventSteps[None]:
     """Replace old messages by the model's own summary, the active skills and the newest messages.
 
     Skills are restored from what was delivered: rendering them again would run the commands in their bodies again.
+    `window` is given where the model's is known to be smaller than it says.
     """
     before = conversation.tokens
     history = pair_answers(conversation.messages)
-    tail = _newest_messages(history, int(model.window * _TAIL_SHARE))
+    tail = _newest_messages(history, int((window or model.window) * _TAIL_SHARE))
     if len(tail) >= len(history):
         return
     summary = Message(

@@ -14,7 +14,7 @@ from typing import TypeAlias
 
 from ..host.process import stop_programs_when
 from ..types.activation import Message, ToolCall
-from ..types.errors import MetierError
+from ..types.errors import MetierError, ModelError
 from ..types.event import (
     EXIT_CODES,
     NOTHING_USED,
@@ -99,6 +99,8 @@ class TurnPorts:
     repairs: Callable[[Conversation], EventSteps[None]]
     """Yields what must happen before the model is asked again."""
     clock: Callable[[], float]
+    shrink: Callable[[], EventSteps[None]] = lambda: iter(())  # type: ignore[assignment,return-value]  # yields nothing
+    """Compacts the conversation after the service found it too long."""
 
 
 def run_turn(ports: TurnPorts) -> EventSteps[None]:
@@ -123,9 +125,23 @@ def run_turn(ports: TurnPorts) -> EventSteps[None]:
 
 def _ask_model(ports: TurnPorts) -> EventSteps[Reply]:
     conversation = ports.now()
-    request = ReplyRequest(conversation.system, ports.toolset.tools, conversation.messages, conversation.run)
-    reply = yield from ports.model.reply(request, ports.stop)
+    try:
+        reply = yield from ports.model.reply(_request_of(conversation, ports), ports.stop)
+    except ModelError as error:
+        if error.reason != "too-long":
+            raise
+        yield from ports.shrink()
+        shorter = ports.now()
+        if shorter.messages == conversation.messages:
+            raise  # one message alone is too long: nothing is left to drop
+        # Once: a service that refuses the compacted conversation too would refuse it for ever.
+        conversation = shorter
+        reply = yield from ports.model.reply(_request_of(conversation, ports), ports.stop)
     return replace(reply, messages=renumber_calls(reply.messages, conversation.messages))
+
+
+def _request_of(conversation: Conversation, ports: TurnPorts) -> ReplyRequest:
+    return ReplyRequest(conversation.system, ports.toolset.tools, conversation.messages, conversation.run)
 
 
 def _check_reply(reply: Reply) -> None:

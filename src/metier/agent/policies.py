@@ -20,9 +20,10 @@ from ..record.journal import decode_dataclass, decode_event, encode_dataclass, e
 from ..types.activation import ToolCall
 from ..types.agent import TurnBounds
 from ..types.errors import ModelError
-from ..types.event import NOTHING_USED, Answered, ApprovalDecision, Asked, Event, EventSteps, T, Usage, Wrote
+from ..types.event import NOTHING_USED, Answered, ApprovalDecision, Asked, Event, EventSteps, T, Usage, Waited, Wrote
 from ..types.model import Answer, Model, Reply, ReplyRequest, StopFlag
-from ..types.text import escaped_lines
+from ..types.text import escaped_lines, estimate_tokens
+from .conversation import tokens_in, tool_tokens
 from .loop import Toolset, TurnEnding
 from .permissions import (
     KNOWN_TOOLS,
@@ -168,6 +169,12 @@ class ApprovalPolicy:
     """The change that a call would make to a file, as a diff."""
     remembered: Callable[[str], bool] = lambda key: False
     remember: Callable[[str], None] = lambda key: None
+    choices: Callable[[ToolCall], tuple[str, ...]] = lambda call: ("once", "always", "no")
+    """The decisions that are offered."""
+    gives: Callable[[ToolCall], Sequence[str]] = lambda call: ()
+    """What the call gets besides, in lines that the person sees before deciding."""
+    widen: Callable[[frozenset[str]], None] = lambda terms: None
+    """Takes what the person allowed this one call besides running."""
 
 
 def with_approval(inner: Toolset, approval: ApprovalPolicy) -> Toolset:
@@ -192,7 +199,16 @@ def with_approval(inner: Toolset, approval: ApprovalPolicy) -> Toolset:
                     return Answer(text, error=True, reason="refused")
                 if decision == "always":
                     approval.remember(key)
+                elif decision != "once":
+                    return (yield from call_widened(tool_call, frozenset(decision.split("+"))))
         return (yield from inner.call(tool_call))
+
+    def call_widened(tool_call: ToolCall, terms: frozenset[str]) -> EventSteps[Answer]:
+        approval.widen(terms)
+        try:
+            return (yield from inner.call(tool_call))
+        finally:
+            approval.widen(frozenset())  # for this one call, however it ends
 
     return Toolset(inner.tools, call)
 
@@ -203,9 +219,9 @@ def _ask_decision(approval: ApprovalPolicy, tool_call: ToolCall, why: str, text:
         tool_call.id,
         "approval",
         tool_call.name,
-        text,
+        "\n".join((text, *(line for given in approval.gives(tool_call) for line in escaped_lines(given)))),
         tool_call.arguments,
-        ("once", "always", "no"),
+        approval.choices(tool_call),
         skill,
         why,
         approval.change(tool_call),
@@ -218,7 +234,8 @@ def _ask_decision(approval: ApprovalPolicy, tool_call: ToolCall, why: str, text:
         raise TurnEnding(
             "refused", f"{about} needs approval, but this session is not interactive", "refused-approval", hint
         )
-    return "once" if answer == "once" else "always" if answer == "always" else "no"
+    # An answer that was not offered opens nothing.
+    return cast("ApprovalDecision", answer) if answer in question.choices else "no"
 
 
 def _rule_to_allow(approval: ApprovalPolicy, tool_call: ToolCall) -> str:
@@ -326,6 +343,27 @@ class BudgetedModel:
         return self.inner.wire(request)
 
 
+class WindowedModel:
+    """A model that is never sent more than its window holds."""
+
+    def __init__(self, inner: Model, most: int) -> None:
+        self.inner, self.most = inner, most
+        self.name, self.window = inner.name, inner.window
+
+    def reply(self, request: ReplyRequest, stop: StopFlag) -> EventSteps[Reply]:
+        tokens = estimate_tokens(request.system) + tool_tokens(request.tools) + tokens_in(request.messages)
+        if tokens > self.most:
+            raise ModelError(
+                f"the request has about {tokens:,} tokens, and {self.name} takes {self.most:,}",
+                "send less, or use a larger model; where its window is larger, set `window` under [models.NAME]",
+                "too-long",
+            )
+        return (yield from self.inner.reply(request, stop))
+
+    def wire(self, request: ReplyRequest) -> str:
+        return self.inner.wire(request)
+
+
 @dataclass(frozen=True)
 class _DeadlineStop:
     stop: StopFlag
@@ -414,7 +452,7 @@ def durable_step(keep: MemoizeStep, hide: Callable[[str], str] = str) -> StepRun
 def encode_step(result: StepResult) -> dict[str, object]:
     """A result as plain values.  Pieces of a reply are left out: the reply has all of the text."""
     encoded: dict[str, object] = {
-        "events": [encode_event(event) for event in result.events if not isinstance(event, Wrote)]
+        "events": [encode_event(event) for event in result.events if not isinstance(event, Wrote | Waited)]
     }
     if isinstance(result.fault, ModelError):
         encoded["failed"] = [result.fault.message, result.fault.hint, result.fault.reason]

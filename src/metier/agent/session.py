@@ -40,7 +40,7 @@ from ..types.text import estimate_tokens
 from .conversation import CatalogOffer, Conversation, compact_conversation, needs_compacting, repair_events, tokens_in
 from .loop import TurnEnding, TurnPorts, failure_ending, run_turn
 from .permissions import rules_section
-from .policies import AnswerMailbox, BudgetedModel, DurableModel
+from .policies import AnswerMailbox, BudgetedModel, DurableModel, WindowedModel
 from .session_tools import SessionTools, build_session_tools
 from .turns import begin_turn
 
@@ -131,6 +131,8 @@ class Session:
     """The turn runs a scheduler skill by hand."""
     kit: SessionTools | None = None
     budget: BudgetedModel | None = None
+    terms: frozenset[str] = frozenset()
+    """What the user allowed the call that runs now, besides running: `network`, `git`."""
     left: TurnBounds | None = None
     """What the delegating session has left to spend."""
     partial_reply: str = ""
@@ -141,6 +143,12 @@ class Session:
     """The catalog, and the library it was built from."""
     offered: tuple[Catalog, CatalogOffer] | None = None
     """The catalog's entries as text, and the catalog they were made from."""
+
+    most: int = 0
+    """The tokens that the model takes; a window that is lowered later only makes compaction begin sooner."""
+
+    def __post_init__(self) -> None:
+        self.most = self.most or self.model.window
 
     # --- Turns ---
 
@@ -213,7 +221,7 @@ class Session:
 
     def use(self, model: Model) -> None:
         """Use another model from now on."""
-        self.model = model
+        self.model, self.most = model, model.window
 
     def skill_access(self, by: InvokedBy = "model") -> SkillAccess:
         """The skills as somebody may use them in this conversation."""
@@ -285,14 +293,29 @@ class Session:
             yield ending.event(NOTHING_USED, monotonic() - began)
 
     def _step_model(self) -> Model:
-        """The model; in a durable run each of its replies is a step."""
-        return self.model if self.agent.step is None else DurableModel(self.model, self.agent.step)
+        """The model, never sent more than it takes; in a durable run each of its replies is a step."""
+        model = self.model if self.agent.step is None else DurableModel(self.model, self.agent.step)
+        return WindowedModel(model, max(self.most, model.window))
 
     def _ports(self) -> TurnPorts:
         bounds = self.agent.bounds if self.left is None else self.agent.bounds.within(self.left)
         self.budget = BudgetedModel(self._step_model(), bounds, monotonic)
         return TurnPorts(
-            self.budget, self.tools().toolset, self.stopping, lambda: self.conversation, self._repairs, monotonic
+            self.budget,
+            self.tools().toolset,
+            self.stopping,
+            lambda: self.conversation,
+            self._repairs,
+            monotonic,
+            self._shrink,
+        )
+
+    def _shrink(self) -> EventSteps[None]:
+        """Compact a conversation that was too long, though the window should have held it."""
+        # Half of what was too much: the service may count otherwise, or take less than is known of it.
+        smaller = min(self.model.window, self.conversation.tokens) // 2
+        yield from compact_conversation(
+            self.conversation, self.offer(), self._step_model(), self.tools().shown, self.stopping, smaller
         )
 
     def _repairs(self, conversation: Conversation) -> EventSteps[None]:

@@ -31,7 +31,7 @@ from ..sources.skill_files import LINK_MODE, SkillFile, SkillFiles
 from ..types.activation import Call, InvokedBy, Message
 from ..types.agent import TurnBounds, UnattendedRun
 from ..types.errors import BadRequest, MetierError, Refused
-from ..types.event import EventSteps, Heard, Wrote
+from ..types.event import EventSteps, Heard, Waited, Wrote
 from ..types.improvement import EvalArm, EvalCase, EvalOutput, EvalSample, EvalSuite
 from ..types.model import ReplyRequest as Asked
 from ..types.sandbox import ProcessResult, ProgramSpec, SandboxSpec
@@ -183,7 +183,7 @@ class EvalRunner:
 
     def within_reach(self, session: Session) -> list[str]:
         """Files of the skill that a command can read in a session."""
-        from ..agent.session_tools import run_in_session
+        from ..agent.tools.commands import run_in_session
 
         targets = [f"{place}/SKILL.md" for place in self.places()]
         result = run_in_session(session, ("sh", "-c", _READABLE_SCRIPT, "sh", *targets), 30.0)
@@ -257,7 +257,7 @@ class EvalRunner:
             work = f"{above}/work"
             trees.fill_folder(work, self.inputs[task.case.id])
             session = self.session(task.arm, work)
-            events = [event for event in self._said(session, task) if not isinstance(event, Wrote)]
+            events = [event for event in self._said(session, task) if not isinstance(event, Wrote | Waited)]
             left_out = _copy_outputs(work, outputs)
         # Secrets of the environment may be in outputs of tools: they are masked as in journals.
         lines = "".join(session.agent.hide(event_line(event)) + "\n" for event in events)

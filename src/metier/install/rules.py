@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, TypeAlias
 
 from ..host import paths
+from ..sandbox.profile import SYSTEM
 from ..types.problem import Finding, Problem, ProblemCode, problem_from
 from ..types.sandbox import ProcessResult, ProgramSpec, SandboxPermissions, SandboxSpec
 from ..types.text import clean_line, code_points_of, hidden_characters_in, shorten_text
@@ -321,10 +322,13 @@ def make_scanner(program: str, env: Mapping[str, str], run: SandboxRunner) -> Ca
 def readable_prefix(program: str, writable: str) -> str:
     """The folder that the sandbox must show for a program to run: the parent of its `bin`, with its libraries.
 
-    Only `bin` itself if the parent also contains the writable folder.
+    Only `bin` itself if the parent also contains the writable folder; nothing for a program of the machine's own,
+    which every sandbox shows.
     """
     bin_folder = paths.real_path(program.rpartition("/")[0])
     outer = bin_folder.rpartition("/")[0] or "/"
+    if outer == "/" or any(paths.is_inside(outer, folder) for folder in SYSTEM):
+        return ""
     return bin_folder if paths.is_inside(writable, outer) else outer
 
 

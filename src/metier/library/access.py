@@ -25,6 +25,7 @@ from ..types.sandbox import ProcessResult, ProgramSpec, SandboxSpec
 from ..types.skill import Skill
 from .grants import grants_for_skill, run_program, sandbox_for_skill, shell_program, skill_environment
 from .locks import SkillVerifier, verify_installed
+from .settings import require_whole_settings
 from .skill_tools import SCRIPT_SECONDS, FilePage
 
 if TYPE_CHECKING:
@@ -145,6 +146,7 @@ class SkillAccess:
         bounds: tuple[ShellRules, float],
     ) -> ProcessResult:
         shell, limit = bounds
+        require_whole_settings(self.library.problems)
         verifier.check(running=True)
         env = skill_environment(self.library, skill)
         own_name = ("",) if "$0" in source else ()  # `$0` without an argument is empty, not the shell's name
@@ -226,6 +228,7 @@ class SkillAccess:
         # The verdict was about the file as it was: a changed SKILL.md may ask for other grants.
         if files.stat_key(skill.path) != skill.key and skill.path not in self.library.kept:
             raise Changed(f"{skill.path} changed since the library was opened", "reload the library", skill.path)
+        require_whole_settings(self.library.problems)
         verify_installed(self.library, skill, running=True)
         env = skill_environment(self.library, skill)
         suffix = script[script.rindex(".") :]

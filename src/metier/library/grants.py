@@ -140,12 +140,8 @@ def skill_environment(library: Library, skill: Skill) -> dict[str, str]:
     In this order, later ones win: the plain one, variables it declares, its settings, its options
     (`METIER_OPTION_…`), the folders it was granted (`METIER_READ`, `METIER_WRITE`), and where it lies (`SKILL_DIR`).
     """
-    outside, env = library.place.env, plain_environment(library)
-    needs, grants = skill.requires, grants_for_skill(library, skill)
-    declared = (*needs.env, *grants.env, *((needs.primary_env,) if needs.primary_env else ()))
-    env.update({name: outside[name] for name in declared if name in outside and not is_forbidden_name(name)})
-    entry = library.settings.entry_for(skill.settings_key, skill.origin.source == "project")
-    env.update(build_overlay(entry.env, declared, env, needs.primary_env, entry.api_key).added)
+    env, grants = plain_environment(library), grants_for_skill(library, skill)
+    env.update(skill_variables(library, skill))
     env.update(_option_variables(skill.options, "METIER_OPTION_"))
     reached = {"METIER_READ": grants.permissions.read, "METIER_WRITE": grants.permissions.write}
     env.update({name: ":".join(places) for name, places in reached.items() if places})
@@ -155,6 +151,17 @@ def skill_environment(library: Library, skill: Skill) -> dict[str, str]:
     # Without this Python would run a planted __pycache__/x.pyc in place of the x.py that was approved.
     env |= {"PYTHONPYCACHEPREFIX": "/nonexistent"}
     return env
+
+
+def skill_variables(library: Library, skill: Skill) -> dict[str, str]:
+    """The variables that a skill declares and the caller has, and those that its settings add."""
+    needs, outside = skill.requires, library.place.env
+    granted = grants_for_skill(library, skill).env
+    declared = (*needs.env, *granted, *((needs.primary_env,) if needs.primary_env else ()))
+    variables = {name: outside[name] for name in declared if name in outside and not is_forbidden_name(name)}
+    entry = library.settings.entry_for(skill.settings_key, skill.origin.source == "project")
+    present = plain_environment(library) | variables
+    return variables | build_overlay(entry.env, declared, present, needs.primary_env, entry.api_key).added
 
 
 def _option_variables(options: TextTree, prefix: str) -> Iterator[tuple[str, str]]:

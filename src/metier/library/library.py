@@ -16,7 +16,7 @@ from ..host.sqlite import IndexDatabase
 from ..light_typing import TYPE_CHECKING, Any, NamedTuple, get_args
 from ..resolve.resolver import AllowedSkills, ResolvePolicy, required_facts, resolve
 from ..sources.roots import roots_with_lock
-from ..sources.scan import LazySkills
+from ..sources.scan import skill_names
 from ..types.catalog import Catalog, CommandMatch, SlashCommand, UsageHabits
 from ..types.dialect import Dialect, LibraryLimits, ListingFormat, ListingPolicy
 from ..types.errors import BadRequest, Changed, MetierError, UnknownSkill, Unloadable
@@ -115,7 +115,7 @@ class Library:
     @property
     def names(self) -> tuple[str, ...]:
         """The name of every skill that loads, usable or not."""
-        return self.skills.names if isinstance(self.skills, LazySkills) else tuple(skill.name for skill in self.skills)
+        return skill_names(self.skills)
 
     @cached_property
     def facts(self) -> Facts:
@@ -395,9 +395,11 @@ def library_catalog(library: Library, options: CatalogOptions) -> Catalog:
 
     _check_options(options)
     listing = library.dialect.serving.listing
+    limits = library.limits
+    own_limit = library.request.room if limits.listed is None and limits.characters is None else limits.characters
     budget = CatalogBudget(
-        library.limits.listed if options.max_skills is None else options.max_skills,
-        library.limits.characters if options.max_chars is None else options.max_chars,
+        limits.listed if options.max_skills is None else options.max_skills,
+        own_limit if options.max_chars is None else options.max_chars,
     )
     style = ListingStyle(listing, library.place.home, options.format)
     policy = options.policy or library.settings.policy or listing.policy

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
+from ..dialects.common import BUNDLED
 from ..host import paths
 from ..host.facts import find_place
 from ..host.sqlite import IndexDatabase, open_database
@@ -17,7 +18,7 @@ from ..sources import index, scan
 from ..sources.bundled import bundled_paths
 from ..sources.plugins import find_plugins
 from ..sources.roots import RootOptions, any_lock, find_roots, named_root
-from ..sources.scan import SkillReader
+from ..sources.scan import ScanResult, SkillReader
 from ..types.catalog import UsageHabits
 from ..types.dialect import Dialect
 from ..types.errors import BadRequest
@@ -32,13 +33,18 @@ from .settings import (
     drop_unknown_dialects,
     load_settings,
     read_trust_record,
+    with_product_settings,
 )
 
 if TYPE_CHECKING:
+    from typing import TypeVar
+
     from ..resolve.capabilities import TrustRecord
     from ..resolve.resolver import AllowedSkills
     from ..types.dialect import LibraryLimits
     from .library import Library
+
+    AnySkill = TypeVar("AnySkill", Skill, BrokenSkill)
 
 INDEX_FILE = "index.db"
 
@@ -52,6 +58,8 @@ class OpenRequest(NamedTuple):
     use_index: bool = True
     habits: UsageHabits = UsageHabits()
     """Of the conversation that this library serves."""
+    room: int | None = None
+    """Characters that a listing without a limit of its own may take: a share of the model's window."""
 
 
 def open(
@@ -83,6 +91,8 @@ class DiscoveredSkills(NamedTuple):
     roots: tuple[SkillRoot, ...]
     database: IndexDatabase | None
     scan: scan.ScanResult
+    bundled: frozenset[str]
+    """Paths of the skills that ship with metier."""
     problems: tuple[Problem, ...]
 
 
@@ -94,6 +104,7 @@ def discover(place: Place, dialect: str | None, root: str | None, use_index: boo
     settings = drop_unknown_dialects(settings, dialects, f"{place.state}/{CONFIG_FILE}", problems)
     settings = drop_outside_roots(settings, place, problems)
     serving = _serving_dialect(dialect or str(settings.tree.get("dialect") or "standard"), dialects)
+    settings = with_product_settings(settings, serving, place, problems)
     limits = serving.serving.limits._replace(**settings.limits)
     root_options = RootOptions(serving, dialects, settings, project_trusted=record is not None and record.whole)
     if root is not None:
@@ -104,8 +115,9 @@ def discover(place: Place, dialect: str | None, root: str | None, use_index: boo
         roots = find_roots(place, root_options)
     # Without a usable index everything works, only slower: a fault of it is a problem, not an error.
     database = _open_index(place, problems) if use_index else None
-    scan_result = scan.scan_roots(roots, limits, database, _make_reader(dialects))
-    return DiscoveredSkills(root_options, record, limits, roots, database, scan_result, tuple(problems))
+    bundled = bundled_paths(place.state) if root is None else frozenset()
+    scan_result = _only_bundled(scan.scan_roots(roots, limits, database, _make_reader(dialects)), roots, bundled)
+    return DiscoveredSkills(root_options, record, limits, roots, database, scan_result, bundled, tuple(problems))
 
 
 def open_at(place: Place, request: OpenRequest) -> Library:
@@ -145,12 +157,26 @@ def open_at(place: Place, request: OpenRequest) -> Library:
         dialects=found.options.dialects,
         settings=found.options.settings,
         allowed=_allowed_skills(request.agent, place, found.options),
-        bundled=bundled_paths(place.state) if request.root is None else frozenset(),
+        bundled=found.bundled,
         untrusted=withheld,
         guards=scan_result.guards,
         database=database,
         reopen=open_at,
     )
+
+
+def _only_bundled(scanned: ScanResult, roots: Sequence[SkillRoot], bundled: frozenset[str]) -> ScanResult:
+    """The scan, with only the bundled skills of a root that is for those."""
+    if all(root.origin.tier != BUNDLED.tier for root in roots):
+        return scanned
+    return scanned._replace(
+        skills=_without_others(scanned.skills, bundled), broken=_without_others(scanned.broken, bundled)
+    )
+
+
+def _without_others(items: Sequence[AnySkill], bundled: frozenset[str]) -> tuple[AnySkill, ...]:
+    """Without what lies beside the bundled skills in a root that is for those alone."""
+    return tuple(item for item in items if item.origin.tier != BUNDLED.tier or item.path in bundled)
 
 
 def _make_reader(dialects: Mapping[str, Dialect]) -> SkillReader:

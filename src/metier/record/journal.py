@@ -19,7 +19,7 @@ from ..host.facts import local_stamp, new_name, now_ns
 from ..types.activation import Message, ToolCall
 from ..types.agent import IMPROVER
 from ..types.errors import BadRequest
-from ..types.event import Ended, Event, Nested, Started, Usage, Wrote
+from ..types.event import Ended, Event, Nested, Started, Usage, Waited, Wrote
 
 # --- Events as JSON ---
 
@@ -133,7 +133,7 @@ class Journal:
 
     def keep(self, event: Event) -> None:
         """Append an event.  Pieces of a reply are not kept: the whole reply follows."""
-        if not isinstance(event, Wrote):
+        if not isinstance(event, Wrote | Waited):
             fs.append_line(self.path, self.hide(event_line(event, now_ns() / 1e9)))
 
     def read(self) -> Iterator[RecordedEvent]:

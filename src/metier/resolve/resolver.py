@@ -110,7 +110,9 @@ def precedence_key(skill: Skill) -> tuple[int, list[str]]:
 
 
 def _judge_skill(skill: Skill, facts: Facts, terms: ResolvePolicy) -> tuple[Finding, ...]:
-    findings = check_eligibility(skill, facts, terms.settings, skill.path in terms.bundled)
+    findings = check_eligibility(
+        skill, facts, terms.settings, skill.path in terms.bundled or skill.origin.source == "bundled"
+    )
     return findings if terms.allowed.has(skill) else (*findings, Finding("not-allowed", 0, (skill.name,)))
 
 

@@ -467,8 +467,13 @@ class LazySkills(Sequence[Skill]):
         return repr(self._all())
 
 
+def skill_names(skills: Sequence[Skill]) -> tuple[str, ...]:
+    """The names of skills, without making a `Skill` of what is still packed."""
+    return skills.names if isinstance(skills, LazySkills) else tuple(skill.name for skill in skills)
+
+
 class ScanResult(NamedTuple):
-    skills: LazySkills
+    skills: Sequence[Skill]
     broken: tuple[BrokenSkill, ...]
     problems: tuple[Problem, ...]
     guards: tuple[tuple[str, StatKey | None], ...]

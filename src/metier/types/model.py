@@ -120,7 +120,7 @@ class Model(Protocol):
         """The size of its context window in tokens."""
 
     def reply(self, request: ReplyRequest, stop: StopFlag) -> EventSteps[Reply]:
-        """Get a reply. Yields `Wrote` and `Retried`; raises `ModelError` if the service fails."""
+        """Get a reply. Yields `Wrote`, `Waited` and `Retried`; raises `ModelError` if the service fails."""
 
     def wire(self, request: ReplyRequest) -> str:
         """The exact request that would be sent, as JSON."""
@@ -178,6 +178,12 @@ class ModelAddress:
     patience: float = 1.0
     """Seconds before the first retry; doubled each time."""
     retries: int = 3
+    connect: float = 10.0
+    """Seconds to reach the service."""
+    first: float = 300.0
+    """Seconds to the first sign of a reply: reading a long request, or thinking, takes a service minutes."""
+    between: float = 120.0
+    """Seconds between two signs of it."""
     label: str = ""
     """What the user calls it."""
     variable: str = ""

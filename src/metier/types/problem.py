@@ -331,7 +331,7 @@ CODE_MEANINGS: dict[ProblemCode, CodeMeaning] = {
     "index-locked": CodeMeaning("info", "the index is in use by another process and was skipped", "nothing to do"),
     "index-unwritable": CodeMeaning("info", "the index can't be written: {0}", "check the permissions of {1}"),
     "config-syntax": CodeMeaning(
-        "error", "the configuration can't be read: {0}", "fix it; the whole file is ignored until then"
+        "error", "the configuration can't be read: {0}", "fix it; until then only commands that look work"
     ),
     "config-unknown-key": CodeMeaning("warning", "`{0}` is not a setting", "{1}"),
     "config-type": CodeMeaning("warning", "`{0}` must be {1}; it is ignored", "write {1}"),

@@ -6,6 +6,7 @@ checked by `parse.config` and held in fields.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 from ..light_typing import NamedTuple, TypeAlias
@@ -13,6 +14,8 @@ from .dialect import Dialect, ListingPolicy
 
 Setting: TypeAlias = object
 """A value as TOML or JSON has it."""
+match_rule = re.compile(r"([^\s()]+)(?:\((.*)\))?", re.DOTALL).fullmatch
+"""Matches a permission rule: a tool's name, or name(pattern)."""
 
 
 class ConfiguredRoot(NamedTuple):

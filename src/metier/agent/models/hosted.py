@@ -12,6 +12,7 @@ that a defect of ours stays an exception, and only what happens inside the libra
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Coroutine, Iterator, Sequence
 from json import dumps, loads
 from queue import Empty, SimpleQueue
@@ -21,7 +22,7 @@ from typing import Any, NamedTuple
 from ...host.facts import monotonic, sleep
 from ...types.activation import Message, ToolCall
 from ...types.errors import MissingExtra, ModelError
-from ...types.event import EventSteps, Retried, Usage, Wrote
+from ...types.event import EventSteps, Retried, Usage, Waited, Wrote
 from ...types.model import FinishReason, ModelAddress, Reply, ReplyRequest, StopFlag
 from ..loop import TurnEnding
 
@@ -29,8 +30,10 @@ _POLL_SECONDS = 0.1
 """How often a stop is looked for while the service is silent."""
 _LONGEST_WAIT = 60.0
 """A service that asks for a longer pause than this is reported, not waited for."""
-_REPLY_TIMEOUT = 600.0
-_CONNECT_TIMEOUT = 10.0
+_WAIT_SECONDS = 5.0
+"""How often a wait is told of."""
+_ALIVE = object()
+"""A sign of a reply that is no text, such as a part of a call."""
 _FINISH_REASONS: dict[str, FinishReason] = {"length": "length", "content_filter": "filter", "tool_call": "tools"}
 
 
@@ -64,6 +67,7 @@ class ProviderModel:
         model = self._opened()
         prepared = _prepare_request(request, self.address)
         future = asyncio.run_coroutine_threadsafe(_fill_queue(model, prepared, pieces), self._running())
+        silence = _Silence(self.address)
         try:
             while True:
                 if stop.is_set():
@@ -73,6 +77,11 @@ class ProviderModel:
                 except Empty:
                     if future.cancelled():  # `close` was called from another thread
                         raise TurnEnding("interrupted") from None
+                    if (waited := silence.check()) is not None:
+                        yield waited
+                    continue
+                silence.heard()
+                if piece is _ALIVE:
                     continue
                 if isinstance(piece, Wrote):
                     yield piece
@@ -118,6 +127,33 @@ class ProviderModel:
             error = ModelError(f"{self.name} built no request", "check the model's configuration", "bad-request")
             raise error from outcome if isinstance(outcome, BaseException) else None
         return dumps(loads(bodies[0]), ensure_ascii=False, indent=2)
+
+
+class _Silence:
+    """How long a service has said nothing."""
+
+    def __init__(self, address: ModelAddress) -> None:
+        self.address, self.since, self.begun, self.told = address, monotonic(), False, 0
+
+    def heard(self) -> None:
+        self.since, self.begun, self.told = monotonic(), True, 0
+
+    def check(self) -> Waited | None:
+        """The wait to tell of, each time it is due; raises once the limit is reached."""
+        seconds = monotonic() - self.since
+        limit = self.address.between if self.begun else self.address.first
+        if seconds >= limit:
+            what = "stopped in the middle of a reply" if self.begun else "did not begin to reply"
+            key = "between_seconds" if self.begun else "first_seconds"
+            raise ModelError(
+                f"{_where(self.address)} {what} for {limit:g} s",
+                f"try again, or raise `{key}` under [models.NAME]",
+                "timed-out",
+            )
+        if seconds < (self.told + 1) * _WAIT_SECONDS:
+            return None
+        self.told += 1
+        return Waited(seconds, limit, self.begun)
 
 
 # --- The event loop and its thread ---
@@ -205,6 +241,8 @@ async def _stream_reply(model: Any, prepared: _PreparedRequest, pieces: SimpleQu
                 pieces.put(Wrote(event.delta.content_delta))
             elif isinstance(event, PartDeltaEvent) and isinstance(event.delta, ThinkingPartDelta):
                 pieces.put(Wrote(event.delta.content_delta or "", thinking=True))
+            else:
+                pieces.put(_ALIVE)
         return stream.response if hasattr(stream, "response") else stream.get()
 
 
@@ -216,7 +254,7 @@ def _model_error(error: BaseException, address: ModelAddress) -> ModelError:
     from pydantic_ai import exceptions as theirs
 
     text = " ".join(_error_text(error).split())[:300] or type(error).__name__
-    where = f"{address.name} at {address.url}" if address.url else address.name
+    where = _where(address)
     # The first match counts, so a subclass stands above its base.
     kinds: list[tuple[type[BaseException], str, str, str]] = [
         (theirs.ModelAuthenticationError, "bad-key", "rejected the API key", _key_hint(address)),
@@ -233,10 +271,26 @@ def _model_error(error: BaseException, address: ModelAddress) -> ModelError:
         (theirs.UserError, "bad-request", "can't take this request", "check the model's configuration"),
         (OSError, "connection", "can't be reached", "check the network and the address"),
     ]
+    if isinstance(error, theirs.ModelRequestRejectedError) and _is_overflow(text):
+        return _build_error(
+            f"{where} can't take a conversation this long: {text}", "start a new one", "too-long", error
+        )
     for kind, reason, problem, hint in kinds:
         if isinstance(error, kind):
             return _build_error(f"{where} {problem}: {text}", hint, reason, error)
     return _build_error(f"{where} sent a malformed reply: {text}", "try again", "bad-reply", error)
+
+
+def _where(address: ModelAddress) -> str:
+    return f"{address.name} at {address.url}" if address.url else address.name
+
+
+_is_overflow = re.compile(
+    r"(?:maximum|exceeds?|exceeded|available|model'?s?)\W+(?:\w+\W+){0,4}context|context (?:length|window|size)"
+    r"|prompt is too long|input is too long|too many (?:input )?tokens",
+    re.IGNORECASE,
+).search
+"""Services answer a conversation that is too long with a plain rejection, each in words of its own."""
 
 
 def _error_text(error: BaseException) -> str:
@@ -276,7 +330,7 @@ def _request_parameters(request: ReplyRequest) -> Any:
 
 def _model_settings(address: ModelAddress, request: ReplyRequest) -> Any:
     # The library's own retries would be invisible: `ProviderModel.reply` retries and says so.
-    settings: dict[str, Any] = {"max_retries": 0, "timeout": _REPLY_TIMEOUT}
+    settings: dict[str, Any] = {"max_retries": 0, "timeout": _http_timeout(address)}
     if address.most:
         settings["max_tokens"] = address.most
     if address.service.wire == "anthropic":
@@ -395,7 +449,7 @@ def _open_model(address: ModelAddress, bodies: list[bytes] | None = None) -> Any
     try:
         import httpx2
 
-        client = _http_client(bodies)
+        client = _http_client(bodies, address)
         match address.service.wire:
             case "anthropic":
                 from pydantic_ai.models.anthropic import AnthropicModel
@@ -426,13 +480,19 @@ def _open_model(address: ModelAddress, bodies: list[bytes] | None = None) -> Any
     raise AssertionError(httpx2)
 
 
-def _http_client(bodies: list[bytes] | None) -> Any:
+def _http_timeout(address: ModelAddress) -> Any:
+    """The transport's limits, a little above our own, which are told in words."""
+    import httpx2
+
+    return httpx2.Timeout(max(address.first, address.between) + 30, connect=address.connect)
+
+
+def _http_client(bodies: list[bytes] | None, address: ModelAddress) -> Any:
     import httpx2
 
     if bodies is None:
         # No redirects: they would carry the key to another host.
-        timeout = httpx2.Timeout(_REPLY_TIMEOUT, connect=_CONNECT_TIMEOUT)
-        return httpx2.AsyncClient(timeout=timeout, follow_redirects=False)
+        return httpx2.AsyncClient(timeout=_http_timeout(address), follow_redirects=False)
 
     def keep_body(request: Any) -> Any:
         bodies.append(request.content)

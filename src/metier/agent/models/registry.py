@@ -27,8 +27,7 @@ if TYPE_CHECKING:
 LOCAL = "local"
 _MODEL_HINT = (
     "name one with --model or METIER_MODEL (anthropic:…, openai:…, google:…, ollama:…), or under `model` in the"
-    " configuration; or get a small one that runs here: `pip install 'metier[local]'`, then"
-    " `metier models get smollm2-135m`"
+    " configuration; or get a small one that runs here: {}`metier models get smollm2-135m`"
 )
 
 
@@ -107,7 +106,11 @@ def _plain_message(message: Message) -> dict[str, object]:
 
 
 def _no_model_error() -> NoModel:
-    error = NoModel("there is no model to ask", _MODEL_HINT)
+    from importlib.util import find_spec
+
+    # Who has the extra is not told to install it.
+    first = "" if find_spec("xllamacpp") else "`pip install 'metier[local]'`, then "
+    error = NoModel("there is no model to ask", _MODEL_HINT.format(first))
     error.reason = "no-model"
     return error
 
@@ -179,9 +182,18 @@ def _configured_address(name: str, table: Mapping[str, object], library: Library
         window if isinstance(window, int) else 0,
         (float(sent), float(received)) if priced else None,  # type: ignore[arg-type]  # both are numbers
         most if isinstance(most, int) else None,
+        connect=_seconds(table, "connect", ModelAddress.connect),
+        first=_seconds(table, "first", ModelAddress.first),
+        between=_seconds(table, "between", ModelAddress.between),
         label=name,
         variable=_key_variable(keys, library),
     )
+
+
+def _seconds(table: Mapping[str, object], name: str, usual: float) -> float:
+    """A time limit of a model's table, in seconds."""
+    value = table.get(f"{name}_seconds")
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) and value > 0 else usual
 
 
 def _key_variable(names: tuple[str, ...], library: Library) -> str:

@@ -62,6 +62,9 @@ def terminal_width() -> int:
 
 # --- Lines and columns ---
 
+_NARROWEST_NAME = 16
+"""Columns that names keep where one long name would take those of every row."""
+
 
 def say(line: str = "") -> None:
     sys.stdout.write(line + "\n")
@@ -91,20 +94,33 @@ def say_json(value: object) -> None:
 
 
 def format_columns(rows: Sequence[Sequence[str]], last_cut: bool = True, indent: int = 0) -> list[str]:
-    """Align rows in columns; the last column takes the remaining width, the others at most half of it."""
+    """Align rows in columns; the last column takes the remaining width, the others at most half of it.
+
+    The first column names things, so it is never cut below the longest name: a name that is too wide for its column
+    takes from its own row, not from all of them.
+    """
     if not rows:
         return []
     share = max(20, (terminal_width() - indent) // 2) if sys.stdout.isatty() else LONGEST_NAME
     widths = [max(map(display_width, column)) for column in list(zip(*rows, strict=True))[:-1]]
     cut = rows
     if max(widths, default=0) > share:
-        cut = [[*(fit_width(cell, share) for cell in row[:-1]), row[-1]] for row in rows]
+        cut = [
+            [fit_width(row[0], max(share, LONGEST_NAME)), *(fit_width(cell, share) for cell in row[1:-1]), row[-1]]
+            if len(row) > 1
+            else row
+            for row in rows
+        ]
         widths = [min(share, size) for size in widths]
     room = terminal_width() - indent - sum(widths) - 2 * len(widths)
+    if widths and room < MIN_LAST_COLUMN:
+        narrower = max(_NARROWEST_NAME, widths[0] - (MIN_LAST_COLUMN - room))
+        room, widths[0] = room + max(0, widths[0] - narrower), min(widths[0], narrower)
     lines = []
     for row in cut:
         cells = [cell + " " * (size - display_width(cell)) for cell, size in zip(row[:-1], widths, strict=True)]
-        last = row[-1] if not last_cut else fit_width(row[-1], room) if room >= MIN_LAST_COLUMN else ""
+        left = room - max(0, display_width(row[0]) - widths[0]) if widths else room
+        last = row[-1] if not last_cut else fit_width(row[-1], left) if left >= MIN_LAST_COLUMN else ""
         lines.append("  ".join([*cells, last]).rstrip())
     return lines
 
@@ -192,6 +208,8 @@ def state_of(verdict: Verdict) -> str:
     if verdict.diagnostics:
         return _missing_label(verdict.diagnostics)
     skill = verdict.skill
+    if not skill.user_may_invoke and skill.origin.dialect.authoring.user_invocable_hides:
+        return "hidden"
     if not skill.model_may_invoke:
         return "user only"
     if not skill.user_may_invoke:

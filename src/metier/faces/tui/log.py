@@ -7,7 +7,7 @@ from textual.content import Content
 from textual.widgets import Markdown, Static
 from textual.widgets.markdown import MarkdownStream
 
-from ...types.event import Event, Replied, Retried, Wrote
+from ...types.event import Event, Replied, Retried, Waited, Wrote
 from ...types.text import visible_text
 from .lines import StyledLine, lines_of, translate_hint
 
@@ -34,6 +34,8 @@ class ChatLog(VerticalScroll):
 
     async def draw(self, event: Event) -> None:
         """Show what happened."""
+        if isinstance(event, Waited):  # the spinner counts the seconds
+            return
         if isinstance(event, Wrote):
             if not event.thinking:
                 await self.write(visible_text(event.text))
