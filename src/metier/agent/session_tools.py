@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from ..activate.deliver import already_active_note
 from ..host import files, paths
 from ..host.git import git_folders, path_outside_project, read_git_config, remove_planted_git_files, repository_of
-from ..library.grants import closed_folders, command_sandbox_need, plain_environment, run_program
+from ..library.grants import closed_folders, command_sandbox_need, plain_environment, run_program, skill_roots
 from ..library.scheduled import scheduler_roots
 from ..library.skill_tools import tools_of
 from ..types.activation import ToolCall
@@ -127,7 +127,8 @@ def _session_workspace(session: Session) -> Workspace:
     agent, place = session.agent, session.library.place
     trees = () if agent.alone else scheduler_roots(place)
     hidden = () if paths.is_inside(agent.base, place.state) else (place.state,)
-    return Workspace(agent.base, agent.cwd, (*hidden, *agent.hidden), trees, agent.private)
+    roots = () if agent.private else skill_roots(session.library)
+    return Workspace(agent.base, agent.cwd, (*hidden, *agent.hidden), trees, agent.private, roots)
 
 
 def _path_target(session: Session, tool_call: ToolCall) -> PathTarget:
@@ -179,7 +180,7 @@ def _run_allowed_command(session: Session, argv: tuple[str, ...], seconds: float
     env, box = plain_environment(library), command_sandbox(session, True)
     git_config = {} if agent.private else read_git_config(agent.base, library.place.env)
     if hooks := git_config.get("core.hookspath"):
-        box = replace(box, kept=(paths.absolute_path(hooks, agent.base, library.place.home),))
+        box = replace(box, kept=(*box.kept, paths.absolute_path(hooks, agent.base, library.place.home)))
     own_folders = () if agent.private or agent.alone else git_folders(agent.base)
     if not own_folders or not writes_repository(command):
         result = run_program(library, ProgramSpec(argv, agent.cwd, env, seconds, merged=True), box)

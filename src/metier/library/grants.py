@@ -16,7 +16,9 @@ from ..host import paths
 from ..host.git import repository_of
 from ..resolve.capabilities import requested_permissions
 from ..resolve.environment import build_overlay, is_forbidden_name
-from ..sandbox.profile import PRIVATE
+from ..sandbox.profile import PRIVATE, PROTECTED
+from ..sources.plugins import find_plugins
+from ..sources.roots import RootOptions, find_roots
 from ..types.dialect import ShellRules
 from ..types.errors import Refused
 from ..types.place import Place
@@ -231,10 +233,70 @@ def run_program(library: Library, program: ProgramSpec, sandbox_spec: SandboxSpe
     from .. import sandbox  # most commands run nothing
 
     try:
-        spec = replace(sandbox_spec, protected=(*PROTECTED_FOLDERS, *sandbox_spec.protected))
-        return sandbox.run_sandboxed(program, spec, machine_options(library))
+        spec, closed = keep_roots(library, sandbox_spec)
+        spec = replace(spec, protected=(*PROTECTED_FOLDERS, *spec.protected))
+        result = sandbox.run_sandboxed(program, spec, machine_options(library))
     except Refused as refusal:
         return ProcessResult(None, "", note=f"{refusal.message}; {refusal.hint}" if refusal.hint else refusal.message)
+    if not closed or result.tier == "none":
+        return result
+    note = f"{', '.join(closed)} is read-only: skills are loaded from it"
+    return replace(result, note="; ".join(filter(None, (result.note, note))))
+
+
+def skill_roots(library: Library) -> tuple[str, ...]:
+    """Every folder that skills are loaded from in this place, also those that this library was opened without."""
+    roots, place, settings = list(library.roots), library.place, library.settings
+    if library.request.root is not None:
+        # `--root` shows one root; what a program wrote into another would count in the next run.
+        options = RootOptions(library.dialect, library.dialects, settings, find_plugins(place, settings, []))
+        roots += find_roots(place, options)
+    plugins = [paths.absolute_path(path, place.state, place.home) for path in settings.plugins]
+    projects = {root.origin.path for root in roots if root.origin.source == "project"}
+    # A project's root that does not exist yet needs no guard: whatever appears there is untrusted.
+    listed = (path for path in (*(root.origin.path for root in roots), *plugins) if path not in projects)
+    return tuple(dict.fromkeys((*listed, *filter(paths.exists, projects))))
+
+
+def keep_roots(library: Library, spec: SandboxSpec) -> tuple[SandboxSpec, tuple[str, ...]]:
+    """The same sandbox with every root and its lock read-only, and the folders that it may therefore not write.
+
+    A program that could write there would make itself a skill, or change one, and be run as that skill the next time.
+    """
+    permissions, roots = spec.permissions, skill_roots(library)
+    real_roots = [paths.real_path(root) for root in roots]
+    closed = tuple(
+        path for path in permissions.write if any(paths.is_inside(paths.real_path(path), root) for root in real_roots)
+    )
+    write = tuple(path for path in permissions.write if path not in closed)
+    _refuse_links(roots, write)
+    locks = [lock for root in roots if paths.exists(lock := f"{root}-lock.json")]
+    kept = (*(_first_missing(root, library.place.home) for root in roots), *locks)
+    permissions = replace(permissions, read=(*permissions.read, *closed), write=write)
+    return replace(spec, permissions=permissions, kept=tuple(dict.fromkeys((*spec.kept, *kept)))), closed
+
+
+def _first_missing(path: str, home: str) -> str:
+    """The path, or the first folder on the way to it that is missing: who makes that one makes the rest too."""
+    while not paths.exists(above := path.rpartition("/")[0]) and above not in ("", f"{home}/.config"):
+        path = above
+    return path
+
+
+def _refuse_links(roots: tuple[str, ...], write: tuple[str, ...]) -> None:
+    """A link on the way to a root can't be guarded: a program that may replace it chooses another root."""
+    names = {name for name in (*PROTECTED, *PROTECTED_FOLDERS) if name.startswith(".")}
+    for folder in map(paths.real_path, write):
+        for root in roots:
+            for link in paths.links_on_the_way(root):
+                above = paths.real_path(link.rpartition("/")[0] or "/")
+                inner = f"{above}/".removeprefix(f"{folder}/").strip("/").split("/")
+                if paths.is_inside(above, folder) and names.isdisjoint(inner):
+                    raise Refused(
+                        f"{link} is a link on the way to skills, which can't be protected while {folder} is writable",
+                        "grant a folder without it, or replace the link by the real folder",
+                        link,
+                    )
 
 
 def shell_program(shell: ShellRules, env: Mapping[str, str]) -> tuple[str, ...]:
