@@ -21,7 +21,7 @@ from ..library.library import Library
 from ..library.lockfile import InstallRoot
 from ..library.open import OpenRequest, open_at
 from ..library.snapshot import bump_everywhere
-from ..library.trust import make_trust_record, trust_skills
+from ..library.trust import approve_skills, make_trust_record, trust_skills
 from ..types.errors import MetierError, Refused
 from ..types.place import Place
 from ..types.skill import Skill
@@ -173,12 +173,17 @@ def find_scanner(place: Place) -> FolderScanner | None:
 
 
 def trust_placed_skills(place: Place, install_root: InstallRoot, keys: Sequence[str]) -> None:
-    """Trust the skills that a person approved in a project, and nothing else of it."""
+    """Record outside the root which skills a person approved there; of a project, nothing else is trusted."""
+    if not keys or paths.is_inside(install_root.lock, place.state):
+        return  # that lock is metier's own: nobody else can have written it
+    folders = {f"{install_root.root}/{key}" for key in keys}
+    # Reopened: what was just placed is not in the library that the command began with.
+    alone = open_at(place, OpenRequest(root=install_root.root, use_index=False))
+    placed = [skill for skill in alone.skills if skill.directory in folders]
+    approve_skills(place.state, placed, alone.limits.file_bytes)
     if not install_root.shared:
         return
-    # Reopened: what was just placed is not in the library that the command began with.
     library = open_at(place, OpenRequest(use_index=False))
-    folders = {f"{install_root.root}/{key}" for key in keys}
     approved = [
         skill for skill in library.skills if skill.directory in folders and paths.is_inside(skill.path, place.project)
     ]

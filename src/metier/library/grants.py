@@ -1,6 +1,7 @@
 """What a skill's programs may reach: environment, files, network, and the sandbox they run in.
 
-A skill asks in its frontmatter; the configuration, where it mentions the skill, replaces what it asks for.  Neither can
+A skill asks in its frontmatter, and gets it once a person agreed to the skill as it is; the configuration, where it
+mentions the skill, replaces what it asks for.  Neither can
 open metier's own folder, because a program that could write there could approve itself.  Keys and passwords are opened
 only by the user's own configuration, never by a skill or a project.
 """
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, get_args
 from ..dialects import PROTECTED_FOLDERS
 from ..host import paths
 from ..host.git import repository_of
-from ..resolve.capabilities import requested_permissions
+from ..resolve.capabilities import RequestedPermissions, permission_requests, requested_permissions
 from ..resolve.environment import build_overlay, is_forbidden_name
 from ..sandbox.profile import PRIVATE, PROTECTED
 from ..sources.plugins import find_plugins
@@ -23,10 +24,10 @@ from ..types.dialect import ShellRules
 from ..types.errors import Refused
 from ..types.place import Place
 from ..types.sandbox import ProcessResult, ProgramSpec, SandboxNeed, SandboxPermissions, SandboxSpec
-from ..types.settings import Setting, Settings
+from ..types.settings import DEFAULT_SKILL_SETTINGS, Setting, Settings, SkillSettings
 from ..types.skill import Skill
 from ..types.tree import TextTree
-from .locks import was_installed
+from .locks import has_agreement, was_installed
 
 if TYPE_CHECKING:
     from ..sandbox import MachineOptions
@@ -43,11 +44,19 @@ class SkillGrants:
 
 
 def grants_for_skill(library: Library, skill: Skill) -> SkillGrants:
-    """What the frontmatter asks for; a key that the configuration sets for the skill counts instead."""
-    requested = requested_permissions(skill)._asdict()
-    configured = _configured_permissions(library.settings, skill)
+    """What the frontmatter asks for, once a person agreed; a key that the configuration sets counts instead."""
+    withheld = withheld_requests(library, skill)
+    requested = (RequestedPermissions() if withheld else requested_permissions(skill))._asdict()
+    configured = _skill_entry(library, skill, not withheld).permissions
     effective = {key: configured.get(key, value) for key, value in requested.items()}
     notes: list[str] = []
+    if withheld:
+        notes.append(f"not granted before you run `metier approve {skill.name}`: {', '.join(withheld)}")
+    elif _keeps_settings(library.settings, skill):
+        notes.append(
+            f"your settings for `{skill.settings_key}` are not for this project's skill of that name;"
+            f" to lend them to it, run `metier trust {library.place.project}`"
+        )
     read, write = (tuple(_granted_paths(library, skill, key, effective, notes)) for key in ("read", "write"))
     notes += [f"{path} may be written but does not exist: create it first" for path in write if not paths.exists(path)]
     hosts, env = (tuple(map(str, _as_tuple(effective[key]))) for key in ("hosts", "env"))
@@ -77,16 +86,41 @@ def _granted_paths(
             yield path
 
 
-def _configured_permissions(settings: Settings, skill: Skill) -> Mapping[str, Setting]:
-    """What the configuration grants a skill; a project's configuration counts for its own skills only."""
-    return settings.entry_for(skill.settings_key, skill.origin.source == "project").permissions
+def withheld_requests(library: Library, skill: Skill) -> tuple[str, ...]:
+    """What a skill asks for and does not get, because nobody agreed to it as it is now; empty where all is granted.
+
+    A skill is a file: whoever can write one must not be able to give himself the network or a key.
+    """
+    outside = library.place.env
+    requests = [
+        request for request in permission_requests(skill) if not request.variable or request.variable in outside
+    ]
+    if not requests or has_agreement(library, skill):
+        return ()
+    return tuple(dict.fromkeys(request.text for request in requests))
+
+
+def _skill_entry(library: Library, skill: Skill, agreed: bool) -> SkillSettings:
+    """The settings of a skill; a project's configuration counts for its own skills only."""
+    own_path = skill.path if skill.origin.source == "project" else ""
+    entry = library.settings.entry_for(skill.settings_key, own_path)
+    # By `skillKey` it names another skill's settings, keys included: that is a request like any other.
+    if not agreed and skill.settings_key != skill.id:
+        return DEFAULT_SKILL_SETTINGS._replace(enabled=entry.enabled)
+    return entry
+
+
+def _keeps_settings(settings: Settings, skill: Skill) -> bool:
+    """Whether the user has settings for a skill of that name, and this one of the project's does not get them."""
+    strange = skill.origin.source == "project" and skill.path not in settings.lent
+    return strange and settings.user_entry(skill.settings_key).hands_out
 
 
 def _is_users_own(settings: Settings, skill: Skill, key: str) -> bool:
     """Whether the user's configuration sets this key, and the project's does not override it."""
-    users = (
-        Settings(settings.own_tree if settings.project_tree else settings.tree).entry(skill.settings_key).permissions
-    )
+    if skill.origin.source == "project" and skill.path not in settings.lent:
+        return False
+    users = settings.user_entry(skill.settings_key).permissions
     projects = Settings(settings.project_tree).entry(skill.settings_key).permissions
     return key in users and (skill.origin.source != "project" or key not in projects)
 
@@ -143,10 +177,11 @@ def skill_environment(library: Library, skill: Skill) -> dict[str, str]:
     (`METIER_OPTION_…`), the folders it was granted (`METIER_READ`, `METIER_WRITE`), and where it lies (`SKILL_DIR`).
     """
     outside, env = library.place.env, plain_environment(library)
-    needs, grants = skill.requires, grants_for_skill(library, skill)
+    needs, grants, agreed = skill.requires, grants_for_skill(library, skill), not withheld_requests(library, skill)
     declared = (*needs.env, *grants.env, *((needs.primary_env,) if needs.primary_env else ()))
-    env.update({name: outside[name] for name in declared if name in outside and not is_forbidden_name(name)})
-    entry = library.settings.entry_for(skill.settings_key, skill.origin.source == "project")
+    lent = declared if agreed else grants.env
+    env.update({name: outside[name] for name in lent if name in outside and not is_forbidden_name(name)})
+    entry = _skill_entry(library, skill, agreed)
     env.update(build_overlay(entry.env, declared, env, needs.primary_env, entry.api_key).added)
     env.update(_option_variables(skill.options, "METIER_OPTION_"))
     reached = {"METIER_READ": grants.permissions.read, "METIER_WRITE": grants.permissions.write}

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ..host import paths, trees
 from ..host.facts import now_ns
 from ..host.sqlite import IndexDatabase
+from ..sources.bundled import is_unedited
 from ..sources.roots import any_lock, roots_with_lock
 from ..sources.scan import is_settled
 from ..sources.skill_files import manifest_digest
@@ -24,7 +25,7 @@ from ..types.problem import Finding
 from ..types.skill import Skill
 from . import lockfile
 from .lockfile import InstallRoot
-from .trust import run_digests
+from .trust import is_skill_approved, run_digests
 
 if TYPE_CHECKING:
     from .library import Library
@@ -109,8 +110,8 @@ def _lock_finding(
     skill: Skill, install_root: InstallRoot, entry: LockEntry, notes: Mapping[str, str], fresh: list[tuple[str, str]]
 ) -> Finding | None:
     name = skill.directory[len(install_root.root) + 1 :]
-    # In a shared root the trust book decides: the lock's approval is somebody else's.
-    if entry.approval is None and not install_root.shared:
+    # Of a project's skill the trust book decides: the lock's approval is somebody else's.
+    if entry.approval is None and skill.origin.source != "project":
         return Finding("unapproved", 0, (name,))
     key, began = f"lock\0{skill.directory}", now_ns()
     try:
@@ -130,7 +131,7 @@ def _lock_finding(
     # A frozen skill may not differ at all; any other only in what can't run.
     if entry.frozen:
         return Finding("changed-since-approval", 0, (name, f"{differences[0][0]} was {differences[0][1]}"))
-    if _within_approval(skill, install_root, entry):
+    if _within_approval(skill, entry):
         return None
     return Finding(
         "changed-since-approval",
@@ -167,7 +168,7 @@ class SkillVerifier:
             if not (entry.frozen or running):
                 continue
             differences = list(lockfile.compare_files(entry.files, self._files, install_root.shared))
-            if differences and (entry.frozen or not _within_approval(skill, install_root, entry)):
+            if differences and (entry.frozen or not _within_approval(skill, entry)):
                 raise _changed_error(skill, entry, *differences[0])
 
     @cached_property
@@ -213,9 +214,25 @@ def _changed_error(skill: Skill, entry: LockEntry, path: str, difference: str) -
     )
 
 
-def _within_approval(skill: Skill, install_root: InstallRoot, entry: LockEntry) -> bool:
+def has_agreement(library: Library, skill: Skill) -> bool:
+    """Whether a person agreed to what this skill runs and asks for as it is now; what ships with metier counts too."""
+    place = library.place
+    if skill.origin.source == "project":
+        return skill.path not in library.untrusted
+    if skill.path in library.bundled and is_unedited(place.state, skill.id):
+        return True
+    for install_root in locked_roots(roots_with_lock(skill, place), place):
+        # A lock that lies elsewhere may have come with a repository: only the book says what a person here approved.
+        if paths.is_inside(install_root.lock, place.state):
+            entry = read_locks([install_root]).entries.get(skill.directory)
+            if entry is not None and _within_approval(skill, entry[1]):
+                return True
+    return is_skill_approved(place.state, skill, library.limits.file_bytes)
+
+
+def _within_approval(skill: Skill, entry: LockEntry) -> bool:
     """Whether everything that can run in it was approved, whatever its prose says; in a project trust decides."""
-    if install_root.shared:
+    if skill.origin.source == "project":
         return True
     return entry.approval is not None and run_digests(skill, _MAX_SKILL_BYTES, beside=False) <= frozenset(
         entry.approval.runs

@@ -95,10 +95,11 @@ def open_at(place: Place, request: OpenRequest) -> Library:
     withheld: dict[str, Finding] = {}
     in_project = any(root.origin.source == "project" for root in library_roots)
     if in_project and any(skill.origin.source == "project" for skill in skills):
-        from .trust import mark_trusted_skills, trust_findings  # only where a project has skills
+        from .trust import lent_settings, mark_trusted_skills, trust_findings  # only where a project has skills
 
         withheld = dict(trust_findings(skills, place, record, limits))
         skills = mark_trusted_skills(skills, withheld, record)
+        settings = settings._replace(lent=lent_settings(skills, place, record))
     root_locks = None
     if any_lock([root.origin.path for root in library_roots], place):
         from .locks import lock_findings, locks_beside_roots  # only where something was installed

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import click
 
 from ...host import paths
@@ -13,7 +15,8 @@ from ...install.operations import find_scanner, present_skills, trust_placed_ski
 from ...install.sync import SyncResult
 from ...library import lockfile
 from ...library.lockfile import BadLock, InstallRoot, foreign_digest, read_foreign
-from ...types.errors import BadRequest, MetierError, NotInstalled, Refused
+from ...library.trust import approve_skills
+from ...types.errors import BadRequest, MetierError, NotInstalled, Refused, UnknownSkill
 from ...types.installed import Lockfile
 from ...types.problem import Problem
 from .approval import (
@@ -134,12 +137,11 @@ def freeze(
             for difference in install_verify.verify_lock(scope.install_root, lockfile.read_lock(scope.install_root))
             if difference.skill in frozen_keys
         ]
-        # What changed while it was frozen has to be approved first.
-        trust_placed_skills(
-            scope.place,
-            scope.install_root,
-            [key for key in frozen_keys if key not in {difference.skill for difference in differences}],
-        )
+        # What changed while it was frozen, or was never approved, has to be approved first.
+        entries = lockfile.read_lock(scope.install_root).skills
+        held = {difference.skill for difference in differences}
+        held |= {key for key in frozen_keys if key in entries and entries[key].approval is None}
+        trust_placed_skills(scope.place, scope.install_root, [key for key in frozen_keys if key not in held])
         changed = [
             {"skill": difference.skill, "path": difference.path, "how": difference.how} for difference in differences
         ]
@@ -168,16 +170,19 @@ def freeze(
 def approve(
     context: CliContext, name: str, yes: bool, as_json: bool, user: bool, in_project: bool, profile: str
 ) -> None:
-    """Approve an installed skill at its current content, after `add --unapproved` or after a change."""
+    """Approve a skill at its current content.
+
+    An installed skill needs it after `add --unapproved` or after a change. A skill of your own needs it before it gets
+    what its frontmatter asks for: the network, folders, variables.
+    """
     scopes = install_scopes(context, user, in_project, profile)
     scope = next(
         (candidate for candidate in scopes if _lock_has(lockfile.read_lock(candidate.install_root), name)),
         None,
     )
     if scope is None:
-        if any(install_verify.find_places(candidate.install_root, name) for candidate in scopes):
-            raise BadRequest(f"`{name}` needs no approval", "only skills that `metier add` installed need it")
-        raise NotInstalled(name)
+        _approve_own(context, name, yes, as_json)
+        return
     lock = lockfile.read_lock(scope.install_root)
     keys = install_verify.find_locked(lock, name)
     dangers: list[Problem] = []
@@ -194,25 +199,55 @@ def approve(
             for line in power_lines(inspected.powers):
                 say(f"  {line}")
             show_findings(inspected.findings)
-    if dangers:
-        # Not even with --yes: the name has to be typed by someone who has seen the findings.
-        if not can_ask():
-            raise Refused(
-                f"`{name}` has serious findings: {dangers[0].message}",
-                "run this in a terminal and type the skill's name to confirm",
-            )
-        if not ask_confirmation(f"{count_of(len(dangers), 'serious finding')}.", name):
-            raise Refused(
-                f"not approved: the answer was not `{name}`", "nothing was changed; run the command again to approve it"
-            )
-    else:
-        require_approval(f"Approve {name}?", yes, as_json)
+    _ask_approval(name, dangers, yes, as_json)
     install_verify.approve_skills(scope.install_root, keys, scope.dialect)
     trust_placed_skills(scope.place, scope.install_root, keys)
     if as_json:
         say_json({"root": scope.install_root.root, "approved": keys})
         return
     say(f"Approved: {', '.join(map(printable, keys))}")
+
+
+def _ask_approval(name: str, dangers: Sequence[Problem], yes: bool, quiet: bool) -> None:
+    if not dangers:
+        require_approval(f"Approve {name}?", yes, quiet)
+        return
+    # Not even with --yes: the name has to be typed by someone who has seen the findings.
+    if not can_ask():
+        raise Refused(
+            f"`{name}` has serious findings: {dangers[0].message}",
+            "run this in a terminal and type the skill's name to confirm",
+        )
+    if not ask_confirmation(f"{count_of(len(dangers), 'serious finding')}.", name):
+        raise Refused(
+            f"not approved: the answer was not `{name}`", "nothing was changed; run the command again to approve it"
+        )
+
+
+def _approve_own(context: CliContext, name: str, yes: bool, as_json: bool) -> None:
+    """Approve a skill that metier did not install, in a root of the user's."""
+    library = context.library()
+    try:
+        skill = library.find(name).skill
+    except UnknownSkill as error:
+        raise NotInstalled(name, error.nearest) from error
+    if skill.origin.source == "project":
+        raise NotInstalled(name)  # such a skill is trusted with its project
+    now = lockfile.folder_manifest(skill.directory)
+    inspected = inspect_skill(add.read_folder(skill.directory, "", skill.id, now), skill.origin.dialect, ())
+    if inspected.powers.nothing:
+        raise BadRequest(f"`{name}` needs no approval", "nothing in it runs, and it asks for nothing")
+    if not as_json:
+        say(f"{paint(printable(skill.name), 'bold')}  {clean_path(skill.directory)}")
+        for line in power_lines(inspected.powers):
+            say(f"  {line}")
+        show_findings(inspected.findings)
+    _ask_approval(name, inspected.dangers, yes, as_json)
+    approve_skills(library.place.state, [skill], library.limits.file_bytes)
+    if as_json:
+        say_json({"root": skill.origin.path, "approved": [skill.id]})
+        return
+    say(f"Approved: {printable(skill.name)}")
 
 
 @click.command("sync")
