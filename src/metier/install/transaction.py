@@ -163,6 +163,9 @@ def commit_change(staging: StagingArea, change: FolderChange, new: str = "") -> 
         journal = f"{install_root.work}/journal/{staging.name}-{token_hex(4)}.json"
         record = _journal_record(staging, change, new)
         fs.write_text(journal, json.dumps(record, indent=1), 0o600)
+        # Before the folder is there: a receipt too many withholds a skill, one too few would pass it as the user's own.
+        installed = {key for key, entry in change.skills.items() if entry.provenance.kind != "local"}
+        lockfile.change_receipts(install_root, lambda keys: keys | installed)
         _apply_record(install_root, record)
         _finish_record(install_root, record, journal)
     return f"{record['trash']}/folder" if paths.exists(f"{record['trash']}/folder") else ""
@@ -235,6 +238,9 @@ def _finish_record(install_root: InstallRoot, record: Mapping[str, Any], journal
     skills |= {place: lockfile.read_entry(tree) for place, tree in record["skills"].items()}
     folders |= {name: lockfile.read_folder_entry(tree) for name, tree in record["folders"].items()}
     fs.write_text(install_root.lock, lockfile.render_lockfile(Lockfile(skills, folders)), 0o644)
+    if record["op"] == "remove" or record["skills"]:
+        gone = {place for place in lock.skills if _is_within(place, target)} - set(record["skills"])
+        lockfile.change_receipts(install_root, lambda keys: keys - gone)
     act, evidence, run = record.get("act", ("edit", "", ""))
     try_record_history(install_root, target, act, evidence, run, lock.skills)
     trees.remove_file(journal)
@@ -283,7 +289,10 @@ def change_lock(install_root: InstallRoot, change: Callable[[Lockfile], Lockfile
     """Read, change and write the lock file under the root's lock."""
     trees.make_folders(f"{install_root.work}/locks")
     with fs.hold_locks([_root_lock_path(install_root)]):
-        lock = change(read_lock(install_root))
+        before = read_lock(install_root)
+        lock = change(before)
+        gone = set(before.skills) - set(lock.skills)
+        lockfile.change_receipts(install_root, lambda keys: keys - gone)
         fs.write_text(install_root.lock, lockfile.render_lockfile(lock), 0o644)
         return lock
 

@@ -7,7 +7,7 @@ runs the files themselves are hashed, by `SkillVerifier`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -15,7 +15,7 @@ from ..host import paths, trees
 from ..host.facts import now_ns
 from ..host.sqlite import IndexDatabase
 from ..sources.bundled import is_unedited
-from ..sources.roots import any_lock, roots_with_lock
+from ..sources.roots import any_lock, receipts_path, roots_with_lock
 from ..sources.scan import is_settled
 from ..sources.skill_files import manifest_digest
 from ..types.errors import Changed, HostError
@@ -43,12 +43,28 @@ class LockedSkills(NamedTuple):
     """By the path of the skill's folder."""
     unreadable: Mapping[str, str]
     """Roots whose lock can't be read, and why."""
+    lost: Mapping[str, str] = {}
+    """Folders of skills that were installed and have no entry, and the lock that should have it."""
 
 
 def locks_beside_roots(roots: Sequence[SkillRoot], place: Place) -> LockedSkills | None:
     """The locks beside the roots; None, and nothing read, where no root has one."""
     folders = [root.origin.path for root in roots]
-    return read_locks(locked_roots(folders, place)) if any_lock(folders, place) else None
+    if not any_lock(folders, place):
+        return None
+    locks = read_locks(locked_roots(folders, place))
+    return locks._replace(lost=_lost_entries(folders, place, locks))
+
+
+def _lost_entries(folders: Iterable[str], place: Place, locks: LockedSkills) -> dict[str, str]:
+    """What was installed into these roots, or for the plugins, and is in no lock any more."""
+    receipts = lockfile.read_receipts(receipts_path(place))
+    lost: dict[str, str] = {}
+    for root in dict.fromkeys((*folders, f"{place.state}/plugins")) if receipts else ():
+        for key in receipts.get(paths.real_path(root), ()):
+            if f"{root}/{key}" not in locks.entries and root not in locks.unreadable:
+                lost[f"{root}/{key}"] = InstallRoot(root).lock
+    return lost
 
 
 def locked_roots(roots: Iterable[str], place: Place) -> Iterator[InstallRoot]:
@@ -77,8 +93,13 @@ def read_locks(install_roots: Iterable[InstallRoot]) -> LockedSkills:
     return LockedSkills(entries, unreadable)
 
 
-def lock_findings(skills: Iterable[Skill], locks: LockedSkills, database: IndexDatabase | None) -> dict[str, Finding]:
-    """The skills that may not be used, and why: never approved, or changed since."""
+def lock_findings(
+    skills: Iterable[Skill], locks: LockedSkills, database: IndexDatabase | None, is_approved: Callable[[Skill], bool]
+) -> dict[str, Finding]:
+    """The skills that may not be used, and why: never approved, changed since, or installed and in no lock.
+
+    `is_approved` is asked about the last ones: a person may have approved them without the lock.
+    """
     findings: dict[str, Finding] = {}
     notes = _read_lock_notes(database)
     fresh: list[tuple[str, str]] = []
@@ -87,6 +108,8 @@ def lock_findings(skills: Iterable[Skill], locks: LockedSkills, database: IndexD
         if fault is not None:
             findings[skill.path] = Finding("lock-unreadable", 0, (fault,))
             continue
+        if skill.directory in locks.lost and skill.origin.source != "project" and not is_approved(skill):
+            findings[skill.path] = Finding("lock-missing", 0, (skill.name, locks.lost[skill.directory]))
         if skill.directory not in locks.entries:
             continue
         install_root, entry = locks.entries[skill.directory]
@@ -184,6 +207,12 @@ class SkillVerifier:
                 )
             if skill.directory in locks.entries:
                 entries.append(locks.entries[skill.directory])
+        if not entries and _is_lost(library, skill):
+            raise Changed(
+                f"`{skill.name}` was installed, and its lock has no entry for it any more",
+                f"restore {skill.origin.path}-lock.json, or review the skill and run `metier approve {skill.name}`",
+                skill.directory,
+            )
         return entries
 
     @cached_property
@@ -239,8 +268,23 @@ def _within_approval(skill: Skill, entry: LockEntry) -> bool:
     )
 
 
+def _is_lost(library: Library, skill: Skill) -> bool:
+    """Whether a skill was installed, is in no lock, and nobody approved it without one."""
+    if skill.origin.source == "project" or not _has_receipt(library, skill):
+        return False
+    return not is_skill_approved(library.place.state, skill, library.limits.file_bytes)
+
+
+def _has_receipt(library: Library, skill: Skill) -> bool:
+    receipts = lockfile.read_receipts(receipts_path(library.place))
+    folder = paths.real_path(skill.directory)
+    return any(folder == f"{root}/{key}" for root, keys in receipts.items() for key in keys)
+
+
 def was_installed(library: Library, skill: Skill) -> bool:
     """Whether a skill was installed, and so written by others, wherever it lies."""
+    if _has_receipt(library, skill):
+        return True
     # A local entry is a skill of the user's own that was frozen, not one that was installed.
     for install_root in locked_roots(roots_with_lock(skill, library.place), library.place):
         entry = read_locks([install_root]).entries.get(skill.directory)

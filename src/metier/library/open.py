@@ -8,6 +8,7 @@ still listed, with the reason.  Trust and lock code is imported only where a pro
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..host import paths
@@ -103,11 +104,13 @@ def open_at(place: Place, request: OpenRequest) -> Library:
     root_locks = None
     if any_lock([root.origin.path for root in library_roots], place):
         from .locks import lock_findings, locks_beside_roots  # only where something was installed
+        from .trust import is_skill_approved
 
         root_locks = locks_beside_roots(library_roots, place)
     if root_locks is not None:
         # An untrusted project is the stronger reason: it stays where both apply.
-        withheld = {**lock_findings(scan_result.skills, root_locks, database), **withheld}
+        is_approved = partial(is_skill_approved, place.state, limit=limits.file_bytes)
+        withheld = {**lock_findings(scan_result.skills, root_locks, database, is_approved), **withheld}
     if database is not None and database.silent:
         problems.append(index.index_problem(database.silent, database.path))
     return Library(

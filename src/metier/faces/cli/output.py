@@ -30,7 +30,7 @@ _STYLES = {
 }
 _SEVERITY_STYLES = {"error": "red", "warning": "yellow", "info": "dim"}
 UNTRUSTED: tuple[ProblemCode, ...] = ("untrusted", "changed-since-trust")
-UNAPPROVED: tuple[ProblemCode, ...] = ("unapproved", "changed-since-approval", "lock-unreadable")
+UNAPPROVED: tuple[ProblemCode, ...] = ("unapproved", "changed-since-approval", "lock-unreadable", "lock-missing")
 WITHHELD = UNTRUSTED + UNAPPROVED
 """Codes that mean a person has to approve the skill first."""
 PIPE_WIDTH = 100

@@ -71,8 +71,10 @@ def verify(
         ]
     if unknown:
         raise NotInstalled(unknown[0])
-    # Skills that were never installed have no lock, so a missing one is a fault only in a root that was named.
-    failed = bool(differences) or (bool(unlocked) and is_scope_named(context.obj, user, in_project, profile))
+    # Skills that were never installed have no lock, so a missing one is a fault only in a root that was named, or in
+    # one that something was installed into.
+    lost = any(_had_lock(scope.install_root) for scope in scopes if scope.install_root.root in unlocked)
+    failed = bool(differences) or (bool(unlocked) and (lost or is_scope_named(context.obj, user, in_project, profile)))
     if as_json:
         rows = [
             {"root": install_root.root, "skill": difference.skill, "path": difference.path, "how": difference.how}
@@ -100,6 +102,11 @@ def _without_lock(scopes: list[InstallScope]) -> dict[str, int]:
     unlocked = [scope.install_root for scope in scopes if not paths.exists(scope.install_root.lock)]
     counts = {install_root.root: len(remove.list_installed(install_root)) for install_root in unlocked}
     return {root: skills for root, skills in counts.items() if skills}
+
+
+def _had_lock(install_root: InstallRoot) -> bool:
+    receipts = lockfile.read_receipts(install_root.receipts)
+    return bool(receipts.get(paths.real_path(install_root.root)))
 
 
 def _lock_has(lock: Lockfile, name: str) -> bool:
