@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
 
 import pytest
@@ -159,3 +160,82 @@ def test_a_rule_that_names_the_root_is_a_word_about_it(world: World):
     )
 
     assert (setting[2] / "own/notes.md").read_text() == "x"
+
+
+# --- What appears or changes while the agent works ---
+
+
+def meanwhile(world: World, change, *calls, answer=None):
+    """A conversation in which something else changes the skills after it began."""
+    talk = Agent(world.open(), ScriptedModel([*calls, "Done."]), keep=False).start()
+    time.sleep(0.02)
+    change()
+    talk.library = talk.library.reload()
+    return [one for one in spoken(talk, "go", answer) if isinstance(one, Used)]
+
+
+def skill_with_script(folder: Path, script: str = "echo it-ran\n", more: str = "", body: str = "Do it.\n") -> None:
+    write_skill(folder, more=more, body=body)
+    (folder / "scripts").mkdir(exist_ok=True)
+    (folder / "scripts/go.sh").write_text(script)
+
+
+RUN = call("skill_run_script", skill_name="own", script_name="go.sh")
+CHANGES = {
+    "made": lambda folder: skill_with_script(folder),
+    "edited": lambda folder: (folder / "scripts/go.sh").write_text("echo it-ran again\n"),
+    "added to": lambda folder: (folder / "scripts/more.sh").write_text("echo more\n"),
+    "moved in": lambda folder: (folder.parent.parent / "aside/own").rename(folder),
+    "moved in around": lambda folder: (folder.parent.parent / "aside").rename(folder.parent / "group"),
+}
+
+
+@pytest.mark.parametrize("how", CHANGES)
+def test_what_appears_or_changes_while_an_agent_works_does_not_run(world: World, how: str):
+    folder = world.state / "skills/own"
+    folder.parent.mkdir(parents=True)
+    if how in ("edited", "added to"):
+        skill_with_script(folder)
+    elif how != "made":
+        skill_with_script(world.state / "aside/own")
+    [used] = meanwhile(world, lambda: CHANGES[how](folder), RUN)
+
+    assert used.error
+    assert "appeared or changed while the agent was at work" in used.text
+    assert "metier approve own" in used.text
+    assert "it-ran" not in used.text
+
+
+def test_what_was_there_runs_and_its_prose_may_change_after_that(world: World):
+    folder = world.state / "skills/own"
+    skill_with_script(folder)
+    talk = Agent(world.open(), ScriptedModel([RUN, "Done.", RUN, "Done."]), keep=False).start()
+    first = [one for one in spoken(talk, "go") if isinstance(one, Used)]
+    time.sleep(0.02)
+    write_skill(folder, body="Do it well.\n")
+    talk.update(talk.library.reload())
+    second = [one for one in spoken(talk, "go") if isinstance(one, Used)]
+
+    assert [one.text for one in (*first, *second)] == ["it-ran", "it-ran"]
+
+
+def test_a_person_who_approved_it_meanwhile_has_said_yes(world: World):
+    folder = world.state / "skills/own"
+
+    def change() -> None:
+        skill_with_script(folder)
+        world.approve(world.open())
+
+    assert [one.text for one in meanwhile(world, change, RUN)] == ["it-ran"]
+
+
+def test_a_skill_that_appeared_runs_no_command_and_grants_no_tool(world: World):
+    def change() -> None:
+        skill_with_script(world.state / "skills/own", more="allowed-tools: write_file\n", body="Says !`echo it-ran`\n")
+
+    lines = [call("skill_use", skill_name="own"), call("write_file", path="a.txt", content="x")]
+    used = meanwhile(world, change, *lines, answer="no")
+
+    assert [one.error for one in used] == [False, True]
+    assert not any("it-ran" in message.text.replace("echo it-ran", "") for message in used[0].messages)
+    assert not (world.project / "a.txt").exists()

@@ -286,7 +286,14 @@ def _approval_policy(session: Session) -> ApprovalPolicy:
 def _granted_tools(session: Session) -> list[str]:
     """The tools that active skills are granted, while each skill is there, usable, and still asks for them."""
     session.refresh()
-    now = {verdict.skill.path: verdict.skill.allowed_tools for verdict in session.library.verdicts if verdict.usable}
+    library, covers = session.library, session.baseline.covers
+    named = {active.path for active in session.conversation.active if active.tools}
+    # A skill that appeared or changed meanwhile asks for tools like anyone else.
+    now = {
+        verdict.skill.path: verdict.skill.allowed_tools
+        for verdict in library.verdicts
+        if verdict.skill.path in named and verdict.usable and covers(library, verdict.skill)
+    }
     return [tool for active in session.conversation.active for tool in active.tools if tool in now.get(active.path, ())]
 
 

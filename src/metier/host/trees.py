@@ -340,6 +340,21 @@ def tree_stat_digest(path: str) -> tuple[str, int]:
     return sha256("\0".join(sorted(records)).encode("utf-8", "surrogateescape")).hexdigest(), newest
 
 
+def newest_change(path: str, above: str) -> int:
+    """When anything in a folder, or one of the folders between it and the one above, was last made, moved or changed.
+
+    In nanoseconds, by the kernel's own time of change, which no program sets.  Folders count: what is moved in keeps
+    the times of its files.
+    """
+    folders = [path]
+    while (outer := os.path.dirname(folders[-1])) != above and os.path.dirname(outer) != outer:
+        folders.append(outer)
+    newest = max(os.lstat(folder).st_ctime_ns for folder in folders)
+    for folder, names, files in os.walk(path):
+        newest = max([newest, *(os.lstat(os.path.join(folder, name)).st_ctime_ns for name in (*names, *files))])
+    return newest
+
+
 # --- Paths from an archive or a repository ---
 
 _find_control = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]").search

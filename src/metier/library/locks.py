@@ -228,6 +228,43 @@ class SkillVerifier:
         return not trust_findings([self._skill], place, read_trust_record(place), self._library.limits)
 
 
+class SkillBaseline:
+    """The skills as they were when a conversation began: what runs is what was there, or what a person agreed to.
+
+    An agent that could make a skill, or change one, while it works would run what nobody has seen.  Looking at every
+    skill when a conversation begins would be slow, so the kernel's times say what changed since, and what a skill ran
+    is kept when it is first used.
+    """
+
+    def __init__(self, began: int) -> None:
+        self.began = began
+        self._known: dict[str, frozenset[str]] = {}
+
+    def covers(self, library: Library, skill: Skill) -> bool:
+        """Whether everything that the skill runs and asks for was there, or a person agreed to it since."""
+        limit = library.limits.file_bytes
+        try:
+            if trees.newest_change(skill.directory, skill.origin.path) <= self.began:
+                if skill.path not in self._known:
+                    self._known[skill.path] = run_digests(skill, limit)
+                return True
+        except OSError:
+            return False
+        # It changed: prose may, and then nothing that runs is new.
+        if skill.path in self._known and run_digests(skill, limit) <= self._known[skill.path]:
+            return True
+        return has_agreement(library, skill)
+
+    def check(self, library: Library, skill: Skill) -> None:
+        """Refuse to run anything of a skill that appeared or changed meanwhile."""
+        if not self.covers(library, skill):
+            raise Changed(
+                f"`{skill.name}` appeared or changed while the agent was at work, and nobody has approved it since",
+                f"review it, then run `metier approve {skill.name}`",
+                skill.directory,
+            )
+
+
 def verify_installed(library: Library, skill: Skill, running: bool = False) -> None:
     """Check a skill once, as `SkillVerifier.check` does."""
     SkillVerifier(library, skill).check(running)
