@@ -62,6 +62,7 @@ StandingCode: TypeAlias = Literal[
     "changed-since-approval",
     "lock-unreadable",
     "lock-missing",
+    "name-unusable",
 ]
 InspectionCode: TypeAlias = Literal[
     "terminal-escape",
@@ -272,6 +273,7 @@ CODE_MEANINGS: dict[ProblemCode, CodeMeaning] = {
         "`{0}` was installed, and {1} has no entry for it any more",
         "restore the lock from git or a backup, or review the skill and run `metier approve {0}`",
     ),
+    "name-unusable": CodeMeaning("error", "its name `{0}` is not used: {1}", "rename it, or remove it"),
     "terminal-escape": CodeMeaning(
         "warning", "terminal escape sequences: {0}", "do not use it until its author removes them"
     ),

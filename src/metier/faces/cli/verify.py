@@ -11,7 +11,7 @@ from ...install import add, remove, transaction
 from ...install import sync as install_sync
 from ...install import verify as install_verify
 from ...install.inspect import inspect_skill
-from ...install.operations import find_scanner, present_skills, trust_placed_skills
+from ...install.operations import find_scanner, present_skills, taken_names, trust_placed_skills
 from ...install.sync import SyncResult
 from ...library import lockfile
 from ...library.lockfile import BadLock, InstallRoot, foreign_digest, read_foreign
@@ -22,6 +22,7 @@ from ...types.problem import Problem
 from .approval import (
     ask_confirmation,
     can_ask,
+    confirm_taken_names,
     power_lines,
     refuse_dangers,
     require_approval,
@@ -105,6 +106,8 @@ def _without_lock(scopes: list[InstallScope]) -> dict[str, int]:
 
 
 def _had_lock(install_root: InstallRoot) -> bool:
+    if install_root.shared:  # there trust decides, with or without a lock
+        return False
     receipts = lockfile.read_receipts(install_root.receipts)
     return bool(receipts.get(paths.real_path(install_root.root)))
 
@@ -206,6 +209,14 @@ def approve(
             for line in power_lines(inspected.powers):
                 say(f"  {line}")
             show_findings(inspected.findings)
+    # Unapproved it shadowed nothing; approved it may take another skill's name.
+    root = scope.install_root.root
+    fresh = {
+        key: add.NamedFolder(lock.skills[key].name, f"{root}/{key}")
+        for key in keys
+        if lock.skills[key].approval is None
+    }
+    confirm_taken_names(taken_names(scope.place, scope.install_root, fresh))
     _ask_approval(name, dangers, yes, as_json)
     install_verify.approve_skills(scope.install_root, keys, scope.dialect)
     trust_placed_skills(scope.place, scope.install_root, keys)
@@ -350,6 +361,7 @@ def _sync_foreign(scope: InstallScope, source: str, yes: bool, insecure: bool, q
                         show_target(target, scope.install_root.root)
                 # Another tool's lock approves nothing here: each skill is inspected and asked about like a new one.
                 refuse_dangers(offer.dangers, entry.name)
+                confirm_taken_names(taken_names(scope.place, scope.install_root, offer.names))
                 require_approval(f"Add {entry.name}?", yes, quiet)
                 changes = add.accept_offer(offer, True, warn_waiting)
         except MetierError as error:
