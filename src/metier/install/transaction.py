@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from hashlib import sha256
@@ -107,6 +107,9 @@ class StagingArea:
 def open_staging(install_root: InstallRoot) -> Iterator[StagingArea]:
     """Prepare the root, recover interrupted changes, and make a staging folder."""
     read_lock(install_root)  # an unreadable lock stops us before anything is created
+    if install_root.receipts:
+        fs.make_folder(install_root.receipts.rpartition("/")[0])  # metier's own folder is private from the first moment
+    made = fs.missing_folders(install_root.work)
     for inner in ("staging", "journal", "trash", "locks"):
         trees.make_folders(f"{install_root.work}/{inner}", 0o755)
     if not paths.exists(f"{install_root.work}/.gitignore"):
@@ -120,6 +123,18 @@ def open_staging(install_root: InstallRoot) -> Iterator[StagingArea]:
         yield staging
     finally:
         staging.close()
+        _unmake_folders(install_root, made)
+
+
+def _unmake_folders(install_root: InstallRoot, made: Sequence[str]) -> None:
+    """Remove the folders that were made for a change that was refused, if nothing else is in them."""
+    if install_root.work not in made or paths.exists(install_root.lock):
+        return
+    with fs.hold_locks([_root_lock_path(install_root)]):
+        if not any(trees.list_names(f"{install_root.work}/{inner}") for inner in ("staging", "journal", "trash")):
+            trees.remove_tree(install_root.work)
+    for folder in reversed(made):
+        trees.remove_empty_folder(folder)
 
 
 @contextmanager
