@@ -73,7 +73,7 @@ _TOP = {
     "config": "settings that skills require with `config.requiresConfig`",
 }
 _ROOT = {
-    "path": "the folder; `~` is your home, relative paths start at the working folder",
+    "path": "the folder; a relative path starts at `~/.metier`, in a project's configuration at the project",
     "dialect": "how its skills are read; by default it follows from the folder's location",
     "label": "the part after `@` in `name@label`; default `configured-1` and so on",
 }

@@ -16,7 +16,8 @@ from threading import Event as Flag
 from typing import TYPE_CHECKING
 
 from ..catalog.formats import get_layout
-from ..host.facts import monotonic
+from ..host.facts import monotonic, now_ns
+from ..library.locks import SkillBaseline
 from ..record.journal import Journal, new_run_id, runs_folder
 from ..types.activation import InvokedBy, Message
 from ..types.agent import TurnBounds
@@ -143,6 +144,8 @@ class Session:
     """The catalog, and the library it was built from."""
     offered: tuple[Catalog, CatalogOffer] | None = None
     """The catalog's entries as text, and the catalog they were made from."""
+    baseline: SkillBaseline = field(default_factory=lambda: SkillBaseline(now_ns()))
+    """The skills as they were when this session began, in this process."""
 
     most: int = 0
     """The tokens that the model takes; a window that is lowered later only makes compaction begin sooner."""
@@ -168,6 +171,7 @@ class Session:
             mailbox=self.mailbox,
             stopping=self.stopping,
             left=self.budget.left() if self.budget is not None else None,
+            baseline=self.baseline,
         )
 
     def say(self, text: str, by: InvokedBy = "user") -> EventSteps[None]:
@@ -226,7 +230,7 @@ class Session:
     def skill_access(self, by: InvokedBy = "model") -> SkillAccess:
         """The skills as somebody may use them in this conversation."""
         access = self.library.skill_access(cwd=self.agent.cwd, by=by, write=self.agent.writable)
-        return replace(access, unattended=self.agent.alone is not None)
+        return replace(access, unattended=self.agent.alone is not None, baseline=self.baseline)
 
     def retract(self) -> bool:
         """Remove the user's last message and everything after it; False where there is none."""

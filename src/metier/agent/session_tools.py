@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from ..activate.deliver import already_active_note
 from ..host import files, paths
+from ..library.grants import skill_roots
 from ..library.scheduled import scheduler_roots
 from ..library.skill_tools import tools_of
 from ..types.activation import ToolCall
@@ -130,7 +131,8 @@ def _session_workspace(session: Session) -> Workspace:
     agent, place = session.agent, session.library.place
     trees = () if agent.alone else scheduler_roots(place)
     hidden = () if paths.is_inside(agent.base, place.state) else (place.state,)
-    return Workspace(agent.base, agent.cwd, (*hidden, *agent.hidden), trees, agent.private)
+    roots = () if agent.private else skill_roots(session.library)
+    return Workspace(agent.base, agent.cwd, (*hidden, *agent.hidden), trees, agent.private, roots)
 
 
 def _path_target(session: Session, tool_call: ToolCall) -> PathTarget:
@@ -236,7 +238,14 @@ def _approval_policy(session: Session) -> ApprovalPolicy:
 def _granted_tools(session: Session) -> list[str]:
     """The tools that active skills are granted, while each skill is there, usable, and still asks for them."""
     session.refresh()
-    now = {verdict.skill.path: verdict.skill.allowed_tools for verdict in session.library.verdicts if verdict.usable}
+    library, covers = session.library, session.baseline.covers
+    named = {active.path for active in session.conversation.active if active.tools}
+    # A skill that appeared or changed meanwhile asks for tools like anyone else.
+    now = {
+        verdict.skill.path: verdict.skill.allowed_tools
+        for verdict in library.verdicts
+        if verdict.skill.path in named and verdict.usable and covers(library, verdict.skill)
+    }
     return [tool for active in session.conversation.active for tool in active.tools if tool in now.get(active.path, ())]
 
 

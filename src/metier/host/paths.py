@@ -117,6 +117,13 @@ def relative_path(path: str, start: str) -> str:
     return os.path.relpath(path, start)
 
 
+def links_on_the_way(path: str) -> list[str]:
+    """The links that a path leads through, the outermost first."""
+    steps = path.strip("/").split("/")
+    prefixes = ["/" + "/".join(steps[:count]) for count in range(1, len(steps) + 1)]
+    return [prefix for prefix in prefixes if os.path.islink(prefix)]
+
+
 # --- Listings ---
 
 

@@ -25,6 +25,7 @@ from .fs import (
     FOLDER_FLAGS,
     enter_folder,
     make_folder,
+    missing_folders,
     temporary_name,
     write_bytes,
     write_errors,
@@ -95,8 +96,15 @@ def size_of_tree(path: str) -> int:
 
 
 def make_folders(path: str, mode: int = 0o755) -> None:
-    """Make a folder and its missing parents, subject to the umask; `fs.make_folder` makes private ones."""
+    """Make a folder and its missing parents, subject to the umask; `fs.make_folder` makes private ones.
+
+    Whatever the umask, nobody else may write to them: who could would place skills of his own.
+    """
     try:
+        if outer := os.path.dirname(path.rstrip("/")):
+            for folder in missing_folders(outer):
+                with contextlib.suppress(FileExistsError):  # another process may have made it meanwhile
+                    os.mkdir(folder, 0o755)
         os.makedirs(path, mode, exist_ok=True)
     except OSError as error:
         raise HostError(f"{path} can't be made: {error.strerror}", "check permissions", path) from error
@@ -216,6 +224,12 @@ def carry_over(source: str, target: str) -> None:
 def temporary_folder() -> Iterator[str]:
     with tempfile.TemporaryDirectory(prefix="metier-") as path:
         yield os.path.realpath(path)
+
+
+def remove_empty_folder(path: str) -> None:
+    """Remove a folder if it is there and empty."""
+    with contextlib.suppress(OSError):
+        os.rmdir(path)
 
 
 @contextlib.contextmanager
@@ -338,6 +352,21 @@ def tree_stat_digest(path: str) -> tuple[str, int]:
                     f" {status.st_mode}"
                 )
     return sha256("\0".join(sorted(records)).encode("utf-8", "surrogateescape")).hexdigest(), newest
+
+
+def newest_change(path: str, above: str) -> int:
+    """When anything in a folder, or one of the folders between it and the one above, was last made, moved or changed.
+
+    In nanoseconds, by the kernel's own time of change, which no program sets.  Folders count: what is moved in keeps
+    the times of its files.
+    """
+    folders = [path]
+    while (outer := os.path.dirname(folders[-1])) != above and os.path.dirname(outer) != outer:
+        folders.append(outer)
+    newest = max(os.lstat(folder).st_ctime_ns for folder in folders)
+    for folder, names, files in os.walk(path):
+        newest = max([newest, *(os.lstat(os.path.join(folder, name)).st_ctime_ns for name in (*names, *files))])
+    return newest
 
 
 # --- Paths from an archive or a repository ---

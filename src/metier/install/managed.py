@@ -19,6 +19,7 @@ from ..library.lockfile import InstallRoot
 from ..record import history
 from ..record.history import SkillVersion, repository_path
 from ..sources.bundled import BundledCopyReport
+from ..sources.roots import receipts_path
 from ..sources.skill_files import LINK_MODE, SkillFiles, manifest_digest
 from ..types.errors import BadRequest, HostError, Refused, UnknownSkill
 from ..types.installed import LockEntry
@@ -44,7 +45,7 @@ def install_root_for(
     if shared is None:
         shared = paths.is_inside(root, place.project) and not paths.is_inside(root, place.state)
         shared = shared and place.project != place.home
-    return InstallRoot(root, shared, repository_path(place.state, root), note)
+    return InstallRoot(root, shared, repository_path(place.state, root), receipts_path(place), note)
 
 
 class ManagedSkill(NamedTuple):

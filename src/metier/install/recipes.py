@@ -325,13 +325,17 @@ def _archive_kind(settings: TextTree, url: str) -> str | None:
     return next((kind for ending, kind in _ARCHIVE_KINDS.items() if path.endswith("." + ending)), "")
 
 
+_TOOL_FOLDERS = frozenset({"bin", "lib", "share", "home", "uv", "go", "pnpm", "yarn", "bun", "node_modules"})
+"""Folders in `tools` that belong to no one skill."""
+
+
 def _download_target(settings: TextTree, environment: InstallEnvironment, key: str) -> str:
     """`tools/KEY` or a folder inside it; empty for one that lies outside."""
     from hashlib import sha256
 
     # A key that is no safe folder name is shortened, and made unique again by a digest.
     plain = key if _safe_key(key) else re.sub(r"[^\w.-]+", "-", key).strip("-.")[:40] or "skill"
-    if plain != key:
+    if plain != key or plain.lower() in _TOOL_FOLDERS:  # a skill called `bin` must not replace everybody's programs
         plain = f"{plain}-{sha256(key.encode()).hexdigest()[:10]}"
     folder = f"{environment.tools}/{plain}"
     inner = settings.text("targetDir").strip()

@@ -29,7 +29,7 @@ from ..types.installed import (
     SourceReference,
 )
 from . import transaction
-from .add import AddRequest, InstallTarget, change_for_target, files_inside, inspect_target, skill_places
+from .add import AddRequest, InstallTarget, NamedFolder, change_for_target, files_inside, inspect_target, skill_places
 from .fetch import FetchedFolder, FetchOptions, fetch_reference, git_access
 from .merge import (
     MAX_TEXT_BYTES,
@@ -64,6 +64,12 @@ class UpdateProposal(NamedTuple):
     """By skill: what it could not do before."""
     kept: tuple[str, ...] = ()
     """Files with local edits that stay."""
+
+    @property
+    def new_names(self) -> dict[str, NamedFolder]:
+        """The skills with names that they did not have before, by their places in the root."""
+        names = self.target.names
+        return {key: named for key, named in names.items() if key not in self.old or self.old[key].name != named.name}
 
 
 def reference_of(source: Provenance) -> SourceReference:

@@ -24,7 +24,7 @@ from ..types.problem import problem_from
 from ..types.sandbox import ProcessResult, ProgramSpec, SandboxSpec
 from ..types.skill import Skill
 from .grants import grants_for_skill, run_program, sandbox_for_skill, shell_program, skill_environment
-from .locks import SkillVerifier, verify_installed
+from .locks import SkillBaseline, SkillVerifier, verify_installed
 from .settings import require_whole_settings
 from .skill_tools import SCRIPT_SECONDS, FilePage
 
@@ -54,6 +54,8 @@ class SkillAccess:
     runner: Callable[[Library, ProgramSpec, SandboxSpec], ProcessResult] = run_program
     unattended: bool = False
     """No person is present: scripts run in a sandbox or not at all."""
+    baseline: SkillBaseline | None = None
+    """The skills as they were when the conversation began; None where no agent is at work."""
 
     def offered(self) -> Sequence[Skill]:
         """The skills that may be used here, in catalog order."""
@@ -115,7 +117,8 @@ class SkillAccess:
         library = self.library
         verdict = next((candidate for candidate in library.verdicts if candidate.skill.path == skill.path), None)
         usable = verdict is not None and verdict.usable
-        off: CommandsOff = "" if usable and skill.origin.trusted else "untrusted"
+        there = self.baseline is None or self.baseline.covers(library, skill)
+        off: CommandsOff = "" if usable and skill.origin.trusted and there else "untrusted"
         if library.settings.shell_off:
             off = "off"
         rooted = skill.origin.dialect.authoring.rooted
@@ -230,6 +233,8 @@ class SkillAccess:
             raise Changed(f"{skill.path} changed since the library was opened", "reload the library", skill.path)
         require_whole_settings(self.library.problems)
         verify_installed(self.library, skill, running=True)
+        if self.baseline is not None:
+            self.baseline.check(self.library, skill)
         env = skill_environment(self.library, skill)
         suffix = script[script.rindex(".") :]
         interpreter = next((path for name in _INTERPRETERS[suffix] if (path := which(name, env["PATH"]))), "")

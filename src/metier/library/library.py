@@ -7,6 +7,7 @@ that only some callers need are imported where they are used, because every comm
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
 
@@ -125,7 +126,9 @@ class Library:
     @cached_property
     def verdicts(self) -> tuple[Verdict, ...]:
         """What was decided about every skill."""
-        policy = ResolvePolicy(self.settings, self.allowed, self.bundled, self.untrusted, partial(_same_content, self))
+        # A name that deceives is withheld like a skill that is not trusted, and shadows nothing either.
+        withheld = {**unusable_names(self.skills, self.names, self.untrusted), **self.untrusted}
+        policy = ResolvePolicy(self.settings, self.allowed, self.bundled, withheld, partial(_same_content, self))
         return resolve(self.skills, self.facts, policy)
 
     def catalog(
@@ -280,6 +283,38 @@ class Library:
         from .watch import watch_changes
 
         return watch_changes(self, stop)
+
+
+_odd_name = re.compile(r"[/\\\0-\x09\x0b-\x1f\x7f]|^\.{0,2}$|^.{65}", re.MULTILINE)
+"""A path, nothing, or more than the 64 characters that the standard allows."""
+
+
+def unusable_names(
+    skills: Sequence[Skill], names: Sequence[str], untrusted: Mapping[str, Finding]
+) -> dict[str, Finding]:
+    """The skills whose names are paths, empty, too long, or written to be taken for another's; by path."""
+    # All names in one text: ten thousand plain ones are looked at in one go.
+    text = "\n".join(names)
+    if not names or (text.isascii() and text.count("\n") == len(names) - 1 and not _odd_name.search(text)):
+        return {}
+    from ..catalog.similarity import deceptive_names
+
+    found: dict[str, Finding] = {}
+    for skill in skills:
+        name = skill.name
+        if _odd_name.search(name) or "\n" in name:
+            why = (
+                "it has more than 64 characters" if len(name) > 64 else "it is empty, a path, or has control characters"
+            )
+            found[skill.path] = Finding("name-unusable", 0, (name[:80], why))
+    trusted = [skill.name for skill in skills if skill.path not in untrusted]
+    like = deceptive_names(names, trusted)
+    for skill in skills:
+        if skill.name in like and skill.path not in found:
+            found[skill.path] = Finding(
+                "name-unusable", 0, (skill.name[:80], f"it looks like `{like[skill.name][:80]}`")
+            )
+    return found
 
 
 _PARTS = tuple(Library.__annotations__)

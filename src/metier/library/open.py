@@ -8,6 +8,7 @@ still listed, with the reason.  Trust and lock code is imported only where a pro
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 from ..dialects.common import BUNDLED
 from ..host import paths
@@ -128,21 +129,25 @@ def open_at(place: Place, request: OpenRequest) -> Library:
     found = discover(place, request.dialect, request.root, request.use_index)
     library_roots, database, scan_result, problems = found.roots, found.database, found.scan, list(found.problems)
     skills: Sequence[Skill] = scan_result.skills
+    settings = found.options.settings
     withheld: dict[str, Finding] = {}
     in_project = any(root.origin.source == "project" for root in library_roots)
     if in_project and any(skill.origin.source == "project" for skill in skills):
-        from .trust import mark_trusted_skills, trust_findings  # only where a project has skills
+        from .trust import lent_settings, mark_trusted_skills, trust_findings  # only where a project has skills
 
         withheld = dict(trust_findings(skills, place, found.record, found.limits))
         skills = mark_trusted_skills(skills, withheld, found.record)
+        settings = settings._replace(lent=lent_settings(skills, place, found.record))
     root_locks = None
     if any_lock([root.origin.path for root in library_roots], place):
         from .locks import lock_findings, locks_beside_roots  # only where something was installed
+        from .trust import is_skill_approved
 
         root_locks = locks_beside_roots(library_roots, place)
     if root_locks is not None:
         # An untrusted project is the stronger reason: it stays where both apply.
-        withheld = {**lock_findings(scan_result.skills, root_locks, database), **withheld}
+        is_approved = partial(is_skill_approved, place.state, limit=found.limits.file_bytes)
+        withheld = {**lock_findings(scan_result.skills, root_locks, database, is_approved), **withheld}
     if database is not None and database.silent:
         problems.append(index.index_problem(database.silent, database.path))
     return Library(
@@ -155,7 +160,7 @@ def open_at(place: Place, request: OpenRequest) -> Library:
         broken=scan_result.broken,
         problems=(*problems, *scan_result.problems),
         dialects=found.options.dialects,
-        settings=found.options.settings,
+        settings=settings,
         allowed=_allowed_skills(request.agent, place, found.options),
         bundled=found.bundled,
         untrusted=withheld,

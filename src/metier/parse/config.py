@@ -1,9 +1,9 @@
 """Configuration: TOML text becomes Settings, and every key that is not a setting is reported.
 
 A wrong key or value costs itself and nothing else: it is reported, removed from the tree and counts as not set, so
-that no later stage has to check types again.  Where what is lost could have forbidden something, the finding is fatal:
-commands that act stop at it.  A project's file is merged over the user's, but never widens what the user allows
-(`USER_ONLY_KEYS`, `skills.shell`).
+that no later stage has to check types again.  Where not set would allow more than what was meant, it denies instead,
+or the finding is fatal and commands that act stop at it.  A project's file is merged over the user's, but never widens
+what the user allows (`USER_ONLY_KEYS`, `skills.shell`).
 """
 
 from __future__ import annotations
@@ -232,7 +232,7 @@ def merge_settings(first: Settings, second: Settings) -> Settings:
         plugins=first.plugins,  # kept apart from the project's, which must lie in the project
         project_plugins=second.plugins,
         limits={**first.limits, **second.limits},
-        agents={**first.agents, **second.agents},
+        agents={**second.agents, **first.agents},  # which skills an agent of the user's may use, the user says
         # A project may leave out some of those that the user allows, and adds none.
         allow_bundled=tuple(
             name for name in second.allow_bundled if name in first.allow_bundled or not first.allow_bundled
@@ -383,7 +383,12 @@ def _parse_agents(table: Mapping[str, object], findings: list[Finding]) -> dict[
     for name, entry in table.items():
         if not isinstance(entry, Mapping):
             findings.append(Finding("config-type", 0, (f"agents.{name}", "a table")))
+            agents[name] = ()
             continue
         _mark_unknown_keys(f"agents.{name}.", entry, ("skills",), findings)
-        agents[name] = _text_list(f"agents.{name}.skills", entry["skills"], findings) if "skills" in entry else None
+        if "skills" in entry:
+            agents[name] = _text_list(f"agents.{name}.skills", entry["skills"], findings)
+        else:
+            # Without a list an agent may use everything; with a list under a misspelt key it may use nothing.
+            agents[name] = () if entry else None
     return agents

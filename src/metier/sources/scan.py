@@ -128,6 +128,8 @@ class _RootWalk:
             self.root.nested
             and "skills" in listed.folders
             and _holds_skills(self.folder, "skills", self.visit.limits.candidates)
+            # A folder of that name among skills is one of them, or it would hide all others.
+            and not any(_is_skill(self.path, name) for name in (*listed.folders, *listed.links) if name != "skills")
         ):
             self._group("skills/", 1, "skills")
         else:
@@ -352,6 +354,13 @@ def _file_finding(error: OSError, spelled: str, limit: int) -> Finding:
     if error.errno in (errno.ELOOP, errno.ENOENT):
         return Finding("link-broken", 0, (spelled,), fatal=True)
     return Finding("unreadable", 0, (spelled, error.strerror or "no reason given"), fatal=True)
+
+
+def _is_skill(root: str, name: str) -> bool:
+    try:
+        return name[0] != "." and _skill_file_name(paths.list_names(f"{root}/{name}")) is not None
+    except OSError:
+        return False
 
 
 def _holds_skills(folder: int, relative: str, most: int) -> bool:

@@ -157,12 +157,12 @@ def _granted(session: Session, skill: Skill) -> CommandGrants:
 
 
 def _is_sound(session: Session, skill: Skill) -> bool:
-    """Whether an installed skill is what was approved: a changed one gets nothing, as its scripts don't run either."""
+    """Whether a skill is what was approved, and was there before the agent began: as for running its scripts."""
     try:
         verify_installed(session.library, skill, running=True)
     except MetierError:
         return False
-    return skill.origin.trusted
+    return skill.origin.trusted and session.baseline.covers(session.library, skill)
 
 
 def grant_lines(session: Session, tool_call: ToolCall) -> list[str]:
@@ -224,7 +224,7 @@ def run_allowed_command(session: Session, argv: tuple[str, ...], seconds: float)
     env, box = _command_environment(session, grants, command), _command_box(session, grants)
     git_config = {} if agent.private else read_git_config(agent.base, library.place.env)
     if hooks := git_config.get("core.hookspath"):
-        box = replace(box, kept=(paths.absolute_path(hooks, agent.base, library.place.home),))
+        box = replace(box, kept=(*box.kept, paths.absolute_path(hooks, agent.base, library.place.home)))
     own_folders = _own_repository(session)
     widened = "git" in session.terms or _may_write_git(session)
     if not own_folders or not (widened or writes_repository(command)):

@@ -30,9 +30,10 @@ _STYLES = {
 }
 _SEVERITY_STYLES = {"error": "red", "warning": "yellow", "info": "dim"}
 UNTRUSTED: tuple[ProblemCode, ...] = ("untrusted", "changed-since-trust")
-UNAPPROVED: tuple[ProblemCode, ...] = ("unapproved", "changed-since-approval", "lock-unreadable")
-WITHHELD = UNTRUSTED + UNAPPROVED
-"""Codes that mean a person has to approve the skill first."""
+UNAPPROVED: tuple[ProblemCode, ...] = ("unapproved", "changed-since-approval", "lock-unreadable", "lock-missing")
+MISNAMED: ProblemCode = "name-unusable"
+WITHHELD = (*UNTRUSTED, *UNAPPROVED, MISNAMED)
+"""Codes that mean a person has to approve the skill first, or to rename it."""
 PIPE_WIDTH = 100
 MIN_LAST_COLUMN = 10
 """A narrower last column would be useless, and is left out."""
@@ -201,6 +202,8 @@ def state_of(verdict: Verdict) -> str:
         return "untrusted"
     if not codes.isdisjoint(UNAPPROVED):
         return "unapproved"
+    if MISNAMED in codes:
+        return "misnamed"
     if verdict.shadowed_by is not None:
         return "shadowed"
     if "not-allowed" in codes:
@@ -273,6 +276,7 @@ STATE_STYLES = {
     "broken": "red",
     "untrusted": "yellow",
     "unapproved": "yellow",
+    "misnamed": "yellow",
     "shadowed": "dim",
     "not allowed": "dim",
     "disabled": "dim",

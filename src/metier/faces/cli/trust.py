@@ -19,6 +19,7 @@ from ...library.trust import (
     make_trust_record,
     read_trust_book,
     runnable_items,
+    settings_digest,
     write_trust_record,
 )
 from ...parse.agent import parse_agent_file
@@ -103,9 +104,19 @@ def _build_report(
     report: TrustReport = []
     for skill in _project_skills(library) if skills is None else skills:
         digests = known_digests.get(skill.directory.removeprefix(library.place.project + "/"))
-        runs = runnable_items(skill, library.limits.file_bytes, digests if isinstance(digests, list) else ())
+        known = digests if isinstance(digests, list) else ()
+        runs = (*runnable_items(skill, library.limits.file_bytes, known), *_lent_items(library, skill, known))
         report.append((skill.name, runs if before else tuple(item._replace(new=False) for item in runs)))
     return report
+
+
+def _lent_items(library: Library, skill: Skill, known: Sequence[str]) -> Iterator[RunnableItem]:
+    """The user's own settings that the skill would be lent, because it has the name that they are kept under."""
+    key = skill.settings_key
+    entry = library.settings.user_entry(key)
+    parts = [*(["your API key"] if entry.api_key else []), *sorted(entry.env), *sorted(entry.permissions)]
+    if parts:
+        yield RunnableItem(f"your settings for {key}: {', '.join(parts)}", settings_digest(key) not in known)
 
 
 def _ask_trust(report: TrustReport, project: str, yes: bool, extra_lines: Sequence[str] = ()) -> None:
@@ -165,7 +176,8 @@ def _project_skills(library: Library) -> list[Skill]:
 
 
 def _trust_record(library: Library, project: str) -> dict[str, object]:
-    return make_trust_record(project, _project_skills(library), library.limits.file_bytes, whole=True)
+    skills, limit = _project_skills(library), library.limits.file_bytes
+    return make_trust_record(project, skills, limit, whole=True, settings=library.settings)
 
 
 def _list_trusted(state: str, as_json: bool) -> None:
