@@ -16,6 +16,7 @@ from ..activate.deliver import skill_context, tool_result
 from ..activate.render import CommandsOff, RenderOptions, render
 from ..host import files, paths
 from ..host.facts import monotonic, which
+from ..record.redaction import hide_strings
 from ..sandbox.profile import current_python as own_python
 from ..types.activation import Activation, Call, InvokedBy, Message
 from ..types.dialect import ShellRules
@@ -134,7 +135,9 @@ class SkillAccess:
             has=lambda path: paths.is_file(f"{skill.directory}/{path}"),
             clock=monotonic,
         )
-        return render(skill, library.read(skill, verify=False).text, call, options)
+        activation = render(skill, library.read(skill, verify=False).text, call, options)
+        inserts = hide_strings(activation.inserts, library.hide)
+        return replace(activation, text=library.hide(activation.text), inserts=inserts)
 
     def _command(
         self,
@@ -173,7 +176,8 @@ class SkillAccess:
         verify_installed(self.library, skill)
         with _refuse_private_paths(skill, path) as inside:
             size, data = files.read_part(skill.directory, inside, offset, PAGE_BYTES)
-        return _decode_page(path, offset, size, data)
+        page = _decode_page(path, offset, size, data)
+        return page._replace(text=self.library.hide(page.text))
 
     def read_whole(self, skill: Skill, path: str, limit: int, verifier: SkillVerifier | None = None) -> bytes:
         """A whole file, text or not, of up to `limit` bytes; refuses what `page` refuses.
