@@ -24,6 +24,7 @@ from ..types.errors import BadRequest, Changed, MetierError, NoFile, OutsideSkil
 from ..types.problem import problem_from
 from ..types.sandbox import ProcessResult, ProgramSpec, SandboxSpec
 from ..types.skill import Skill
+from ..types.text import bounded_field, neutralize_tags
 from .grants import grants_for_skill, run_program, sandbox_for_skill, shell_program, skill_environment
 from .locks import SkillVerifier, verify_installed
 from .skill_tools import SCRIPT_SECONDS, FilePage
@@ -76,7 +77,8 @@ class SkillAccess:
 
     def _refusal(self, name: str, names: list[str]) -> MetierError:
         omitted = len(names) - _MAX_NAMES
-        listed = (", ".join(names[:_MAX_NAMES]) or "none") + (f" and {omitted} more" if omitted > 0 else "")
+        shown = [neutralize_tags(bounded_field(candidate)) for candidate in names[:_MAX_NAMES]]
+        listed = (", ".join(shown) or "none") + (f" and {omitted} more" if omitted > 0 else "")
         available = f"Available: {listed}"
         matching = [
             candidate
