@@ -12,8 +12,10 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from ..host import paths
+from ..library.grants import secret_values
 from ..library.settings import require_whole_settings
 from ..record.journal import Journal, find_journal, new_run_id, prune_journals, runs_folder
+from ..record.redaction import Redactor
 from ..record.stats import count_uses
 from ..types.activation import InvokedBy
 from ..types.agent import AgentFile, TurnBounds, UnattendedRun
@@ -27,7 +29,7 @@ from .conversation import conversation_of, repair_events
 from .mcp import server_tools, tools_of_servers
 from .models.registry import is_known_model, open_model
 from .permissions import Permission
-from .policies import StepRunner, secret_hider
+from .policies import StepRunner
 from .session import Session, start_event
 from .turns import begin_turn, find_delegated_call, fork_session
 
@@ -109,9 +111,9 @@ class Agent:
         return self.limits or resolve_bounds(self.library.settings, self.file.bounds)
 
     @cached_property
-    def hide(self) -> Callable[[str], str]:
-        """Replaces secrets in a text."""
-        return secret_hider(self.library)
+    def hide(self) -> Redactor:
+        """Replaces secrets in a text; sessions teach it what skills that appear later are lent."""
+        return Redactor(secret_values(self.library))
 
     @cached_property
     def others(self) -> Mapping[str, AgentFile]:
@@ -268,7 +270,7 @@ def preview_request(agent: Agent, text: str) -> str:
         session, begin = fork_session(session, skill, arguments, "user")
     session.conversation = session.conversation.after(start_event(session))
     for event in begin:
-        session.conversation = session.conversation.after(event)
+        session.conversation = session.conversation.after(session.hidden(event))
     for event in repair_events(session.conversation, session.offer()):
         session.conversation = session.conversation.after(event)
     conversation = session.conversation

@@ -32,7 +32,7 @@ from ..types.event import (
     Usage,
 )
 from ..types.model import Model, ReplyRequest, StopFlag, Tool
-from ..types.text import clean_line, estimate_tokens, shorten_text
+from ..types.text import bounded_field, clean_line, estimate_tokens, neutralize_tags, shorten_text
 
 
 @dataclass(frozen=True)
@@ -213,7 +213,7 @@ def _change_note(added: Sequence[str], altered: Sequence[str], removed: Sequence
             if room < 0:
                 break
             shown.append(lines[name].rstrip("\n"))
-        unlisted = [clean_line(name) for name in names[len(shown) :]]
+        unlisted = [_listed_name(name) for name in names[len(shown) :]]
         if unlisted:
             shown.append(
                 "And: " + ", ".join(unlisted[:50]) + (f" and {len(unlisted) - 50} more" if len(unlisted) > 50 else "")
@@ -221,8 +221,12 @@ def _change_note(added: Sequence[str], altered: Sequence[str], removed: Sequence
         if shown:
             parts.append(f"{title}:\n" + "\n".join(shown))
     if removed:
-        parts.append("No longer there: " + ", ".join(map(clean_line, removed)))
+        parts.append("No longer there: " + ", ".join(map(_listed_name, removed)))
     return "\n\n".join(parts)
+
+
+def _listed_name(name: str) -> str:
+    return neutralize_tags(bounded_field(name))
 
 
 def lost_skills(active: Sequence[Activated], messages: Sequence[Message]) -> tuple[Activated, ...]:

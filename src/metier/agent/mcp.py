@@ -22,7 +22,7 @@ from ..library.settings import read_trust_record
 from ..library.skill_tools import ToolArguments
 from ..types.errors import BadRequest, HostError, MissingExtra
 from ..types.model import Answer, Tool
-from ..types.text import clean_line, visible_text
+from ..types.text import clean_line, neutralize_frames, visible_text
 
 if TYPE_CHECKING:
     from ..library.library import Library
@@ -151,9 +151,8 @@ def _result_text(result: Any) -> str:
     parts = []
     for block in result.content:
         text = getattr(block, "text", None)
-        parts.append(
-            visible_text(text) if isinstance(text, str) else f"[{getattr(block, 'type', 'something')} left out]"
-        )
+        left_out = f"[{getattr(block, 'type', 'something')} left out]"
+        parts.append(neutralize_frames(visible_text(text)) if isinstance(text, str) else left_out)
     joined = "\n".join(parts) or "[nothing]"
     return (
         joined

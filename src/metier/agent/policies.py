@@ -7,16 +7,16 @@ a call answers with an error, so that the model can try another way.
 
 from __future__ import annotations
 
-import re
 import shlex
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from itertools import count
 from json import dumps, loads
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 from ..record.journal import decode_dataclass, decode_event, encode_dataclass, encode_event
+from ..record.redaction import hide_strings
 from ..types.activation import ToolCall
 from ..types.agent import TurnBounds
 from ..types.errors import ModelError
@@ -39,10 +39,6 @@ from .permissions import (
     narrowest_rule,
     path_target_of,
 )
-
-if TYPE_CHECKING:
-    from ..library.library import Library
-
 
 # --- How a call is shown to the person who approves it ---
 
@@ -254,10 +250,7 @@ def with_redaction(inner: Toolset, hide: Callable[[str], str]) -> Toolset:
     """Hide secrets in answers, so that none reaches the model, the journal or the screen."""
 
     def call(tool_call: ToolCall) -> EventSteps[Answer]:
-        answer = yield from inner.call(tool_call)
-        messages = tuple(replace(message, text=hide(message.text)) for message in answer.messages)
-        activated = answer.activated and replace(answer.activated, text=hide(answer.activated.text))
-        return replace(answer, text=hide(answer.text), note=hide(answer.note), messages=messages, activated=activated)
+        return hide_strings((yield from inner.call(tool_call)), hide)
 
     return Toolset(inner.tools, call)
 
@@ -443,7 +436,7 @@ def durable_step(keep: MemoizeStep, hide: Callable[[str], str] = str) -> StepRun
     number = count(1)
 
     def step(name: str, work: Callable[[], StepResult]) -> StepResult:
-        stored = keep(f"{next(number)} {name}", lambda: hide(dumps(encode_step(work()))))
+        stored = keep(f"{next(number)} {name}", lambda: dumps(hide_strings(encode_step(work()), hide)))
         return decode_step(loads(str(stored)))
 
     return step
@@ -472,34 +465,3 @@ def decode_step(encoded: Mapping[str, Any]) -> StepResult:
         return StepResult(events, fault=TurnEnding(*encoded["ending"]))
     values = [decode_dataclass(kind, encoded[name]) for name, kind in _VALUES.items() if name in encoded]
     return StepResult(events, values[0] if values else None)
-
-
-# --- Hiding secrets ---
-
-_is_secret_name = re.compile(r"(?:KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?)$").search
-_SHORTEST_SECRET = 8
-"""Shorter values, such as `test` or `0`, occur in ordinary text: hiding them would garble it."""
-HIDDEN = "[hidden]"
-
-
-def secret_hider(library: Library) -> Callable[[str], str]:
-    """A function that replaces the keys, tokens and passwords of the environment and the configuration in a text."""
-    # Both as they are and as JSON writes them: arguments and answers are often quoted.
-    secrets = {form for value in _secret_values(library) for form in (value, dumps(value)[1:-1])}
-    if not secrets:
-        return str
-    pattern = re.compile("|".join(re.escape(secret) for secret in sorted(secrets, key=len, reverse=True)))
-    return lambda text: pattern.sub(HIDDEN, text)
-
-
-def _secret_values(library: Library) -> Iterator[str]:
-    for name, value in library.place.env.items():
-        if _is_secret_name(name.upper()) and len(value) >= _SHORTEST_SECRET and not value.startswith("/"):
-            yield value
-    for skill in library.skills if library.settings.mentions_skills else ():
-        entry = library.settings.entry(skill.settings_key)
-        if len(entry.api_key) >= _SHORTEST_SECRET:
-            yield entry.api_key
-        for name, value in entry.env.items():
-            if _is_secret_name(name.upper()) and len(value) >= _SHORTEST_SECRET:
-                yield value

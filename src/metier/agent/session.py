@@ -17,8 +17,10 @@ from typing import TYPE_CHECKING
 
 from ..catalog.formats import get_layout
 from ..host.facts import monotonic, now_ns
+from ..library.grants import secret_values
 from ..library.locks import SkillBaseline
 from ..record.journal import Journal, new_run_id, runs_folder
+from ..record.redaction import hide_strings
 from ..types.activation import InvokedBy, Message
 from ..types.agent import TurnBounds
 from ..types.catalog import Catalog
@@ -188,13 +190,14 @@ class Session:
             finished = False
             try:
                 for event in self._turn(begin, text, by):
-                    event = self._with_partial_reply(event)
+                    event = self.hidden(self._with_partial_reply(event))
                     self._keep(event)
                     finished = isinstance(event, Ended)
                     yield event
             finally:
                 if not finished:  # the caller stopped reading, or something failed that is not ours to answer
-                    self._keep(self._with_partial_reply(TurnEnding("interrupted").event(NOTHING_USED, 0.0)))
+                    interrupted = TurnEnding("interrupted").event(NOTHING_USED, 0.0)
+                    self._keep(self.hidden(self._with_partial_reply(interrupted)))
         if self.agent.after is not None and self.journal is not None and not self.depth:
             self.agent.after(self.run)
 
@@ -210,6 +213,10 @@ class Session:
                 return replace(event, messages=(Message("assistant", text), *event.messages))
         return event
 
+    def hidden(self, event: Event) -> Event:
+        """An event without secrets: all that is shown, kept and sent to the model comes from here."""
+        return hide_strings(event, self.agent.hide)
+
     def answer(self, id: str, text: str) -> None:
         """Answer an `Asked` event; call it before reading the next event."""
         self.mailbox.answers[id] = text
@@ -222,6 +229,7 @@ class Session:
         """Use this library from now on; the model is told of changes before its next reply."""
         if not _is_same(self.library, library):
             self.library = library
+            self.agent.hide.learn(secret_values(library))
 
     def use(self, model: Model) -> None:
         """Use another model from now on."""
@@ -250,6 +258,7 @@ class Session:
         for event in compact_conversation(
             self.conversation, self.offer(), self.model, self.tools().shown, self.stopping
         ):
+            event = self.hidden(event)
             self._keep(event)
             yield event
 

@@ -183,7 +183,7 @@ def render_skill(session: Session, skill: Skill, call: Call) -> Activation:
     try:
         return render(skill)
     except Changed:
-        session.library = session.library.reload()
+        session.update(session.library.reload())
         return render(session.library.find(skill.name).skill)
 
 

@@ -154,6 +154,8 @@ HARDENED_CONFIG = (
     ("credential.interactive", "false"),
     ("fetch.writeCommitGraph", "false"),
     ("transfer.advertiseSID", "false"),
+    # git would take the password along to any host, and reach addresses that `http` refuses: `follow_redirect` looks.
+    ("http.followRedirects", "false"),
 )
 # What git and ssh need to reach a server; everything else, GIT_ variables above all, is dropped.
 _INHERITED = (
@@ -175,7 +177,9 @@ _INHERITED = (
     "SSL_CERT_DIR",
     "GIT_SSL_CAINFO",
 )
-_is_user_setting = re.compile(r"(?:credential|http)\..*|core\.sshcommand|ssh\.variant|url\..*\.insteadof").fullmatch
+_is_user_setting = re.compile(
+    r"(?:credential|http)\.(?!.*followredirects\Z).*|core\.sshcommand|ssh\.variant|url\..*\.insteadof"
+).fullmatch
 """The user's settings that are needed to reach the user's repositories."""
 _MOST_BLOCKS = 2_097_152
 """The largest file that git may write, in blocks of 512 bytes: 1 GiB."""
@@ -194,6 +198,12 @@ class GitAccess(NamedTuple):
     secret: str = ""
     """`user:password` for the URL; passed in the environment, never as an argument, and never shown."""
     seconds: float = 300.0
+    pinned: str = ""
+    """`host:port:address`: the address that was checked, so that git makes no lookup of its own."""
+
+
+class GitRedirected(HostError):
+    """The server says that the repository is elsewhere."""
 
 
 class TreeEntry(NamedTuple):
@@ -222,6 +232,26 @@ def resolve_ref(url: str, ref: str, access: GitAccess) -> str:
             return refs[name]
     reason = f"has no branch or tag `{ref}`" if ref else "has no commit yet"
     raise BadRequest(f"{redact_url(url)} {reason}", "check the name; give a commit by all its 40 digits")
+
+
+_ASKED = "/info/refs?service=git-upload-pack"
+"""What git asks a server for first."""
+
+
+def follow_redirect(url: str, access: GitAccess) -> tuple[str, GitAccess]:
+    """Where a repository has moved to, and how git may reach it there.
+
+    Every hop is checked as that of a download is.  The password stays with the server it is for.
+    """
+    from . import http  # slow to import
+
+    limits = http.FetchLimits("http" in access.protocols, True, seconds=60.0, secret=access.secret, env=access.env)
+    target = http.follow_redirects(url.rstrip("/") + _ASKED, limits)
+    if not target.url.endswith(_ASKED):
+        raise Refused(f"{redact_url(url)} redirects to {redact_url(target.url)}", "that is not a git repository")
+    moved = target.url.removesuffix(_ASKED)
+    secret = access.secret if http.same_origin(url, moved) else ""
+    return moved, access._replace(url=moved, secret=secret, pinned=target.pinned)
 
 
 def fetch_commit(
@@ -361,6 +391,8 @@ def _git_environment(access: GitAccess) -> dict[str, str]:
         *HARDENED_CONFIG,
         *((f"protocol.{protocol}.allow", "always") for protocol in access.protocols),
     ]
+    if access.pinned:
+        pairs.append(("http.curloptResolve", access.pinned))
     if access.secret:
         credentials = b64encode(access.secret.encode()).decode()
         pairs.append((f"http.{access.url}.extraHeader", f"Authorization: Basic {credentials}"))
@@ -514,6 +546,8 @@ def _git_failure(arguments: tuple[str, ...], complaint: str, access: GitAccess) 
     for part in (access.secret, access.secret.partition(":")[2]):
         text = text.replace(part, "…") if part else text
     hint = "check the address, then try again"
+    if re.search(r"returned error: 30[12378]\b", text):
+        return GitRedirected(f"git {arguments[0]} failed: {text}", "use the address that it redirects to")
     if re.search(r"[Aa]uthentication|could not read Username|Permission denied|terminal prompts disabled|40[13]", text):
         hint = "it may be private: set up a git credential helper or an ssh key for it, then try again"
     return HostError(f"git {arguments[0] if arguments[0] != '-c' else 'fetch'} failed: {text}", hint)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from ..agent.conversation import Conversation
 from ..agent.loop import Toolset, TurnPorts, build_toolset, run_turn
-from ..agent.policies import BudgetedModel, secret_hider, with_aliases, with_redaction, with_repeat_guard
+from ..agent.policies import BudgetedModel, with_aliases, with_redaction, with_repeat_guard
 from ..agent.tools.commands import run_command, search_files
 from ..agent.tools.workspace import Workspace, edit_file, find_files, list_files, read_file, write_file
 from ..host import paths, trees
@@ -203,7 +203,7 @@ def run_improver(
 
 
 def _improve_copy(library: Library, model: Model, job: ImproverJob, run: str) -> Ended:
-    hide = secret_hider(library)
+    hide = library.hide
     tools = build_toolset(improver_tools(library, job.folder))
     keep = Journal(f"{runs_folder(library.place.state)}/{run}.jsonl", hide).keep if run else lambda event: None
     begin = build_opening(run, job.instructions, hide(job.task), model, IMPROVER, job.folder)

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import NamedTuple
 
-from ..host import git, paths, trees
+from ..host import paths, trees
 from ..host.trees import read_first_bytes
 from ..library import lockfile
 from ..library.lockfile import InstallRoot, compare_files, folder_manifest
@@ -30,7 +30,7 @@ from ..types.installed import (
 )
 from . import transaction
 from .add import AddRequest, InstallTarget, NamedFolder, change_for_target, files_inside, inspect_target, skill_places
-from .fetch import FetchedFolder, FetchOptions, fetch_reference, git_access
+from .fetch import FetchedFolder, FetchOptions, fetch_reference, latest_commit
 from .merge import (
     MAX_TEXT_BYTES,
     collect_edits,
@@ -370,8 +370,7 @@ def _latest_revision(
     install_root: InstallRoot, lock: Lockfile, name: str, source: Provenance, options: FetchOptions
 ) -> str:
     if source.kind in ("github", "git"):
-        url, access = git_access(reference_of(source), options)
-        latest = git.resolve_ref(url, source.ref, access)
+        latest = latest_commit(reference_of(source), options)
         return (
             source.commit
             if latest == source.commit or _folder_unchanged(install_root, lock, name, source, options)

@@ -16,6 +16,7 @@ from ..activate.deliver import skill_context, tool_result
 from ..activate.render import CommandsOff, RenderOptions, render
 from ..host import files, paths
 from ..host.facts import monotonic, which
+from ..record.redaction import hide_strings
 from ..sandbox.profile import current_python as own_python
 from ..types.activation import Activation, Call, InvokedBy, Message
 from ..types.dialect import ShellRules
@@ -23,6 +24,7 @@ from ..types.errors import BadRequest, Changed, MetierError, NoFile, OutsideSkil
 from ..types.problem import problem_from
 from ..types.sandbox import ProcessResult, ProgramSpec, SandboxSpec
 from ..types.skill import Skill
+from ..types.text import bounded_field, neutralize_tags
 from .grants import grants_for_skill, run_program, sandbox_for_skill, shell_program, skill_environment
 from .locks import SkillBaseline, SkillVerifier, verify_installed
 from .settings import require_whole_settings
@@ -78,7 +80,8 @@ class SkillAccess:
 
     def _refusal(self, name: str, names: list[str]) -> MetierError:
         omitted = len(names) - _MAX_NAMES
-        listed = (", ".join(names[:_MAX_NAMES]) or "none") + (f" and {omitted} more" if omitted > 0 else "")
+        shown = [neutralize_tags(bounded_field(candidate)) for candidate in names[:_MAX_NAMES]]
+        listed = (", ".join(shown) or "none") + (f" and {omitted} more" if omitted > 0 else "")
         available = f"Available: {listed}"
         matching = [
             candidate
@@ -138,7 +141,9 @@ class SkillAccess:
             has=lambda path: paths.is_file(f"{skill.directory}/{path}"),
             clock=monotonic,
         )
-        return render(skill, library.read(skill, verify=False).text, call, options)
+        activation = render(skill, library.read(skill, verify=False).text, call, options)
+        inserts = hide_strings(activation.inserts, library.hide)
+        return replace(activation, text=library.hide(activation.text), inserts=inserts)
 
     def _command(
         self,
@@ -178,7 +183,8 @@ class SkillAccess:
         verify_installed(self.library, skill)
         with _refuse_private_paths(skill, path) as inside:
             size, data = files.read_part(skill.directory, inside, offset, PAGE_BYTES)
-        return _decode_page(path, offset, size, data)
+        page = _decode_page(path, offset, size, data)
+        return page._replace(text=self.library.hide(page.text))
 
     def read_whole(self, skill: Skill, path: str, limit: int, verifier: SkillVerifier | None = None) -> bytes:
         """A whole file, text or not, of up to `limit` bytes; refuses what `page` refuses.

@@ -213,6 +213,60 @@ def _option_variables(options: TextTree, prefix: str) -> Iterator[tuple[str, str
             yield name, value
 
 
+# --- Secrets ---
+
+_GIVEN_VARIABLES = frozenset(
+    (*_PASSED_VARIABLES, "HOME", "PWD", "OLDPWD", "SHELL", "TMPDIR", "EDITOR", "PAGER", "VISUAL", "HOSTNAME", "DISPLAY")
+)
+"""They say where a program runs and not what it may open: hiding a user's name or folder would garble every answer."""
+
+
+def secret_values(library: Library) -> Iterator[str]:
+    """What is hidden in everything that is shown, sent or kept.
+
+    Whatever a skill is lent is a secret, whatever its name; so is a variable whose name says so, although no skill gets
+    it, and the password of a URL in any variable.  The path of something that exists is none: it opens nothing.
+    """
+    from ..record.redaction import is_secret_name, url_secrets  # most commands hide nothing
+
+    lent = _lent_names(library)
+    for name, value in library.place.env.items():
+        secret = name in lent or is_secret_name(name)
+        if secret and name not in _GIVEN_VARIABLES and not (value.startswith("/") and _is_path(value)):
+            yield value
+        yield from url_secrets(value)
+    for skill in library.skills if library.settings.mentions_skills else ():
+        entry = library.settings.entry(skill.settings_key)
+        for value in (entry.api_key, *entry.env.values()):
+            if not (value.startswith("/") and _is_path(value)):
+                yield value
+            yield from url_secrets(value)
+
+
+def _lent_names(library: Library) -> set[str]:
+    """The variables that some skill asks for or is granted, and those that hold the keys of models."""
+    models = library.settings.tree.get("models")
+    tables = models.values() if isinstance(models, Mapping) else ()
+    names = {str(table.get("key", "")) for table in tables if isinstance(table, Mapping)}
+    for skill in library.skills:
+        needs = skill.requires
+        names.update(needs.env, (needs.primary_env,))
+        if skill.extra:
+            names.update(requested_permissions(skill).env)
+        if library.settings.mentions_skills:
+            configured = library.settings.entry(skill.settings_key).permissions.get("env")
+            names.update(map(str, _as_tuple(configured)))
+    # What the configuration lists for all commands of an agent.
+    listed = library.settings.own("agent.env")
+    names.update(map(str, listed if isinstance(listed, list) else ()))
+    return names
+
+
+def _is_path(value: str) -> bool:
+    """Whether it is the path of something here, or a list of such; a key may begin with a slash as well."""
+    return all(part.startswith("/") and paths.can_be_path(part) and paths.exists(part) for part in value.split(":"))
+
+
 # --- Sandbox ---
 
 
@@ -280,10 +334,12 @@ def run_program(library: Library, program: ProgramSpec, sandbox_spec: SandboxSpe
         result = sandbox.run_sandboxed(program, spec, machine_options(library))
     except Refused as refusal:
         return ProcessResult(None, "", note=f"{refusal.message}; {refusal.hint}" if refusal.hint else refusal.message)
-    if not closed or result.tier == "none":
-        return result
-    note = f"{', '.join(closed)} is read-only: skills are loaded from it"
-    return replace(result, note="; ".join(filter(None, (result.note, note))))
+    if closed and result.tier != "none":
+        note = f"{', '.join(closed)} is read-only: skills are loaded from it"
+        result = replace(result, note="; ".join(filter(None, (result.note, note))))
+    # Here, because every face and every tool shows what a program printed.
+    hide = library.hide
+    return replace(result, stdout=hide(result.stdout), stderr=hide(result.stderr), note=hide(result.note))
 
 
 def skill_roots(library: Library) -> tuple[str, ...]:

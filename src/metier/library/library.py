@@ -29,6 +29,7 @@ from ..types.verdict import Facts, RequirementCheck, Verdict
 
 if TYPE_CHECKING:
     from ..host.paths import StopSignal
+    from ..record.redaction import Redactor
     from ..types.activation import Activation, InvokedBy
     from ..types.model import Tool
     from ..types.search import Audience, SearchHit
@@ -38,6 +39,13 @@ if TYPE_CHECKING:
     from .search import SkillFinder
     from .snapshot import Snapshot
     from .watch import Change
+
+
+def _make_redactor(library: Library) -> Redactor:
+    from ..record.redaction import Redactor  # most commands hide nothing
+    from .grants import secret_values
+
+    return Redactor(secret_values(library))
 
 
 class Library:
@@ -122,6 +130,9 @@ class Library:
     def facts(self) -> Facts:
         """What is true of this machine, as far as these skills need to know."""
         return gather_facts(*required_facts(self.skills), self.place.env, self.place.platform)
+
+    hide = cached_property(_make_redactor)
+    """Replaces in a text what is secret here."""
 
     @cached_property
     def verdicts(self) -> tuple[Verdict, ...]:

@@ -20,6 +20,7 @@ from ..types.activation import Message, ToolCall
 from ..types.agent import IMPROVER
 from ..types.errors import BadRequest
 from ..types.event import Ended, Event, Nested, Started, Usage, Waited, Wrote
+from .redaction import hide_strings
 
 # --- Events as JSON ---
 
@@ -129,12 +130,13 @@ class Journal:
 
     path: str
     hide: Callable[[str], str] = str
-    """Removes secrets from a line before it is written."""
+    """Removes secrets from a text before it is written."""
 
     def keep(self, event: Event) -> None:
         """Append an event.  Pieces of a reply are not kept: the whole reply follows."""
         if not isinstance(event, Wrote | Waited):
-            fs.append_line(self.path, self.hide(event_line(event, now_ns() / 1e9)))
+            # Text by text and not as one line: a secret that is written over several lines is found in neither.
+            fs.append_line(self.path, event_line(hide_strings(event, self.hide), now_ns() / 1e9))
 
     def read(self) -> Iterator[RecordedEvent]:
         """All events; a line that a crash cut off is skipped."""

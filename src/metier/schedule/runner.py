@@ -178,7 +178,7 @@ def scheduled_agent(model: Model | str, schedule: Schedule, run: FiringContext, 
     from ..agent.agent import Agent
     from ..agent.agent_files import configured_permission, parse_rules, resolve_bounds
     from ..agent.permissions import PermissionRule
-    from ..agent.policies import durable_step, secret_hider
+    from ..agent.policies import durable_step
     from ..agent.session import PLAIN_INSTRUCTIONS
 
     library = open_at(find_place(run.session), OpenRequest())
@@ -200,7 +200,7 @@ def scheduled_agent(model: Model | str, schedule: Schedule, run: FiringContext, 
         # It instructs the next run, so a run that was tricked must not be able to write it.
         hidden=(bot_file,),
         after=after(library, model if isinstance(model, str) else "") if after is not None else None,
-        step=durable_step(run.step, secret_hider(library)),
+        step=durable_step(run.step, library.hide),
         alone=UnattendedRun((run.folder,) if run.folder else (), NETWORK_GRANT in grants, schedule.id),
     )
 

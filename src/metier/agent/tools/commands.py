@@ -31,7 +31,7 @@ from ...types.errors import BadRequest, MetierError, Refused
 from ...types.model import Answer, Tool, ToolParameter
 from ...types.sandbox import ProcessResult, ProgramSpec, SandboxPermissions, SandboxSpec
 from ...types.skill import Skill
-from ...types.text import visible_text
+from ...types.text import neutralize_frames, visible_text
 from ..permissions import PRIVATE_FILES, PRIVATE_FOLDERS, is_private, path_argument
 from ..shell_rules import command_text, mentions_git_write, writes_repository
 from .workspace import Workspace
@@ -57,7 +57,7 @@ def run_command(run: ProgramRunner) -> Tool:
         seconds = min(number_argument(arguments, "seconds", SECONDS) or SECONDS, LONGEST_SECONDS)
         result = run(("bash", "--noprofile", "--norc", "-c", command), float(seconds))
         if result.timed_out:
-            text = f"Timed out after {seconds}s.\n{visible_text(result.stdout)}".strip()
+            text = f"Timed out after {seconds}s.\n{neutralize_frames(visible_text(result.stdout))}".strip()
             return Answer(text, error=True, note=result.note, reason="timeout")
         return script_answer("the command", result)
 

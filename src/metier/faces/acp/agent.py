@@ -38,6 +38,7 @@ from ...agent.agent import Agent, with_servers
 from ...agent.session import Session
 from ...types.errors import MetierError
 from ...types.event import Asked, Ended
+from ...types.text import bounded_field, neutralize_frames
 from .updates import UpdateRenderer, commands_update, permission_request, question_in, replay_messages, stop_reason_of
 
 ANSWER_LATER = "The user sees your question and will answer with their next message: end your turn now."
@@ -205,5 +206,6 @@ def _prompt_text(blocks: Sequence[ContentBlock]) -> str:
         elif isinstance(block, ResourceContentBlock):
             texts.append(block.uri)
         elif isinstance(block, EmbeddedResourceContentBlock) and isinstance(block.resource, TextResourceContents):
-            files.append(f"<file uri={block.resource.uri!r}>\n{block.resource.text}\n</file>")
+            uri = neutralize_frames(bounded_field(block.resource.uri), "file")
+            files.append(f"<file uri={uri!r}>\n{neutralize_frames(block.resource.text, 'file')}\n</file>")
     return "\n\n".join(["".join(texts), *files])
