@@ -15,7 +15,14 @@ from typing import TYPE_CHECKING
 
 from ..activate.deliver import already_active_note
 from ..host import files, paths
-from ..host.git import git_folders, path_outside_project, read_git_config, remove_planted_git_files, repository_of
+from ..host.git import (
+    git_folders,
+    named_by_git,
+    path_outside_project,
+    read_git_pairs,
+    remove_planted_git_files,
+    repository_of,
+)
 from ..library.grants import closed_folders, command_sandbox_need, plain_environment, run_program
 from ..library.scheduled import scheduler_roots
 from ..library.skill_tools import tools_of
@@ -177,9 +184,9 @@ def _run_allowed_command(session: Session, argv: tuple[str, ...], seconds: float
     """
     agent, library, command = session.agent, session.library, argv[-1]
     env, box = plain_environment(library), command_sandbox(session, True)
-    git_config = {} if agent.private else read_git_config(agent.base, library.place.env)
-    if hooks := git_config.get("core.hookspath"):
-        box = replace(box, kept=(paths.absolute_path(hooks, agent.base, library.place.home),))
+    git_settings = [] if agent.private else read_git_pairs(agent.base, library.place.env)
+    box = replace(box, kept=(*box.kept, *named_by_git(agent.base, git_settings, library.place.home)))
+    git_config = dict(git_settings)
     own_folders = () if agent.private or agent.alone else git_folders(agent.base)
     if not own_folders or not writes_repository(command):
         result = run_program(library, ProgramSpec(argv, agent.cwd, env, seconds, merged=True), box)
@@ -220,7 +227,9 @@ def command_sandbox(session: Session, writing: bool) -> SandboxSpec:
     write = tuple(dict.fromkeys((agent.base, *agent.writable))) if writing and not work else ()
     elsewhere = filter(None, [repository_of(agent.base)] if not agent.private else [])  # a worktree's repository
     permissions = SandboxPermissions(network=agent.network and writing, read=(*read, *elsewhere), write=write)
-    return SandboxSpec(need, work=work, permissions=permissions, hidden=(*closed_folders(library.place), *agent.hidden))
+    hidden = (*closed_folders(library.place), *agent.hidden)
+    # A command was approved, by a person or a rule of theirs, unless nobody is there.
+    return SandboxSpec(need, work=work, permissions=permissions, hidden=hidden, strict=bool(agent.alone))
 
 
 # --- Calling a tool ---

@@ -7,13 +7,13 @@ only by the user's own configuration, never by a skill or a project.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, get_args
 
 from ..dialects import PROTECTED_FOLDERS
 from ..host import paths
-from ..host.git import repository_of
+from ..host.git import named_by_git, read_git_pairs, repository_of
 from ..resolve.capabilities import requested_permissions
 from ..resolve.environment import build_overlay, is_forbidden_name
 from ..sandbox.profile import PRIVATE
@@ -191,6 +191,7 @@ def sandbox_for_skill(
         permissions=replace(
             permissions, read=tuple(dict.fromkeys((*outer, *permissions.read))), write=(*permissions.write, *write)
         ),
+        kept=git_order_paths(library, (*permissions.write, *write)),
     )
 
 
@@ -198,6 +199,20 @@ def _sandbox_settings(library: Library) -> Mapping[str, object]:
     """The user's `sandbox` table."""
     table = library.settings.own("sandbox")
     return table if isinstance(table, Mapping) else {}
+
+
+def _allowed_files(library: Library) -> tuple[str, ...]:
+    """Names that other programs obey, and that the user lets sandboxed programs make."""
+    allow = _sandbox_settings(library).get("allow")
+    return tuple(map(str, allow)) if isinstance(allow, list | tuple) else ()
+
+
+def git_order_paths(library: Library, folders: Iterable[str]) -> tuple[str, ...]:
+    """What the settings of repositories name in them, such as a folder for hooks: git would execute what is there."""
+    home = library.place.home
+    return tuple(
+        path for folder in folders for path in named_by_git(folder, read_git_pairs(folder, library.place.env), home)
+    )
 
 
 def command_sandbox_need(library: Library) -> SandboxNeed:
@@ -231,7 +246,8 @@ def run_program(library: Library, program: ProgramSpec, sandbox_spec: SandboxSpe
     from .. import sandbox  # most commands run nothing
 
     try:
-        spec = replace(sandbox_spec, protected=(*PROTECTED_FOLDERS, *sandbox_spec.protected))
+        protected = (*PROTECTED_FOLDERS, *sandbox_spec.protected)
+        spec = replace(sandbox_spec, protected=protected, allowed=(*_allowed_files(library), *sandbox_spec.allowed))
         return sandbox.run_sandboxed(program, spec, machine_options(library))
     except Refused as refusal:
         return ProcessResult(None, "", note=f"{refusal.message}; {refusal.hint}" if refusal.hint else refusal.message)

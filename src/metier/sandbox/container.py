@@ -280,12 +280,11 @@ def variable_lines(env: Mapping[str, str], podman: bool = False) -> str:
 # --- Running ---
 
 
-def run_in_container(request: ContainerRequest, state: str = "") -> ProcessResult:
+def run_in_container(request: ContainerRequest, swept: Callable[[], str] = lambda: "") -> ProcessResult:
     """Run a program in a container of its own."""
     support, box, view = request.support, request.box, request.view
     name = f"metier-{os.urandom(8).hex()}"
-    guarded = [access.path for access in view.seen if access.kind == "guard"]
-    with profile.lay_placeholders(guarded, state), tempfile.TemporaryDirectory(prefix="metier-work-") as folder:
+    with tempfile.TemporaryDirectory(prefix="metier-work-") as folder:
         # The folder is ours alone; on the command line every user could read the variables.
         rules = json.dumps(kernel.filter_profile(box.permissions.network))
         write_bytes(f"{folder}/filter.json", rules.encode(), 0o600, sync=False)
@@ -302,7 +301,7 @@ def run_in_container(request: ContainerRequest, state: str = "") -> ProcessResul
                     note = f"the container can't be made: {_last_line(created.stderr)}"
                     return ProcessResult(None, "", tier=support.tier, note=note)
                 inner = _InnerProcess(support, name, created.stdout.strip())
-                spawned = _start_container(request, name, lambda pid: watch(inner.pid or pid))
+                spawned = _start_container(request, name, lambda pid: watch(inner.pid or pid) or swept())
                 followed = follow_process(spawned, request.program.seconds, request.program.output)
                 return _process_result(request, name, followed, spawned.process.returncode)
             except OSError as error:

@@ -31,7 +31,8 @@ def run_command(run: ProgramRunner) -> Tool:
         seconds = min(number_argument(arguments, "seconds", SECONDS) or SECONDS, LONGEST_SECONDS)
         result = run(("bash", "--noprofile", "--norc", "-c", command), float(seconds))
         if result.timed_out:
-            text = f"Timed out after {seconds}s.\n{visible_text(result.stdout)}".strip()
+            swept = "".join(f"\n[sandbox: {visible_text(line)}]" for line in result.swept)
+            text = f"Timed out after {seconds}s.\n{visible_text(result.stdout)}{swept}".strip()
             return Answer(text, error=True, note=result.note, reason="timeout")
         return script_answer("the command", result)
 
