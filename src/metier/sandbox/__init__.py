@@ -124,6 +124,7 @@ def _tier_weakness(support: SandboxSupport, box: SandboxSpec) -> str:
 
 def _run_unconfined(program: ProgramSpec, box: SandboxSpec, machine: MachineOptions, reason: str) -> ProcessResult:
     """Run with limits but without a sandbox, and say so in the note."""
+    program, box = _without_mounts(program, box)
     with contextlib.ExitStack() as stack:
         work = box.work
         if not work:
@@ -144,6 +145,8 @@ def _run_confined(
     program: ProgramSpec, box: SandboxSpec, support: SandboxSupport, groups: bool, state: str = ""
 ) -> ProcessResult:
     """Run a program in the given tier, whatever the box needs."""
+    if support.tier in ("landlock", "seatbelt"):
+        program, box = _without_mounts(program, box)
     with contextlib.ExitStack() as stack:
         work = box.work
         if not work and support.tier in ("landlock", "seatbelt"):  # bubblewrap gives it a /tmp of its own instead
@@ -164,6 +167,19 @@ def _run_confined(
         finally:  # also if we are interrupted: what it made must not wait for the next run
             swept = sweeper.finish()
     return replace(result, note="; ".join(filter(None, (result.note, view.note, *swept))), swept=swept)
+
+
+def _without_mounts(program: ProgramSpec, box: SandboxSpec) -> tuple[ProgramSpec, SandboxSpec]:
+    """Run a skill from its sealed copy by the copy's own path, where it can't be mounted in the skill's place."""
+    if not box.sealed:
+        return program, box
+
+    def moved(text: str) -> str:
+        return text.replace(box.skill, box.sealed).replace(os.path.realpath(box.skill), box.sealed)
+
+    env = {name: moved(value) for name, value in program.env.items()}
+    argv = tuple(map(moved, program.argv))
+    return replace(program, argv=argv, cwd=moved(program.cwd), env=env), replace(box, skill=box.sealed, sealed="")
 
 
 class _ConfinedRun(NamedTuple):

@@ -147,7 +147,7 @@ def bwrap_arguments(request: BubblewrapRequest) -> list[str]:
     options += ["--size", str(min(_SHARED, box.limits.scratch)), "--tmpfs", "/dev/shm"]
     options += ["--size", str(box.limits.scratch), "--tmpfs", "/tmp"]
     for access in profile.mounted_paths(view):
-        options += _mount_arguments(access)
+        options += _mount_arguments(access, box.sealed if access.path == os.path.realpath(box.skill) else "")
     for access in view.seen:  # last: something inside a hidden folder may be visible
         if access.kind == "hide" and os.path.isdir(access.path):
             options += ["--remount-ro", access.path]
@@ -170,8 +170,10 @@ def _system_mounts(etc: tuple[str, ...]) -> list[str]:
     return options
 
 
-def _mount_arguments(access: PathAccess) -> list[str]:
+def _mount_arguments(access: PathAccess, sealed: str = "") -> list[str]:
     path = access.path
+    if sealed:
+        return ["--ro-bind", sealed, path]
     if access.kind in ("read", "guard"):
         return ["--ro-bind-try", path, path]
     if access.kind == "write":

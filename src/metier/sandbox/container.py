@@ -195,7 +195,9 @@ def container_options(request: ContainerRequest, name: str, folder: str) -> list
     options += [*_user_options(support), *_limit_options(request.box.limits)]
     options += ["--tmpfs", f"/tmp:rw,nosuid,nodev,exec,mode=1777,size={request.box.limits.scratch}"]
     for access in _with_links(profile.mounted_paths(view)):
-        options += _mount_option(access, _is_podman(support))
+        sealed = request.box.sealed if access[1].path == os.path.realpath(request.box.skill) else ""
+        mounted = access if not sealed else (access[0], PathAccess(sealed, "read"))
+        options += _mount_option(mounted, _is_podman(support))
     options += ["--env-file", f"{folder}/variables", "--workdir", view.cwd]
     return [*options, "--entrypoint", view.argv[0], support.image, *view.argv[1:]]
 

@@ -64,9 +64,8 @@ class GrantSweeper:
             for made in sweep_top(scan):
                 if not self._is_allowed(made):
                     self._again[os.path.basename(made.path)] += self.set_aside(scan.root, made)
-        return next(
-            (f"it made {name} again and again" for name, times in self._again.items() if times > _MOST_LIVE), ""
-        )
+        racing = [name for name, times in self._again.items() if times > _MOST_LIVE]
+        return f"it made {racing[0]} again and again" if racing else ""
 
     def finish(self) -> tuple[str, ...]:
         """Sweep when the program has ended; what to say about it."""

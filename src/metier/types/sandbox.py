@@ -85,6 +85,8 @@ class SandboxSpec:
     """Whether new files that people ask agents to write, such as a Makefile, are moved away too: nobody approved it."""
     allowed: tuple[str, ...] = ()
     """Names that other programs obey and that may stay if the program makes them."""
+    sealed: str = ""
+    """A copy of the skill's folder that is seen in its place: nobody can change it between the check and the run."""
 
 
 @dataclass(frozen=True)
