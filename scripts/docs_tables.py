@@ -102,6 +102,8 @@ _SANDBOX = {
     "tier": "the [tier](../concepts/sandbox.md) to use: `bubblewrap`, `landlock`, `seatbelt`, `docker`, `podman` or"
     " `gvisor`; default the best that needs no image",
     "image": "the image of a container tier, by its digest: `NAME@sha256:…`, or `sha256:…` for one you built",
+    "allow": "names of [files that other programs obey](../concepts/sandbox.md#what-is-moved-away), such as `.git` or"
+    " `Makefile`, that may stay where a sandboxed program makes them; default none",
 }
 _IMPROVE = {
     "mode": "`auto` (a change that passes its gates lands), `review` (it waits for you) or `off`; default `auto` in"

@@ -52,7 +52,7 @@ def configs(folder: Path) -> list[str]:
 
 
 def test_a_repository_is_not_taken_for_one_that_the_program_made_and_exchanged_for_it(desk: Desk, nested: Path):
-    attack(desk, "os.makedirs('made/.git'); exchange('inner', 'made'); attempt(write, 'made/.git/config')")
+    attack(desk, "os.makedirs('made/.git'); attempt(exchange, 'inner', 'made'); attempt(write, 'made/.git/config')")
     assert configs(nested) == ["mine"]
 
 

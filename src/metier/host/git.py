@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 from ..types.errors import BadRequest, HostError, Refused
 from .facts import has_binary, monotonic
-from .paths import is_inside, read_text_file
+from .paths import absolute_path, is_inside, read_text_file
 from .trees import remove_tree
 
 _MOST_BYTES = 65_536
@@ -66,17 +66,46 @@ def git_folders(project: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys((common, git_dir))) if ".git" in git_dir.split("/") else ()
 
 
-_CONFIG_KEYS = r"^(user\.name|user\.email|core\.hookspath)$"
+def git_target(path: str) -> str:
+    """The folder that a `.git` file leads to; empty if it leads nowhere."""
+    first = next(iter(_read_lines(path)), "")
+    return _resolve_real_path(os.path.dirname(path), first[8:]) if first.startswith("gitdir: ") else ""
+
+
+_CONFIG_KEYS = (
+    r"^(user\.(name|email)|core\.(hookspath|fsmonitor|sshcommand|editor|pager|askpass|attributesfile|gitproxy)"
+    r"|sequence\.editor|gpg\..*program|credential\..*helper|credential\.helper|include(if\..*)?\.path"
+    r"|(filter|diff|merge|difftool|mergetool)\..*\.(clean|smudge|process|command|textconv|driver|cmd)|alias\..*"
+    r"|diff\.external|pager\..*|interactive\.difffilter)$"
+)
+"""The committer, and every setting whose value git executes or reads as more settings."""
 _PLANTABLE_NAMES = ("commondir", "rebase-merge", "rebase-apply")
 """Files that redirect git to other settings, or that it runs when a rebase continues.
 
 The sandbox can't guard these with an empty placeholder: git would take it for another repository or a rebase."""
 
 
-def read_git_config(project: str, env: Mapping[str, str]) -> dict[str, str]:
-    """The committer and the hooks folder, as the user's and the repository's settings say.  Runs nothing of theirs."""
+def named_by_git(project: str, pairs: Iterable[tuple[str, str]], home: str) -> list[str]:
+    """The paths in a project that git's settings name: what is there is executed, or read as more settings."""
+    paths: list[str] = []
+    for key, value in pairs:
+        if key.startswith("user."):
+            continue
+        if key == "core.hookspath":  # also if it does not exist yet
+            paths.append(absolute_path(value, project, home))
+            continue
+        # A program may come with arguments, and an interpreter before it; settings are relative to `.git`.
+        words = value.removeprefix("!").split()[:4] if not key.endswith(".path") else [value]
+        bases = (f"{project}/.git", project)
+        named = (absolute_path(word, base, home) for word in words for base in bases if "/" in word or "." in word)
+        paths += [path for path in named if is_inside(path, project) and os.path.isfile(path)]
+    return list(dict.fromkeys(paths))
+
+
+def read_git_pairs(project: str, env: Mapping[str, str]) -> list[tuple[str, str]]:
+    """Settings of the user and of the repository that name programs and files.  Runs nothing of theirs."""
     if not os.path.lexists(f"{project}/.git"):
-        return {}
+        return []
     # None of the GIT_ variables: they could point git at other settings.
     minimal = {name: env[name] for name in ("HOME", "XDG_CONFIG_HOME") if name in env}
     minimal["PATH"] = path_outside_project(env.get("PATH", os.defpath), project)
@@ -92,8 +121,8 @@ def read_git_config(project: str, env: Mapping[str, str]) -> dict[str, str]:
             check=False,
         ).stdout.decode("utf-8", "replace")
     except (OSError, subprocess.SubprocessError):
-        return {}
-    return {key: value for key, _, value in (entry.partition("\n") for entry in output.split("\0")) if value}
+        return []
+    return [(key, value) for key, _, value in (entry.partition("\n") for entry in output.split("\0")) if value]
 
 
 def path_outside_project(path: str, project: str) -> str:

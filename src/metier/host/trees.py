@@ -518,3 +518,55 @@ def read_pieces(path: str, most: int) -> Iterator[bytes]:
 def read_first_bytes(path: str, most: int) -> bytes:
     """The first bytes of a file."""
     return b"".join(read_pieces(path, most))
+
+
+# --- Copies that what runs is run from ---
+
+
+def copy_marked_files(source: str, target: str, marks: Mapping[str, FileRecord], most: int) -> None:
+    """Copy files that were recorded, exactly as they were recorded; OSError if one has changed since."""
+    from . import files
+
+    folder = files.open_folder(source)
+    try:
+        for path, mark in marks.items():
+            copy = f"{target}/{path}"
+            os.makedirs(os.path.dirname(copy), 0o700, exist_ok=True)
+            if mark.mode == "link":
+                os.symlink(mark.digest.removeprefix("link:"), copy)
+                continue
+            if mark.mode == "special":
+                raise OSError(f"{path} is no regular file")
+            data = files.read_whole(folder, path, most)[1]
+            if "sha256:" + sha256(data).hexdigest() != mark.digest:
+                raise OSError(f"{path} was changed")
+            put_bytes(copy, data, int(mark.mode, 8))
+            os.chmod(copy, int(mark.mode, 8))  # whatever the umask is
+    finally:
+        os.close(folder)
+
+
+@contextlib.contextmanager
+def temporary_folder_in(above: str) -> Iterator[str]:
+    """A private folder inside another, so that what is made there can be renamed into place."""
+    with tempfile.TemporaryDirectory(prefix=".new-", dir=above) as path:
+        yield path
+
+
+def seal_folder(folder: str, sealed: str) -> None:
+    """Give a finished copy its name; one that is there already holds the same."""
+    make_folders(os.path.dirname(sealed), 0o700)
+    try:
+        os.rename(folder, sealed)
+    except OSError:
+        if not os.path.isdir(sealed):
+            raise
+
+
+def remove_older(folder: str, days: float, most: int) -> None:
+    """Remove all but the newest entries of a folder, if they were not touched for so many days."""
+    with contextlib.suppress(HostError, OSError):
+        entries = sorted((f"{folder}/{name}" for name in os.listdir(folder)), key=days_old)
+        for path in entries[most:]:
+            if days_old(path) > days:
+                remove_tree(path)

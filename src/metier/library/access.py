@@ -156,15 +156,17 @@ class SkillAccess:
         shell, limit = bounds
         require_whole_settings(self.library.problems)
         verifier.check(running=True)
+        sealed = verifier.sealed()
         env = skill_environment(self.library, skill)
         own_name = ("",) if "$0" in source else ()  # `$0` without an argument is empty, not the shell's name
         argv = (*shell_program(shell, env), source, *own_name)
         cwd = skill.directory if shell.cwd == "skill" else self.cwd
         program = ProgramSpec(argv, cwd, env | values, limit, merged=shell.output == "merged")
-        return self._run(program, skill)
+        return self._run(program, skill, sealed)
 
-    def _run(self, program: ProgramSpec, skill: Skill) -> ProcessResult:
+    def _run(self, program: ProgramSpec, skill: Skill, sealed: str) -> ProcessResult:
         sandbox = sandbox_for_skill(self.library, skill, self.cwd, self.write, self.unattended or self.by == "schedule")
+        sandbox = replace(sandbox, sealed=sealed)
         result = self.runner(self.library, program, sandbox)
         return replace(
             result, note="; ".join(filter(None, (result.note, *grants_for_skill(self.library, skill).notes)))
@@ -238,9 +240,11 @@ class SkillAccess:
         if files.stat_key(skill.path) != skill.key and skill.path not in self.library.kept:
             raise Changed(f"{skill.path} changed since the library was opened", "reload the library", skill.path)
         require_whole_settings(self.library.problems)
-        verify_installed(self.library, skill, running=True)
+        verifier = SkillVerifier(self.library, skill)
+        verifier.check(running=True)
         if self.baseline is not None:
             self.baseline.check(self.library, skill)
+        sealed = verifier.sealed()
         env = skill_environment(self.library, skill)
         suffix = script[script.rindex(".") :]
         interpreter = next((path for name in _INTERPRETERS[suffix] if (path := which(name, env["PATH"]))), "")
@@ -249,7 +253,7 @@ class SkillAccess:
         if not interpreter:
             return ProcessResult(None, "", note=f"there is no {_INTERPRETERS[suffix][0]} on PATH")
         argv = (interpreter, f"{skill.directory}/scripts/{script}", *words)
-        return self._run(ProgramSpec(argv, skill.directory, env, SCRIPT_SECONDS), skill)
+        return self._run(ProgramSpec(argv, skill.directory, env, SCRIPT_SECONDS), skill, sealed)
 
     def search(self, query: str, limit: int) -> Sequence[Skill]:
         """The skills that match a request best, of those that may be used."""

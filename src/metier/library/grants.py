@@ -8,16 +8,17 @@ only by the user's own configuration, never by a skill or a project.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, get_args
 
 from ..dialects import PROTECTED_FOLDERS
 from ..host import paths
-from ..host.git import repository_of
+from ..host.git import named_by_git, read_git_pairs, repository_of
 from ..resolve.capabilities import RequestedPermissions, permission_requests, requested_permissions
 from ..resolve.environment import build_overlay, is_forbidden_name
-from ..sandbox.profile import PRIVATE, PROTECTED
+from ..sandbox.obeyed import PROTECTED
+from ..sandbox.profile import PRIVATE
 from ..sources.plugins import find_plugins
 from ..sources.roots import RootOptions, find_roots
 from ..types.dialect import ShellRules
@@ -289,6 +290,7 @@ def sandbox_for_skill(
         permissions=replace(
             permissions, read=tuple(dict.fromkeys((*outer, *permissions.read))), write=(*permissions.write, *write)
         ),
+        kept=git_order_paths(library, (*permissions.write, *write)),
     )
 
 
@@ -296,6 +298,20 @@ def _sandbox_settings(library: Library) -> Mapping[str, object]:
     """The user's `sandbox` table."""
     table = library.settings.own("sandbox")
     return table if isinstance(table, Mapping) else {}
+
+
+def _allowed_files(library: Library) -> tuple[str, ...]:
+    """Names that other programs obey, and that the user lets sandboxed programs make."""
+    allow = _sandbox_settings(library).get("allow")
+    return tuple(map(str, allow)) if isinstance(allow, list | tuple) else ()
+
+
+def git_order_paths(library: Library, folders: Iterable[str]) -> tuple[str, ...]:
+    """What the settings of repositories name in them, such as a folder for hooks: git would execute what is there."""
+    home = library.place.home
+    return tuple(
+        path for folder in folders for path in named_by_git(folder, read_git_pairs(folder, library.place.env), home)
+    )
 
 
 def command_sandbox_need(library: Library) -> SandboxNeed:
@@ -330,7 +346,8 @@ def run_program(library: Library, program: ProgramSpec, sandbox_spec: SandboxSpe
 
     try:
         spec, closed = keep_roots(library, sandbox_spec)
-        spec = replace(spec, protected=(*PROTECTED_FOLDERS, *spec.protected))
+        protected = (*PROTECTED_FOLDERS, *spec.protected)
+        spec = replace(spec, protected=protected, allowed=(*_allowed_files(library), *spec.allowed))
         result = sandbox.run_sandboxed(program, spec, machine_options(library))
     except Refused as refusal:
         return ProcessResult(None, "", note=f"{refusal.message}; {refusal.hint}" if refusal.hint else refusal.message)
@@ -339,7 +356,8 @@ def run_program(library: Library, program: ProgramSpec, sandbox_spec: SandboxSpe
         result = replace(result, note="; ".join(filter(None, (result.note, note))))
     # Here, because every face and every tool shows what a program printed.
     hide = library.hide
-    return replace(result, stdout=hide(result.stdout), stderr=hide(result.stderr), note=hide(result.note))
+    swept = tuple(map(hide, result.swept))
+    return replace(result, stdout=hide(result.stdout), stderr=hide(result.stderr), note=hide(result.note), swept=swept)
 
 
 def skill_roots(library: Library) -> tuple[str, ...]:

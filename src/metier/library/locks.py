@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ..host import paths, trees
 from ..host.facts import now_ns
+from ..host.fs import make_folder
 from ..host.sqlite import IndexDatabase
 from ..sources.bundled import is_unedited
 from ..sources.roots import any_lock, receipts_path, roots_with_lock
@@ -32,6 +33,9 @@ if TYPE_CHECKING:
 
 
 _WRITE_NOTE = "INSERT OR REPLACE INTO notes VALUES (?, ?)"
+_MAX_SEALED_BYTES = 64 << 20
+"""Of one file of a skill that is copied."""
+_MOST_SEALED, _SEALED_DAYS = 32, 1.0
 _MAX_SKILL_BYTES = 256_000
 """Of a SKILL.md that is read to find its commands."""
 
@@ -180,8 +184,43 @@ class SkillVerifier:
         `running` is for when something of the skill is about to run.  Then a skill that is not frozen is checked too:
         it must still be what was approved, and in a project what was trusted.
         """
+        self._judge(self._skill, self._files, running)
+
+    def sealed(self) -> str:
+        """The folder to run the skill from: a copy that was checked itself; empty for a skill of the user's own.
+
+        A check of the skill's folder says what was there a moment ago.  The copy is judged in its place, and nothing
+        that runs here can reach it.
+        """
+        if self._skill.origin.source != "project" and not self._entries:
+            return ""
+        return self._sealed
+
+    @cached_property
+    def _sealed(self) -> str:
+        skill, store = self._skill, f"{self._library.place.state}/sealed"
+        name = skill.directory.rpartition("/")[2]
+        known = f"{store}/{manifest_digest(self._files).removeprefix('sha256:')}"
+        sealed = f"{known}/{name}"
+        if not paths.is_folder(sealed):
+            make_folder(store)
+            with trees.temporary_folder_in(store) as staged:
+                try:
+                    trees.copy_marked_files(skill.directory, f"{staged}/{name}", self._files, _MAX_SEALED_BYTES)
+                    trees.seal_folder(f"{staged}/{name}", sealed)
+                except OSError as error:
+                    message = f"`{skill.name}` changed while it was read: {error}"
+                    raise Changed(message, "try again", skill.directory) from error
+            trees.remove_older(store, _SEALED_DAYS, _MOST_SEALED)
+        # A copy holds what its name says, so the look at the skill's folder was a look at it.
+        self._judge(skill._replace(path=f"{sealed}/{skill.path.rpartition('/')[2]}"), self._files, True)
+        trees.touch_file(known)
+        return sealed
+
+    def _judge(self, looked_at: Skill, manifest: FileManifest, running: bool) -> None:
+        """Check files of this skill: in its own folder, or in a copy of it."""
         library, skill = self._library, self._skill
-        if running and skill.origin.source == "project" and not self._trusted:
+        if running and skill.origin.source == "project" and not self._is_trusted(looked_at):
             raise Changed(
                 f"`{skill.name}` is not what was trusted: what it runs or is granted has changed",
                 f"review it, then run `metier trust {library.place.project}`",
@@ -190,8 +229,8 @@ class SkillVerifier:
         for install_root, entry in self._entries:
             if not (entry.frozen or running):
                 continue
-            differences = list(lockfile.compare_files(entry.files, self._files, install_root.shared))
-            if differences and (entry.frozen or not _within_approval(skill, entry)):
+            differences = list(lockfile.compare_files(entry.files, manifest, install_root.shared))
+            if differences and (entry.frozen or not _within_approval(looked_at, entry)):
                 raise _changed_error(skill, entry, *differences[0])
 
     @cached_property
@@ -219,13 +258,13 @@ class SkillVerifier:
     def _files(self) -> FileManifest:
         return lockfile.folder_manifest(self._skill.directory)
 
-    @cached_property
-    def _trusted(self) -> bool:
+    def _is_trusted(self, looked_at: Skill) -> bool:
         from .settings import read_trust_record
         from .trust import trust_findings
 
         place = self._library.place
-        return not trust_findings([self._skill], place, read_trust_record(place), self._library.limits)
+        record = read_trust_record(place)
+        return not trust_findings([self._skill], place, record, self._library.limits, looked_at)
 
 
 class SkillBaseline:

@@ -290,6 +290,8 @@ def script_answer(script: str, result: ProcessResult) -> Answer:
     if result.status is None:
         why = result.note or "it could not be started"
         return Answer(f"Cannot execute '{script}': {why}", error=True, note=result.note, reason="machine")
+    if result.swept:
+        output += "".join(f"\n[sandbox: {visible_text(line)}]" for line in result.swept)
     if result.status:
         output += f"\n[exit code: {result.status}]"
     reason: FailureReason = "exit-status" if result.status else ""

@@ -380,9 +380,16 @@ def lent_settings(skills: Iterable[Skill], place: Place, record: TrustRecord | N
 
 
 def trust_findings(
-    skills: Sequence[Skill], place: Place, record: TrustRecord | None, limits: LibraryLimits
+    skills: Sequence[Skill],
+    place: Place,
+    record: TrustRecord | None,
+    limits: LibraryLimits,
+    looked_at: Skill | None = None,
 ) -> Mapping[str, Finding]:
-    """The project skills that may not be used, and why: never trusted, or changed since."""
+    """The project skills that may not be used, and why: never trusted, or changed since.
+
+    With `looked_at`, the files of a copy count in the place of the skill's own.
+    """
     project_skills = [skill for skill in skills if skill.origin.source == "project"]
     if not project_skills:
         return {}
@@ -392,7 +399,7 @@ def trust_findings(
         (
             skill,
             skill.directory.removeprefix(place.project + "/"),
-            SkillCapabilities(run_digests(skill, limits.file_bytes)),
+            SkillCapabilities(run_digests(looked_at or skill, limits.file_bytes)),
         )
         for skill in project_skills
     )

@@ -68,7 +68,7 @@ _PERMISSIONS = {"network": bool, "hosts": list, "read": list, "write": list, "en
 _ENTRY_KEYS = tuple(_ENTRY_KINDS)
 _ROOT_KEYS = ("path", "dialect", "label")
 CATALOG_KEYS = ("policy", "pinned")
-SANDBOX_KEYS = ("need", "tier", "image")
+SANDBOX_KEYS = ("need", "tier", "image", "allow")
 SEARCH_KEYS = ("dense",)
 IMPROVE_KEYS = ("mode",)
 RECORD_KEYS = ("days", "runs")
@@ -307,6 +307,10 @@ def _check_sandbox(sandbox: dict[str, object], findings: list[Finding]) -> None:
     if image is not None and not (isinstance(image, str) and is_pinned_image(image)):
         findings.append(Finding("config-type", 0, ("sandbox.image", "an image with its digest, NAME@sha256:…")))
         del sandbox["image"]
+    allow = sandbox.get("allow")
+    if allow is not None and not (isinstance(allow, list) and all(isinstance(name, str) for name in allow)):
+        findings.append(Finding("config-type", 0, ("sandbox.allow", "a list of names")))
+        del sandbox["allow"]
 
 
 def _check_improve(improve: dict[str, object], findings: list[Finding]) -> None:

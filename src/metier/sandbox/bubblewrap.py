@@ -44,8 +44,8 @@ class BubblewrapRequest(NamedTuple):
     closes_users: bool
     """Whether it has `--disable-userns`."""
     groups: bool
-    state: str = ""
-    """metier's state folder, where placeholders are noted; empty notes none."""
+    watch: Callable[[], str] = lambda: ""
+    """Called often while it runs; why it is to be ended, if it is."""
 
 
 class _InitProcess:
@@ -111,16 +111,16 @@ class _InitProcess:
 def run_in_bubblewrap(request: BubblewrapRequest) -> ProcessResult:
     """Run a program in its own namespaces."""
     box, view = request.box, request.view
-    guarded = [access.path for access in view.seen if access.kind == "guard"]
     with (
         load_bwrap(request.bwrap) as bwrap,
         limits.control_group(box.limits, request.groups) as cgroup,
-        profile.lay_placeholders(guarded, request.state),
     ):
         inside = _InitProcess(box, cgroup)
         watch = limits.LimitWatch(box.limits, cgroup, view.work, view.writes)
         try:
-            spawned = _spawn_bwrap(request, bwrap, inside, lambda: inside.problem or watch(inside.pid))
+            spawned = _spawn_bwrap(
+                request, bwrap, inside, lambda: inside.problem or watch(inside.pid) or request.watch()
+            )
             followed = follow_process(spawned, request.program.seconds, request.program.output)
         except OSError as error:
             return ProcessResult(None, "", tier="bubblewrap", note=f"it can't be started: {error.strerror}")
@@ -147,7 +147,7 @@ def bwrap_arguments(request: BubblewrapRequest) -> list[str]:
     options += ["--size", str(min(_SHARED, box.limits.scratch)), "--tmpfs", "/dev/shm"]
     options += ["--size", str(box.limits.scratch), "--tmpfs", "/tmp"]
     for access in profile.mounted_paths(view):
-        options += _mount_arguments(access)
+        options += _mount_arguments(access, box.sealed if access.path == os.path.realpath(box.skill) else "")
     for access in view.seen:  # last: something inside a hidden folder may be visible
         if access.kind == "hide" and os.path.isdir(access.path):
             options += ["--remount-ro", access.path]
@@ -170,8 +170,10 @@ def _system_mounts(etc: tuple[str, ...]) -> list[str]:
     return options
 
 
-def _mount_arguments(access: PathAccess) -> list[str]:
+def _mount_arguments(access: PathAccess, sealed: str = "") -> list[str]:
     path = access.path
+    if sealed:
+        return ["--ro-bind", sealed, path]
     if access.kind in ("read", "guard"):
         return ["--ro-bind-try", path, path]
     if access.kind == "write":

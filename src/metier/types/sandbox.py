@@ -81,6 +81,12 @@ class SandboxSpec:
     """Paths that stay read-only although a folder around them may be written."""
     protected: tuple[str, ...] = ()
     """Names that stay read-only in every writable folder, in addition to those the sandbox always protects."""
+    strict: bool = True
+    """Whether new files that people ask agents to write, such as a Makefile, are moved away too: nobody approved it."""
+    allowed: tuple[str, ...] = ()
+    """Names that other programs obey and that may stay if the program makes them."""
+    sealed: str = ""
+    """A copy of the skill's folder that is seen in its place: nobody can change it between the check and the run."""
 
 
 @dataclass(frozen=True)
@@ -97,6 +103,8 @@ class ProcessResult:
     tier: SandboxTier = "none"
     note: str = ""
     """For the person: a missing boundary, why it could not start, which limit ended it."""
+    swept: tuple[str, ...] = ()
+    """What it made that other programs obey, where it was moved, and how to let it stay; for the model too."""
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,14 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from ...host import fs, paths
-from ...host.git import git_folders, path_outside_project, read_git_config, remove_planted_git_files, repository_of
+from ...host.git import (
+    git_folders,
+    named_by_git,
+    path_outside_project,
+    read_git_pairs,
+    remove_planted_git_files,
+    repository_of,
+)
 from ...library.grants import (
     closed_folders,
     command_sandbox_need,
@@ -57,7 +64,8 @@ def run_command(run: ProgramRunner) -> Tool:
         seconds = min(number_argument(arguments, "seconds", SECONDS) or SECONDS, LONGEST_SECONDS)
         result = run(("bash", "--noprofile", "--norc", "-c", command), float(seconds))
         if result.timed_out:
-            text = f"Timed out after {seconds}s.\n{neutralize_frames(visible_text(result.stdout))}".strip()
+            swept = "".join(f"\n[sandbox: {visible_text(line)}]" for line in result.swept)
+            text = f"Timed out after {seconds}s.\n{neutralize_frames(visible_text(result.stdout))}{swept}".strip()
             return Answer(text, error=True, note=result.note, reason="timeout")
         return script_answer("the command", result)
 
@@ -222,9 +230,9 @@ def run_allowed_command(session: Session, argv: tuple[str, ...], seconds: float)
     agent, library, command = session.agent, session.library, argv[-1]
     grants = command_grants(session)
     env, box = _command_environment(session, grants, command), _command_box(session, grants)
-    git_config = {} if agent.private else read_git_config(agent.base, library.place.env)
-    if hooks := git_config.get("core.hookspath"):
-        box = replace(box, kept=(*box.kept, paths.absolute_path(hooks, agent.base, library.place.home)))
+    git_settings = [] if agent.private else read_git_pairs(agent.base, library.place.env)
+    box = replace(box, kept=(*box.kept, *named_by_git(agent.base, git_settings, library.place.home)))
+    git_config = dict(git_settings)
     own_folders = _own_repository(session)
     widened = "git" in session.terms or _may_write_git(session)
     if not own_folders or not (widened or writes_repository(command)):
@@ -299,7 +307,9 @@ def command_sandbox(session: Session, writing: bool) -> SandboxSpec:
     write = tuple(dict.fromkeys((agent.base, *agent.writable))) if writing and not work else ()
     elsewhere = filter(None, [repository_of(agent.base)] if not agent.private else [])  # a worktree's repository
     permissions = SandboxPermissions(network=agent.network and writing, read=(*read, *elsewhere), write=write)
-    return SandboxSpec(need, work=work, permissions=permissions, hidden=(*closed_folders(library.place), *agent.hidden))
+    hidden = (*closed_folders(library.place), *agent.hidden)
+    # A command was approved, by a person or a rule of theirs, unless nobody is there.
+    return SandboxSpec(need, work=work, permissions=permissions, hidden=hidden, strict=bool(agent.alone))
 
 
 # --- What was refused, and how to allow it ---

@@ -16,7 +16,7 @@ from fnmatch import translate
 from ...dialects import PROTECTED_FOLDERS
 from ...host import fs, paths
 from ...library.skill_tools import ToolArguments, guard_errors, number_argument, text_argument
-from ...sandbox.profile import PROTECTED
+from ...sandbox.obeyed import PROTECTED
 from ...types.activation import ToolCall
 from ...types.errors import BadRequest, MetierError, Refused
 from ...types.model import Answer, Tool, ToolParameter
