@@ -13,7 +13,7 @@ from __future__ import annotations
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from threading import Event as Flag
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from ..catalog.formats import get_layout
 from ..host.facts import monotonic
@@ -35,7 +35,7 @@ from ..types.event import (
     Used,
     Wrote,
 )
-from ..types.model import Model, Tool
+from ..types.model import Model, OpenedModel, Tool
 from ..types.text import estimate_tokens
 from .conversation import CatalogOffer, Conversation, compact_conversation, needs_compacting, repair_events, tokens_in
 from .loop import TurnEnding, TurnPorts, failure_ending, run_turn
@@ -141,6 +141,21 @@ class Session:
     """The catalog, and the library it was built from."""
     offered: tuple[Catalog, CatalogOffer] | None = None
     """The catalog's entries as text, and the catalog they were made from."""
+    opened: OpenedModel | None = None
+    """The model, where this session opened it and so has to close it."""
+
+    # --- Closing ---
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the model that this session opened.  The session itself goes on: its next request opens it again."""
+        if self.opened is not None:
+            self.opened.close()
 
     # --- Turns ---
 
@@ -211,9 +226,10 @@ class Session:
         if not _is_same(self.library, library):
             self.library = library
 
-    def use(self, model: Model) -> None:
-        """Use another model from now on."""
-        self.model = model
+    def use(self, model: OpenedModel) -> None:
+        """Use another model from now on, and close it in the end; the one before it is closed now."""
+        self.close()
+        self.model = self.opened = model
 
     def skill_access(self, by: InvokedBy = "model") -> SkillAccess:
         """The skills as somebody may use them in this conversation."""

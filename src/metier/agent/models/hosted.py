@@ -12,7 +12,8 @@ that a defect of ours stays an exception, and only what happens inside the libra
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from functools import lru_cache
 from json import dumps, loads
 from queue import Empty, SimpleQueue
 from threading import Event, Thread
@@ -31,6 +32,7 @@ _LONGEST_WAIT = 60.0
 """A service that asks for a longer pause than this is reported, not waited for."""
 _REPLY_TIMEOUT = 600.0
 _CONNECT_TIMEOUT = 10.0
+_CLOSE_TIMEOUT = 5.0
 _FINISH_REASONS: dict[str, FinishReason] = {"length": "length", "content_filter": "filter", "tool_call": "tools"}
 
 
@@ -42,7 +44,9 @@ class ProviderModel:
         self.name = address.name
         self.window = address.window or address.service.window
         self._model: Any = None
+        self._client: Any = None
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: Thread | None = None
 
     def reply(self, request: ReplyRequest, stop: StopFlag) -> EventSteps[Reply]:
         """Send a request, again where that may help, and yield the reply as it is written."""
@@ -62,8 +66,8 @@ class ProviderModel:
     def _request_once(self, request: ReplyRequest, stop: StopFlag) -> EventSteps[Reply]:
         pieces: SimpleQueue[Any] = SimpleQueue()
         model = self._opened()
-        prepared = _prepare_request(request, self.address)
-        future = asyncio.run_coroutine_threadsafe(_fill_queue(model, prepared, pieces), self._running())
+        prepared, loop = _prepare_request(request, self.address), self._running()
+        future = asyncio.run_coroutine_threadsafe(_fill_queue(model, prepared, pieces), loop)
         try:
             while True:
                 if stop.is_set():
@@ -87,33 +91,37 @@ class ProviderModel:
         if self._loop is None:
             ready = Event()
             self._loop = asyncio.new_event_loop()
-            Thread(target=_run_event_loop, args=(self._loop, ready), name=f"ask {self.name}", daemon=True).start()
+            arguments = (self._loop, ready, self._client)
+            self._thread = Thread(target=_run_event_loop, args=arguments, name=f"ask {self.name}", daemon=True)
+            self._thread.start()
             ready.wait()
         return self._loop
 
     def _opened(self) -> Any:
         if self._model is None:
-            self._model = _open_model(self.address)
+            self._model, self._client = _open_model(self.address, _http_client)
         return self._model
 
     def close(self) -> None:
-        """Close the connection and stop its thread."""
-        if self._loop is not None:
-            loop, self._loop, self._model = self._loop, None, None
+        """Close the connections, and wait for the thread to end; a later request opens them again."""
+        loop, thread = self._loop, self._thread
+        self._loop = self._thread = self._model = self._client = None
+        if loop is not None and thread is not None:
             loop.call_soon_threadsafe(loop.stop)
+            # Waited for, or a caller that opens many would have many at once; a service that hangs delays nobody long.
+            thread.join(_CLOSE_TIMEOUT)
 
     def wire(self, request: ReplyRequest) -> str:
         """The body of the request as it would be sent; a transport that keeps it takes the network's place."""
         bodies: list[bytes] = []
-        model = _open_model(self.address, bodies)
+        model, client = _open_model(self.address, lambda: _recording_client(bodies))
         prepared = _prepare_request(request, self.address)
         loop = asyncio.new_event_loop()
         try:
             # The transport fails once it has the body, so an error is the expected outcome here.
             outcome = loop.run_until_complete(_settle(_stream_reply(model, prepared, SimpleQueue())))
-            loop.run_until_complete(loop.shutdown_asyncgens())
         finally:
-            loop.close()
+            _close_event_loop(loop, client)
         if not bodies:
             error = ModelError(f"{self.name} built no request", "check the model's configuration", "bad-request")
             raise error from outcome if isinstance(outcome, BaseException) else None
@@ -123,13 +131,24 @@ class ProviderModel:
 # --- The event loop and its thread ---
 
 
-def _run_event_loop(loop: asyncio.AbstractEventLoop, ready: Event) -> None:
+def _run_event_loop(loop: asyncio.AbstractEventLoop, ready: Event, client: Any) -> None:
     asyncio.set_event_loop(loop)
     loop.call_soon(ready.set)
-    loop.run_forever()
-    loop.run_until_complete(_cancel_tasks())
-    loop.run_until_complete(loop.shutdown_asyncgens())
-    loop.close()
+    try:
+        loop.run_forever()
+    finally:
+        _close_event_loop(loop, client)
+
+
+def _close_event_loop(loop: asyncio.AbstractEventLoop, client: Any) -> None:
+    """Close all that a loop had open: requests, connections, the threads that looked up names, and its own files."""
+    try:
+        loop.run_until_complete(_cancel_tasks())
+        loop.run_until_complete(_settle(client.aclose()))
+        loop.run_until_complete(loop.shutdown_asyncgens())
+        loop.run_until_complete(loop.shutdown_default_executor())
+    finally:
+        loop.close()
 
 
 async def _cancel_tasks() -> None:
@@ -390,27 +409,24 @@ def _read_usage(response: Any, address: ModelAddress) -> Usage:
 # --- Opening a model ---
 
 
-def _open_model(address: ModelAddress, bodies: list[bytes] | None = None) -> Any:
-    """The library's model for an address; with `bodies`, requests are put there and nothing is sent."""
+def _open_model(address: ModelAddress, make_client: Callable[[], Any]) -> tuple[Any, Any]:
+    """The library's model for an address, and the HTTP client it uses, which the caller closes."""
     try:
-        import httpx2
-
-        client = _http_client(bodies)
+        client = make_client()
         match address.service.wire:
             case "anthropic":
                 from pydantic_ai.models.anthropic import AnthropicModel
                 from pydantic_ai.providers.anthropic import AnthropicProvider
 
                 provider = AnthropicProvider(api_key=address.key, base_url=address.url or None, http_client=client)
-                return AnthropicModel(address.model, provider=provider)
+                return AnthropicModel(address.model, provider=provider), client
             case "google":
                 from pydantic_ai.models.google import GoogleModel
                 from pydantic_ai.providers.google import GoogleProvider
 
                 options: Any = {"base_url": address.url} if address.url else {}
-                return GoogleModel(
-                    address.model, provider=GoogleProvider(api_key=address.key, http_client=client, **options)
-                )
+                google = GoogleProvider(api_key=address.key, http_client=client, **options)
+                return GoogleModel(address.model, provider=google), client
             case "openai" | "openai-responses":
                 from pydantic_ai.models.openai import OpenAIChatModel, OpenAIResponsesModel
                 from pydantic_ai.providers.openai import OpenAIProvider
@@ -418,21 +434,32 @@ def _open_model(address: ModelAddress, bodies: list[bytes] | None = None) -> Any
                 model_class = OpenAIChatModel if address.service.wire == "openai" else OpenAIResponsesModel
                 url, key = address.url or None, address.key or "none"
                 profile: Any = {"openai_chat_streaming_requires_finish_reason": True}
-                return model_class(
-                    address.model, provider=OpenAIProvider(url, key, http_client=client), profile=profile
-                )
+                openai = OpenAIProvider(url, key, http_client=client)
+                return model_class(address.model, provider=openai, profile=profile), client
     except ImportError as error:
         raise MissingExtra(f"the model provider {address.service.name}", address.service.extra) from error
-    raise AssertionError(httpx2)
+    raise AssertionError(address.service.wire)
 
 
-def _http_client(bodies: list[bytes] | None) -> Any:
+def _http_client() -> Any:
     import httpx2
 
-    if bodies is None:
-        # No redirects: they would carry the key to another host.
-        timeout = httpx2.Timeout(_REPLY_TIMEOUT, connect=_CONNECT_TIMEOUT)
-        return httpx2.AsyncClient(timeout=timeout, follow_redirects=False)
+    # No redirects: they would carry the key to another host.
+    timeout = httpx2.Timeout(_REPLY_TIMEOUT, connect=_CONNECT_TIMEOUT)
+    return httpx2.AsyncClient(timeout=timeout, follow_redirects=False, verify=_tls_context())
+
+
+@lru_cache(1)
+def _tls_context() -> Any:
+    """The certificates to trust.  Reading them is most of what opening a model costs, so it is done once."""
+    import httpx2
+
+    return httpx2.create_ssl_context()
+
+
+def _recording_client(bodies: list[bytes]) -> Any:
+    """A client that puts the bodies of requests into a list and sends nothing."""
+    import httpx2
 
     def keep_body(request: Any) -> Any:
         bodies.append(request.content)
