@@ -8,7 +8,7 @@ before the next step, so `ports.now()` always includes what was just yielded.  T
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from typing import TypeAlias
 
@@ -28,7 +28,7 @@ from ..types.event import (
     Used,
 )
 from ..types.model import Answer, Model, Reply, ReplyRequest, StopFlag, Tool
-from .conversation import Conversation, renumber_calls
+from .conversation import Conversation, ConversationLedger, renumber_calls
 
 ToolCaller: TypeAlias = Callable[[ToolCall], EventSteps[Answer]]
 
@@ -99,6 +99,7 @@ class TurnPorts:
     repairs: Callable[[Conversation], EventSteps[None]]
     """Yields what must happen before the model is asked again."""
     clock: Callable[[], float]
+    ledger: ConversationLedger = field(default_factory=ConversationLedger)
 
 
 def run_turn(ports: TurnPorts) -> EventSteps[None]:
@@ -125,7 +126,7 @@ def _ask_model(ports: TurnPorts) -> EventSteps[Reply]:
     conversation = ports.now()
     request = ReplyRequest(conversation.system, ports.toolset.tools, conversation.messages, conversation.run)
     reply = yield from ports.model.reply(request, ports.stop)
-    return replace(reply, messages=renumber_calls(reply.messages, conversation.messages))
+    return replace(reply, messages=renumber_calls(reply.messages, ports.ledger.sync(conversation).call_ids))
 
 
 def _check_reply(reply: Reply) -> None:

@@ -37,7 +37,15 @@ from ..types.event import (
 )
 from ..types.model import Model, OpenedModel, Tool
 from ..types.text import estimate_tokens
-from .conversation import CatalogOffer, Conversation, compact_conversation, needs_compacting, repair_events, tokens_in
+from .conversation import (
+    CatalogOffer,
+    Conversation,
+    ConversationLedger,
+    compact_conversation,
+    needs_compacting,
+    repair_events,
+    tokens_in,
+)
 from .loop import TurnEnding, TurnPorts, failure_ending, run_turn
 from .permissions import rules_section
 from .policies import AnswerMailbox, BudgetedModel, DurableModel
@@ -120,6 +128,7 @@ class Session:
     chain: tuple[str, ...] = ()
     """The skills and agents that delegated to this session, the first one first."""
     conversation: Conversation = field(default_factory=Conversation)
+    ledger: ConversationLedger = field(default_factory=ConversationLedger)
     mailbox: AnswerMailbox = field(default_factory=AnswerMailbox)
     stopping: Flag = field(default_factory=Flag)
     resumed: bool = False
@@ -278,6 +287,10 @@ class Session:
         if isinstance(event, Used) and event.call.name in _TOUCHING:
             self.stale = True
 
+    def known(self) -> ConversationLedger:
+        """The accounts of the conversation as it is now."""
+        return self.ledger.sync(self.conversation)
+
     def tools(self) -> SessionTools:
         """The tools of this conversation: built once, so that the model is shown the same bytes to its end."""
         if self.kit is None:
@@ -308,7 +321,13 @@ class Session:
         bounds = self.agent.bounds if self.left is None else self.agent.bounds.within(self.left)
         self.budget = BudgetedModel(self._step_model(), bounds, monotonic)
         return TurnPorts(
-            self.budget, self.tools().toolset, self.stopping, lambda: self.conversation, self._repairs, monotonic
+            self.budget,
+            self.tools().toolset,
+            self.stopping,
+            lambda: self.conversation,
+            self._repairs,
+            monotonic,
+            self.ledger,
         )
 
     def _repairs(self, conversation: Conversation) -> EventSteps[None]:
@@ -316,8 +335,8 @@ class Session:
             raise TurnEnding("interrupted")
         self.refresh()
         offer = self.offer()
-        yield from repair_events(conversation, offer)
-        if needs_compacting(self.conversation, self.model.window, self.tools().cost):
+        yield from repair_events(conversation, offer, self.ledger)
+        if needs_compacting(self.conversation, self.model.window, self.tools().cost, self.ledger):
             yield from compact_conversation(
                 self.conversation, offer, self._step_model(), self.tools().shown, self.stopping
             )

@@ -169,7 +169,7 @@ def activate_skill(session: Session, skill: Skill, call: Call, message: str) -> 
     messages = deliver(activation, serving, access.resources(skill), "")
     if serving.delivery == "model-reads":
         activation = replace(activation, text="")  # the model reads it itself
-    return replace(activated_event(activation), messages=renumber_calls(messages, session.conversation.messages))
+    return replace(activated_event(activation), messages=renumber_calls(messages, session.known().call_ids))
 
 
 def render_skill(session: Session, skill: Skill, call: Call) -> Activation:

@@ -136,9 +136,9 @@ class Journal:
         if not isinstance(event, Wrote):
             fs.append_line(self.path, self.hide(event_line(event, now_ns() / 1e9)))
 
-    def read(self) -> Iterator[RecordedEvent]:
-        """All events; a line that a crash cut off is skipped."""
-        for line in fs.read_lines(self.path):
+    def read(self, start: int = 0) -> Iterator[RecordedEvent]:
+        """All events, or those of the lines from a position on; a line that a crash cut off is skipped."""
+        for line in fs.read_lines(self.path, start):
             try:
                 written = loads(line)
             except ValueError:
