@@ -8,7 +8,7 @@ before the next step, so `ports.now()` always includes what was just yielded.  T
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from typing import TypeAlias
 
@@ -28,7 +28,7 @@ from ..types.event import (
     Used,
 )
 from ..types.model import Answer, Model, Reply, ReplyRequest, StopFlag, Tool
-from .conversation import Conversation, renumber_calls
+from .conversation import Conversation, ConversationLedger, renumber_calls
 
 ToolCaller: TypeAlias = Callable[[ToolCall], EventSteps[Answer]]
 
@@ -101,6 +101,7 @@ class TurnPorts:
     clock: Callable[[], float]
     shrink: Callable[[], EventSteps[None]] = lambda: iter(())  # type: ignore[assignment,return-value]  # yields nothing
     """Compacts the conversation after the service found it too long."""
+    ledger: ConversationLedger = field(default_factory=ConversationLedger)
 
 
 def run_turn(ports: TurnPorts) -> EventSteps[None]:
@@ -137,7 +138,7 @@ def _ask_model(ports: TurnPorts) -> EventSteps[Reply]:
         # Once: a service that refuses the compacted conversation too would refuse it for ever.
         conversation = shorter
         reply = yield from ports.model.reply(_request_of(conversation, ports), ports.stop)
-    return replace(reply, messages=renumber_calls(reply.messages, conversation.messages))
+    return replace(reply, messages=renumber_calls(reply.messages, ports.ledger.sync(conversation).call_ids))
 
 
 def _request_of(conversation: Conversation, ports: TurnPorts) -> ReplyRequest:

@@ -13,7 +13,7 @@ from __future__ import annotations
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from threading import Event as Flag
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from ..catalog.formats import get_layout
 from ..host.facts import monotonic, now_ns
@@ -38,9 +38,17 @@ from ..types.event import (
     Used,
     Wrote,
 )
-from ..types.model import Model, Tool
+from ..types.model import Model, OpenedModel, Tool
 from ..types.text import estimate_tokens
-from .conversation import CatalogOffer, Conversation, compact_conversation, needs_compacting, repair_events, tokens_in
+from .conversation import (
+    CatalogOffer,
+    Conversation,
+    ConversationLedger,
+    compact_conversation,
+    needs_compacting,
+    repair_events,
+    tokens_in,
+)
 from .loop import TurnEnding, TurnPorts, failure_ending, run_turn
 from .permissions import rules_section
 from .policies import AnswerMailbox, BudgetedModel, DurableModel, WindowedModel
@@ -123,6 +131,7 @@ class Session:
     chain: tuple[str, ...] = ()
     """The skills and agents that delegated to this session, the first one first."""
     conversation: Conversation = field(default_factory=Conversation)
+    ledger: ConversationLedger = field(default_factory=ConversationLedger)
     mailbox: AnswerMailbox = field(default_factory=AnswerMailbox)
     stopping: Flag = field(default_factory=Flag)
     resumed: bool = False
@@ -148,12 +157,26 @@ class Session:
     """The catalog's entries as text, and the catalog they were made from."""
     baseline: SkillBaseline = field(default_factory=lambda: SkillBaseline(now_ns()))
     """The skills as they were when this session began, in this process."""
-
     most: int = 0
     """The tokens that the model takes; a window that is lowered later only makes compaction begin sooner."""
+    opened: OpenedModel | None = None
+    """The model, where this session opened it and so has to close it."""
 
     def __post_init__(self) -> None:
         self.most = self.most or self.model.window
+
+    # --- Closing ---
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the model that this session opened.  The session itself goes on: its next request opens it again."""
+        if self.opened is not None:
+            self.opened.close()
 
     # --- Turns ---
 
@@ -231,9 +254,11 @@ class Session:
             self.library = library
             self.agent.hide.learn(secret_values(library))
 
-    def use(self, model: Model) -> None:
-        """Use another model from now on."""
-        self.model, self.most = model, model.window
+    def use(self, model: OpenedModel) -> None:
+        """Use another model from now on, and close it in the end; the one before it is closed now."""
+        self.close()
+        self.model = self.opened = model
+        self.most = model.window
 
     def skill_access(self, by: InvokedBy = "model") -> SkillAccess:
         """The skills as somebody may use them in this conversation."""
@@ -283,6 +308,10 @@ class Session:
         if isinstance(event, Used) and event.call.name in _TOUCHING:
             self.stale = True
 
+    def known(self) -> ConversationLedger:
+        """The accounts of the conversation as it is now."""
+        return self.ledger.sync(self.conversation)
+
     def tools(self) -> SessionTools:
         """The tools of this conversation: built once, so that the model is shown the same bytes to its end."""
         if self.kit is None:
@@ -321,6 +350,7 @@ class Session:
             self._repairs,
             monotonic,
             self._shrink,
+            self.ledger,
         )
 
     def _shrink(self) -> EventSteps[None]:
@@ -336,8 +366,8 @@ class Session:
             raise TurnEnding("interrupted")
         self.refresh()
         offer = self.offer()
-        yield from repair_events(conversation, offer)
-        if needs_compacting(self.conversation, self.model.window, self.tools().cost):
+        yield from repair_events(conversation, offer, self.ledger)
+        if needs_compacting(self.conversation, self.model.window, self.tools().cost, self.ledger):
             yield from compact_conversation(
                 self.conversation, offer, self._step_model(), self.tools().shown, self.stopping
             )

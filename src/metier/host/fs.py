@@ -335,10 +335,11 @@ def append_line(path: str, line: str) -> None:
             os.close(opened)
 
 
-def read_lines(path: str) -> Iterator[str]:
-    """The complete lines of a file; none if it does not exist."""
+def read_lines(path: str, start: int = 0) -> Iterator[str]:
+    """The complete lines of a file from a position on; none if it does not exist."""
     try:
         with open(path, "rb") as file:
+            file.seek(start)
             for line in file:
                 if line.endswith(b"\n"):
                     yield line.decode("utf-8", "replace")

@@ -15,6 +15,7 @@ disk, so an interrupted trial continues where it stopped.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from threading import Event as Flag
 from typing import TYPE_CHECKING
@@ -256,8 +257,8 @@ class EvalRunner:
         with trees.temporary_folder() as above:
             work = f"{above}/work"
             trees.fill_folder(work, self.inputs[task.case.id])
-            session = self.session(task.arm, work)
-            events = [event for event in self._said(session, task) if not isinstance(event, Wrote | Waited)]
+            with self.session(task.arm, work) as session:
+                events = [event for event in self._said(session, task) if not isinstance(event, Wrote | Waited)]
             left_out = _copy_outputs(work, outputs)
         # Secrets of the environment may be in outputs of tools: they are masked as in journals.
         lines = "".join(session.agent.hide(event_line(event)) + "\n" for event in events)
@@ -291,7 +292,12 @@ class EvalRunner:
     def ask(self, system: str, question: str) -> str:
         """Ask the grader one question, without tools."""
         grader = self.plan.grader or self.plan.model
-        model = open_model(grader, self.library) if isinstance(grader, str) else grader
+        if not isinstance(grader, str):
+            return self._answer_of(grader, system, question)
+        with closing(open_model(grader, self.library)) as model:
+            return self._answer_of(model, system, question)
+
+    def _answer_of(self, model: Model, system: str, question: str) -> str:
         steps = model.reply(Asked(system, (), (Message("user", question),)), self.plan.stop)
         while True:
             try:

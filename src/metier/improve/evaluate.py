@@ -7,6 +7,7 @@ time, because among many changes some gain by chance.
 
 from __future__ import annotations
 
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 from ..host import fs, paths, trees
@@ -166,12 +167,13 @@ def skill_chosen_by(library: Library, query: str, model: Model | str) -> str:
         agent = Agent(
             isolated, model, rules=Permission(otherwise="deny"), limits=TurnBounds(turns=3, seconds=120), keep=False
         )
-        for event in agent.start().within(None, query):
-            inner = inner_event(event)
-            if isinstance(inner, Activated):
-                return inner.skill
-            if isinstance(inner, Ended) and inner.outcome == "failed":
-                raise ModelError(inner.text, inner.hint, inner.reason)
+        with agent.start() as session, closing(session.within(None, query)) as events:
+            for event in events:
+                inner = inner_event(event)
+                if isinstance(inner, Activated):
+                    return inner.skill
+                if isinstance(inner, Ended) and inner.outcome == "failed":
+                    raise ModelError(inner.text, inner.hint, inner.reason)
     return ""
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ..host import fs
 from ..host.facts import new_name, utc_timestamp
 from ..record.journal import Journal, find_journal, runs_folder
-from ..record.trace import Trace, read_trace, read_traces
+from ..record.trace import Trace, TraceFollower, read_trace, read_traces
 from ..types.agent import IMPROVER
 from ..types.dialect import ImprovementMode
 from ..types.errors import BadRequest, MetierError, ModelError, Refused
@@ -49,13 +49,14 @@ if TYPE_CHECKING:
 
 
 def after_run_hook(library: Library, model: str = "") -> Callable[[str], None]:
-    """A function to call with the id of a run that has ended; it starts a process, and returns at once."""
+    """A function to call with the id of a run when a turn of it ends; it starts a process, and returns at once."""
+    followed: dict[str, TraceFollower] = {}
 
     def ended(run: str) -> None:
+        if run not in followed:
+            followed[run] = TraceFollower(Journal(f"{runs_folder(library.place.state)}/{run}.jsonl"))
         try:
-            needs_review = run_needs_review(
-                library, read_trace(Journal(f"{runs_folder(library.place.state)}/{run}.jsonl"))
-            )
+            needs_review = run_needs_review(library, *followed[run].follow())
         except (MetierError, OSError):
             return  # the run has been answered: no error of what follows may reach the user
         if needs_review:
@@ -69,9 +70,9 @@ def after_run_hook(library: Library, model: str = "") -> Callable[[str], None]:
     return ended
 
 
-def run_needs_review(library: Library, trace: Trace) -> bool:
-    """Whether a run has news of its skills: a fault, or a change that is being watched."""
-    inner = [event.event for event in trace.events if isinstance(event, Nested)]
+def run_needs_review(library: Library, new: Trace, trace: Trace) -> bool:
+    """Whether the new part of a run has news of its skills: a fault, or a change that is being watched."""
+    inner = [event.event for event in new.events if isinstance(event, Nested)]
     delegated = any(isinstance(event, Used) and event.failed for event in inner)
     names = trace.skills
     if not names and not delegated:
@@ -86,7 +87,7 @@ def run_needs_review(library: Library, trace: Trace) -> bool:
         for proposal in proposal_store.list_proposals(library.place.state)
     ):
         return True
-    if not may_show_fault(trace):
+    if not may_show_fault(new):
         return delegated  # before the folders of its skills are read and hashed
     environment = tool_environment(library, (trace,))
     for name in names:

@@ -121,6 +121,11 @@ class Library:
         """Without its parts: some of them hold secrets."""
         return f"<Library of {self.place.cwd}: {len(self.skills)} skills>"
 
+    def close(self) -> None:
+        """Close its index, for a program that opens many; what was read stays, only search needs it."""
+        if self.database is not None:
+            self.database.close()
+
     @property
     def names(self) -> tuple[str, ...]:
         """The name of every skill that loads, usable or not."""

@@ -138,9 +138,9 @@ class Journal:
             # Text by text and not as one line: a secret that is written over several lines is found in neither.
             fs.append_line(self.path, event_line(hide_strings(event, self.hide), now_ns() / 1e9))
 
-    def read(self) -> Iterator[RecordedEvent]:
-        """All events; a line that a crash cut off is skipped."""
-        for line in fs.read_lines(self.path):
+    def read(self, start: int = 0) -> Iterator[RecordedEvent]:
+        """All events, or those of the lines from a position on; a line that a crash cut off is skipped."""
+        for line in fs.read_lines(self.path, start):
             try:
                 written = loads(line)
             except ValueError:

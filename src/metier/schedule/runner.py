@@ -8,7 +8,7 @@ its session, and sees the user's configuration but not that of the project it wa
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from datetime import datetime
 from difflib import get_close_matches
@@ -138,18 +138,19 @@ def _is_usable_from(at: str, folder: str) -> bool:
     """Whether a skill is found and may run, seen from a folder."""
     if not at or not paths.exists(at):
         return False
-    library = open_at(find_place(at), OpenRequest())
-    return any(verdict.usable for verdict in library.verdicts if verdict.skill.directory == folder)
+    with closing(open_at(find_place(at), OpenRequest())) as library:
+        return any(verdict.usable for verdict in library.verdicts if verdict.skill.directory == folder)
 
 
 def fire_with(model: Model | str, schedule: Schedule, run: FiringContext, after: AfterRun | None = None) -> RunOutcome:
     """Run a scheduled skill with a model that is open already, or the one of a name."""
-    session = scheduled_agent(model, schedule, run, after).start()
     ended = None
-    for event in session.within(_begin_scheduled_run(schedule, run, session.agent.hide), ""):
-        if run.stopped():
-            session.stop()
-        ended = event if isinstance(event, Ended) else ended
+    # All that a firing opens is closed here and now: a daemon that left it to the collector would run out of files.
+    with scheduled_agent(model, schedule, run, after) as agent, closing(agent.library), agent.start() as session:
+        for event in session.within(_begin_scheduled_run(schedule, run, agent.hide), ""):
+            if run.stopped():
+                session.stop()
+            ended = event if isinstance(event, Ended) else ended
     if ended is None:
         return RunOutcome(False, "the run ended before it began")
     return RunOutcome(ended.outcome == "finished", ended.text or ended.outcome, session.run)
@@ -243,10 +244,11 @@ def _render_scheduled_skill(schedule: Schedule, run: FiringContext) -> str:
 
 def _dialect_of(schedule: Schedule, place: Place) -> str:
     """The dialect the skill was found with, or, on another machine, the one its path suggests."""
-    library = open_at(find_place(schedule.project if paths.is_folder(schedule.project) else place.cwd), OpenRequest())
-    for skill in library.skills:
-        if skill.directory == schedule.source:
-            return skill.origin.dialect.name
+    at = find_place(schedule.project if paths.is_folder(schedule.project) else place.cwd)
+    with closing(open_at(at, OpenRequest())) as library:
+        for skill in library.skills:
+            if skill.directory == schedule.source:
+                return skill.origin.dialect.name
     root_options = RootOptions(library.dialect, library.dialects, library.settings)
     return guess_dialect(schedule.source.rpartition("/")[0], root_options)
 

@@ -126,6 +126,13 @@ class Model(Protocol):
         """The exact request that would be sent, as JSON."""
 
 
+class OpenedModel(Model, Protocol):
+    """A model that somebody opened by its name, and closes when done with it."""
+
+    def close(self) -> None:
+        """Close its connections and stop its threads; a later request opens them again."""
+
+
 # --- Services ---
 
 WireProtocol: TypeAlias = Literal["openai", "openai-responses", "anthropic", "google"]

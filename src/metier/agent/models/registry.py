@@ -20,7 +20,7 @@ from ...types.model import MODEL_SERVICES, ModelAddress, ModelService, Reply, Re
 
 if TYPE_CHECKING:
     from ...library.library import Library
-    from ...types.model import Model
+    from ...types.model import OpenedModel
     from .local import GuideView
 
 
@@ -55,8 +55,8 @@ def resolve_model_name(name: str, library: Library) -> str:
     return chosen
 
 
-def open_model(name: str, library: Library) -> Model:
-    """Open a model; no provider is imported and nothing is sent yet."""
+def open_model(name: str, library: Library) -> OpenedModel:
+    """Open a model, which the caller closes; no provider is imported and nothing is sent yet."""
     chosen = resolve_model_name(name, library)
     if not chosen:
         raise _no_model_error()
@@ -67,7 +67,7 @@ def open_model(name: str, library: Library) -> Model:
     return ProviderModel(resolve_address(chosen, library))
 
 
-def open_preview_model(name: str, library: Library) -> Model:
+def open_preview_model(name: str, library: Library) -> OpenedModel:
     """A model whose request can be shown; it needs no key, and no model needs to be set."""
     chosen = resolve_model_name(name, library)
     if not chosen or chosen.partition(":")[0] == LOCAL:
@@ -96,6 +96,9 @@ class UnsetModel:
             "messages": [_plain_message(message) for message in request.messages],
         }
         return dumps(document, ensure_ascii=False, indent=2)
+
+    def close(self) -> None:
+        """Nothing was opened."""
 
 
 def _plain_message(message: Message) -> dict[str, object]:
@@ -210,7 +213,7 @@ def _find_key(service: ModelService, names: tuple[str, ...], library: Library) -
     raise NoModel(f"{service.name} needs a key, but {' or '.join(names)} is not set", f"run `export {names[0]}=…`")
 
 
-def _open_local_model(name: str, library: Library) -> Model:
+def _open_local_model(name: str, library: Library) -> OpenedModel:
     from .local import LocalModel
 
     models = local_models(library)

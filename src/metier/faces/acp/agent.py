@@ -57,6 +57,12 @@ class OpenSession:
     announced: list[tuple[str, str, str]] = field(default_factory=list)
     busy: bool = False
 
+    def close(self) -> None:
+        """Stop its turn, close its model, and disconnect from its servers: each session has an agent of its own."""
+        self.session.stop()
+        with self.session.agent:
+            self.session.close()
+
 
 class EditorAgent:
     """One connection to an editor.  Constructing it has no effect.
@@ -177,7 +183,12 @@ class EditorAgent:
     async def close_session(self, session_id: str, **kwargs: Any) -> None:
         open_session = self.sessions.pop(session_id, None)
         if open_session is not None:
-            open_session.session.stop()
+            await asyncio.to_thread(open_session.close)
+
+    async def close(self) -> None:
+        """Close every session, once the editor has disconnected."""
+        for session_id in list(self.sessions):
+            await self.close_session(session_id)
 
     async def _in_thread(self, function: Callable[[], T]) -> T:
         try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -211,13 +212,14 @@ def improve(context: CliContext, /, name: str | None, **options: Any) -> int:
     from ...improve.improver import ImproveOptions, improve_after_run, improve_named
 
     library = context.library()
-    terms = ImproveOptions(_open_model(library, options["model"]), dry=options["dry_run"], wish=options["wish"])
-    if options["after"]:
-        results = improve_after_run(library, options["after"], terms)
-    elif name:
-        results = (improve_named(library, name, options["run"], terms),)
-    else:
-        raise BadRequest("missing NAME", "run `metier improve NAME`")
+    with _opened_model(library, options["model"]) as model:
+        terms = ImproveOptions(model, dry=options["dry_run"], wish=options["wish"])
+        if options["after"]:
+            results = improve_after_run(library, options["after"], terms)
+        elif name:
+            results = (improve_named(library, name, options["run"], terms),)
+        else:
+            raise BadRequest("missing NAME", "run `metier improve NAME`")
     if options["as_json"]:
         say_json([_improved_dict(result) for result in results])
     else:
@@ -228,17 +230,21 @@ def improve(context: CliContext, /, name: str | None, **options: Any) -> int:
     return 4 if proposals and all(proposal.standing == "refused" for proposal in proposals) else 0
 
 
-def _open_model(library: Library, name: str) -> Model | None:
-    """The model, or None if none is configured: fixes by rule need none."""
+@contextmanager
+def _opened_model(library: Library, name: str) -> Iterator[Model | None]:
+    """The model while the block lasts, or None if none is configured: fixes by rule need none."""
     from ...agent.models.registry import open_model
 
     try:
-        return open_model(name, library)
+        model = open_model(name, library)
     except NoModel:
         # A model that was asked for must exist; only a default may be missing.
         if name:
             raise
-        return None
+        yield None
+        return
+    with closing(model):
+        yield model
 
 
 def _improved_dict(improved: ImproveResult) -> dict[str, object]:

@@ -230,7 +230,11 @@ def _schedule_ids(state: str, project: str) -> Iterable[str]:
     from ...schedule import store
     from ...schedule.database import open_engine
 
-    return [schedule.id for schedule in store.all_schedules(open_engine(find_place(project)))]
+    engine = open_engine(find_place(project))
+    try:
+        return [schedule.id for schedule in store.all_schedules(engine)]
+    finally:
+        engine.dispose()
 
 
 def _client_names(state: str, project: str) -> Iterable[str]:

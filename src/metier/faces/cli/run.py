@@ -261,13 +261,14 @@ def _draw_session(session: Session, text: str, options: dict[str, Any]) -> int:
     )
     code = 0
     try:
-        for event in session.say(text):
-            standing = _standing_answer(event) if options["yes"] else None
-            answer = printer.draw(event, asks=standing is None) or standing
-            if answer is not None:
-                session.answer(*answer)
-            if isinstance(event, Ended):
-                code = event.code
+        with session.agent, session:
+            for event in session.say(text):
+                standing = _standing_answer(event) if options["yes"] else None
+                answer = printer.draw(event, asks=standing is None) or standing
+                if answer is not None:
+                    session.answer(*answer)
+                if isinstance(event, Ended):
+                    code = event.code
     except KeyboardInterrupt:
         session.stop()
         printer.draw(Ended("interrupted", reason="interrupted", code=130))

@@ -171,6 +171,9 @@ class ChatApp(ChatAppBase):
             self.session.stop()
         if self.pending is not None:
             self.pending.answers.put("no")
+        with self.agent:
+            if self.session is not None:
+                self.session.close()
 
     def run_app_command(self, name: str, arguments: str) -> None:
         """Run one of the app's own commands."""

@@ -109,11 +109,14 @@ class ChatAppBase(App[int]):
 
     def open_session(self, resume: str = "") -> bool:
         """Start or resume a conversation; on an error the current one stays."""
+        before = self.session
         try:
             self.session = self.agent.resume(resume) if resume else self.agent.start()
         except MetierError as error:
             self.log_.error(error.message, error.hint)
             return False
+        if before is not None:
+            before.close()
         self.update_title()
         return True
 
@@ -147,7 +150,8 @@ class ChatAppBase(App[int]):
         except MetierError as error:
             self.log_.error(error.message, error.hint)
             return
-        self.agent = replace(self.agent, model=model)
+        # By its name: each conversation opens, and closes, a model of its own.
+        self.agent = replace(self.agent, model=name)
         if self.session is None:
             self.open_session()
         else:
