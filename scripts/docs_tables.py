@@ -173,6 +173,7 @@ _DIALECT = {
     "unclosed_is_body": "unclosed frontmatter is read as body",
     "broken_yaml_is_empty": "invalid frontmatter is read as empty",
     "indented": "the whole file may be indented",
+    "starred": "the fences may be `***`",
     "json_metadata": "`metadata` may be JSON text",
     "empty_env_counts": "an empty variable counts as set",
     "user_invocable_hides": "`user-invocable: false` hides a skill from the model too",

@@ -154,3 +154,18 @@ def test_products_that_bring_skills_have_the_bundled_ones_and_no_others_of_metie
     assert "mine" not in names
     said = desk.say("--dialect", dialect, "commands").out
     assert "scheduler" in said
+
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        (["lint", ""], "PATH"),
+        (["validate", ""], "PATH"),
+        (["add", "./x", "--name", ""], "--name"),
+        (["schedule", "add", "one", "+5m", "--tz", ""], "--tz"),
+    ],
+)
+def test_an_empty_value_is_a_slip_everywhere(desk: Desk, words: list[str], named: str) -> None:
+    said = desk.say(*words)
+    assert said.code == 2
+    assert f"{named} must not be empty" in said.err

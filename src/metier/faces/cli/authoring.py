@@ -88,7 +88,7 @@ def export(
         say(f"{paint('lost', 'yellow')}  {printable(skill)}: {printable(loss)}")
     for skill, why in rejections.items():
         say(f"{paint('skipped', 'yellow')}  {printable(skill)}: {printable(why)}")
-    say(f"Exported {count_of(len(chosen), 'skill')} as {form}")
+    say(f"Exported {count_of(len(chosen), 'skill')}" + (f" as {form}" if form != "skill" else ""))
 
 
 # --- metier new ---

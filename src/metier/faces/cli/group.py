@@ -126,18 +126,39 @@ def _only_looks(path: str, values: dict[str, Any]) -> bool:
     return bool(lists or (values.get("dry_run") and path != "run") or (path == "trust" and values["remove"]))
 
 
+_TAKES_EMPTY = frozenset({("schedule patch", "model"), ("schedule patch", "arguments")})
+"""Options that an empty value resets."""
+
+
+def _refuse_empty(context: click.Context, path: str) -> None:
+    """Refuse an empty value: mostly an unset variable in a script, which must not mean the default or this folder."""
+    for item in context.command.params:
+        value = context.params.get(item.name or "")
+        given = context.get_parameter_source(item.name or "") == click.core.ParameterSource.COMMANDLINE
+        empty = value == "" or (isinstance(item, click.Argument) and isinstance(value, tuple) and "" in value)
+        if given and empty and (path, item.name) not in _TAKES_EMPTY and path not in _TEXT_COMMANDS:
+            label = item.opts[-1] if isinstance(item, click.Option) else item.make_metavar(context).strip("[].")
+            raise BadRequest(f"{label} must not be empty", "pass a value, or omit it")
+
+
+_TEXT_COMMANDS = frozenset({"run", "batch", "render", "preview", "script", "new", "chat"})
+"""Commands whose words are text for a skill or a model, or that say themselves what is missing."""
+
+
 def _guard_acting(command: click.Command, path: str) -> None:
     """Make a command that acts, and the acting ones of a group, check the configuration first."""
     for name, inner in command.commands.items() if isinstance(command, click.Group) else ():
         _guard_acting(inner, f"{path} {name}")
     callback = command.callback
-    # A group's own callback runs before each of its commands, which have their guards.
-    if path in LOOKING or callback is None or hasattr(callback, "guarded"):
+    if callback is None or hasattr(callback, "guarded"):
         return
 
     def guarded(*arguments: Any, **values: Any) -> Any:
         context = click.get_current_context()
-        if context.invoked_subcommand is None and not _only_looks(path, context.params):
+        _refuse_empty(context, path)
+        acts = path not in LOOKING and not _only_looks(path, context.params)
+        # A group's own callback runs before each of its commands, which have their guards.
+        if acts and context.invoked_subcommand is None:
             require_whole_configuration(context.find_root().obj)
         return callback(*arguments, **values)
 
