@@ -407,3 +407,9 @@ def test_an_ordinary_user_gets_the_same_tiers(desk: Desk):
     assert done.returncode == 0, done.stderr
     tier, protects, failed, said, note = json.loads(done.stdout)[desk.tier]
     assert (tier, protects, failed, said, note) == (desk.tier, True, [], "hi\n", "processes: more than 60")
+
+
+def test_a_named_pipe_in_the_place_of_what_was_found_keeps_nobody_waiting(tmp_path: Path):
+    os.mkfifo(tmp_path / "sandbox.json")
+    assert sandbox.probe_sandbox(NOWHERE._replace(state=str(tmp_path)), fresh=False).tier == "none"
+    assert sandbox._read_cached_support(str(tmp_path), "key") is None

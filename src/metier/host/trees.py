@@ -371,7 +371,10 @@ def newest_change(path: str, above: str) -> int:
 
 # --- Paths from an archive or a repository ---
 
-_find_control = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]").search
+_find_control = re.compile(
+    r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]"
+).search
+"""Among them marks of direction, which make a name look like another one: `gpj.exe` shown as `exe.jpg`."""
 
 
 def inner_path(text: str) -> str:

@@ -26,6 +26,7 @@ from dataclasses import asdict, replace
 from typing import NamedTuple
 
 from ..host.fs import make_folder, write_text
+from ..host.paths import read_text_file
 from ..host.process import PROGRAM_GATE, AdmissionGate, Confinement, launch_program, run_admitted, unrunnable_reason
 from ..types.errors import BadRequest, HostError, Refused
 from ..types.sandbox import (
@@ -511,13 +512,12 @@ def _read_cached_support(state: str, key: str) -> SandboxSupport | None:
     if not state:
         return None
     try:
-        with open(f"{state}/sandbox.json", encoding="utf-8") as file:
-            cached = json.load(file)
+        cached = json.loads(read_text_file(f"{state}/sandbox.json") or "{}")
         if cached["key"] != key:
             return None
         checks = tuple(BoundaryCheck(**check) for check in cached["support"].pop("checks"))
         return SandboxSupport(**cached["support"], checks=checks)
-    except (OSError, ValueError, KeyError, TypeError):
+    except (HostError, ValueError, KeyError, TypeError):
         return None  # missing, or written by another version: probe again
 
 
