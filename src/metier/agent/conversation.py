@@ -308,7 +308,12 @@ def needs_compacting(conversation: Conversation, window: int, tools: int) -> boo
 
 
 def compact_conversation(
-    conversation: Conversation, offer: CatalogOffer, model: Model, tools: tuple[Tool, ...], stop: StopFlag
+    conversation: Conversation,
+    offer: CatalogOffer,
+    model: Model,
+    tools: tuple[Tool, ...],
+    stop: StopFlag,
+    room: int | None = None,
 ) -> EventSteps[None]:
     """Replace old messages by the model's own summary, the active skills and the newest messages.
 
@@ -316,7 +321,7 @@ def compact_conversation(
     """
     before = conversation.tokens
     history = pair_answers(conversation.messages)
-    tail = _newest_messages(history, int(model.window * _TAIL_SHARE))
+    tail = _newest_messages(history, int(model.window * _TAIL_SHARE) if room is None else room)
     if len(tail) >= len(history):
         return
     summary = Message(

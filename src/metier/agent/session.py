@@ -233,10 +233,10 @@ class Session:
         self._keep(Restored(messages=messages[: positions[-1]], whole=True))
         return True
 
-    def compact(self) -> EventSteps[None]:
-        """Compact the conversation now."""
+    def compact(self, room: int | None = None) -> EventSteps[None]:
+        """Compact the conversation now; the newest messages keep `room` tokens, or their share of the window."""
         for event in compact_conversation(
-            self.conversation, self.offer(), self.model, self.tools().shown, self.stopping
+            self.conversation, self.offer(), self.model, self.tools().shown, self.stopping, room
         ):
             self._keep(event)
             yield event

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 
     from ...library.library import Library
 
+PICK_SESSION = "?"
+"""Stands for a conversation that is to be picked from a list."""
+
 # --- The global options ---
 
 
