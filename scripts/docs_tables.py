@@ -197,6 +197,9 @@ _VARIABLES = {
     "PATH": "where required programs are looked up; none of them is run",
     "METIER_SANDBOX": "the [tier](../concepts/sandbox.md) to use: `bubblewrap`, `landlock`, `seatbelt`, `none`; default"
     " the best",
+    "VISUAL": "the editor that `metier chat` opens with Ctrl+G",
+    "EDITOR": "the same, where `VISUAL` is not set",
+    "COLORFGBG": "set by some terminals: `metier chat` is light on a light background",
     "METIER_DEBUG": "if set, an internal error prints a traceback",
     "_METIER_COMPLETE": "set by the completion script",
     "COMP_WORDS": "set by the shell: the line to complete",

@@ -16,6 +16,7 @@ from ..library.grants import secret_values
 from ..library.settings import require_whole_settings
 from ..record.journal import Journal, find_journal, new_run_id, prune_journals, runs_folder
 from ..record.redaction import Redactor
+from ..record.sessions import last_session
 from ..record.stats import count_uses
 from ..types.activation import InvokedBy
 from ..types.agent import AgentFile, TurnBounds, UnattendedRun
@@ -182,8 +183,9 @@ class Agent:
         return Session(self, model, library, run, self._journal(run), listed=listed, opened=opened)
 
     def resume(self, run: str) -> Session:
-        """Continue a kept conversation: its id, the beginning of it, or `last`."""
+        """Continue a kept conversation: its id, the beginning of it, or `last` for the last used in this folder."""
         require_whole_settings(self.library.problems)
+        run = last_session(self.library.place.state, self.base) if run == "last" else run
         journal = find_journal(self.library.place.state, run, self.hide)
         events = [record.event for record in journal.read()]
         started = next((event for event in events if isinstance(event, Started)), None)

@@ -403,8 +403,13 @@ def needs_compacting(conversation: Conversation, window: int, tools: int, ledger
     """Whether the window is nearly full, and compaction would free anything."""
     if estimate_tokens(conversation.system) + ledger.sync(conversation).tokens + tools <= window * FULL_SHARE:
         return False
-    tail = _newest_messages(conversation.messages, int(window * _TAIL_SHARE))
+    tail = _newest_messages(conversation.messages, tail_room(window))
     return any(not message.tag for message in conversation.messages[: len(conversation.messages) - len(tail)])
+
+
+def tail_room(window: int) -> int:
+    """The tokens of newest messages that compaction leaves as they are."""
+    return int(window * _TAIL_SHARE)
 
 
 def compact_conversation(
@@ -413,7 +418,7 @@ def compact_conversation(
     model: Model,
     tools: tuple[Tool, ...],
     stop: StopFlag,
-    window: int = 0,
+    room: int | None = None,
 ) -> EventSteps[None]:
     """Replace old messages by the model's own summary, the active skills and the newest messages.
 
@@ -422,7 +427,7 @@ def compact_conversation(
     """
     before = conversation.tokens
     history = pair_answers(conversation.messages)
-    tail = _newest_messages(history, int((window or model.window) * _TAIL_SHARE))
+    tail = _newest_messages(history, tail_room(model.window) if room is None else room)
     if len(tail) >= len(history):
         return
     summary = Message(

@@ -47,6 +47,7 @@ from .conversation import (
     compact_conversation,
     needs_compacting,
     repair_events,
+    tail_room,
     tokens_in,
 )
 from .loop import TurnEnding, TurnPorts, failure_ending, run_turn
@@ -278,10 +279,10 @@ class Session:
         self._keep(Restored(messages=messages[: positions[-1]], whole=True))
         return True
 
-    def compact(self) -> EventSteps[None]:
-        """Compact the conversation now."""
+    def compact(self, room: int | None = None) -> EventSteps[None]:
+        """Compact the conversation now; the newest messages keep `room` tokens, or their share of the window."""
         for event in compact_conversation(
-            self.conversation, self.offer(), self.model, self.tools().shown, self.stopping
+            self.conversation, self.offer(), self.model, self.tools().shown, self.stopping, room
         ):
             event = self.hidden(event)
             self._keep(event)
@@ -358,7 +359,7 @@ class Session:
         # Half of what was too much: the service may count otherwise, or take less than is known of it.
         smaller = min(self.model.window, self.conversation.tokens) // 2
         yield from compact_conversation(
-            self.conversation, self.offer(), self._step_model(), self.tools().shown, self.stopping, smaller
+            self.conversation, self.offer(), self._step_model(), self.tools().shown, self.stopping, tail_room(smaller)
         )
 
     def _repairs(self, conversation: Conversation) -> EventSteps[None]:

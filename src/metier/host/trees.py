@@ -73,6 +73,14 @@ def days_old(path: str) -> float:
         return 0.0
 
 
+def changed_at(path: str) -> int:
+    """When a file was last written, in nanoseconds since 1970; 0 if it does not exist."""
+    try:
+        return os.lstat(path).st_mtime_ns
+    except OSError:
+        return 0
+
+
 def touch_file(path: str) -> bool:
     """Whether a file exists; if so, its age starts again."""
     try:

@@ -160,10 +160,10 @@ class Journal:
 
 
 def find_journal(state: str, run: str, hide: Callable[[str], str] = str) -> Journal:
-    """The journal of a run, by its name or the start of it; `last` is the newest that a person started."""
+    """The journal of a run, by its name or the start of it; `last` is the last used that a person started."""
     names = run_ids(state)
     if run == "last" and names:
-        journals = [Journal(f"{runs_folder(state)}/{name}.jsonl", hide) for name in reversed(names)]
+        journals = [Journal(path, hide) for path in journals_by_use(state)]
         return next(filter(_is_person_run, journals), journals[0])
     # A full name wins over longer names that start with it.
     matches = [name for name in names if name.startswith(run)] if run else []
@@ -173,6 +173,14 @@ def find_journal(state: str, run: str, hide: Callable[[str], str] = str) -> Jour
         problem = f"no run named `{run}`" if not matches else f"{len(matches)} run names start with `{run}`"
         raise BadRequest(problem, "run `metier runs` to list them")
     return Journal(f"{runs_folder(state)}/{matches[0]}.jsonl", hide)
+
+
+def journals_by_use(state: str) -> list[str]:
+    """The files of all runs, the last used first."""
+    folder = runs_folder(state)
+    files = [f"{folder}/{name}.jsonl" for name in run_ids(state)]
+    # A name tells when its run began, the time of the file when it was used; equal times go by name.
+    return sorted(files, key=lambda path: (trees.changed_at(path), path), reverse=True)
 
 
 def _is_person_run(journal: Journal) -> bool:

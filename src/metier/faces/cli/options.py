@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
     Command = TypeVar("Command", bound=Callable[..., Any])
 
+PICK_SESSION = "?"
+"""Stands for a conversation that is to be picked from a list."""
+
 # --- The global options ---
 
 

@@ -25,7 +25,7 @@ _MODEL_COLUMN_WIDTH = 100
 @click.option("--failed", is_flag=True, help="Show only runs that did not finish or had a failed tool call")
 @click.pass_context
 def runs(context: click.Context, as_json: bool, limit: int, skill: str | None, failed: bool) -> None:
-    """List recorded runs; `show` and `replay` print one."""
+    """List recorded runs; `show` and `replay` print one, `open` continues one in the chat."""
     if context.invoked_subcommand is not None:
         return
     from itertools import islice
@@ -105,6 +105,19 @@ def _trace_fields(trace: Trace) -> dict[str, str]:
     if trace.ended and trace.outcome != "finished":
         fields["reason"] = trace.ended.text or fields.get("reason", "")
     return fields
+
+
+@runs.command("open")
+@click.argument("id", required=False, default="", shell_complete=options.runs)
+@click.pass_context
+def open_run(context: click.Context, id: str) -> None:
+    """Continue a conversation in the chat; without an id, pick one from a list."""
+    # By its name, as a person would: the app is above the command line and may not be imported here.
+    root = context.find_root()
+    assert isinstance(root.command, click.Group)
+    chat = root.command.get_command(root, "chat")
+    assert chat is not None
+    context.invoke(chat, model="", resume=id or options.PICK_SESSION, go_on=False)
 
 
 @runs.command("show")

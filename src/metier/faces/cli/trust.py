@@ -57,17 +57,24 @@ def trust(context: CliContext, directory: str | None, listing: bool, remove: boo
         write_trust_record(place.state, project, None)
         say(f"{clean_path(project)} is no longer trusted" if was_trusted else f"{clean_path(project)} was not trusted")
         return
-    before = read_trust_book(place.state).get(paths.real_path(project))
-    library = open_library(directory, profile=context.profile)
     if as_json:
         # --json is --yes: a program can't be asked.
-        library = _trust_project(context, library, directory)
+        library = _trust_project(context.profile, open_library(directory, profile=context.profile), directory)
         skills = _build_report(library, None)
         extra_lines = {"configuration": list(_config_lines(project)), "agents": list(_agent_lines(project))}
         say_json({"project": project, "skills": [_skill_runs_dict(name, runs) for name, runs in skills], **extra_lines})
         return
+    trust_directory(directory, context.profile, yes)
+
+
+def trust_directory(directory: str, profile: str, yes: bool = False) -> None:
+    """Show what the skills of a project can run, ask, and trust them as they are."""
+    place = find_place(directory)
+    project = place.project
+    before = read_trust_book(place.state).get(paths.real_path(project))
+    library = open_library(directory, profile=profile)
     _ask_trust(_build_report(library, before), project, yes, [*_config_lines(project), *_agent_lines(project)])
-    reopened = _trust_project(context, library, directory)
+    reopened = _trust_project(profile, library, directory)
     added = [
         candidate
         for candidate in _project_skills(reopened)
@@ -78,16 +85,16 @@ def trust(context: CliContext, directory: str | None, listing: bool, remove: boo
     if added:
         write_trust_record(place.state, project, before)
         _ask_trust(_build_report(reopened, before, added), project, yes)
-        _trust_project(context, library, directory)
+        _trust_project(profile, library, directory)
     say(f"Trusted: {clean_path(project)}")
 
 
-def _trust_project(context: CliContext, library: Library, directory: str) -> Library:
+def _trust_project(profile: str, library: Library, directory: str) -> Library:
     """The library with its project trusted as it is, roots that its configuration adds included."""
     place = library.place
     # Twice: the first record makes the configuration count, the second covers the skills of roots that it adds.
     write_trust_record(place.state, place.project, _trust_record(library, place.project))
-    library = open_library(directory, profile=context.profile)
+    library = open_library(directory, profile=profile)
     write_trust_record(place.state, place.project, _trust_record(library, place.project))
     return library
 
