@@ -225,7 +225,8 @@ def test_a_boundary_that_allows_nothing_is_none_either(bubble: Desk, tmp_path: P
     """Where not even the work folder can be written, no script would work."""
     text = FILTERED.replace(
         "    for drop in DROPPED:",
-        "    words = ['--ro-bind' if one == '--bind-try' else one for one in words]\n    for drop in []:",
+        "    closed = {'--bind-try': '--ro-bind', '--bind-fd': '--ro-bind-fd'}\n"
+        "    words = [closed.get(one, one) for one in words]\n    for drop in []:",
     )
     footing = sandbox.probe_sandbox(sandbox.MachineOptions(bwrap=bwrap_in(tmp_path, text), landlock=False))
     assert footing.tier == "none"

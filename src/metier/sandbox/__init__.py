@@ -206,7 +206,9 @@ def _run_in_tier(run: _ConfinedRun, note: quarantine.RunNote, sweeper: quarantin
     if support.tier in CONTAINER_TIERS:
         return container.run_in_container(container.ContainerRequest(program, box, view, support), watch)
     return bubblewrap.run_in_bubblewrap(
-        bubblewrap.BubblewrapRequest(program, box, view, support.bwrap, support.closes_users, groups, watch)
+        bubblewrap.BubblewrapRequest(
+            program, box, view, support.bwrap, support.closes_users, groups, watch, support.binds_open
+        )
     )
 
 
@@ -317,6 +319,7 @@ def _try_bwrap_program(path: str, machine: MachineOptions) -> SandboxSupport:
         return SandboxSupport("none", f"bubblewrap: {refusal.message}")
     source = f"{path} of {wheel.PACKAGE}" if wheel.is_wheel_program(path) else path
     support = SandboxSupport("bubblewrap", "", bwrap=path, closes_users="--disable-userns" in help_text, source=source)
+    support = replace(support, binds_open="--ro-bind-fd" in help_text)
     return _try_tier(support, machine, 0, selftest.MOUNT_UNTRIED)
 
 

@@ -13,10 +13,10 @@ import re
 import resource
 import signal
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from ..host.launcher import child_pids
+from ..host.launcher import child_pids, open_unlinked
 from ..host.process import ProcessCapture, SpawnedProcess, follow_process
 from ..types.sandbox import ProcessResult, ProgramSpec, SandboxSpec
 from . import kernel, limits, profile
@@ -28,6 +28,8 @@ BWRAP_PATHS = ("/usr/bin/bwrap", "/usr/local/bin/bwrap", "/bin/bwrap")
 _NOBODY = "65534"
 _CHILD = re.compile(rb'"child-pid": (\d+)')
 _EXIT = re.compile(rb'"exit-code": (\d+)')
+_MOST_OPEN = 256
+"""Paths that are mounted by descriptors: a process may have 1,024 open."""
 _SHARED = 64 << 20
 """The largest /dev/shm, in bytes."""
 _FATAL_SIGNALS = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 24, 25, 31}
@@ -46,6 +48,8 @@ class BubblewrapRequest(NamedTuple):
     groups: bool
     watch: Callable[[], str] = lambda: ""
     """Called often while it runs; why it is to be ended, if it is."""
+    binds_open: bool = False
+    """Whether it has `--bind-fd`."""
 
 
 class _InitProcess:
@@ -129,8 +133,25 @@ def run_in_bubblewrap(request: BubblewrapRequest) -> ProcessResult:
         return _process_result(followed, spawned.process.returncode, watch.afterwards())
 
 
-def bwrap_arguments(request: BubblewrapRequest) -> list[str]:
-    """The view and the limits as options of bubblewrap."""
+def _open_mounts(request: BubblewrapRequest, ours: contextlib.ExitStack) -> dict[str, int]:
+    """The paths to mount, opened without following a link.
+
+    The view was made of real paths.  A program that runs in the same folder could have put a link in the place of one
+    since, and bubblewrap would mount what it leads to.
+    """
+    opened: dict[str, int] = {}
+    if not request.binds_open:
+        return opened
+    wanted = [access for access in profile.mounted_paths(request.view) if access.kind in ("write", "read", "guard")]
+    for access in sorted(wanted, key=lambda access: ("write", "read", "guard").index(access.kind))[:_MOST_OPEN]:
+        with contextlib.suppress(OSError):
+            opened[access.path] = open_unlinked(access.path)
+            ours.callback(os.close, opened[access.path])
+    return opened
+
+
+def bwrap_arguments(request: BubblewrapRequest, opened: Mapping[str, int] | None = None) -> list[str]:
+    """The view and the limits as options of bubblewrap; with `opened`, paths are mounted by their descriptors."""
     box, view = request.box, request.view
     network = box.permissions.network
     options = ["--unshare-user", "--unshare-ipc", "--unshare-pid", "--unshare-uts", "--unshare-cgroup-try"]
@@ -147,7 +168,12 @@ def bwrap_arguments(request: BubblewrapRequest) -> list[str]:
     options += ["--size", str(min(_SHARED, box.limits.scratch)), "--tmpfs", "/dev/shm"]
     options += ["--size", str(box.limits.scratch), "--tmpfs", "/tmp"]
     for access in profile.mounted_paths(view):
-        options += _mount_arguments(access, box.sealed if access.path == os.path.realpath(box.skill) else "")
+        sealed = box.sealed if access.path == os.path.realpath(box.skill) else ""
+        if opened and not sealed and access.path in opened:
+            mount = "--bind-fd" if access.kind == "write" else "--ro-bind-fd"
+            options += [mount, str(opened[access.path]), access.path]
+        elif not opened or sealed or access.kind in ("hide", "link") or len(opened) >= _MOST_OPEN:
+            options += _mount_arguments(access, sealed)
     for access in view.seen:  # last: something inside a hidden folder may be visible
         if access.kind == "hide" and os.path.isdir(access.path):
             options += ["--remount-ro", access.path]
@@ -194,7 +220,9 @@ def _spawn_bwrap(
         output, written = _open_pipe(undo, ours)
         errors, complained = (-1, written) if merged else _open_pipe(undo, ours)
         # Options hold paths and variables: a file hides them from other users and has no length limit.
-        options = _memory_file("\0".join(bwrap_arguments(request)).encode(errors="surrogateescape"), ours)
+        opened = _open_mounts(request, ours)
+        words = "\0".join(bwrap_arguments(request, opened))
+        options = _memory_file(words.encode(errors="surrogateescape"), ours)
         rules = _memory_file(kernel.build_filter(request.box.permissions.network), ours)
         descriptors = {
             "--args": options,
@@ -214,7 +242,7 @@ def _spawn_bwrap(
             stderr=complained,
             env=bwrap.env,
             cwd="/",
-            pass_fds=tuple(descriptors.values()),
+            pass_fds=(*descriptors.values(), *opened.values()),
             start_new_session=True,
         )
         undo.pop_all()

@@ -129,6 +129,8 @@ class SandboxSupport:
     bwrap: str = ""
     closes_users: bool = False
     """Whether bubblewrap can forbid further user namespaces."""
+    binds_open: bool = False
+    """Whether bubblewrap mounts folders by descriptors, which nobody can exchange in between."""
     abi: int = 0
     """The version of Landlock."""
     engine: str = ""
