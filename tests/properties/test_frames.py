@@ -154,6 +154,7 @@ def test_other_tags_stay_as_they_are(text):
 @pytest.mark.parametrize("dialect", sorted(DIALECTS))
 @bounded(60)
 @given(name=NAMES, description=TEXTS, hint=NAMES, path=NAMES)
+@example(name="n" * 10_000, description="", hint="h" * 10_000, path="x")
 def test_a_listing_has_the_frames_of_its_layout_and_no_other(dialect, name, description, hint, path):
     listing = DIALECTS[dialect].serving.listing
     one = skill("s", at=origin(dialect))._replace(

@@ -22,7 +22,7 @@ from ..types.dialect import Dialect
 from ..types.installed import FileManifest, InspectedSkill, SkillPowers
 from ..types.problem import Finding, Problem, problem_from
 from ..types.skill import BrokenSkill, Found, Origin, Skill
-from .recipes import RECIPE_KINDS, InstallEnvironment, InstallPlan, plan_recipe
+from .recipes import InstallEnvironment, InstallPlan, InvalidRecipe, OtherMachine, plan_recipe
 from .rules import ScannedLine, apply_rules, hidden_comments, read_lines
 from .transaction import name_fault
 
@@ -376,11 +376,9 @@ def _check_frontmatter(skill: Skill) -> Iterator[tuple[str, Finding]]:
             recipe.platforms[0] if recipe.platforms else "linux", _ASSUMED_ENVIRONMENT.programs, "/tools"
         )
         plan = plan_recipe(recipe, environment, skill.id)
-        # A refusal that says what a name "is not" means a forged name; the others are about this machine.
-        if not isinstance(plan, InstallPlan) and (recipe.kind not in RECIPE_KINDS or "it is for" not in plan):
-            yield (
-                "SKILL.md",
-                Finding("install-hazard", 2, (recipe.package[:80] or recipe.kind, plan), fatal=" is not " in plan),
-            )
+        # A recipe that is wrong everywhere was forged; the other refusals are about this machine.
+        if not isinstance(plan, InstallPlan | OtherMachine):
+            details = (recipe.package[:80] or recipe.kind, plan)
+            yield "SKILL.md", Finding("install-hazard", 2, details, fatal=isinstance(plan, InvalidRecipe))
         elif isinstance(plan, InstallPlan) and plan.kind == "download" and not plan.sha256:
             yield "SKILL.md", Finding("install-hazard", 2, (recipe.package[:80], "no sha256 is given"))
