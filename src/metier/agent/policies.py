@@ -16,6 +16,7 @@ from itertools import count
 from json import dumps, loads
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
+from ..host.trouble import is_machine_trouble
 from ..record.journal import decode_dataclass, decode_event, encode_dataclass, encode_event
 from ..types.activation import ToolCall
 from ..types.agent import TurnBounds
@@ -386,6 +387,8 @@ def _run_step(step: StepRunner, name: str, work: Callable[[], EventSteps[T]]) ->
         except StopIteration as end:
             return StepResult(tuple(events), end.value)
         except (TurnEnding, ModelError) as fault:
+            if is_machine_trouble(fault):
+                raise  # not a result of the step: it can be tried again
             return StepResult(tuple(events), fault=fault)
 
     result = step(name, done)
