@@ -13,8 +13,9 @@ from difflib import get_close_matches
 from typing import TypeAlias
 
 from ..host.process import stop_programs_when
+from ..host.trouble import is_machine_trouble
 from ..types.activation import Message, ToolCall
-from ..types.errors import MetierError, ModelError
+from ..types.errors import MachineTrouble, MetierError, ModelError
 from ..types.event import (
     EXIT_CODES,
     NOTHING_USED,
@@ -47,8 +48,9 @@ class TurnEnding(Exception):
 
 
 def failure_ending(error: MetierError) -> TurnEnding:
-    """An error as the ending of a turn."""
-    return TurnEnding("failed", error.message, error.reason, error.hint, error.exit_code)
+    """An error as the ending of a turn; that the machine is in trouble is told from what is wrong with the request."""
+    reason = MachineTrouble.reason if is_machine_trouble(error) else error.reason
+    return TurnEnding("failed", error.message, reason, error.hint, error.exit_code)
 
 
 # --- Tools ---

@@ -15,6 +15,7 @@ from itertools import count
 from json import dumps, loads
 from typing import Any, NamedTuple, cast
 
+from ..host.trouble import is_machine_trouble
 from ..record.journal import decode_dataclass, decode_event, encode_dataclass, encode_event
 from ..record.redaction import hide_strings
 from ..types.activation import ToolCall
@@ -417,6 +418,8 @@ def _run_step(step: StepRunner, name: str, work: Callable[[], EventSteps[T]]) ->
         except StopIteration as end:
             return StepResult(tuple(events), end.value)
         except (TurnEnding, ModelError) as fault:
+            if is_machine_trouble(fault):
+                raise  # not a result of the step: it can be tried again
             return StepResult(tuple(events), fault=fault)
 
     result = step(name, done)

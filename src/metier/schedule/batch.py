@@ -19,7 +19,7 @@ from ..host import daemon, facts
 from ..host.facts import find_place
 from ..library.open import OpenRequest, open_at
 from ..types.agent import UnattendedRun
-from ..types.errors import BadRequest, HostError, Refused
+from ..types.errors import BadRequest, HostError, MachineTrouble, Refused
 from ..types.event import Ended
 from ..types.place import Place
 from ..types.schedule import BatchResult, BatchTask, DurableStep, RunOutcome, TaskRunner
@@ -61,6 +61,8 @@ def _run_opened_task(library: Library, task: BatchTask, step: DurableStep, after
             ended = event if isinstance(event, Ended) else ended
     if ended is None:
         return RunOutcome(False, "the run ended before it started")
+    if ended.reason == MachineTrouble.reason:
+        raise MachineTrouble(ended.text, ended.hint)  # tried again by whoever does the call
     return RunOutcome(ended.outcome == "finished", ended.text or ended.outcome)
 
 

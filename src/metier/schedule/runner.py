@@ -22,7 +22,7 @@ from ..library.open import OpenRequest, open_at
 from ..sources.roots import RootOptions, guess_dialect
 from ..types.activation import Call, Message
 from ..types.agent import AgentFile, TurnBounds, UnattendedRun
-from ..types.errors import BadRequest, Refused, UnknownSkill
+from ..types.errors import BadRequest, MachineTrouble, Refused, UnknownSkill
 from ..types.event import Activated, Ended, EventSteps, Heard
 from ..types.model import Tool
 from ..types.place import Place
@@ -128,7 +128,7 @@ def _check_usable(schedule: Schedule, run: FiringContext) -> None:
     from .worker import home_id
 
     # Workers of another home can't see the folder, so they rely on the pinned copy.
-    if schedule.own or schedule.home != home_id(find_place(run.session)) or not paths.exists(schedule.source):
+    if schedule.own or schedule.home != home_id(find_place(run.session)) or paths.is_missing(schedule.source):
         return
     if not any(_is_usable_from(at, schedule.source) for at in dict.fromkeys((schedule.project, schedule.source))):
         raise SchedulePaused(f"its skill may not run here; run `metier why {schedule.skill}` for the reason")
@@ -153,6 +153,9 @@ def fire_with(model: Model | str, schedule: Schedule, run: FiringContext, after:
             ended = event if isinstance(event, Ended) else ended
     if ended is None:
         return RunOutcome(False, "the run ended before it began")
+    if ended.reason == MachineTrouble.reason:
+        # Raised, so that the worker tries again: it says nothing about the skill.
+        raise MachineTrouble(ended.text, ended.hint)
     return RunOutcome(ended.outcome == "finished", ended.text or ended.outcome, session.run)
 
 

@@ -183,7 +183,7 @@ class ScheduleWorker:
         ]
         if self.do is not None:
             leaving = self.signals.stop
-            caller = CallExecutor(self.do, self._engine, self._durable, leaving, firer.working, firer.park)
+            caller = CallExecutor(self.do, self._engine, self._durable, leaving, firer.working, firer.park, self.say)
             bindings.append(caller.binding(self.home, concurrency, self.pace.calls_poll))
         return bindings
 
@@ -204,9 +204,13 @@ class ScheduleWorker:
                     self._firer.clear_all()
                     self._durable.clear(store.epoch_ms(self.now() - timedelta(hours=1)))
             self._report("")
-        except HostError as error:  # the database may be back in the next round
-            self.say(error.message)
-            self._report(error.message)
+        except (
+            HostError,
+            OSError,
+            MemoryError,
+        ) as error:  # the database, or the machine, may be well in the next round
+            self.say(str(error))
+            self._report(str(error))
         return pause
 
     def _tick(self) -> bool:
@@ -240,7 +244,7 @@ class ScheduleWorker:
             "pid": daemon.current_pid(),
             "at": self.now().isoformat(),
             "running": len(self._firer.working),
-            "trouble": trouble,
+            "trouble": trouble or next(iter(self._firer.patience.trouble.values()), ""),
         }
         # A full disk must not stop the loop; what needs the disk reports it.
         with suppress(HostError):
