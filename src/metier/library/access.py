@@ -242,9 +242,9 @@ class SkillAccess:
         require_whole_settings(self.library.problems)
         verifier = SkillVerifier(self.library, skill)
         verifier.check(running=True)
+        sealed = verifier.sealed()
         if self.baseline is not None:
             self.baseline.check(self.library, skill)
-        sealed = verifier.sealed()
         env = skill_environment(self.library, skill)
         suffix = script[script.rindex(".") :]
         interpreter = next((path for name in _INTERPRETERS[suffix] if (path := which(name, env["PATH"]))), "")

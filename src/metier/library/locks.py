@@ -324,6 +324,9 @@ def has_agreement(library: Library, skill: Skill) -> bool:
     place = library.place
     if skill.origin.source == "project":
         return skill.path not in library.untrusted
+    # Whoever schedules a skill agrees to it as it is: what runs is that copy, checked by digest each time.
+    if paths.is_inside(skill.directory, f"{place.state}/pinned"):
+        return True
     if skill.path in library.bundled and is_unedited(place.state, skill.id):
         return True
     for install_root in locked_roots(roots_with_lock(skill, place), place):
