@@ -55,7 +55,7 @@ def _worked_in(cwd: str, folder: str) -> bool:
 
 
 def _summarise(path: str) -> SessionSummary | None:
-    """What a journal holds; None for a delegated run, one of the improver, and one in which nobody said anything."""
+    """What a journal holds; None for a delegated run, and one of a schedule or the improver."""
     started: Started | None = None
     task, turns, cwd, model, used = "", 0, "", "", 0.0
     last: Event | None = None
@@ -72,7 +72,7 @@ def _summarise(path: str) -> SessionSummary | None:
                 task, turns, last = task or text, turns + 1, event
             case Ended():
                 last = event
-    if started is None or not turns:
+    if started is None:
         return None
     run = path.rpartition("/")[2].removesuffix(".jsonl")
     return SessionSummary(run, used, cwd, task, turns, last.outcome if isinstance(last, Ended) else "cut off", model)
