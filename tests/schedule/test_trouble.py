@@ -24,7 +24,7 @@ from metier.agent.policies import DurableModel, durable_step
 from metier.host import paths
 from metier.host.trouble import check_machine, is_machine_trouble
 from metier.schedule import pins, store
-from metier.schedule.database import is_database_trouble, named_errors, open_engine
+from metier.schedule.database import fetch_rows, is_database_trouble, named_errors, open_engine, run_statement
 from metier.schedule.patience import Patience
 from metier.testing import ScriptedModel
 from metier.types.errors import HostError, MachineTrouble, ModelError, Refused, Unloadable
@@ -155,6 +155,20 @@ def test_a_database_that_is_away_is_trouble_and_one_that_is_damaged_is_not(house
     with pytest.raises(HostError) as caught:
         open_engine(house.place)
     assert not is_database_trouble(caught.value)
+
+
+def test_to_dbos_a_full_disk_is_a_database_to_wait_for(house):
+    house.add("ping")
+
+    def fill() -> None:
+        with house.engine.begin() as connection:
+            fetch_rows(connection, "PRAGMA max_page_count = 1")
+            run_statement(connection, "CREATE TABLE other (text TEXT)")
+            for _ in range(200):
+                run_statement(connection, "INSERT INTO other (text) VALUES (:text)", text="x" * 10_000)
+
+    with pytest.raises(sqlite3.OperationalError, match=r"full \(database is locked\)"):
+        fill()
 
 
 # --- Workers ---

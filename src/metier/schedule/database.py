@@ -6,7 +6,6 @@ Statements are SQL text that both databases accept, run through SQLAlchemy for i
 from __future__ import annotations
 
 import contextlib
-import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -116,7 +115,7 @@ def _open_sqlite(place: Place, wait_ms: int) -> Engine:
         # the same.  Our own statements are tried again by `patience`.
         reason = str(context.original_exception)
         if any(words in reason for words in _DISK_TROUBLE) and "metier_" not in (context.statement or ""):
-            raise sqlite3.OperationalError(f"{reason} ({_LOCKED})") from context.original_exception
+            raise type(context.original_exception)(f"{reason} ({_LOCKED})") from context.original_exception
 
     return engine
 

@@ -16,6 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from json import dumps
+from threading import Thread
 from typing import TYPE_CHECKING
 
 from ..host import daemon, facts, fs, paths, trees
@@ -109,6 +110,8 @@ class ScheduleWorker:
         self.signals = daemon.DaemonSignals()
         self.do: TaskRunner | None = None
         """Runs the calls of batches; without it they are left to other workers."""
+        self.prepare: Callable[[Place, frozenset[str]], None] = lambda place, models: None
+        """Loads what runs with these models need, so that the first ones that are due do not wait for it."""
         self.say: Callable[[str], None] = lambda line: None
         self.now: Callable[[], datetime] = utc_now
         self._seen: dict[str, tuple[int, float]] = {}
@@ -167,6 +170,9 @@ class ScheduleWorker:
                 self.now,
                 self.say,
             )
+            models = frozenset(schedule.terms.model for schedule in store.all_schedules(self._engine))
+            # On a thread: a second of imports must not keep the worker from beating.
+            Thread(target=self.prepare, args=(self.place, models), name="metier-prepare", daemon=True).start()
             self._durable.launch(self._bindings())
 
     def _bindings(self) -> list[QueueBinding]:

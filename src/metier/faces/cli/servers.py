@@ -342,12 +342,13 @@ def daemon(context: click.Context, name: str, concurrency: int, grace: float) ->
     if context.invoked_subcommand is not None:
         return
     from ...schedule.worker import ScheduleWorker, WorkerSettings
-    from ..agents import fire, run_task
+    from ..agents import fire, load_models, run_task
 
     service = ScheduleWorker(
         find_place(context.obj.directory), fire, name, WorkerSettings(concurrency=concurrency, grace=grace)
     )
     service.do = run_task
+    service.prepare = load_models
     service.say = lambda line: warn(printable(line))
     code = service.serve()
     sys.stdout.flush()
