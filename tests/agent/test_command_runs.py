@@ -43,6 +43,7 @@ def talk(
         "OTHER_TOKEN": "not-for-you-at-all",
     }
     library = world.open(dialect, place=world.place(env=env))
+    world.approve(library)
     agent = Agent(library, ScriptedModel([*lines, "Done."]), rules=rules)
     return spoken(agent.start(), "go", answer)
 

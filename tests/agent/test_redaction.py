@@ -41,6 +41,7 @@ def lender(world: World, name: str = "weather", variable: str = "WEATHER", body:
     file = write_skill(world.home / ".metier/skills" / name, "Tells the weather.", body, more)
     (file.parent / "scripts").mkdir(exist_ok=True)
     (file.parent / "scripts" / "look.py").write_text(SCRIPT)
+    world.approve(world.open(place=lent_place(world)), name)
 
 
 def lent_place(world: World, **more: str):

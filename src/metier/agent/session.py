@@ -214,28 +214,16 @@ class Session:
             finished = False
             try:
                 for event in self._turn(begin, text, by):
-                    event = self.hidden(self._with_partial_reply(event))
+                    event = self.hidden(_with_partial_reply(self, event))
                     self._keep(event)
                     finished = isinstance(event, Ended)
                     yield event
             finally:
                 if not finished:  # the caller stopped reading, or something failed that is not ours to answer
                     interrupted = TurnEnding("interrupted").event(NOTHING_USED, 0.0)
-                    self._keep(self.hidden(self._with_partial_reply(interrupted)))
+                    self._keep(self.hidden(_with_partial_reply(self, interrupted)))
         if self.agent.after is not None and self.journal is not None and not self.depth:
             self.agent.after(self.run)
-
-    def _with_partial_reply(self, event: Event) -> Event:
-        """An ending in the middle of a reply keeps the text that was already shown."""
-        if isinstance(event, Wrote):
-            self.partial_reply += "" if event.thinking else event.text
-        elif isinstance(event, Replied | Retried):
-            self.partial_reply = ""
-        elif isinstance(event, Ended):
-            text, self.partial_reply = self.partial_reply, ""
-            if text.strip():
-                return replace(event, messages=(Message("assistant", text), *event.messages))
-        return event
 
     def hidden(self, event: Event) -> Event:
         """An event without secrets: all that is shown, kept and sent to the model comes from here."""
@@ -268,39 +256,20 @@ class Session:
 
     def retract(self) -> bool:
         """Remove the user's last message and everything after it; False where there is none."""
-        messages = self.conversation.messages
-        positions = [
-            at
-            for at, message in enumerate(messages)
-            if message.role == "user" and not message.tag and not message.skill
-        ]
-        if not positions:
-            return False
-        self._keep(Restored(messages=messages[: positions[-1]], whole=True))
-        return True
+        at = _last_request(self.conversation)
+        if at is not None:
+            self._keep(Restored(messages=self.conversation.messages[:at], whole=True))
+        return at is not None
 
     def compact(self, room: int | None = None) -> EventSteps[None]:
         """Compact the conversation now; the newest messages keep `room` tokens, or their share of the window."""
-        for event in compact_conversation(
-            self.conversation, self.offer(), self.model, self.tools().shown, self.stopping, room
-        ):
-            event = self.hidden(event)
+        for event in map(self.hidden, self._compacted(room)):
             self._keep(event)
             yield event
 
     def context(self) -> list[tuple[str, int]]:
         """What fills the context window: each part with an estimate of its tokens, the largest first."""
-        conversation = self.conversation
-        listed = sum(estimate_tokens(line) for line in self.offer().lines.values())
-        skills: dict[str, int] = {}
-        for message in conversation.messages:
-            if message.skill:
-                name = f"skill {message.skill}"
-                skills[name] = skills.get(name, 0) + estimate_tokens(message.text)
-        other_tokens = tokens_in(message for message in conversation.messages if not message.skill)
-        parts = {"tools": self.tools().cost, "catalog": listed, **skills, "messages": other_tokens}
-        parts["system prompt"] = max(0, estimate_tokens(conversation.system) - listed)
-        return sorted(parts.items(), key=lambda part: -part[1])
+        return _context_parts(self)
 
     def _keep(self, event: Event) -> None:
         if self.journal is not None:
@@ -358,20 +327,19 @@ class Session:
         """Compact a conversation that was too long, though the window should have held it."""
         # Half of what was too much: the service may count otherwise, or take less than is known of it.
         smaller = min(self.model.window, self.conversation.tokens) // 2
-        yield from compact_conversation(
-            self.conversation, self.offer(), self._step_model(), self.tools().shown, self.stopping, tail_room(smaller)
-        )
+        yield from self._compacted(tail_room(smaller))
+
+    def _compacted(self, room: int | None = None) -> EventSteps[None]:
+        model, tools = self._step_model(), self.tools().shown
+        yield from compact_conversation(self.conversation, self.offer(), model, tools, self.stopping, room)
 
     def _repairs(self, conversation: Conversation) -> EventSteps[None]:
         if self.stopping.is_set():
             raise TurnEnding("interrupted")
         self.refresh()
-        offer = self.offer()
-        yield from repair_events(conversation, offer, self.ledger)
+        yield from repair_events(conversation, self.offer(), self.ledger)
         if needs_compacting(self.conversation, self.model.window, self.tools().cost, self.ledger):
-            yield from compact_conversation(
-                self.conversation, offer, self._step_model(), self.tools().shown, self.stopping
-            )
+            yield from self._compacted()
 
     # --- The library, its catalog, and what a tool may have changed ---
 
@@ -393,6 +361,43 @@ class Session:
         if self.stale:
             self.stale = False
             self.update(self.library.reload())
+
+
+def _with_partial_reply(session: Session, event: Event) -> Event:
+    """An ending in the middle of a reply keeps the text that was already shown."""
+    if isinstance(event, Wrote):
+        session.partial_reply += "" if event.thinking else event.text
+    elif isinstance(event, Replied | Retried):
+        session.partial_reply = ""
+    elif isinstance(event, Ended):
+        text, session.partial_reply = session.partial_reply, ""
+        if text.strip():
+            return replace(event, messages=(Message("assistant", text), *event.messages))
+    return event
+
+
+def _last_request(conversation: Conversation) -> int | None:
+    """The position of the user's last message."""
+    positions = [
+        at
+        for at, message in enumerate(conversation.messages)
+        if message.role == "user" and not message.tag and not message.skill
+    ]
+    return positions[-1] if positions else None
+
+
+def _context_parts(session: Session) -> list[tuple[str, int]]:
+    conversation = session.conversation
+    listed = sum(estimate_tokens(line) for line in session.offer().lines.values())
+    skills: dict[str, int] = {}
+    for message in conversation.messages:
+        if message.skill:
+            name = f"skill {message.skill}"
+            skills[name] = skills.get(name, 0) + estimate_tokens(message.text)
+    other_tokens = tokens_in(message for message in conversation.messages if not message.skill)
+    parts = {"tools": session.tools().cost, "catalog": listed, **skills, "messages": other_tokens}
+    parts["system prompt"] = max(0, estimate_tokens(conversation.system) - listed)
+    return sorted(parts.items(), key=lambda part: -part[1])
 
 
 def _is_same(old: Library, new: Library) -> bool:

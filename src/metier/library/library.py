@@ -100,9 +100,8 @@ class Library:
         kept: Mapping[str, bytes] = {},
     ) -> None:
         # Not a dataclass: creating one imports `inspect`, a sixth of what `metier status` takes.
-        parts = dict(locals())
-        del parts["self"]
-        self.__dict__.update(parts)
+        values = locals()
+        self.__dict__.update((name, values[name]) for name in _PARTS)
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"a Library is frozen: can't set `{name}`")

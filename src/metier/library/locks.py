@@ -184,7 +184,7 @@ class SkillVerifier:
         `running` is for when something of the skill is about to run.  Then a skill that is not frozen is checked too:
         it must still be what was approved, and in a project what was trusted.
         """
-        self._judge(self._skill, self._files, running)
+        self._judge(self._skill, running)
 
     def sealed(self) -> str:
         """The folder to run the skill from: a copy that was checked itself; empty for a skill of the user's own.
@@ -213,11 +213,11 @@ class SkillVerifier:
                     raise Changed(message, "try again", skill.directory) from error
             trees.remove_older(store, _SEALED_DAYS, _MOST_SEALED)
         # A copy holds what its name says, so the look at the skill's folder was a look at it.
-        self._judge(skill._replace(path=f"{sealed}/{skill.path.rpartition('/')[2]}"), self._files, True)
+        self._judge(skill._replace(path=f"{sealed}/{skill.path.rpartition('/')[2]}"), True)
         trees.touch_file(known)
         return sealed
 
-    def _judge(self, looked_at: Skill, manifest: FileManifest, running: bool) -> None:
+    def _judge(self, looked_at: Skill, running: bool) -> None:
         """Check files of this skill: in its own folder, or in a copy of it."""
         library, skill = self._library, self._skill
         if running and skill.origin.source == "project" and not self._is_trusted(looked_at):
@@ -229,7 +229,7 @@ class SkillVerifier:
         for install_root, entry in self._entries:
             if not (entry.frozen or running):
                 continue
-            differences = list(lockfile.compare_files(entry.files, manifest, install_root.shared))
+            differences = list(lockfile.compare_files(entry.files, self._files, install_root.shared))
             if differences and (entry.frozen or not _within_approval(looked_at, entry)):
                 raise _changed_error(skill, entry, *differences[0])
 

@@ -203,8 +203,7 @@ class ChatApp(ChatActions):
             # The thread of the turn waits for this answer and sees the stop only then.
             self.answered("no")
         if self.queued:
-            first, *self.held = self.queued
-            self.queued = []
+            (first, *self.held), self.queued = self.queued, []
             self.prompt.fill(first)
             if self.held:
                 self.log_.note(f"{commands.count_noun(len(self.held), 'more request')} will follow in the prompt")
@@ -225,12 +224,11 @@ class ChatApp(ChatActions):
         # A thread that waits for an answer or for changes would keep the process alive.
         self.quitting.set()
         self.log_.timer_runs = False
-        if self.session is not None:
-            self.session.stop()
         if self.pending is not None:
             self.pending.answer("no")
         with self.agent:
             if self.session is not None:
+                self.session.stop()
                 self.session.close()
 
     def run_app_command(self, name: str, arguments: str) -> None:
