@@ -179,14 +179,14 @@ def _read_token(file: str | None) -> tuple[str, str]:
     path = paths.absolute_path(file, paths.working_folder(), paths.home_folder()) if file else f"{state}/{TOKEN_FILE}"
     stored = (paths.read_text_file(path) or "").strip()
     if stored:
-        if paths.mode_of(path) & 0o077:
-            raise Refused(f"others can read {path}", f"run `chmod 600 {path}`, or delete it to create a new one", path)
         # Long enough not to be guessed, and nothing that a header could not carry.
         if len(stored) < 16 or not stored.isascii() or any(letter.isspace() for letter in stored):
             raise BadRequest(
                 f"{path} does not contain a valid token",
                 "write at least 16 ASCII characters to it, or delete it to create a new one",
             )
+        if paths.mode_of(path) & 0o077:
+            raise Refused(f"others can read {path}", f"run `chmod 600 {path}`, or delete it to create a new one", path)
         return path, stored
     # A folder that the user names is not created: it may be a typo.
     if file is None:
