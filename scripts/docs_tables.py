@@ -104,8 +104,9 @@ _SANDBOX = {
     "image": "the image of a container tier, by its digest: `NAME@sha256:…`, or `sha256:…` for one you built",
 }
 _IMPROVE = {
-    "mode": "`auto` (a change that passes its gates lands), `review` (it waits for you) or `off`; default `auto` in"
-    " the roots of Agenvoy and `review` elsewhere",
+    "mode": "`auto` (a change that passes its gates lands), `review` (it waits for you) or `off`; default `review`",
+    "budget": "what improvement may spend in a day without being asked: `requests` (default 60), `tokens` (500,000) and"
+    " `cost` in US dollars (no limit)",
 }
 _MODEL = {
     "provider": "`anthropic`, `openai`, `openai-responses`, `google`, `ollama`, `llamacpp` or `compatible`",

@@ -232,9 +232,15 @@ def run_program(library: Library, program: ProgramSpec, sandbox_spec: SandboxSpe
 
     try:
         spec = replace(sandbox_spec, protected=(*PROTECTED_FOLDERS, *sandbox_spec.protected))
-        return sandbox.run_sandboxed(program, spec, machine_options(library))
+        result = sandbox.run_sandboxed(program, spec, machine_options(library))
     except Refused as refusal:
         return ProcessResult(None, "", note=f"{refusal.message}; {refusal.hint}" if refusal.hint else refusal.message)
+    if result.status == 0:
+        return result
+    from ..host.failure import find_cause  # most programs succeed
+
+    # Now, not when somebody asks why: a full disk may have room again by then.
+    return replace(result, cause=find_cause(result, program))
 
 
 def shell_program(shell: ShellRules, env: Mapping[str, str]) -> tuple[str, ...]:

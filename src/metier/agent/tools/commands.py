@@ -32,7 +32,7 @@ def run_command(run: ProgramRunner) -> Tool:
         result = run(("bash", "--noprofile", "--norc", "-c", command), float(seconds))
         if result.timed_out:
             text = f"Timed out after {seconds}s.\n{visible_text(result.stdout)}".strip()
-            return Answer(text, error=True, note=result.note, reason="timeout")
+            return Answer(text, error=True, note=result.note, reason="timeout", cause="timeout")
         return script_answer("the command", result)
 
     return Tool(
