@@ -25,7 +25,7 @@ from ..types.agent import IMPROVER
 from ..types.dialect import ImprovementMode
 from ..types.errors import BadRequest, MetierError, ModelError, Refused
 from ..types.event import Nested, Used
-from ..types.improvement import GateResult, Proposal, SkillFault
+from ..types.improvement import BlamedParty, GateResult, Proposal, SkillFault
 from ..types.skill import Skill
 from . import fix_rules, gates, land, proposal_store, propose
 from .budget import MeteredModel, why_no_requests
@@ -435,7 +435,12 @@ def _count_faults(
     # One run is too little evidence: add those since its last change.
     names = {trace.run for trace in traces}
     traces = [*traces, *(trace for trace in _runs_since_change(library, skill) if trace.run not in names)]
-    every = [_reproduced(library, skill, files, fault) for fault in _noticed_faults(library, skill, files, traces)]
+    every, known = [], dict[tuple[str, str], BlamedParty]()
+    for fault in _noticed_faults(library, skill, files, traces):
+        # The same call is run once, in however many runs it failed.
+        if (fault.call, fault.text) not in known:
+            known[fault.call, fault.text] = _reproduced(library, skill, files, fault).party
+        every.append(fault._replace(party=known[fault.call, fault.text]) if fault.party == "unknown" else fault)
     return traces, counted_faults(every, traces, skill.directory)
 
 
