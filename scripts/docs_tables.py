@@ -106,8 +106,9 @@ _SANDBOX = {
     " `Makefile`, that may stay where a sandboxed program makes them; default none",
 }
 _IMPROVE = {
-    "mode": "`auto` (a change that passes its gates lands), `review` (it waits for you) or `off`; default `auto` in"
-    " the roots of Agenvoy and `review` elsewhere",
+    "mode": "`auto` (a change that passes its gates lands), `review` (it waits for you) or `off`; default `review`",
+    "budget": "what improvement may spend in a day without being asked: `requests` (default 60), `tokens` (500,000) and"
+    " `cost` in US dollars (no limit)",
 }
 _MODEL = {
     "provider": "`anthropic`, `openai`, `openai-responses`, `google`, `ollama`, `llamacpp` or `compatible`",

@@ -138,7 +138,7 @@ def test_rollback_refuses_politely(desk: Desk, tmp_path: Path):
     folder = added(desk, tmp_path)
     first = versions(desk)[0]["rev"]
     for words, what, next_step in (
-        (("thing",), "missing version to roll `thing` back to", "metier history thing"),
+        (("thing",), "`thing` has no version before this one", "metier history thing"),
         (("thing", "zzzz"), "no version `zzzz`", "metier history"),
         (("thing", "--", "--output=/tmp/x"), "no version `--output=/tmp/x`", "metier history"),
         (("thng", first), "no skill named `thng`", "did you mean `thing`?"),

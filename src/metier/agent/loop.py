@@ -187,6 +187,7 @@ def _used_event(call: ToolCall, answer: Answer, seconds: float) -> Used:
         answer.skill,
         (message,),
         answer_reason(answer),
+        answer.cause,
     )
 
 

@@ -351,6 +351,11 @@ def run_program(library: Library, program: ProgramSpec, sandbox_spec: SandboxSpe
         result = sandbox.run_sandboxed(program, spec, machine_options(library))
     except Refused as refusal:
         return ProcessResult(None, "", note=f"{refusal.message}; {refusal.hint}" if refusal.hint else refusal.message)
+    if result.status != 0:
+        from ..host.failure import find_cause  # most programs succeed
+
+        # Now, not when somebody asks why: a full disk may have room again by then.
+        result = replace(result, cause=find_cause(result, program))
     if closed and result.tier != "none":
         note = f"{', '.join(closed)} is read-only: skills are loaded from it"
         result = replace(result, note="; ".join(filter(None, (result.note, note))))

@@ -286,7 +286,7 @@ def script_answer(script: str, result: ProcessResult) -> Answer:
     output = "\n".join(part.rstrip("\n") for part in parts if part.strip())
     if result.timed_out:
         text = f"Script timed out after {SCRIPT_SECONDS:.0f}s: {script}"
-        return Answer(f"{text}\n{output}".strip(), error=True, note=result.note, reason="timeout")
+        return Answer(f"{text}\n{output}".strip(), error=True, note=result.note, reason="timeout", cause="timeout")
     if result.status is None:
         why = result.note or "it could not be started"
         return Answer(f"Cannot execute '{script}': {why}", error=True, note=result.note, reason="machine")
@@ -295,7 +295,9 @@ def script_answer(script: str, result: ProcessResult) -> Answer:
     if result.status:
         output += f"\n[exit code: {result.status}]"
     reason: FailureReason = "exit-status" if result.status else ""
-    return Answer(output.strip() or "[no output]", note=result.note, status=result.status, reason=reason)
+    return Answer(
+        output.strip() or "[no output]", note=result.note, status=result.status, reason=reason, cause=result.cause
+    )
 
 
 # --- Activating and finding skills ---

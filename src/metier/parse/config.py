@@ -70,7 +70,8 @@ _ROOT_KEYS = ("path", "dialect", "label")
 CATALOG_KEYS = ("policy", "pinned")
 SANDBOX_KEYS = ("need", "tier", "image", "allow")
 SEARCH_KEYS = ("dense",)
-IMPROVE_KEYS = ("mode",)
+IMPROVE_KEYS = ("mode", "budget")
+BUDGET_KEYS = ("requests", "tokens", "cost")
 RECORD_KEYS = ("days", "runs")
 _TABLES = ("skills", "limits", "catalog", "search", "sandbox", "agents", "dialects", "config", "models", "agent", "mcp")
 _KINDS = {**dict.fromkeys((*_TABLES, "record", "improve"), dict), "dialect": str, "model": str}
@@ -318,6 +319,18 @@ def _check_improve(improve: dict[str, object], findings: list[Finding]) -> None:
     if "mode" in improve and improve["mode"] not in get_args(ImprovementMode):
         findings.append(Finding("config-type", 0, ("improve.mode", "one of " + ", ".join(get_args(ImprovementMode)))))
         del improve["mode"]
+    budget = improve.get("budget", {})
+    if not isinstance(budget, dict):
+        findings.append(Finding("config-type", 0, ("improve.budget", "a table")))
+        del improve["budget"]
+        return
+    _mark_unknown_keys("improve.budget.", budget, BUDGET_KEYS, findings)
+    for key in BUDGET_KEYS:
+        value = budget.get(key, 0)
+        whole = isinstance(value, int) or (key == "cost" and isinstance(value, float))
+        if isinstance(value, bool) or not whole or value < 0:
+            findings.append(Finding("config-type", 0, (f"improve.budget.{key}", "a number from 0 up")))
+            del budget[key]
 
 
 def _check_record(record: dict[str, object], findings: list[Finding]) -> None:

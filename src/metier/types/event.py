@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, TypeAlias, TypeVar
 
 from .activation import InvokedBy, Message, ToolCall
+from .sandbox import FailureCause
 
 # --- Usage and outcomes ---
 
@@ -281,6 +282,8 @@ class Used:
     """The skill it belonged to, if any."""
     messages: tuple[Message, ...] = ()
     reason: FailureReason = ""
+    cause: FailureCause = ""
+    """What of the machine made its program fail, if it is known."""
 
     @property
     def failed(self) -> bool:

@@ -8,6 +8,7 @@ from typing import Literal, Protocol, TypeAlias
 
 from .activation import Message, ToolCall
 from .event import NOTHING_USED, Activated, EventSteps, FailureReason, Usage
+from .sandbox import FailureCause
 
 # --- Tools ---
 
@@ -45,6 +46,8 @@ class Answer:
     """The skill whose program or file it was about."""
     reason: FailureReason = ""
     """Why it failed, for a program to read."""
+    cause: FailureCause = ""
+    """What of the machine made its program fail, if it is known."""
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,23 @@ CONTAINER_TIERS: tuple[SandboxTier, ...] = ("docker", "podman", "gvisor")
 is_pinned_image = re.compile(r"(?:[a-z0-9][A-Za-z0-9._:/-]*@)?sha256:[0-9a-f]{64}").fullmatch
 """Whether an image is named by its digest: a tag could mean another image tomorrow."""
 
+FailureCause: TypeAlias = Literal[
+    "",
+    "no-space",
+    "read-only",
+    "denied",
+    "no-network",
+    "no-program",
+    "no-key",
+    "no-login",
+    "memory",
+    "limit",
+    "signal",
+    "timeout",
+    "busy",
+]
+"""What of the machine made a program fail; empty if nothing of it is known to."""
+
 SCRIPT_SUFFIXES = (".py", ".sh", ".bash", ".js")
 """The suffixes of scripts that can be run."""
 
@@ -105,6 +122,8 @@ class ProcessResult:
     """For the person: a missing boundary, why it could not start, which limit ended it."""
     swept: tuple[str, ...] = ()
     """What it made that other programs obey, where it was moved, and how to let it stay; for the model too."""
+    cause: FailureCause = ""
+    """What of the machine made it fail, as far as that is known."""
 
 
 @dataclass(frozen=True)

@@ -66,7 +66,7 @@ def run_command(run: ProgramRunner) -> Tool:
         if result.timed_out:
             swept = "".join(f"\n[sandbox: {visible_text(line)}]" for line in result.swept)
             text = f"Timed out after {seconds}s.\n{neutralize_frames(visible_text(result.stdout))}{swept}".strip()
-            return Answer(text, error=True, note=result.note, reason="timeout")
+            return Answer(text, error=True, note=result.note, reason="timeout", cause="timeout")
         return script_answer("the command", result)
 
     return Tool(

@@ -56,6 +56,5 @@ DIALECT = Dialect(
         commands=CommandRules(matching="tail", scheduled=True, manual_run=MANUAL_RUN, manual_extra="附加指令："),
         history=True,
         plugins=False,
-        improving="auto",
     ),
 )

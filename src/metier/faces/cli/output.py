@@ -170,6 +170,18 @@ def hint_line(text: str) -> str:
     return f"{paint('→', 'cyan')} {text}"
 
 
+def say_waiting(state: str) -> None:
+    """Say which proposed changes wait for a person, if any do."""
+    from ...host import paths
+
+    # Without the folder there are none, and nothing has to be imported to know that.
+    if paths.is_folder(f"{state}/proposals"):
+        from ...improve.proposal_store import waiting_line
+
+        if line := waiting_line(state):
+            say(hint_line(printable(line)))
+
+
 # --- Values as lines and as JSON ---
 
 

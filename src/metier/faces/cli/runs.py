@@ -12,7 +12,7 @@ from ...types.event import Heard, Replied, Started
 from . import options
 from .events import JsonEventPrinter, TerminalEventPrinter, event_lines
 from .options import CliContext
-from .output import count_of, format_columns, paint, printable, say, say_json, terminal_width
+from .output import count_of, format_columns, paint, printable, say, say_json, say_waiting, terminal_width
 
 _MODEL_COLUMN_WIDTH = 100
 """Columns of a terminal that has room for the model too."""
@@ -213,6 +213,7 @@ def stats(context: CliContext, as_funnel: bool, limit: int, as_json: bool) -> No
     _print_dead([entry.name for entry in entries if entry.oddity == "dead"])
     if not entries:
         say('No skill was offered yet. `metier run "…"` starts a run.')
+    say_waiting(state_folder(context))
 
 
 def _print_stats(entries: list[SkillStats]) -> None:

@@ -31,6 +31,7 @@ from .output import (
     problem_lines,
     say,
     say_json,
+    say_waiting,
     state_of,
     verdict_dict,
 )
@@ -54,6 +55,7 @@ def status(context: CliContext, name: str | None, verbose: bool, as_json: bool) 
     else:
         for line in status_lines(library, verbose):
             say(line)
+        say_waiting(library.place.state)
 
 
 def _print_skill_status(library: Library, name: str, as_json: bool) -> None:

@@ -72,20 +72,29 @@ def verify(
         ]
     if unknown:
         raise NotInstalled(unknown[0])
+    accepted = _accepted_changes(context.obj, differences)
+    unexplained = [pair for pair in differences if _place_of(*pair) not in accepted]
     # Skills that were never installed have no lock, so a missing one is a fault only in a root that was named, or in
     # one that something was installed into.
     lost = any(_had_lock(scope.install_root) for scope in scopes if scope.install_root.root in unlocked)
-    failed = bool(differences) or (bool(unlocked) and (lost or is_scope_named(context.obj, user, in_project, profile)))
+    failed = bool(unexplained) or (bool(unlocked) and (lost or is_scope_named(context.obj, user, in_project, profile)))
     if as_json:
         rows = [
-            {"root": install_root.root, "skill": difference.skill, "path": difference.path, "how": difference.how}
+            {
+                "root": install_root.root,
+                "skill": difference.skill,
+                "path": difference.path,
+                "how": difference.how,
+                "proposal": accepted.get(_place_of(install_root, difference), ""),
+            }
             for install_root, difference in differences
         ]
         say_json({"ok": not failed, "differences": rows, "without_lock": list(unlocked)})
     else:
         for install_root, difference in differences:
-            path = f"{install_root.root}/{difference.skill}/{difference.path}"
-            say(f"{clean_path(path)}: {paint(difference.how, 'red')}")
+            path = _place_of(install_root, difference)
+            how = paint(difference.how, "yellow" if path in accepted else "red")
+            say(f"{clean_path(path)}: {how}" + (f" by proposal {accepted[path]}" if path in accepted else ""))
         for root, skills in unlocked.items():
             say(f"{clean_path(root)}: no lock file; {count_of(skills, 'skill')} could not be checked")
             say(
@@ -94,8 +103,28 @@ def verify(
                     "restore the lock file from git or a backup, or lock the current content with `metier freeze`"
                 )
             )
-        say(f"{count_of(count, 'skill')} locked, {count_of(len(differences), 'file')} changed")
+        known = f", {len(accepted)} of them by accepted proposals" if accepted else ""
+        say(f"{count_of(count, 'skill')} locked, {count_of(len(differences), 'file')} changed{known}")
     context.exit(1 if failed else 0)
+
+
+def _place_of(install_root: InstallRoot, difference: install_verify.LockDifference) -> str:
+    return f"{install_root.root}/{difference.skill}/{difference.path}"
+
+
+def _accepted_changes(
+    context: CliContext, differences: list[tuple[InstallRoot, install_verify.LockDifference]]
+) -> dict[str, str]:
+    """The files that differ because somebody accepted a proposal, each with its id: a local change, and known."""
+    if not differences:
+        return {}
+    from ...host.facts import find_place
+    from ...improve.proposal_store import accepted_changes
+
+    state = find_place(context.directory).state
+    folders = dict.fromkeys(f"{install_root.root}/{difference.skill}" for install_root, difference in differences)
+    known = {f"{folder}/{path}": id for folder in folders for path, id in accepted_changes(state, folder).items()}
+    return {place: known[place] for pair in differences if (place := _place_of(*pair)) in known}
 
 
 def _without_lock(scopes: list[InstallScope]) -> dict[str, int]:
