@@ -16,7 +16,7 @@ from metier.agent.agent_files import parse_rules
 from metier.agent.permissions import Permission
 from metier.library.open import OpenRequest, open_at
 from metier.testing.models import ScriptedModel
-from metier.types.event import Asked, Used
+from metier.types.event import Activated, Asked, Used
 from metier.types.place import Place
 
 ROOTS = ("named", "itself", "configured", "plugin", "path", "missing", "project", "named-beside")
@@ -171,7 +171,7 @@ def meanwhile(world: World, change, *calls, answer=None):
     time.sleep(0.02)
     change()
     talk.library = talk.library.reload()
-    return [one for one in spoken(talk, "go", answer) if isinstance(one, Used)]
+    return [one for one in spoken(talk, "go", answer) if isinstance(one, Used | Activated)]
 
 
 def skill_with_script(folder: Path, script: str = "echo it-ran\n", more: str = "", body: str = "Do it.\n") -> None:
@@ -234,8 +234,10 @@ def test_a_skill_that_appeared_runs_no_command_and_grants_no_tool(world: World):
         skill_with_script(world.state / "skills/own", more="allowed-tools: write_file\n", body="Says !`echo it-ran`\n")
 
     lines = [call("skill_use", skill_name="own"), call("write_file", path="a.txt", content="x")]
-    used = meanwhile(world, change, *lines, answer="no")
+    events = meanwhile(world, change, *lines, answer="no")
 
-    assert [one.error for one in used] == [False, True]
-    assert not any("it-ran" in message.text.replace("echo it-ran", "") for message in used[0].messages)
+    assert [one.error for one in events if isinstance(one, Used)] == [False, True]
+    [text] = [one.text for one in events if isinstance(one, Activated)]
+    assert "Says" in text
+    assert "Says it-ran" not in text
     assert not (world.project / "a.txt").exists()
