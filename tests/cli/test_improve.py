@@ -64,7 +64,7 @@ def test_a_proposal_waits_is_shown_and_is_accepted_by_a_person(desk):
     shown = desk.say("proposals", "show", "look").out
     assert shown.startswith(said.out)
     assert f"run `metier proposals accept {one['id']}`" in shown
-    for command in ("status", "stats"):
+    for command in ("status", "stats", "doctor"):
         assert "1 proposed change waits for you (look): run `metier proposals`" in desk.say(command).out
 
     assert desk.say("proposals", "accept", str(one["id"])).code == 0

@@ -294,6 +294,12 @@ NO_GUESS = {
     "another kind of file": Case(
         "Read `references/deploy.md`.\n", [read("references/deploy.md")], files={"scripts/deploy.sh": SHELL}
     ),
+    "another kind of file in the same folder": Case(
+        "Read `references/deploy.md`.\n", [read("references/deploy.md")], files={"references/deploy.json": "{}\n"}
+    ),
+    "another word that is near": Case(
+        "Run `scripts/prize.py`.\n", [script("prize.py")], files={"scripts/price.py": "print(1)\n"}
+    ),
     "two that it can be": Case(
         "Read `references/gide.md`.\n",
         [read("references/gide.md")],

@@ -18,7 +18,7 @@ from ...sources.bundled import copy_bundled
 from ...types.errors import HostError
 from . import options
 from .options import CliContext
-from .output import clean_path, hint_line, paint, printable, say, say_json, warn
+from .output import clean_path, hint_line, paint, printable, say, say_json, say_waiting, warn
 
 
 @click.command("completion")
@@ -66,6 +66,7 @@ def doctor(context: click.Context, as_json: bool) -> None:
             say(f"{mark} {check.what:<14} {clean_path(check.note)}")
             if not check.ok and check.hint:
                 say(f"  {'':<14} {hint_line(printable(check.hint))}")
+        say_waiting(find_place(settings.directory).state)
     context.exit(0 if all(check.ok for check in checks if check.vital) else 1)
 
 
