@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from pathlib import Path
 
@@ -15,10 +16,12 @@ from tests.tui.test_turns import TOUCH, held, sign
 from textual import events
 from textual.pilot import Pilot
 
+from metier.agent.agent import Agent
 from metier.faces.tui.app import ChatApp
 from metier.faces.tui.history import append_history, read_history
 from metier.faces.tui.lines import answer_choices
 from metier.host.editor import edit_text, editor_command
+from metier.testing.models import ScriptedModel
 from metier.types.event import Asked
 from metier.types.model import ReplyRequest
 
@@ -230,11 +233,16 @@ def test_three_thousand_choices_cost_no_more_rows_than_can_be_seen(world: World)
 
 
 def test_the_kept_history_holds_no_secrets(world: World):
-    (world.state / ".env").write_text("")
+    library = world.open(place=world.place(env={"MY_API_KEY": "sk-abcdefghijklmnop"}))
 
-    async def act(app: ChatApp, pilot: Pilot[int]) -> None:
-        await entered(app, pilot, "plain words")
-        await idle(app, pilot)
+    async def go() -> None:
+        app = ChatApp(Agent(library, ScriptedModel(["Yes."])), watch=False)
+        async with app.run_test(size=(80, 24)) as pilot:
+            await pilot.pause()
+            await entered(app, pilot, "use sk-abcdefghijklmnop for it")
+            await idle(app, pilot)
 
-    drive(world, act, ["Yes."])
-    assert json.loads((world.state / "chat-history.jsonl").read_text()) == "plain words"
+    asyncio.run(go())
+    kept = json.loads((world.state / "chat-history.jsonl").read_text())
+    assert kept.startswith("use ")
+    assert "sk-abcdefghijklmnop" not in kept
