@@ -208,7 +208,7 @@ def test_an_approval_is_asked_in_the_line_and_a_no_reaches_the_model(world: Worl
         await pilot.pause()
         assert app.pending is not None
         assert (shown(app), app.prompt.line.value) == (before, "")
-        assert "y, a or n" in str(app.prompt.line.placeholder)
+        assert "y, a, w or n" in str(app.prompt.line.placeholder)
         await pressed(app, pilot, "n")
         await idle(app, pilot)
         assert not (world.project / "made").exists()

@@ -88,6 +88,8 @@ class FiringExecutor:
     """What this worker is doing, calls of batches included."""
     parked: int = 0
     """How many of these have reached the end of a step, and wait for another worker to continue."""
+    given_up: threading.Event = field(default_factory=threading.Event)
+    """The grace is over: programs of runs that go on are killed, and what these runs then report does not count."""
     patience: Patience = field(init=False)
 
     def __post_init__(self) -> None:
@@ -118,6 +120,7 @@ class FiringExecutor:
             self._patiently(firing, lambda: self.clear(schedule))
 
     def _record_crash(self, firing: QueuedFiring, outcome: RunOutcome) -> None:
+        self._park_if_given_up()
         self._end(firing, outcome)
         self.say(_outcome_line(firing, outcome))
 
@@ -139,6 +142,7 @@ class FiringExecutor:
             return None
         except MetierError as error:
             outcome = failed_outcome(error)
+        self._park_if_given_up()
         self.say(_outcome_line(firing, outcome))
         self._deliver(schedule, firing, outcome)
         return outcome
@@ -207,6 +211,10 @@ class FiringExecutor:
         if self._must_stop(firing):
             raise StopRequested("it was stopped")
         return self.patience.step_once(describe_firing(firing), name, work, self.durable, done)
+
+    def _park_if_given_up(self) -> None:
+        if self.given_up.is_set():
+            self.park()
 
     def park(self) -> None:
         """Block this thread for good: the worker is leaving, and another one continues at this step."""

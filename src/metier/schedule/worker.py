@@ -297,6 +297,8 @@ class ScheduleWorker:
                     queue.record_heartbeat(self._engine, self.id)
             facts.sleep(0.05)
         unfinished = len(self._firer.working)
+        # Before the programs are killed: a run whose program was killed would otherwise be recorded as failed.
+        self._firer.given_up.set()
         # Before the record says `left`: from then on another worker may start the same step, and both would write.
         daemon.kill_children()
         with named_errors(self.place):

@@ -21,7 +21,7 @@ from ...types.text import shorten_text
 from . import options
 from .events import JsonEventPrinter, TerminalEventPrinter
 from .options import CliContext
-from .output import ProgressBar, paint, printable, problem_lines, say, warn
+from .output import ProgressBar, paint, printable, problem_lines, say, say_waiting, warn
 
 if TYPE_CHECKING:
     from ...agent.agent import Agent
@@ -273,6 +273,8 @@ def _draw_session(session: Session, text: str, options: dict[str, Any]) -> int:
         session.stop()
         printer.draw(Ended("interrupted", reason="interrupted", code=130))
         return 130
+    if not options["as_json"] and _can_ask():
+        say_waiting(session.library.place.state)
     return code
 
 

@@ -9,7 +9,9 @@ from typing import Literal, NamedTuple, TypeAlias
 
 from ...library.watch import Change
 from ...types.event import (
+    APPROVAL_CHOICES,
     Activated,
+    ApprovalChoice,
     Asked,
     Compacted,
     Ended,
@@ -182,20 +184,19 @@ class AnswerChoice(NamedTuple):
     label: str
 
 
-_APPROVAL_KEYS = {"once": "y", "always": "a", "no": "n"}
-
-
 def answer_choices(event: Asked) -> list[AnswerChoice]:
     """The answers that a question offers, each with its key: approvals by letter, others by number."""
     if event.kind != "approval":
         return [AnswerChoice(str(at), text, clean_line(text)) for at, text in enumerate(event.choices[:9], 1)]
     answers: list[AnswerChoice] = []
-    taken = set(_APPROVAL_KEYS.values())
-    for answer in event.choices or _APPROVAL_KEYS:
-        letters = (letter for letter in answer.lower() if letter.isalpha() and letter not in taken)
-        key = _APPROVAL_KEYS.get(answer) or next(letters, str(len(answers) + 1))
-        taken.add(key)
-        answers.append(AnswerChoice(key, answer, clean_line(answer)))
+    taken = {choice.key for choice in APPROVAL_CHOICES.values()}
+    for answer in event.choices or ("once", "always", "no"):
+        known = APPROVAL_CHOICES.get(answer)
+        if known is None:
+            letters = (letter for letter in answer.lower() if letter.isalpha() and letter not in taken)
+            known = ApprovalChoice(next(letters, str(len(answers) + 1)), clean_line(answer))
+            taken.add(known.key)
+        answers.append(AnswerChoice(known.key, answer, known.label))
     return answers
 
 
