@@ -13,6 +13,7 @@ from peers import PEERS, NotInstalled, Peer, install
 from rendering import rendering
 from report import Row, at_least, at_most, number, over
 from spawn import spawn
+from streaming import streaming
 
 FLOOR_LIMIT = 2.5
 WARM_LIMIT = 2.5
@@ -288,4 +289,5 @@ PARTS: dict[str, Callable[[Plan], list[Row]]] = {
     "E": memory,
     "F": start,
     "R": rendering,
+    "S": streaming,
 }

@@ -66,7 +66,9 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="1,000 skills, skills-ref only, few repeats: under 30 s")
     parser.add_argument(
-        "--only", metavar="PART", help="A cold, B warm, C flat, D process, E memory, F spawn, R render; commas"
+        "--only",
+        metavar="PART",
+        help="A cold, B warm, C flat, D process, E memory, F spawn, R render, S stream; commas",
     )
     parser.add_argument("--sizes", metavar="N,N", help="numbers of skills for A, B and C")
     parser.add_argument("--peers", metavar="NAME,NAME", help="only these peers")

@@ -7,7 +7,8 @@ from scripts.docs_text import code, table
 from metier.agent.shell_rules import WRITING_COMMANDS
 from metier.dialects import PROTECTED_FOLDERS
 from metier.sandbox import selftest
-from metier.sandbox.profile import ETC, NETWORK, PRIVATE, PROTECTED, SYSTEM
+from metier.sandbox.obeyed import OBEYED, PROTECTED
+from metier.sandbox.profile import ETC, NETWORK, PRIVATE, SYSTEM
 from metier.types.sandbox import SandboxLimits
 
 _LIMITS = {
@@ -27,6 +28,7 @@ def sandbox(subject: str) -> str:
         "seen": _seen,
         "private": _private,
         "protected": _protected,
+        "obeyed": _obeyed,
         "limits": _limits,
         "commits": _commits,
     }
@@ -63,6 +65,18 @@ def _private() -> str:
 
 def _protected() -> str:
     return f"{_codes(tuple(dict.fromkeys((*PROTECTED, *PROTECTED_FOLDERS))))}.\n"
+
+
+def _obeyed() -> str:
+    """The table of the sweep, one line for each tool and reason."""
+    groups: dict[tuple[str, str, bool], list[str]] = {}
+    for row in OBEYED:
+        groups.setdefault((row.tool, row.reason, row.ordinary), []).append(row.pattern)
+    rows = [
+        (f"{tool} (ordinary)" if ordinary else tool, _codes(tuple(names)), reason)
+        for (tool, reason, ordinary), names in groups.items()
+    ]
+    return table(("program", "obeys", "why"), rows)
 
 
 def _commits() -> str:

@@ -73,7 +73,7 @@ _TOP = {
     "config": "settings that skills require with `config.requiresConfig`",
 }
 _ROOT = {
-    "path": "the folder; `~` is your home, relative paths start at the working folder",
+    "path": "the folder; a relative path starts at `~/.metier`, in a project's configuration at the project",
     "dialect": "how its skills are read; by default it follows from the folder's location",
     "label": "the part after `@` in `name@label`; default `configured-1` and so on",
 }
@@ -102,16 +102,22 @@ _SANDBOX = {
     "tier": "the [tier](../concepts/sandbox.md) to use: `bubblewrap`, `landlock`, `seatbelt`, `docker`, `podman` or"
     " `gvisor`; default the best that needs no image",
     "image": "the image of a container tier, by its digest: `NAME@sha256:…`, or `sha256:…` for one you built",
+    "allow": "names of [files that other programs obey](../concepts/sandbox.md#what-is-moved-away), such as `.git` or"
+    " `Makefile`, that may stay where a sandboxed program makes them; default none",
 }
 _IMPROVE = {
-    "mode": "`auto` (a change that passes its gates lands), `review` (it waits for you) or `off`; default `auto` in"
-    " the roots of Agenvoy and `review` elsewhere",
+    "mode": "`auto` (a change that passes its gates lands), `review` (it waits for you) or `off`; default `review`",
+    "budget": "what improvement may spend in a day without being asked: `requests` (default 60), `tokens` (500,000) and"
+    " `cost` in US dollars (no limit)",
 }
 _MODEL = {
     "provider": "`anthropic`, `openai`, `openai-responses`, `google`, `ollama`, `llamacpp` or `compatible`",
     "model": "the service's name for it; default your own name",
     "url": "the URL, if it is not the service's default",
     "key": "the variable that holds the key; default the service's own, and none for another `url`",
+    "connect_seconds": "how long to try to reach the service; default 10",
+    "first_seconds": "how long to wait for the first sign of a reply; default 300",
+    "between_seconds": "how long a reply may pause; default 120",
     "window": "the context window in tokens",
     "reply": "the most tokens of one reply",
     "input_price": "US dollars per million input tokens",
@@ -122,6 +128,8 @@ _AGENT_RULES = {
     "ask": "calls that always need approval, even if granted to a skill",
     "deny": "calls that are refused",
     "network": "`true` allows commands network access",
+    "git": "`true` lets every allowed command write the repository, not only lines of plain git commands",
+    "env": "names of your environment variables that commands get; unattended runs get none of them",
     "turns": "requests to the model in one turn; default 50",
     "tokens": "tokens in one turn",
     "seconds": "seconds for one turn",
@@ -166,6 +174,7 @@ _DIALECT = {
     "unclosed_is_body": "unclosed frontmatter is read as body",
     "broken_yaml_is_empty": "invalid frontmatter is read as empty",
     "indented": "the whole file may be indented",
+    "starred": "the fences may be `***`",
     "json_metadata": "`metadata` may be JSON text",
     "empty_env_counts": "an empty variable counts as set",
     "user_invocable_hides": "`user-invocable: false` hides a skill from the model too",
@@ -189,6 +198,9 @@ _VARIABLES = {
     "PATH": "where required programs are looked up; none of them is run",
     "METIER_SANDBOX": "the [tier](../concepts/sandbox.md) to use: `bubblewrap`, `landlock`, `seatbelt`, `none`; default"
     " the best",
+    "VISUAL": "the editor that `metier chat` opens with Ctrl+G",
+    "EDITOR": "the same, where `VISUAL` is not set",
+    "COLORFGBG": "set by some terminals: `metier chat` is light on a light background",
     "METIER_DEBUG": "if set, an internal error prints a traceback",
     "_METIER_COMPLETE": "set by the completion script",
     "COMP_WORDS": "set by the shell: the line to complete",

@@ -50,7 +50,7 @@ SETTLED = 0.2
 """Seconds after which a file counts as settled: one that changed a moment ago is hashed again to be sure."""
 HASHES = ("host/trees.py file_marks", "sources/bundled.py folder_digest")
 """The functions that read every byte of a folder into a digest."""
-LEAVES = ("types", "host", "dialects")
+LEAVES = ("types", "host", "dialects", "light_typing")
 """Packages that all others call and that call none of them: the picture leaves them out, but for the landmarks."""
 LANDMARKS = (*HASHES, "sandbox/__init__.py run_sandboxed")
 PLUMBING = re.compile(

@@ -17,7 +17,7 @@ from tests.reachable import common_base, source_for_others
 
 from metier.library.library import Library
 from metier.library.open import OpenRequest, open_at
-from metier.library.trust import make_trust_record, write_trust_record
+from metier.library.trust import approve_skills, make_trust_record, write_trust_record
 from metier.types.place import Place
 
 SETTLED = 0.06
@@ -52,8 +52,14 @@ class World:
     def trust(self, dialect: str | None = None) -> None:
         library = self.open(dialect)
         theirs = [skill for skill in library.skills if skill.origin.source == "project"]
-        record = make_trust_record(str(self.project), theirs, library.limits.file_bytes, whole=True)
+        limit, settings = library.limits.file_bytes, library.settings
+        record = make_trust_record(str(self.project), theirs, limit, whole=True, settings=settings)
         write_trust_record(str(self.state), str(self.project), record)
+
+    def approve(self, library: Library, *names: str) -> None:
+        """Approve skills that lie outside the project, all of them where none is named."""
+        chosen = [skill for skill in library.skills if not names or skill.id in names]
+        approve_skills(str(self.state), chosen, library.limits.file_bytes)
 
     @property
     def variables(self) -> dict[str, str]:

@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from .types.event import Ended as Ended
     from .types.event import Replied as Replied
     from .types.event import Used as Used
+    from .types.event import Waited as Waited
     from .types.event import Wrote as Wrote
     from .types.problem import Problem as Problem
     from .types.search import SearchHit as SearchHit
@@ -92,6 +93,7 @@ _HOMES = {
     "Ended": "types.event",
     "Replied": "types.event",
     "Used": "types.event",
+    "Waited": "types.event",
     "Wrote": "types.event",
     "Problem": "types.problem",
     "BrokenSkill": "types.skill",

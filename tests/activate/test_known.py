@@ -240,3 +240,24 @@ def test_what_a_folder_of_the_arguments_would_run_does_not_run(tmp_path: Path):
     for command in ("git -C $1 status", "cd $1 && git status", "cd $1 && bash run.sh", "cp $1/run.sh x; bash x"):
         ran(command, ("evil",), Runner(tmp_path, "bash"), by="model")
         assert not (tmp_path / "pwned").exists(), command
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "require(process.argv[1])",
+        "const r = require; r(process.argv[1])",
+        "import(process.argv[1]).then(m => m.run())",
+        "module.createRequire('/')(process.argv[1])",
+        "process.mainModule.require(process.argv[1])",
+        "require('module')._load(process.argv[1])",
+    ],
+)
+def test_no_inline_code_loads_a_file_that_an_argument_names(code: str):
+    from metier.activate.shell.inline_code import check_code
+    from metier.activate.shell.words import ShellWord, UnreadableCommand
+
+    words = [ShellWord("node"), ShellWord("-e"), ShellWord(code)]
+    with pytest.raises(UnreadableCommand):
+        check_code("node", words)
+    check_code("node", [*words[:2], ShellWord("console.log(require('fs').readFileSync(process.argv[1], 'utf8'))")])

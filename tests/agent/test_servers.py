@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import sys
+from dataclasses import replace
+from threading import enumerate as enumerate_threads
 
 import pytest
 
@@ -79,3 +82,33 @@ def test_a_server_that_can_not_be_started_is_named(world):
 
     with pytest.raises(HostError, match="numbers"):
         agent_for(world.open(), ScriptedModel(["x"])).start().tools()  # type: ignore[arg-type]
+
+
+def connections() -> set[int | None]:
+    """The threads of connections; other tests leave some to the end of the process."""
+    return {one.ident for one in enumerate_threads() if one.name.startswith("mcp ")}
+
+
+def test_an_agent_that_is_closed_leaves_no_server_and_no_thread(world):
+    (world.project / "server.py").write_text(SERVER)
+    world.trust()
+    configured(world, sys.executable, "server.py")
+    others, files = connections(), len(os.listdir("/proc/self/fd"))
+    for _ in range(2):  # and it can be used again
+        with agent_for(world.open(), ScriptedModel(["x"])) as agent:  # type: ignore[arg-type]
+            assert agent.start().tools().names >= {"mcp__numbers__add"}
+            assert len(connections() - others) == 1
+    assert not connections() - others
+    assert len(os.listdir("/proc/self/fd")) <= files
+
+
+def test_copies_of_an_agent_share_its_connections(world):
+    (world.project / "server.py").write_text(SERVER)
+    world.trust()
+    configured(world, sys.executable, "server.py")
+    others = connections()
+    with agent_for(world.open(), ScriptedModel(["x"])) as agent:  # type: ignore[arg-type]
+        agent.start().tools()
+        replace(agent, keep=False).start().tools()
+        assert len(connections() - others) == 1
+    assert not connections() - others

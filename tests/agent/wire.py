@@ -47,11 +47,13 @@ class Wire:
     calls: int = 0
     url: str = ""
     hold: threading.Event = field(default_factory=threading.Event)
+    answer: Callable[[dict[str, Any]], Says | Fails] | None = None
+    """Answers any number of requests in place of the lines; what was asked is then not kept."""
 
 
 @contextlib.contextmanager
-def speaking(lines: Sequence[Says | Fails]) -> Iterator[Wire]:
-    wire = Wire(list(lines))
+def speaking(lines: Sequence[Says | Fails] | Callable[[dict[str, Any]], Says | Fails]) -> Iterator[Wire]:
+    wire = Wire([], answer=lines) if callable(lines) else Wire(list(lines))
 
     class Answering(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -63,11 +65,14 @@ def speaking(lines: Sequence[Says | Fails]) -> Iterator[Wire]:
             body = self.rfile.read(int(self.headers["content-length"]))
             spoken: Spoken = "anthropic" if self.path.endswith("/messages") else "openai"
             asked = json.loads(body)
-            wire.bodies.append(body)
-            wire.requests.append(asked)
-            wire.keys.append(self.headers.get("x-api-key") or self.headers.get("authorization") or "")
             wire.faults += list(CHECKS[spoken](asked))
-            line = wire.lines.pop(0) if wire.lines else Fails(status=418)
+            if wire.answer is not None:
+                line: Says | Fails | Callable[[], Says] = wire.answer(asked)
+            else:
+                wire.bodies.append(body)
+                wire.requests.append(asked)
+                wire.keys.append(self.headers.get("x-api-key") or self.headers.get("authorization") or "")
+                line = wire.lines.pop(0) if wire.lines else Fails(status=418)
             if callable(line):
                 line = line()
             if isinstance(line, Fails) and line.how == "status":

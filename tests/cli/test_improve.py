@@ -18,6 +18,7 @@ RIGHT = WRONG.replace("Bash", "run_command")
 
 def looked(desk: Desk, more: str = "", dialect: str = "agenvoy", auto: bool = True) -> str:
     """A run of a skill that names a tool wrongly."""
+    more = more or ('[improve]\nmode = "auto"' if auto else "")
     under = desk.home / ".config/agenvoy/skills" if auto else None
     desk.skill("look", WRONG, under)
     with speaking([Says(calls=[("Bash", {"command": "ls"})]), Says("Done.")]) as wire:
@@ -60,12 +61,30 @@ def test_a_proposal_waits_is_shown_and_is_accepted_by_a_person(desk):
     assert "the tool is called `run_command`, not `Bash`" in said.out
     assert "-Use the Bash tool to run `ls`." in said.out
     [one] = proposed(desk)
-    assert desk.say("proposals", "show", "look").out == said.out
+    shown = desk.say("proposals", "show", "look").out
+    assert shown.startswith(said.out)
+    assert f"run `metier proposals accept {one['id']}`" in shown
+    for command in ("status", "stats", "doctor"):
+        assert "1 proposed change waits for you (look): run `metier proposals`" in desk.say(command).out
 
     assert desk.say("proposals", "accept", str(one["id"])).code == 0
     assert (desk.skills / "look" / "SKILL.md").read_text() == RIGHT
+    assert "waits for you" not in desk.say("status").out
     again = desk.say("proposals", "accept", str(one["id"]))
     assert (again.code, "is accepted, not waiting" in again.err) == (2, True)
+
+
+def test_rollback_without_a_version_goes_one_back_and_the_same_is_not_proposed_again(desk):
+    looked(desk, dialect="standard", auto=False)
+    desk.say("improve", "look")
+    desk.say("proposals", "accept", "look")
+    assert desk.say("rollback", "look").code == 0
+    assert (desk.skills / "look" / "SKILL.md").read_text() == WRONG
+
+    said = desk.say("improve", "look", "--run", "last")
+    assert "the same was proposed before" in said.out
+    assert [one["standing"] for one in proposed(desk)] == ["rolled-back"]
+    assert "no version before this one" in desk.say("rollback", "look").err
 
 
 def test_a_dry_run_writes_nothing(desk):

@@ -114,8 +114,14 @@ def test_doctor_says_what_stands_and_what_does_not(furnished, desk):
         "configuration",
         "locks",
         "agents",
+        "extras",
+        "models",
         "skills",
     ]
+    assert "`limitz` is not a setting" in said.out
+    assert said.code == 1, "commands that act stop at the value that can't be read"
+    (furnished.state / "config.toml").write_text("[limitz]\nlisted = 3\n")
+    said = furnished.say("doctor")
     assert "`limitz` is not a setting" in said.out
     assert said.code == 0, "a key nobody knows is not vital"
     desk.configure("x = \n")

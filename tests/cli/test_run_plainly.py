@@ -61,10 +61,13 @@ def test_going_on_elsewhere_names_the_run_and_tells_the_model_where_it_works_now
     with model(desk, [Says("One."), Says("Two."), Says("Three.")]) as wire:
         desk.say("run", "first")
         run = json.loads(desk.say("runs", "--json").out)[0]["run"]
-        said = desk.say("run", "--resume", "last", "second", cwd=other)
+        nothing = desk.say("run", "--resume", "last", "second", cwd=other)
+        said = desk.say("run", "--resume", run, "second", cwd=other)
         again = desk.say("run", "--resume", "last", "third", cwd=other)
 
+    assert (nothing.code, "no conversation in this folder yet" in nothing.err) == (2, True)
     assert f"continuing run {run}" in said.err
+    assert f"continuing run {run}" in again.err  # it was last used here
     assert f"to {other}" in said.err
     assert f"The working folder is now {other}" in json.dumps(wire.requests[1]["messages"], ensure_ascii=False)
     assert "working folder changes" not in again.err

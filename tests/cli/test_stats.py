@@ -33,9 +33,22 @@ def test_stats_are_a_table_and_name_what_is_odd(desk: Desk):
     said = desk.say("stats")
     head, pdf, dead = said.out.splitlines()
     assert head.split() == ["skill", "offered", "activated", "succeeded", "failed", "tokens"]
-    assert pdf.split()[:6] == ["pdf", "13", "1", "1", "0", "100"]
+    assert pdf.split()[:6] == ["pdf", "13", "1", "0", "1", "100"]
     assert pdf.endswith("failing calls: exit-status 1")
     assert dead == "dead: idle"
+
+
+def test_a_turn_succeeded_only_if_the_last_attempt_of_each_step_did(desk: Desk):
+    def call(command: str, status: int) -> Used:
+        return Used(ToolCall("1", "run_command", {"command": command}), "said", status=status)
+
+    begun, done = (Heard("x"), Activated("pdf", "/s/pdf/SKILL.md")), Ended("finished")
+    run(desk, "20260101-000000-aaaaaa", *begun, call("python3 a.py -x", 2), call("python3 a.py", 0), done)
+    run(desk, "20260102-000000-aaaaaa", *begun, call("python3 a.py", 0), call("make all", 2), done)
+    run(desk, "20260103-000000-aaaaaa", *begun, call("grep x y", 1), done)
+    pdf = json.loads(desk.say("stats", "--json").out)[0]
+
+    assert (pdf["succeeded"], pdf["failed"]) == (2, 1)
 
 
 def test_stats_as_json_hold_every_figure(desk: Desk):

@@ -241,3 +241,16 @@ def test_a_tier_is_one_there_is_and_an_image_has_a_digest():
     assert found.tree["sandbox"] == {}
     assert [problem.code for problem in problems] == ["config-type"] * 3
     assert "an image with its digest, NAME@sha256:…" in problems[-1].message
+
+
+@pytest.mark.parametrize("table", ["[agents.a]\nskils = ['x']", "[agents]\na = 1", "[agents.a]\nskills = 1"])
+def test_a_list_that_can_not_be_read_allows_no_skill_rather_than_all(table):
+    found, problems = read(table)
+    assert problems
+    assert found.agents == {"a": ()}
+
+
+def test_a_project_widens_no_list_of_an_agent_of_the_users():
+    first, _ = read("[agents.a]\nskills = ['x']\n")
+    second, _ = read("[agents.a]\n[agents.b]\nskills = ['y']\n")
+    assert merge_settings(first, second).agents == {"a": ("x",), "b": ("y",)}

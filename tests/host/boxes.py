@@ -98,7 +98,8 @@ def desk_for(tier: str, world: dict[str, Path]) -> Desk:
     if why := lacks(tier):
         pytest.skip(f"no {tier} here: {why}")
     assert footing.tier != "none", f"{tier} is here and does not hold: {footing.reason}"
-    return Desk(TIERS[tier], **world)
+    # Its own state folder, for what is moved away; what was probed is known by then.
+    return Desk(TIERS[tier]._replace(state=str(world["work"].parent / "state")), **world)
 
 
 def alive(marker: str) -> list[int]:

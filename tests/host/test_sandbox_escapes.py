@@ -4,13 +4,14 @@ import os
 import socket
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.host.boxes import Desk, py, sh
 
 from metier.host import broker
 from metier.host.process import Confinement, launch_program
-from metier.sandbox import kernel
+from metier.sandbox import bubblewrap, kernel
 from metier.sandbox.profile import own_folders
 from metier.types.sandbox import ProcessResult, ProgramSpec
 
@@ -52,7 +53,7 @@ def configs(folder: Path) -> list[str]:
 
 
 def test_a_repository_is_not_taken_for_one_that_the_program_made_and_exchanged_for_it(desk: Desk, nested: Path):
-    attack(desk, "os.makedirs('made/.git'); exchange('inner', 'made'); attempt(write, 'made/.git/config')")
+    attack(desk, "os.makedirs('made/.git'); attempt(exchange, 'inner', 'made'); attempt(write, 'made/.git/config')")
     assert configs(nested) == ["mine"]
 
 
@@ -240,3 +241,32 @@ def test_a_folder_that_becomes_a_link_before_the_start_opens_nothing(
     monkeypatch.setattr(kernel, "launch_program", exchange_first)
     ran = landlocked.run(sh("cat $1/key; ls $1/inner && echo listed; echo end", str(private)), box)
     assert ran.stdout == "end\n", ran
+
+
+@pytest.mark.parametrize("how", ["read", "write"])
+def test_a_folder_that_becomes_a_link_before_bubblewrap_mounts_it_opens_nothing(
+    bubble: Desk, monkeypatch: pytest.MonkeyPatch, how: str
+):
+    project, private = bubble.project, bubble.private
+    (project / "granted").mkdir()
+    build = bubblewrap.bwrap_arguments
+
+    def exchange_first(*values: Any) -> list[str]:
+        options = build(*values)
+        (project / "granted").rename(project / "aside")
+        (project / "granted").symlink_to(private)
+        return options
+
+    monkeypatch.setattr(bubblewrap, "bwrap_arguments", exchange_first)
+    box = bubble.box(**{how: (project / "granted",)})
+    ran = bubble.run(sh("cat $1/granted/key $2/key; echo evil > $1/granted/new; true", str(project), str(private)), box)
+    assert "secret" not in ran.stdout
+    assert not (private / "new").exists()
+
+
+def test_no_descriptor_of_a_mount_reaches_the_program(bubble: Desk):
+    """From a folder that was opened outside, `..` would lead out of the sandbox."""
+    box = bubble.box(read=(bubble.private,), write=(bubble.project,))
+    script = "import os; print([os.readlink(f'/proc/self/fd/{n}') for n in os.listdir('/proc/self/fd') if int(n) > 2 and os.path.exists(f'/proc/self/fd/{n}')])"
+    said = bubble.says(py(script, cwd=bubble.project), box)
+    assert not any(str(path) in said for path in (bubble.project, bubble.private, bubble.skill, bubble.work)), said

@@ -1,9 +1,11 @@
 """What a boxed program sees of the file system: its skill, its work folder, what was granted, and nothing private."""
 
+import ast
 import os
 import shutil
 import sys
 import threading
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,7 +15,8 @@ from tests.host.boxes import Desk, program, py, sh, soon
 
 from metier import sandbox
 from metier.dialects import PROTECTED_FOLDERS
-from metier.sandbox.profile import PRIVATE, PROTECTED, build_view
+from metier.sandbox.obeyed import PROTECTED
+from metier.sandbox.profile import PRIVATE, build_view
 from metier.types.errors import BadRequest, Refused
 from metier.types.sandbox import SandboxPermissions, SandboxSpec
 
@@ -123,31 +126,38 @@ def test_a_link_out_of_a_grant_leads_nowhere(desk: Desk):
     assert may(desk, "r", desk.work / "out/key") == [False]
 
 
-@pytest.mark.parametrize("name", [name for name in EVERY_PROTECTED if "/" not in name])
+PLAIN_PROTECTED = [name for name in EVERY_PROTECTED if "/" not in name]
+TAKE_OVER = """
+    for name; do (
+        echo evil > $name; echo evil > $name/config; mkdir -p $name/hooks; rm -rf $name; mv $name gone-$name
+        mkdir decoy-$name; mv -T decoy-$name $name; ln -sfn /tmp $name; rm -rf gone-$name decoy-$name
+    ) 2> /dev/null; done; echo fine > beside
+"""
+
+
+@pytest.mark.parametrize("part", range(4))
 @pytest.mark.parametrize("there", ["a folder", "a file", "missing"])
-def test_what_other_programs_take_orders_from_stays_as_it_is_in_a_writable_grant(desk: Desk, name: str, there: str):
-    if there == "missing" and not name.startswith("."):
-        return  # the next test
-    path = desk.project / name
-    if there == "a folder":
-        path.mkdir()
-        (path / "config").write_text("mine")
-    elif there == "a file":
-        path.write_text("mine")
-    script = """
-        echo evil > $1; echo evil > $1/config; mkdir -p $1/hooks; rm -rf $1; mv $1 gone
-        mkdir decoy; mv -T decoy $1; ln -sfn /tmp $1; echo fine > beside
-    """
-    ran = desk.run(sh(f"({script}) 2>&1; true", str(path), cwd=desk.project), desk.box(write=(desk.project,)))
+def test_what_other_programs_take_orders_from_stays_as_it_is_in_a_writable_grant(desk: Desk, part: int, there: str):
+    # One that is missing and has no dot is of the next test.
+    names = [name for name in PLAIN_PROTECTED[part::4] if there != "missing" or name.startswith(".")]
+    for path in (desk.project / name for name in names):
+        if there == "a folder":
+            path.mkdir()
+            (path / "config").write_text("mine")
+        elif there == "a file":
+            path.write_text("mine")
+    ran = desk.run(sh(TAKE_OVER, *names, cwd=desk.project, seconds=120), desk.box(write=(desk.project,)))
     assert ran.status == 0, ran
     assert (desk.project / "beside").read_text() == "fine\n"
-    if there == "a folder":
-        assert {one.name: one.read_text() for one in path.iterdir()} == {"config": "mine"}
-    elif there == "a file":
-        assert path.read_text() == "mine"
-    else:
-        assert not os.path.lexists(path)
-    assert {one.name for one in desk.project.iterdir()} <= {"code.txt", "beside", "decoy", name}
+    for path in (desk.project / name for name in names):
+        if there == "a folder":
+            assert {one.name: one.read_text() for one in path.iterdir()} == {"config": "mine"}, path
+        elif there == "a file":
+            assert path.read_text() == "mine", path
+        else:
+            assert not os.path.lexists(path), path
+    allowed = {"code.txt", "beside", *names}
+    assert {one.name for one in desk.project.iterdir() if not one.name.startswith("decoy")} <= allowed
 
 
 def test_a_repository_within_the_repository_stays_as_it_is_too(desk: Desk):
@@ -206,54 +216,79 @@ KILLED = """
 import os, sys, threading
 from metier import sandbox
 from metier.types.sandbox import SandboxSpec, SandboxPermissions, ProgramSpec
-work, project, state = sys.argv[1:]
+work, project, state, only, script = sys.argv[1:]
 box = SandboxSpec("require", work=work, permissions=SandboxPermissions(write=(project,)))
-program = ProgramSpec(("sh", "-c", "touch up; sleep 60"), work, {"PATH": "/usr/bin:/bin"})
-machine = sandbox.MachineOptions(landlock=False, state=state)
+program = ProgramSpec(("sh", "-c", script + "; touch up; sleep 60"), work, {"PATH": "/usr/bin:/bin"})
+machine = sandbox.MachineOptions(only=only, state=state)
+sandbox.probe_sandbox(machine)
 threading.Thread(target=lambda: sandbox.run_sandboxed(program, box, machine), daemon=True).start()
 while not os.path.exists(work + "/up"): pass
+print(sorted(os.listdir(project)), flush=True)
 os.kill(os.getpid(), 9)
 """
 
 
-def test_placeholders_of_a_metier_that_was_killed_go_with_the_next_run_anywhere(bubble: Desk, tmp_path: Path):
+def kill_metier(desk: Desk, state: Path, script: str = "true") -> list[str]:
+    """Kill metier while a program runs; what stands in the project meanwhile."""
+    killed = python(KILLED, str(desk.work), str(desk.project), str(state), desk.tier, script)
+    assert killed.returncode == -9, killed.stderr
+    stood: list[str] = ast.literal_eval(killed.stdout)
+    return stood
+
+
+def test_nothing_of_ours_stands_in_a_project_while_a_program_runs_or_after_metier_was_killed(
+    desk: Desk, tmp_path: Path
+):
+    assert kill_metier(desk, tmp_path / "state") == ["code.txt"]
+    assert os.listdir(desk.project) == ["code.txt"]
+
+
+def test_after_a_metier_was_killed_the_next_run_in_the_same_folder_works_and_leaves_nothing(desk: Desk, tmp_path: Path):
+    state = tmp_path / "state"
+    kill_metier(desk, state)
+    machine = desk.machine._replace(state=str(state))
+    ran = sandbox.run_sandboxed(sh("echo hi", cwd=desk.project), desk.box(write=(desk.project,)), machine)
+    assert (ran.status, ran.stdout) == (0, "hi\n"), ran
+    assert os.listdir(desk.project) == ["code.txt"]
+    assert os.listdir(state / "open-runs") == []
+
+
+def test_what_a_program_left_when_metier_was_killed_is_moved_away_by_the_next_run_anywhere(desk: Desk, tmp_path: Path):
     state, other = tmp_path / "state", tmp_path / "other"
     other.mkdir()
-    killed = python(KILLED, str(bubble.work), str(bubble.project), str(state))
-    assert killed.returncode == -9, killed.stderr
-    assert (bubble.project / ".bashrc").is_dir()
-    noting = replace(bubble, machine=bubble.machine._replace(state=str(state)))
+    kill_metier(desk, state, f"mkdir -p '{desk.project}/deep/.git'; echo evil > '{desk.project}/deep/.git/config'")
+    assert (desk.project / "deep/.git/config").exists()
+    noting = replace(desk, machine=desk.machine._replace(state=str(state)))
     assert noting.run(sh("true"), noting.box(write=(other,))).status == 0
-    assert os.listdir(bubble.project) == ["code.txt"]
-    assert os.listdir(state / "placeholders") == []
+    assert os.listdir(desk.project / "deep") == []
+    assert [path.read_text() for path in state.rglob("config")] == ["evil\n"]
 
 
-def test_after_a_metier_was_killed_the_next_run_in_the_same_folder_works_and_leaves_nothing(
-    bubble: Desk, tmp_path: Path
-):
+def test_what_the_user_made_since_metier_was_killed_stays(desk: Desk, tmp_path: Path):
     state = tmp_path / "state"
-    killed = python(KILLED, str(bubble.work), str(bubble.project), str(state))
-    assert killed.returncode == -9, killed.stderr
-    machine = bubble.machine._replace(state=str(state))
-    ran = sandbox.run_sandboxed(sh("echo hi", cwd=bubble.project), bubble.box(write=(bubble.project,)), machine)
-    assert (ran.status, ran.stdout) == (0, "hi\n"), ran
-    assert os.listdir(bubble.project) == ["code.txt"]
+    kill_metier(desk, state)
+    note = next((state / "open-runs").iterdir())
+    os.utime(note, (time.time() - 60, time.time() - 60))  # it was killed a minute ago
+    (desk.project / "own/.git").mkdir(parents=True)
+    noting = replace(desk, machine=desk.machine._replace(state=str(state)))
+    assert noting.run(sh("true"), noting.box(write=(desk.project,))).status == 0
+    assert (desk.project / "own/.git").is_dir()
 
 
-def test_a_placeholder_of_one_run_is_no_folder_to_another(bubble: Desk):
-    """`.github` that stands for what is missing is guarded whole by both, so that the last one can take it away."""
-    box = bubble.box(write=(bubble.project,))
-    waits = sh("touch started; while [ ! -e go ]; do sleep 0.02; done", cwd=bubble.project)
-    threads = [threading.Thread(target=bubble.run, args=(one, box)) for one in (waits, waits)]
+def test_two_programs_in_one_grant_leave_nothing_that_is_obeyed(desk: Desk):
+    box = desk.box(write=(desk.project,))
+    waits = sh("touch started; while [ ! -e go ]; do sleep 0.02; done; mkdir -p .github/workflows", cwd=desk.project)
+    threads = [threading.Thread(target=desk.run, args=(one, box)) for one in (waits, waits)]
     threads[0].start()
-    assert soon((bubble.project / "started").exists)
-    (bubble.project / "started").unlink()
+    assert soon((desk.project / "started").exists)
+    (desk.project / "started").unlink()
     threads[1].start()
-    assert soon((bubble.project / "started").exists)
-    (bubble.project / "go").touch()
+    assert soon((desk.project / "started").exists)
+    (desk.project / "go").touch()
     for thread in threads:
         thread.join()
-    assert sorted(os.listdir(bubble.project)) == ["code.txt", "go", "started"]
+    assert set(os.listdir(desk.project)) - {".github"} == {"code.txt", "go", "started"}
+    assert not (desk.project / ".github/workflows").exists()
 
 
 def test_an_empty_folder_of_the_users_stays(desk: Desk):
@@ -278,12 +313,12 @@ def test_a_tool_is_not_shown_with_all_that_lies_around_it(desk: Desk):
     assert (ran.status, ran.note) == (None, f"{desk.private}/bin/tool: not found, or not visible in the sandbox")
 
 
-def test_placeholders_stay_while_another_program_runs_in_the_same_grant(desk: Desk):
-    """One program's tidying must not take the guard away from another's: removing a mount point unmounts it."""
+def test_one_programs_end_does_not_open_what_is_closed_to_another(desk: Desk):
+    (desk.project / ".git").mkdir()
     box = desk.box(write=(desk.project,))
     inner = replace(sh("true", cwd=desk.project))
     outer = sh(
-        "touch started; while [ ! -e go ]; do sleep 0.02; done; mkdir -p .claude/x 2>/dev/null || echo kept",
+        "touch started; while [ ! -e go ]; do sleep 0.02; done; mkdir .git/x 2>/dev/null || echo kept; mkdir -p .claude/x",
         cwd=desk.project,
     )
     said: list[str] = []
@@ -376,8 +411,9 @@ def test_a_link_does_not_lead_past_what_is_guarded(desk: Desk):
     link = desk.private.parent / "way"
     link.symlink_to(desk.project)
     box = desk.box(write=(link,))
-    paths = (link / "new", link / ".git/config", link / ".envrc", desk.project / ".git/config")
-    assert may(desk, "w", *paths, box=box) == [True, False, False, False]
+    paths = (link / "new", link / ".git/config", desk.project / ".git/config", link / ".envrc")
+    assert may(desk, "w", *paths, box=box)[:3] == [True, False, False]
+    assert not (desk.project / ".envrc").exists()
 
 
 def test_a_link_to_a_git_folder_keeps_its_hooks(desk: Desk):

@@ -225,7 +225,8 @@ def test_a_boundary_that_allows_nothing_is_none_either(bubble: Desk, tmp_path: P
     """Where not even the work folder can be written, no script would work."""
     text = FILTERED.replace(
         "    for drop in DROPPED:",
-        "    words = ['--ro-bind' if one == '--bind-try' else one for one in words]\n    for drop in []:",
+        "    closed = {'--bind-try': '--ro-bind', '--bind-fd': '--ro-bind-fd'}\n"
+        "    words = [closed.get(one, one) for one in words]\n    for drop in []:",
     )
     footing = sandbox.probe_sandbox(sandbox.MachineOptions(bwrap=bwrap_in(tmp_path, text), landlock=False))
     assert footing.tier == "none"
@@ -407,3 +408,9 @@ def test_an_ordinary_user_gets_the_same_tiers(desk: Desk):
     assert done.returncode == 0, done.stderr
     tier, protects, failed, said, note = json.loads(done.stdout)[desk.tier]
     assert (tier, protects, failed, said, note) == (desk.tier, True, [], "hi\n", "processes: more than 60")
+
+
+def test_a_named_pipe_in_the_place_of_what_was_found_keeps_nobody_waiting(tmp_path: Path):
+    os.mkfifo(tmp_path / "sandbox.json")
+    assert sandbox.probe_sandbox(NOWHERE._replace(state=str(tmp_path)), fresh=False).tier == "none"
+    assert sandbox._read_cached_support(str(tmp_path), "key") is None

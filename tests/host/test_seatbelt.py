@@ -18,6 +18,7 @@ from tests.host.sbpl import Profile
 from metier import sandbox
 from metier.dialects import PROTECTED_FOLDERS
 from metier.sandbox import profile, seatbelt
+from metier.sandbox.obeyed import PROTECTED
 from metier.sandbox.profile import PathAccess, SandboxView
 from metier.types.errors import Refused
 from metier.types.sandbox import SandboxLimits, SandboxPermissions, SandboxSpec, SandboxSupport
@@ -214,7 +215,7 @@ def test_whatever_a_folder_is_called_nothing_protected_is_writable(
         seen = profile.build_view(wanted, box, box.work, ())
         made = seatbelt.seatbelt_profile(seen, box)
         found = Profile(made.text, dict(made.parameters))
-    names = [name for name in (*profile.PROTECTED, *box.protected) if name.startswith(".")]
+    names = [name for name in (*PROTECTED, *box.protected) if name.startswith(".")]
     for name in (*names, *(name.upper() for name in names)):
         for outer in ("", f"/n{nested}", "/new/sub"):
             assert not found.allows("file-write-data", f"{folder}{outer}/{name}/x")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -17,17 +19,32 @@ from metier.types.event import Ended
 from metier.types.improvement import Proposal
 
 AUTO = ".config/agenvoy/skills"
-"""A root in which skills are improved without anybody's help."""
+"""A root of skills that are improved without anybody's help: the user has said so once, in the configuration."""
 REVIEW = ".metier/skills"
+TOTAL = """\
+import argparse
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--everything", action="store_true")
+parser.parse_args()
+print(42)
+"""
+"""A script that knows one option."""
+FAILS = call("skill_run_script", skill_name="report", script_name="total.py", script_args="--all-of-it")
+"""A call with an option that the script does not have, and that could be any other."""
+WELL = call("skill_run_script", skill_name="report", script_name="total.py", script_args="--everything")
 ALLOWED = Permission(otherwise="allow")
-__all__ = ["ALLOWED", "AUTO", "REVIEW", "call", "gate", "improved", "ran", "skill"]
+__all__ = ["ALLOWED", "AUTO", "FAILS", "REVIEW", "WELL", "call", "earlier", "gate", "improved", "ran", "skill"]
 
 
 def skill(world: World, body: str, name: str = "report", root: str = AUTO, more: str = "") -> Path:
     """A skill in the home, with a script, and frontmatter that has a comment."""
+    if root == AUTO and not (world.state / "config.toml").exists():
+        world.state.mkdir(exist_ok=True)
+        (world.state / "config.toml").write_text('[improve]\nmode = "auto"\n')
     file = write_skill(world.home / root / name, "Reports numbers.", body, f"# kept by hand\n{more}")
     (file.parent / "scripts").mkdir(exist_ok=True)
-    (file.parent / "scripts" / "total.py").write_text("print(42)\n")
+    (file.parent / "scripts" / "total.py").write_text(TOTAL)
     return file
 
 
@@ -38,6 +55,23 @@ def ran(world: World, *lines: Any, task: str = "/report", dialect: str = "agenvo
     [ended] = [one for one in spoken(session, task) if isinstance(one, Ended)]
     assert ended.outcome == "finished", ended
     return session.run
+
+
+def earlier(world: World, run: str, days: int = 1, task: str = "/report of another day") -> str:
+    """The same run once more, as it would have been recorded so many days ago, for another request."""
+    for file in world.home.rglob("SKILL.md"):
+        os.utime(file, (1_500_000_000, 1_500_000_000))  # the skill is older than both
+    journal = world.state / "runs" / f"{run}.jsonl"
+    name = f"2020010{days}-000000-abcdef"
+    lines = []
+    for line in journal.read_text().splitlines():
+        event = json.loads(line)
+        event["at"] -= days * 86_400
+        if event["event"] == "heard":
+            event["text"] = task
+        lines.append(json.dumps(event))
+    (journal.parent / f"{name}.jsonl").write_text("\n".join(lines) + "\n")
+    return name
 
 
 def improved(

@@ -4,7 +4,7 @@ import pytest
 from tests.agent.talking import call
 from tests.improve.failing import improved, ran, skill
 
-from metier.improve.texts import split_frontmatter
+from metier.diagnose.texts import split_frontmatter
 from metier.record import history
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 from tests.agent.talking import call
-from tests.improve.failing import AUTO, improved, ran, skill
+from tests.improve.failing import AUTO, FAILS, improved, ran, skill
 
 from metier.host import fs
 from metier.improve import proposal_store
@@ -94,10 +94,14 @@ def test_what_a_tool_says_is_never_read_to_find_out_whether_it_failed(world):
     assert improved(world, recorded(world, fine))[0].proposals == ()
 
 
+LOST = {"skill_name": "report", "script_name": "gone.py"}
+
+
 def test_an_error_inside_the_improver_starts_no_improver(world):
-    skill(world, "Run `make all`.\n")
+    skill(world, "Run `scripts/gone.py`.\n")
     broken = [call("frobnicate"), call("read_file", path="gone.md"), ModelError("it is down")]
-    found, model = improved(world, recorded(world, used("make all", status=2)), broken)
+    lost = Used(ToolCall("1", "skill_run_script", LOST), "no", True, skill="report", reason="missing-file")
+    found, model = improved(world, recorded(world, lost), broken)
     [proposal] = found.proposals
 
     assert proposal.standing == "refused"
@@ -118,10 +122,9 @@ def test_the_improver_does_not_improve_itself(world):
 
 
 def test_a_skill_is_not_rewritten_again_and_again(world):
-    skill(world, "Run `sh gone.sh`.\n")
-    fails = call("run_command", command="sh gone.sh")
-    first, _ = improved(world, ran(world, fails), ["I can't tell.", "Never."])
-    again, model = improved(world, ran(world, fails), ["Never said."])
+    skill(world, "Run `scripts/total.py --all-of-it`.\n")
+    first, _ = improved(world, ran(world, FAILS), ["I can't tell.", "Never."])
+    again, model = improved(world, ran(world, FAILS), ["Never said."])
 
     assert [one.standing for one in first.proposals] == ["refused"]
     assert again.proposals == ()
@@ -132,8 +135,8 @@ def test_a_skill_is_not_rewritten_again_and_again(world):
 def test_only_so_many_proposals_are_made_for_a_skill_in_a_day(world):
     file = skill(world, "Begin.\n")
     for number in range(MOST_PER_DAY + 1):
-        file.write_text(file.read_text() + f"Run `sh gone{number}.sh`.\n")
-        run = ran(world, call("run_command", command=f"sh gone{number}.sh"))
+        file.write_text(file.read_text() + f"Run `scripts/gone{number}.py`.\n")
+        run = ran(world, call("skill_run_script", skill_name="report", script_name=f"gone{number}.py"))
         found, _ = improved(world, run, ["I can't tell."])
 
     assert found.proposals == ()
@@ -142,8 +145,8 @@ def test_only_so_many_proposals_are_made_for_a_skill_in_a_day(world):
 
 @pytest.mark.parametrize("by_name", [False, True])
 def test_nobody_else_improves_while_one_is_at_it(world, by_name):
-    skill(world, "Run `sh gone.sh`.\n")
-    run = ran(world, call("run_command", command="sh gone.sh"))
+    skill(world, "Run `scripts/total.py --all-of-it`.\n")
+    run = ran(world, FAILS)
     lock, taken = Path(proposal_store.proposals_folder(str(world.state)), ".lock"), []
 
     def meanwhile(request):

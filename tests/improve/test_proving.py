@@ -4,14 +4,13 @@ import json
 
 import pytest
 from tests.agent.talking import call
-from tests.improve.failing import REVIEW, gate, improved, ran, skill
+from tests.improve.failing import FAILS, REVIEW, WELL, gate, improved, ran, skill
 
 from metier.improve.evaluate import confirm_gate, evals_gate
 from metier.improve.score import compare_arms
 
-FAILS = call("run_command", command="cat numbers.txt")
-BODY = "1. Run `cat numbers.txt`.\n2. Answer with the word seven.\n3. Be brief.\n4. Stop.\n"
-FIRST = call("edit_file", path="SKILL.md", old="Run `cat numbers.txt`.", new="Read `numbers.txt` if it is there.")
+BODY = "1. Run `scripts/total.py --all-of-it`.\n2. Answer with the word seven.\n3. Be brief.\n4. Stop.\n"
+FIRST = call("edit_file", path="SKILL.md", old="--all-of-it", new="--everything")
 SECOND = call("edit_file", path="SKILL.md", old="the word seven", new="the word eight")
 
 
@@ -31,7 +30,7 @@ def with_evals(world, root=".config/agenvoy/skills"):
 
 def test_a_change_that_makes_an_eval_worse_is_refused(world):
     file = with_evals(world)
-    lines = [FIRST, SECOND, "Changed.", "It is eight.", *[obeying] * 6]
+    lines = [FIRST, SECOND, "Changed.", WELL, "It is eight.", *[obeying] * 6]
     found, model = improved(world, ran(world, FAILS), lines)
     [proposal] = found.proposals
 
@@ -44,7 +43,7 @@ def test_a_change_that_makes_an_eval_worse_is_refused(world):
 def test_the_improver_does_not_see_what_the_skill_is_tried_with(world):
     with_evals(world)
     looks = call("find_files", pattern="*.json")
-    found, model = improved(world, ran(world, FAILS), [looks, FIRST, "Changed.", "Seven.", *[obeying] * 6])
+    found, model = improved(world, ran(world, FAILS), [looks, FIRST, "Changed.", WELL, "Seven.", *[obeying] * 6])
 
     assert model.requests[1].messages[-1].text == "[nothing]"
     assert found.proposals[0].standing == "accepted"
@@ -53,10 +52,13 @@ def test_the_improver_does_not_see_what_the_skill_is_tried_with(world):
 
 def test_outside_auto_few_evals_leave_it_to_a_person(world):
     with_evals(world, REVIEW)
-    again = [call("run_command", id, command="cat numbers.txt") for id in "abc"]
+    again = [call(FAILS.name, id, **FAILS.arguments) for id in "abc"]
     ran(world, *again, dialect="standard")
     found, _ = improved(
-        world, ran(world, FAILS, dialect="standard"), [FIRST, "Changed.", "Seven.", *[obeying] * 6], dialect="standard"
+        world,
+        ran(world, FAILS, dialect="standard"),
+        [FIRST, "Changed.", WELL, "Seven.", WELL, "Seven.", *[obeying] * 6],
+        dialect="standard",
     )
 
     assert found.proposals[0].standing == "waiting"

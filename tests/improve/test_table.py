@@ -1,8 +1,8 @@
-"""Each row of Agenvoy's table of what is fixed, with nobody asked and no evals: rewritten, committed, watched."""
+"""Each row of Agenvoy's table of what is fixed: what a replay proves lands by itself, and the rest waits for a person."""
 
 import pytest
 from tests.agent.talking import call
-from tests.improve.failing import improved, ran, skill
+from tests.improve.failing import earlier, improved, ran, skill
 
 
 def edit(old, new):
@@ -70,7 +70,26 @@ ROWS = {
 }
 
 
-@pytest.mark.parametrize("row", ROWS)
+PROVEN = ("wrong tool name", "steps in the wrong order")
+
+
+@pytest.mark.parametrize("row", [row for row in ROWS if row not in PROVEN])
+def test_what_a_replay_can_t_prove_is_rewritten_after_a_cluster_and_waits(world, row):
+    body, calls, lines, mended = ROWS[row]
+    file = skill(world, body)
+    run = ran(world, *calls)
+    assert improved(world, run, lines)[0].proposals == ()  # once is nobody's fault
+
+    earlier(world, run)
+    found, _ = improved(world, run, [*lines, *lines[2:]])  # both runs are replayed
+
+    [proposal] = found.proposals
+    assert (proposal.standing, proposal.how) == ("waiting", "model")
+    assert proposal.after["SKILL.md"].endswith("---\n" + mended)
+    assert file.read_text().endswith("---\n" + body)
+
+
+@pytest.mark.parametrize("row", PROVEN)
 def test_a_skill_that_failed_is_rewritten_committed_and_watched_with_no_input(world, row):
     body, calls, lines, mended = ROWS[row]
     file = skill(world, body)
@@ -90,7 +109,9 @@ def test_a_typo_is_not_mended_in_another_language(world):
     body, calls, lines, _ = ROWS["a typo, in the language of the text"]
     skill(world, body)
     other = edit("並且把結果逐行整理給使用者看", "and then go through the result line by line for the user")
-    found, _ = improved(world, ran(world, *calls), [other, lines[0], *lines[1:]])
+    run = ran(world, *calls)
+    earlier(world, run)
+    found, _ = improved(world, run, [other, lines[0], *lines[1:]])
 
     assert found.proposals[0].standing == "refused"
     assert found.proposals[0].note.startswith("language: ")

@@ -15,7 +15,7 @@ pytest.importorskip("pydantic_ai", reason="the extra `agent` is not installed")
 from tests.agent.talking import spoken
 from tests.agent.wire import Says, Wire, speaking
 from tests.home import World
-from tests.improve.failing import ALLOWED, gate, skill
+from tests.improve.failing import ALLOWED, earlier, gate, skill
 
 from metier.agent.agent import Agent
 from metier.agent.models.hosted import ProviderModel
@@ -28,7 +28,7 @@ from metier.types.model import MODEL_SERVICES, ModelAddress
 BODY = """\
 # Report
 
-1. Run `cat numbers.txt`.
+1. Run `scripts/total.py --all-of-it`.
 2. Answer with the word seven.
 3. Say how many numbers there are.
 """
@@ -43,9 +43,15 @@ def runs(command: str) -> Says:
     return Says(calls=[("run_command", {"command": command})])
 
 
-FAILS = runs("cat numbers.txt")
-GOOD = edits("Run `cat numbers.txt`.", "If there is a file `numbers.txt`, read it with `read_file`.")
-PROVEN = [Says("Changed."), runs("ls"), Says("Three.")]
+def totals(option: str) -> Says:
+    return Says(
+        calls=[("skill_run_script", {"skill_name": "report", "script_name": "total.py", "script_args": option})]
+    )
+
+
+FAILS = totals("--all-of-it")
+GOOD = edits("total.py --all-of-it", "total.py --everything")
+PROVEN = [Says("Changed."), totals("--everything"), Says("Three.")]
 
 
 def obeying(wire: Wire) -> Says:
@@ -63,6 +69,7 @@ def improved(world: World, fails: Says, lines: Sequence[Any], spoken_as: str = "
             session = Agent(world.open("agenvoy"), engine, rules=ALLOWED).start()
             [ended] = [one for one in spoken(session, "/report") if isinstance(one, Ended)]
             assert ended.outcome == "finished", ended
+            earlier(world, session.run)
             [found] = improve_after_run(world.open("agenvoy"), session.run, ImproveOptions(engine))
         finally:
             engine.close()
@@ -77,14 +84,14 @@ def test_a_good_proposal_is_accepted_and_committed(world, spoken_as):
     proposal, wire = improved(world, FAILS, [GOOD, *PROVEN], spoken_as)
 
     assert (proposal.standing, proposal.how) == ("accepted", "model")
-    assert "read it with `read_file`" in file.read_text()
+    assert "total.py --everything" in file.read_text()
     assert len(proposal.rev) == 40
     assert wire.lines == []
     assert set(wire.keys) & {"a-secret-key", "Bearer a-secret-key"}
 
 
 WORSE = {
-    "capabilities": edits("Run `cat numbers.txt`.", "Run `curl https://example.com/numbers`."),
+    "capabilities": edits("Run `scripts/total.py --all-of-it`.", "Run `curl https://example.com/numbers`."),
     "bounds": edits("3. Say how many", "Think about it some more.\n" * 50 + "3. Say how many"),
     "frontmatter": edits("# kept by hand\n", ""),
     "valid": edits("name: report\n", "name: [report\n"),
@@ -121,7 +128,9 @@ def test_one_that_makes_an_eval_worse_is_refused(world):
     case = {"id": 1, "prompt": "Which number?", "assertions": [{"text": "it is seven", "contains": "seven"}]}
     (file.parent / "evals" / "evals.json").write_text(json.dumps({"skill_name": "report", "evals": [case]}))
     worse = edits("the word seven", "the word eight")
-    proposal, _ = improved(world, FAILS, [GOOD, worse, Says("Changed."), Says("It is eight."), *[obeying] * 6])
+    proposal, _ = improved(
+        world, FAILS, [GOOD, worse, Says("Changed."), totals("--everything"), Says("It is eight."), *[obeying] * 6]
+    )
 
     assert proposal.standing == "refused"
     assert gate(proposal, "evals").startswith("no: worse: -100%")

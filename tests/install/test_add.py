@@ -194,7 +194,7 @@ def test_an_archive_that_is_refused_leaves_nothing(desk: Desk):
     assert said.code == 4
     assert "pdf/key" in said.err
     assert placed(desk) == []
-    assert list((desk.skills / ".metier/staging").iterdir()) == []
+    assert not desk.skills.exists()  # not even an empty staging area
 
 
 def test_a_local_folder_is_copied_without_its_links(desk: Desk, tmp_path: Path):

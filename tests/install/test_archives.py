@@ -14,6 +14,7 @@ import pytest
 from tests.cli.console import Desk
 
 from metier.host.archives import BOUNDS, unpack_archive
+from metier.host.trees import inner_path
 from metier.types.errors import Refused
 
 
@@ -341,3 +342,16 @@ def test_unpack_writes_over_nothing(desk: Desk):
     assert desk.say("unpack", str(good), "link").code == 2
     assert desk.say("unpack", "nowhere.zip", "x").code == 2
     assert desk.say("unpack", ".", "x").code == 2
+
+
+def test_a_named_pipe_is_no_archive_and_nobody_waits_for_it(tmp_path):
+    os.mkfifo(tmp_path / "skill.tar.gz")
+    with pytest.raises(Refused, match="is no regular file"):
+        unpack_archive(str(tmp_path / "skill.tar.gz"), str(tmp_path / "target"))
+
+
+@pytest.mark.parametrize("mark", ["\u202e", "\u2066", "\u200f", "\u061c"])
+def test_a_name_with_a_mark_of_direction_is_refused(mark: str):
+    """`exe.jpg` may be a `gpj.exe` that is written from right to left."""
+    with pytest.raises(Refused, match="control character"):
+        inner_path(f"scripts/{mark}gpj.exe")

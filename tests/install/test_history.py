@@ -16,9 +16,12 @@ from tests.home import SOURCE, python
 from tests.install.servers import Repo
 
 from metier.host.repository import integrity_fault
+from metier.improve.examine import read_contents
+from metier.improve.proposal_store import write_proposal
 from metier.install import transaction
 from metier.library.lockfile import InstallRoot
 from metier.record import history
+from metier.types.improvement import Proposal
 
 ROUNDS = 200 if os.environ.get("METIER_SOAK") else 10
 
@@ -138,7 +141,7 @@ def test_rollback_refuses_politely(desk: Desk, tmp_path: Path):
     folder = added(desk, tmp_path)
     first = versions(desk)[0]["rev"]
     for words, what, next_step in (
-        (("thing",), "missing version to roll `thing` back to", "metier history thing"),
+        (("thing",), "`thing` has no version before this one", "metier history thing"),
         (("thing", "zzzz"), "no version `zzzz`", "metier history"),
         (("thing", "--", "--output=/tmp/x"), "no version `--output=/tmp/x`", "metier history"),
         (("thng", first), "no skill named `thng`", "did you mean `thing`?"),
@@ -345,3 +348,19 @@ def test_killed_at_random_moments_history_stays_whole_and_loses_nothing(desk: De
     assert kept == (state_of(folder) if folder.exists() else {})
     assert not list(Path(repository(desk)).rglob("*.lock"))
     assert not (Path(repository(desk)) / "incoming").exists()
+
+
+def test_a_proposal_that_was_accepted_for_an_installed_skill_is_a_change_that_verify_knows(desk: Desk, tmp_path: Path):
+    folder = added(desk, tmp_path)
+    text = (folder / "SKILL.md").read_text()
+    base = read_contents(str(folder)).digest
+    id = "20260101-000000-abcdef"
+    before, after = {"SKILL.md": text}, {"SKILL.md": text + "Be brief.\n"}
+    proposal = Proposal(id, "thing", str(folder), str(folder.parent), base, before, after, (), "fix")
+    write_proposal(str(desk.state), proposal)
+    assert desk.say("proposals", "accept", id).code == 0
+
+    said = desk.say("verify")
+    assert (said.code, f"changed by proposal {id}" in said.out) == (0, True)
+    (folder / "SKILL.md").write_text(text + "Mine.\n")
+    assert desk.say("verify").code == 1

@@ -12,7 +12,15 @@ from tests.builders import read
 from tests.cli.console import Desk
 from tests.install.servers import files, serving
 
-from metier.install.recipes import InstallEnvironment, InstallPlan, list_options, plan_recipe, preferred_option
+from metier.install.recipes import (
+    InstallEnvironment,
+    InstallPlan,
+    InvalidRecipe,
+    OtherMachine,
+    list_options,
+    plan_recipe,
+    preferred_option,
+)
 
 ALL = frozenset({"brew", "npm", "pnpm", "yarn", "bun", "uv", "go"})
 HERE = InstallEnvironment("linux", ALL, "/t")
@@ -336,3 +344,14 @@ def test_a_download_that_leads_out_is_refused_whole(desk: Desk, certificate: Pat
     assert said.code == 4
     assert "a link" in said.err
     assert not (desk.state / "tools/needy").exists()
+
+
+def test_a_refusal_says_by_its_type_whether_the_recipe_or_the_machine_is_wrong():
+    forged = plan_recipe(recipe("kind: npm\npackage: --registry=http://x"), HERE, "x")
+    elsewhere = plan_recipe(recipe("kind: npm\npackage: x\nwhen: darwin"), HERE, "x")
+    lacking = plan_recipe(recipe("kind: npm\npackage: x"), InstallEnvironment("linux"), "x")
+
+    assert isinstance(forged, InvalidRecipe)
+    assert isinstance(elsewhere, OtherMachine)
+    assert "is not installed" in str(lacking)
+    assert not isinstance(lacking, InvalidRecipe | OtherMachine | InstallPlan)

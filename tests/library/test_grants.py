@@ -156,8 +156,9 @@ def test_a_project_lifts_nothing_that_the_user_set_for_a_skill(world: World):
         '[skills.entries.s.permissions]\nnetwork = true\nread = ["/srv"]\n'
     )
     library = library_with(world, "{}", users, theirs)
-    for key, in_project in (("mine", False), ("s", True)):
-        assert not library.settings.entry_for(key, in_project).enabled
+    [own] = [one for one in library.skills if one.id == "s"]
+    for key, of_project in (("mine", ""), ("s", own.path), ("s", "/not/lent")):
+        assert not library.settings.entry_for(key, of_project).enabled
     assert (given(library).permissions.network, given(library).permissions.read) == (False, ("/srv",))
 
 

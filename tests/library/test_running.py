@@ -57,7 +57,9 @@ def test_nothing_of_the_callers_environment_gets_through_but_a_few_names(world: 
 
 def test_what_a_skill_declares_it_needs_gets_through_and_names_that_steer_programs_never_do(world: World):
     more = "metadata:\n  openclaw:\n    requires:\n      env: [WANTED_TOKEN, MY_SETTING, LD_PRELOAD, BASH_ENV]\n"
-    seen = seen_by_script(library_with(world, more=more))
+    library = library_with(world, more=more)
+    world.approve(library)
+    seen = seen_by_script(library)
 
     assert (seen["WANTED_TOKEN"], seen["MY_SETTING"]) == ("wanted", "mine")
     assert not {"LD_PRELOAD", "BASH_ENV", "OPENAI_API_KEY"} & set(seen)

@@ -77,7 +77,14 @@ class House:
         return store.add_schedule(self.engine, replace(made, **more), one, at or now())  # type: ignore[arg-type]
 
     def start(
-        self, name: str = "daemon", *, steps: int = 3, seconds: float = 0.05, code: str = "", **pace: float
+        self,
+        name: str = "daemon",
+        *,
+        steps: int = 3,
+        seconds: float = 0.05,
+        stop_at: int = -1,
+        code: str = "",
+        **pace: float,
     ) -> subprocess.Popen[bytes]:
         """A worker of its own process, which writes each step of a firing to the log."""
         script = WORKER.replace("# more", code)
@@ -88,6 +95,7 @@ class House:
             "PYTHONPATH": os.pathsep.join(sys.path),
             "STEPS": str(steps),
             "SECONDS": str(seconds),
+            "STOP_AT": str(stop_at),
             "LOG": str(self.log),
             "PACE": repr({"poll": 0.1, "queue_poll": 0.1, "beat": 0.3, "lease": 5.0, "grace": 5.0} | pace),
         }
@@ -162,7 +170,8 @@ def fire(schedule, at, run):
     name = f"{schedule.id}@{round(at.timestamp() * 1000)}"
     def step(number):
         write(f"{name} {number} {os.getpid()}")
-        time.sleep(float(os.environ["SECONDS"]))
+        # At that step it stays until it is killed, however slow the machine is.
+        time.sleep(600 if number == int(os.environ["STOP_AT"]) else float(os.environ["SECONDS"]))
         return number
     done = [run.step(f"step-{number}", lambda number=number: step(number)) for number in range(int(os.environ["STEPS"]))]
     return RunOutcome(True, f"did {done} by {sys.argv[1]}")

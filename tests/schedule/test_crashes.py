@@ -68,7 +68,7 @@ def test_the_work_of_one_machine_goes_to_the_other_within_seconds(tmp_path, post
     other.log = one.log
     try:
         one.add("ping")
-        first = one.start("first", steps=30, seconds=0.2)
+        first = one.start("first", steps=30, seconds=0.2, stop_at=5)
         triggered(one, 1)
         one.until(lambda: len(one.lines()) > 2)
         second = other.start("second", steps=30, seconds=0.2)

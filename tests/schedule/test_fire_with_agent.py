@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from metier.agent.session_tools import command_sandbox
+from metier.agent.tools.commands import command_sandbox
 from metier.host.facts import find_place
 from metier.library.open import OpenRequest, open_at
 from metier.library.trust import make_trust_record, write_trust_record

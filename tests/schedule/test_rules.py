@@ -266,6 +266,49 @@ def test_a_clock_that_ran_ahead_for_a_while_does_not_silence_a_schedule(house):
     assert one.next == NOON + timedelta(minutes=3)
 
 
+@pytest.mark.parametrize("catch_up", ["one", "none", "all"])
+def test_what_a_clock_that_was_ahead_called_missed_fires_when_its_time_comes(any_house, catch_up):
+    rules = ScheduleRules(catch_up=catch_up)
+    any_house.add("ping", "* * * * *", rules, at=NOON)
+    fire(any_house, NOON + timedelta(minutes=1))
+    for _ in range(10):  # for a minute; "all" has ten to catch up with
+        fire(any_house, NOON + timedelta(days=1, minutes=1, seconds=20))
+    ahead = {one.due for one in any_house.firings() if one.state == "finished"}
+    for minute in range(2, 30):
+        fire(any_house, NOON + timedelta(minutes=minute, seconds=20))
+    fired = [one.due for one in any_house.firings() if one.state == "finished"]
+    assert {NOON + timedelta(minutes=minute) for minute in range(1, 30)} <= set(fired)
+    assert len(fired) == len(set(fired)) == 28 + len(ahead)
+    assert [one for one in any_house.firings() if one.state == "missed"] == []
+
+
+def test_what_came_while_the_clock_was_ahead_is_caught_up_with_as_the_rules_say(house):
+    house.add("ping", "*/10 * * * *", ScheduleRules(catch_up="one"), at=NOON)
+    fire(house, NOON + timedelta(days=1, minutes=5))
+    fire(house, NOON + timedelta(minutes=35))
+    states = {one.due: one.state for one in house.firings() if one.due <= NOON + timedelta(hours=1)}
+    assert states == {
+        NOON + timedelta(minutes=10): "missed",
+        NOON + timedelta(minutes=20): "missed",
+        NOON + timedelta(minutes=30): "finished",
+    }
+
+
+def test_a_one_shot_whose_time_a_wrong_clock_had_passed_is_open_again(any_house):
+    at = NOON + timedelta(hours=1)
+    any_house.add("ping", at.isoformat(), ScheduleRules(catch_up="none"), at=NOON, own=False)
+    fire(any_house, NOON + timedelta(days=1))
+    one = store.get_schedule(any_house.engine, "ping")
+    assert one is not None
+    assert one.paused.startswith("its time passed")
+    fire(any_house, NOON + timedelta(minutes=1))
+    one = store.get_schedule(any_house.engine, "ping")
+    assert one is not None
+    assert (one.paused, one.next) == ("", at)
+    fire(any_house, at + timedelta(seconds=1))
+    assert any_house.states() == ["finished"]
+
+
 def test_triggers_by_hand_are_bounded(house):
     house.add("ping")
     for _ in range(100):

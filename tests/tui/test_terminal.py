@@ -106,7 +106,7 @@ def test_a_person_picks_completes_allows_stops_and_comes_back(desk: Desk):
         at.until("/deploy <environment>", without="/describe")
 
         at.type("staging", "Enter")
-        at.until("y: once")
+        at.until("y: this once")
         assert not (desk.project / "made").exists()
         at.type("y", "Enter")
         at.until("It is deployed.")

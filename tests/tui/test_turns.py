@@ -242,14 +242,15 @@ def test_the_picker_says_what_it_has_no_room_for_and_when_there_is_nothing(world
     drive(world, act)
 
 
-def test_conversations_are_listed_with_when_and_how_they_ended_the_newest_last(world: World):
+def test_conversations_are_offered_with_when_and_how_they_ended_the_newest_first(world: World):
     async def act(app: ChatApp, pilot: Pilot[int]) -> None:
         for line in ("the first", "/clear", "the second"):
             await entered(app, pilot, line)
             await idle(app, pilot)
+        await entered(app, pilot, "/clear")
         await entered(app, pilot, "/resume")
-        told = shown(app).rpartition("/resume\n")[2]
-        assert told.index("the first") < told.index("the second")
+        told = "\n".join(choice.description for choice in app.prompt.offered)
+        assert told.index("the second") < told.index("the first")
         assert told.count("finished, 1 turn") == 2
 
     drive(world, act, ["One.", "Two."])

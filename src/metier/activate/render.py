@@ -19,7 +19,7 @@ from ..types.dialect import AuthoringRules, ShellRules
 from ..types.errors import SkillError
 from ..types.sandbox import ProcessResult
 from ..types.skill import Skill
-from ..types.text import code_points_of, split_hidden_orders, visible_text
+from ..types.text import code_points_of, neutralize_frames, split_hidden_orders, visible_text
 from .shell.hazards import check_hazards, program_names
 from .shell.places import relative_scripts
 from .shell.rewrite import read_command
@@ -110,7 +110,9 @@ def render(skill: Skill, body: str, call: Call, options: RenderOptions) -> Activ
         else:
             writer.insert(_KINDS.get(type(part), "argument"), part.source, writer.value(part))
     writer.append_unused(body_parts, authoring)
-    return Activation(skill, call, "".join(writer.out), tuple(writer.inserts))
+    # Over the whole: a tag may be in two halves, one of the author's and one that an argument brought.
+    text = neutralize_frames("".join(writer.out))
+    return Activation(skill, call, text, tuple(writer.inserts))
 
 
 @lru_cache(maxsize=64)

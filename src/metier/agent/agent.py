@@ -9,10 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from ..host import paths
+from ..library.grants import secret_values
+from ..library.settings import require_whole_settings
 from ..record.journal import Journal, find_journal, new_run_id, prune_journals, runs_folder
+from ..record.redaction import Redactor
+from ..record.sessions import last_session
 from ..record.stats import count_uses
 from ..types.activation import InvokedBy
 from ..types.agent import AgentFile, TurnBounds, UnattendedRun
@@ -23,16 +27,16 @@ from ..types.model import ReplyRequest, Tool
 from ..types.settings import Settings
 from .agent_files import agent_files, configured_permission, resolve_bounds
 from .conversation import conversation_of, repair_events
-from .mcp import server_tools, tools_of_servers
+from .mcp import ServerTools
 from .models.registry import is_known_model, open_model
 from .permissions import Permission
-from .policies import StepRunner, secret_hider
+from .policies import StepRunner
 from .session import Session, start_event
 from .turns import begin_turn, find_delegated_call, fork_session
 
 if TYPE_CHECKING:
     from ..library.library import Library
-    from ..types.model import Model
+    from ..types.model import Model, OpenedModel
 
 
 @dataclass(frozen=True)
@@ -53,7 +57,9 @@ class Agent:
     keep: bool = True
     """Whether its runs are kept in journals."""
     tools_beside: Callable[[], tuple[Tool, ...]] | None = None
-    """Further tools, such as those of MCP servers."""
+    """Further tools."""
+    servers: ServerTools | None = None
+    """MCP servers, connected to when their tools are first needed, and disconnected by `close`."""
     extensions: tuple[Callable[[Session], tuple[Tool, ...]], ...] = ()
     """Tools of higher packages that need the session, such as those for schedules."""
     private: bool = False
@@ -108,9 +114,9 @@ class Agent:
         return self.limits or resolve_bounds(self.library.settings, self.file.bounds)
 
     @cached_property
-    def hide(self) -> Callable[[str], str]:
-        """Replaces secrets in a text."""
-        return secret_hider(self.library)
+    def hide(self) -> Redactor:
+        """Replaces secrets in a text; sessions teach it what skills that appear later are lent."""
+        return Redactor(secret_values(self.library))
 
     @cached_property
     def others(self) -> Mapping[str, AgentFile]:
@@ -123,8 +129,19 @@ class Agent:
         return self.tools_beside() if self.tools_beside is not None else ()
 
     def more_tools(self) -> tuple[Tool, ...]:
-        """The tools of `tools_beside`, built once."""
-        return self._beside
+        """The tools of `tools_beside`, built once, and those of servers."""
+        return (*self._beside, *(self.servers.tools() if self.servers is not None else ()))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Disconnect from its servers, which all copies of it share; its sessions close their models themselves."""
+        if self.servers is not None:
+            self.servers.close()
 
     def other(self, name: str) -> Agent:
         """The agent of that name, as this one delegates to it."""
@@ -141,39 +158,45 @@ class Agent:
             names = before if names is None else tuple(name for name in names if name in before)
         return library.replace(allowed=AllowedSkills(names), request=library.request._replace(agent=names))
 
-    def opened_model(self) -> Model:
-        """The model, opened."""
+    def _session_model(self) -> tuple[Model, OpenedModel | None]:
+        """The model of a session; and the same again if it was opened for this session, which then closes it."""
         if not isinstance(self.model, str):
-            return self.model
+            return self.model, None
         file_model = self.file.model if is_known_model(self.file.model, self.library) else ""
-        return open_model(self.model or file_model, self.library)
+        opened = open_model(self.model or file_model, self.library)
+        return opened, opened
 
     def start(self) -> Session:
         """A new conversation.  Nothing is sent before the first `say`."""
+        require_whole_settings(self.library.problems)
         run = new_run_id()
         if self.keep:
             prune_journals(self.library.place.state, *_journal_retention(self.library.settings))
-        model = self.opened_model()
-        library, catalog = self.library, self.library.catalog()
+        model, opened = self._session_model()
+        library = _with_room(self.library, model.window)
+        catalog = library.catalog()
         listed: tuple[Library, Catalog] | None = (library, catalog)
         if any(entry.reason.startswith("limit-") for entry in catalog.left_out):
             # Not all skills fit: those used most come first, which makes it another catalog.
             used = count_uses(library.place.state, {skill.path for skill in library.skills})
             library, listed = _with_habits(library, run, used), None
-        return Session(self, model, library, run, self._journal(run), listed=listed)
+        return Session(self, model, library, run, self._journal(run), listed=listed, opened=opened)
 
     def resume(self, run: str) -> Session:
-        """Continue a kept conversation: its id, the beginning of it, or `last`."""
+        """Continue a kept conversation: its id, the beginning of it, or `last` for the last used in this folder."""
+        require_whole_settings(self.library.problems)
+        run = last_session(self.library.place.state, self.base) if run == "last" else run
         journal = find_journal(self.library.place.state, run, self.hide)
         events = [record.event for record in journal.read()]
         started = next((event for event in events if isinstance(event, Started)), None)
         if started is None:
             raise BadRequest(f"the run `{run}` has no start event", "start a new run", journal.path)
         # The habits it started with, not today's: the same skills are listed as at its beginning.
-        library = _with_habits(self.library, started.run, started.used)
+        model, opened = self._session_model()
+        library = _with_habits(_with_room(self.library, model.window), started.run, started.used)
         return Session(
             self,
-            self.opened_model(),
+            model,
             library,
             started.run,
             journal if self.keep else None,
@@ -181,13 +204,15 @@ class Agent:
             conversation=conversation_of(events),
             resumed=True,
             previous_cwd=_last_folder(events),
+            opened=opened,
         )
 
     def run(self, text: str, by: InvokedBy = "user") -> Ended:
         """Run one task to its end without asking anybody; `/name arguments` calls a skill."""
         ended = None
-        for event in self.start().say(text, by):
-            ended = event if isinstance(event, Ended) else ended
+        with self.start() as session:
+            for event in session.say(text, by):
+                ended = event if isinstance(event, Ended) else ended
         assert ended is not None
         return ended
 
@@ -195,6 +220,13 @@ class Agent:
         if not self.keep:
             return None
         return Journal(f"{runs_folder(self.library.place.state)}/{run}.jsonl", self.hide)
+
+
+def _with_room(library: Library, window: int) -> Library:
+    """The library for a model: where its dialect sets no limit, the catalog takes a share of the model's window."""
+    # A tenth leaves the window to the work; below 2,000 tokens not even ten skills could be listed.
+    tokens = max(window // 10, min(2_000, window // 4))
+    return library.replace(request=library.request._replace(room=tokens * 4))
 
 
 def _with_habits(library: Library, run: str, used: Mapping[str, int]) -> Library:
@@ -220,7 +252,7 @@ def agent_for(library: Library, model: str = "", name: str | None = None) -> Age
         library,
         model,
         _agent_file_named(library, name),
-        tools_beside=lambda: server_tools(library),
+        servers=ServerTools(library),
     )
 
 
@@ -228,7 +260,7 @@ def with_servers(agent: Agent, tables: Mapping[str, object]) -> Agent:
     """The same agent with more MCP servers than are configured."""
     if not tables:
         return agent
-    return replace(agent, tools_beside=lambda: (*agent.more_tools(), *tools_of_servers(agent.library, tables)))
+    return replace(agent, servers=ServerTools(agent.library, tables, agent.servers))
 
 
 def _agent_file_named(library: Library, name: str | None) -> AgentFile:
@@ -256,7 +288,7 @@ def preview_request(agent: Agent, text: str) -> str:
         session, begin = fork_session(session, skill, arguments, "user")
     session.conversation = session.conversation.after(start_event(session))
     for event in begin:
-        session.conversation = session.conversation.after(event)
+        session.conversation = session.conversation.after(session.hidden(event))
     for event in repair_events(session.conversation, session.offer()):
         session.conversation = session.conversation.after(event)
     conversation = session.conversation

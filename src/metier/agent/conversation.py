@@ -11,8 +11,9 @@ say what the model was told.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from hashlib import sha256
 
 from ..types.activation import Message
@@ -32,7 +33,7 @@ from ..types.event import (
     Usage,
 )
 from ..types.model import Model, ReplyRequest, StopFlag, Tool
-from ..types.text import clean_line, estimate_tokens, shorten_text
+from ..types.text import bounded_field, clean_line, estimate_tokens, neutralize_tags, shorten_text
 
 
 @dataclass(frozen=True)
@@ -48,6 +49,8 @@ class Conversation:
     active: tuple[Activated, ...] = ()
     """Active skills in the order of their activation; a later one wins over an earlier one."""
     usage: Usage = NOTHING_USED
+    rewrites: int = 0
+    """How often all messages were replaced; in between they only grow."""
 
     def after(self, event: Event) -> Conversation:
         """The conversation after this event."""
@@ -57,7 +60,7 @@ class Conversation:
             case Started(run=run, system=system, listing=listing):
                 return replace(self, run=run, system=system, listing=listing)
             case Compacted(messages=messages) | Restored(messages=messages, whole=True):
-                return replace(self, messages=messages)
+                return replace(self, messages=messages, rewrites=self.rewrites + 1)
             case Activated():
                 others = tuple(activated for activated in self.active if activated.skill != event.skill)
                 return replace(self, active=(*others, event), messages=self.messages + event.messages)
@@ -81,13 +84,91 @@ def conversation_of(events: Iterable[Event]) -> Conversation:
 
 
 def tokens_in(messages: Iterable[Message]) -> int:
-    # A few tokens for each message's frame, and more for the name and arguments of a call.
-    return sum(estimate_tokens(message.text) + 4 + (32 if message.call else 0) for message in messages)
+    return sum(map(message_tokens, messages))
 
 
-def renumber_calls(messages: tuple[Message, ...], before: tuple[Message, ...]) -> tuple[Message, ...]:
+# --- Accounts of the messages ---
+
+# Before every request four things are asked of all messages: how many tokens they are, whether each call has its
+# answer, which ids calls have, and which skills are in view.  Asked of the messages themselves, each turn would cost
+# more than the one before it.  So the answers are kept, and extended with each new message.
+
+
+def message_tokens(message: Message) -> int:
+    """An estimate: a few tokens for the frame of a message, and more for the name and arguments of a call."""
+    return estimate_tokens(message.text) + 4 + (32 if message.call else 0)
+
+
+@dataclass
+class ConversationLedger:
+    """The accounts of one conversation; `sync` brings them up to date."""
+
+    tokens: int = 0
+    call_ids: set[str] = field(default_factory=set)
+    by_skill: dict[str, list[Message]] = field(default_factory=dict)
+    """The messages with the instructions of each skill."""
+    last_change: str = ""
+    """The last note about changed skills."""
+    _seen: int = 0
+    _rewrites: int = -1
+    _open_calls: list[str] = field(default_factory=list)
+    """Calls whose answers have to come next, in this order."""
+    _answering: bool = False
+    _broken: bool = False
+
+    def sync(self, conversation: Conversation) -> ConversationLedger:
+        """The accounts of this conversation; only what was added since the last time is looked at."""
+        if conversation.rewrites != self._rewrites or len(conversation.messages) < self._seen:
+            vars(self).update(vars(ConversationLedger(_rewrites=conversation.rewrites)))
+        for message in conversation.messages[self._seen :]:
+            self._add(message)
+        self._seen = len(conversation.messages)
+        return self
+
+    @property
+    def paired(self) -> bool:
+        """Whether each call is followed by exactly one answer, and each answer follows its call."""
+        return not self._broken and not self._open_calls
+
+    def _add(self, message: Message) -> None:
+        self.tokens += message_tokens(message)
+        if message.skill:
+            self.by_skill.setdefault(message.skill, []).append(message)
+        if message.tag == "change":
+            self.last_change = message.text
+        if message.role == "assistant":
+            self._add_reply(message)
+        elif message.role == "tool":
+            self._answering = True
+            if self._open_calls and self._open_calls[0] == message.answers:
+                del self._open_calls[0]
+            else:
+                self._broken = True
+        elif self._open_calls:
+            self._broken = True
+
+    def _add_reply(self, message: Message) -> None:
+        # Several messages of one reply may hold calls; once answers have begun, all of them must come first.
+        if self._answering and self._open_calls:
+            self._broken = True
+        self._answering = False
+        if message.call is not None:
+            self._broken = self._broken or message.call.id in self.call_ids
+            self.call_ids.add(message.call.id)
+            self._open_calls.append(message.call.id)
+
+
+def group_by_skill(messages: Sequence[Message]) -> Mapping[str, list[Message]]:
+    """The messages with the instructions of each skill."""
+    groups: dict[str, list[Message]] = {}
+    for message in messages:
+        if message.skill:
+            groups.setdefault(message.skill, []).append(message)
+    return groups
+
+
+def renumber_calls(messages: tuple[Message, ...], taken_ids: Set[str]) -> tuple[Message, ...]:
     """New messages with ids that no earlier call has: some providers number calls from 1 in every reply."""
-    taken_ids = {message.call.id for message in before if message.call}
     pairs: dict[str, str] = {}
     for message in messages:
         if message.call is not None and message.call.id in taken_ids:
@@ -126,7 +207,7 @@ class CatalogOffer:
 
     lines: Mapping[str, str] = field(default_factory=dict)
 
-    @property
+    @cached_property
     def digests(self) -> dict[str, str]:
         return {name: _line_digest(line) for name, line in self.lines.items()}
 
@@ -135,14 +216,19 @@ def _line_digest(line: str) -> str:
     return sha256(line.encode("utf-8", "surrogatepass")).hexdigest()[:12]
 
 
-def repair_events(conversation: Conversation, offer: CatalogOffer) -> Iterator[Event]:
+def repair_events(
+    conversation: Conversation, offer: CatalogOffer, ledger: ConversationLedger | None = None
+) -> Iterator[Event]:
     """The events that make a conversation ready for the next request; none where it is."""
-    messages = pair_answers(conversation.messages)
-    if messages != conversation.messages:
+    known = (ledger or ConversationLedger()).sync(conversation)
+    # All decided before the first event: applying it changes what is known.
+    change = _change_since(conversation, offer, known.last_change)
+    messages = conversation.messages if known.paired else pair_answers(conversation.messages)
+    missing = _lost_among(conversation.active, known.by_skill if known.paired else group_by_skill(messages))
+    if messages is not conversation.messages and messages != conversation.messages:
         yield Restored(messages=messages, whole=True)
-    if (change := catalog_change(conversation, offer)) is not None:
+    if change is not None:
         yield change
-    missing = lost_skills(conversation.active, messages)
     if missing:
         yield Restored(tuple(activated.skill for activated in missing), tuple(restored_messages(missing)))
 
@@ -150,6 +236,7 @@ def repair_events(conversation: Conversation, offer: CatalogOffer) -> Iterator[E
 def pair_answers(messages: tuple[Message, ...]) -> tuple[Message, ...]:
     """Messages in which each call is followed by exactly one answer, and each answer follows its call."""
     paired: list[Message] = []
+    call_ids: set[str] = set()
     at = 0
     while at < len(messages):
         end = at
@@ -160,7 +247,7 @@ def pair_answers(messages: tuple[Message, ...]) -> tuple[Message, ...]:
                 paired.append(messages[at])
             at += 1
             continue
-        replies = _drop_repeated_calls(messages[at:end], {message.call.id for message in paired if message.call})
+        replies = _drop_repeated_calls(messages[at:end], call_ids)
         paired += replies
         answers: dict[str, Message] = {}
         while end < len(messages) and messages[end].role == "tool":
@@ -176,22 +263,27 @@ def pair_answers(messages: tuple[Message, ...]) -> tuple[Message, ...]:
 
 
 def _drop_repeated_calls(messages: Sequence[Message], call_ids: set[str]) -> list[Message]:
-    """Messages without calls whose id occurred before."""
+    """Messages without calls whose id occurred before; the ids of the others are added."""
     fresh = []
     for message in messages:
         if message.call is None or message.call.id not in call_ids:
             fresh.append(message)
-            call_ids |= {message.call.id} if message.call else set()
+            if message.call is not None:
+                call_ids.add(message.call.id)
     return fresh
 
 
 def catalog_change(conversation: Conversation, offer: CatalogOffer) -> Offered | None:
     """A note on how the skills differ from the system prompt's list; None where the last note still holds."""
+    last = next((message.text for message in reversed(conversation.messages) if message.tag == "change"), "")
+    return _change_since(conversation, offer, last)
+
+
+def _change_since(conversation: Conversation, offer: CatalogOffer, last: str) -> Offered | None:
     now, then = offer.digests, conversation.listing
     added = tuple(name for name in now if name not in then)
     altered = tuple(name for name in now if name in then and now[name] != then[name])
     removed = tuple(name for name in then if name not in now)
-    last = next((message.text for message in reversed(conversation.messages) if message.tag == "change"), "")
     text = _change_note(added, altered, removed, offer.lines)
     if text == last or (not last and text == _AS_BEFORE):
         return None
@@ -213,7 +305,7 @@ def _change_note(added: Sequence[str], altered: Sequence[str], removed: Sequence
             if room < 0:
                 break
             shown.append(lines[name].rstrip("\n"))
-        unlisted = [clean_line(name) for name in names[len(shown) :]]
+        unlisted = [_listed_name(name) for name in names[len(shown) :]]
         if unlisted:
             shown.append(
                 "And: " + ", ".join(unlisted[:50]) + (f" and {len(unlisted) - 50} more" if len(unlisted) > 50 else "")
@@ -221,18 +313,26 @@ def _change_note(added: Sequence[str], altered: Sequence[str], removed: Sequence
         if shown:
             parts.append(f"{title}:\n" + "\n".join(shown))
     if removed:
-        parts.append("No longer there: " + ", ".join(map(clean_line, removed)))
+        parts.append("No longer there: " + ", ".join(map(_listed_name, removed)))
     return "\n\n".join(parts)
+
+
+def _listed_name(name: str) -> str:
+    return neutralize_tags(bounded_field(name))
 
 
 def lost_skills(active: Sequence[Activated], messages: Sequence[Message]) -> tuple[Activated, ...]:
     """The active skills whose instructions, whole or restored, are nowhere in the conversation."""
-    return tuple(activated for activated in active if not _is_in_view(activated, messages))
+    return _lost_among(active, group_by_skill(messages))
 
 
-def _is_in_view(activated: Activated, messages: Sequence[Message]) -> bool:
-    own_messages = [message for message in messages if message.skill == activated.skill]
-    if any(activated.text in message.text for message in own_messages):
+def _lost_among(active: Sequence[Activated], by_skill: Mapping[str, Sequence[Message]]) -> tuple[Activated, ...]:
+    return tuple(activated for activated in active if not _is_in_view(activated, by_skill.get(activated.skill, ())))
+
+
+def _is_in_view(activated: Activated, own_messages: Sequence[Message]) -> bool:
+    # The newest first: a skill that is called often has many, and the last one nearly always has the text.
+    if any(activated.text in message.text for message in reversed(own_messages)):
         return True
     back = [message.text for message in own_messages if message.tag == "restored"]
     return any(_NOT_REPEATED in text for text in back) or (
@@ -299,24 +399,35 @@ def tool_tokens(tools: Sequence[Tool]) -> int:
     return sum(estimate_tokens(tool.name + tool.description + str(tool.schema)) for tool in tools)
 
 
-def needs_compacting(conversation: Conversation, window: int, tools: int) -> bool:
+def needs_compacting(conversation: Conversation, window: int, tools: int, ledger: ConversationLedger) -> bool:
     """Whether the window is nearly full, and compaction would free anything."""
-    if conversation.tokens + tools <= window * FULL_SHARE:
+    if estimate_tokens(conversation.system) + ledger.sync(conversation).tokens + tools <= window * FULL_SHARE:
         return False
-    tail = _newest_messages(conversation.messages, int(window * _TAIL_SHARE))
+    tail = _newest_messages(conversation.messages, tail_room(window))
     return any(not message.tag for message in conversation.messages[: len(conversation.messages) - len(tail)])
 
 
+def tail_room(window: int) -> int:
+    """The tokens of newest messages that compaction leaves as they are."""
+    return int(window * _TAIL_SHARE)
+
+
 def compact_conversation(
-    conversation: Conversation, offer: CatalogOffer, model: Model, tools: tuple[Tool, ...], stop: StopFlag
+    conversation: Conversation,
+    offer: CatalogOffer,
+    model: Model,
+    tools: tuple[Tool, ...],
+    stop: StopFlag,
+    room: int | None = None,
 ) -> EventSteps[None]:
     """Replace old messages by the model's own summary, the active skills and the newest messages.
 
     Skills are restored from what was delivered: rendering them again would run the commands in their bodies again.
+    `window` is given where the model's is known to be smaller than it says.
     """
     before = conversation.tokens
     history = pair_answers(conversation.messages)
-    tail = _newest_messages(history, int(model.window * _TAIL_SHARE))
+    tail = _newest_messages(history, tail_room(model.window) if room is None else room)
     if len(tail) >= len(history):
         return
     summary = Message(
@@ -363,8 +474,11 @@ def _request_summary(
 
 def _newest_messages(messages: tuple[Message, ...], room: int) -> tuple[Message, ...]:
     """The newest messages that fit, beginning with a user's message; at least the last user's message."""
-    starts = [at for at, message in enumerate(messages) if message.role == "user" and not message.tag]
-    for at in starts:
-        if tokens_in(messages[at:]) <= room:
-            return messages[at:]
-    return messages[starts[-1] :] if starts else ()
+    first: int | None = None
+    for at in range(len(messages) - 1, -1, -1):
+        room -= message_tokens(messages[at])
+        if first is not None and room < 0:
+            break
+        if messages[at].role == "user" and not messages[at].tag:
+            first = at
+    return messages[first:] if first is not None else ()

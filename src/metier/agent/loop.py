@@ -8,13 +8,14 @@ before the next step, so `ports.now()` always includes what was just yielded.  T
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from typing import TypeAlias
 
 from ..host.process import stop_programs_when
+from ..host.trouble import is_machine_trouble
 from ..types.activation import Message, ToolCall
-from ..types.errors import MetierError
+from ..types.errors import MachineTrouble, MetierError, ModelError
 from ..types.event import (
     EXIT_CODES,
     NOTHING_USED,
@@ -28,7 +29,7 @@ from ..types.event import (
     Used,
 )
 from ..types.model import Answer, Model, Reply, ReplyRequest, StopFlag, Tool
-from .conversation import Conversation, renumber_calls
+from .conversation import Conversation, ConversationLedger, renumber_calls
 
 ToolCaller: TypeAlias = Callable[[ToolCall], EventSteps[Answer]]
 
@@ -47,8 +48,9 @@ class TurnEnding(Exception):
 
 
 def failure_ending(error: MetierError) -> TurnEnding:
-    """An error as the ending of a turn."""
-    return TurnEnding("failed", error.message, error.reason, error.hint, error.exit_code)
+    """An error as the ending of a turn; that the machine is in trouble is told from what is wrong with the request."""
+    reason = MachineTrouble.reason if is_machine_trouble(error) else error.reason
+    return TurnEnding("failed", error.message, reason, error.hint, error.exit_code)
 
 
 # --- Tools ---
@@ -99,6 +101,9 @@ class TurnPorts:
     repairs: Callable[[Conversation], EventSteps[None]]
     """Yields what must happen before the model is asked again."""
     clock: Callable[[], float]
+    shrink: Callable[[], EventSteps[None]] = lambda: iter(())  # type: ignore[assignment,return-value]  # yields nothing
+    """Compacts the conversation after the service found it too long."""
+    ledger: ConversationLedger = field(default_factory=ConversationLedger)
 
 
 def run_turn(ports: TurnPorts) -> EventSteps[None]:
@@ -123,9 +128,23 @@ def run_turn(ports: TurnPorts) -> EventSteps[None]:
 
 def _ask_model(ports: TurnPorts) -> EventSteps[Reply]:
     conversation = ports.now()
-    request = ReplyRequest(conversation.system, ports.toolset.tools, conversation.messages, conversation.run)
-    reply = yield from ports.model.reply(request, ports.stop)
-    return replace(reply, messages=renumber_calls(reply.messages, conversation.messages))
+    try:
+        reply = yield from ports.model.reply(_request_of(conversation, ports), ports.stop)
+    except ModelError as error:
+        if error.reason != "too-long":
+            raise
+        yield from ports.shrink()
+        shorter = ports.now()
+        if shorter.messages == conversation.messages:
+            raise  # one message alone is too long: nothing is left to drop
+        # Once: a service that refuses the compacted conversation too would refuse it for ever.
+        conversation = shorter
+        reply = yield from ports.model.reply(_request_of(conversation, ports), ports.stop)
+    return replace(reply, messages=renumber_calls(reply.messages, ports.ledger.sync(conversation).call_ids))
+
+
+def _request_of(conversation: Conversation, ports: TurnPorts) -> ReplyRequest:
+    return ReplyRequest(conversation.system, ports.toolset.tools, conversation.messages, conversation.run)
 
 
 def _check_reply(reply: Reply) -> None:
@@ -168,6 +187,7 @@ def _used_event(call: ToolCall, answer: Answer, seconds: float) -> Used:
         answer.skill,
         (message,),
         answer_reason(answer),
+        answer.cause,
     )
 
 

@@ -9,10 +9,11 @@ from __future__ import annotations
 import asyncio
 import atexit
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from concurrent.futures import TimeoutError as TookTooLong
+from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field
-from threading import Event, Thread
+from threading import Event, Lock, Thread
 from typing import TYPE_CHECKING, Any
 
 from ..host.fs import make_folder
@@ -22,7 +23,7 @@ from ..library.settings import read_trust_record
 from ..library.skill_tools import ToolArguments
 from ..types.errors import BadRequest, HostError, MissingExtra
 from ..types.model import Answer, Tool
-from ..types.text import clean_line, visible_text
+from ..types.text import clean_line, neutralize_frames, visible_text
 
 if TYPE_CHECKING:
     from ..library.library import Library
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 
 _START_TIMEOUT = 30.0
 _CALL_TIMEOUT = 300.0
+_CLOSE_TIMEOUT = 10.0
+"""A server that is told to leave has so long: the client kills its process long before."""
 _odd = re.compile(r"[^A-Za-z0-9_-]")
 """Characters that providers refuse in the name of a tool."""
 _MOST_CHARACTERS = 60_000
@@ -60,6 +63,7 @@ class McpConnection:
         self.failed: str = ""
         self.ready = Event()
         self.done: asyncio.Event | None = None
+        self.thread: Thread | None = None
 
     def open(self) -> tuple[Tool, ...]:
         """Connect, and return the server's tools."""
@@ -67,7 +71,9 @@ class McpConnection:
             import mcp  # noqa: F401  # here, so that a missing extra is reported in the caller's thread
         except ImportError as error:
             raise MissingExtra("an MCP server", "mcp") from error
-        Thread(target=lambda: asyncio.run(self._serve()), name=f"mcp {self.spec.name}", daemon=True).start()
+        self.thread = Thread(target=lambda: asyncio.run(self._serve()), name=f"mcp {self.spec.name}", daemon=True)
+        self.thread.start()
+        # For a program that does not close its agent: the server's process would outlive this one.
         atexit.register(self.close)
         if not self.ready.wait(_START_TIMEOUT) or self.failed:
             self.close()
@@ -84,7 +90,7 @@ class McpConnection:
         self.loop = asyncio.get_running_loop()
         self.done = asyncio.Event()
         try:
-            async with Client(self._address()) as client:
+            async with AsyncExitStack() as owned, Client(await self._address(owned)) as client:
                 self.client = client
                 self.listed = list((await client.list_tools()).tools)
                 self.ready.set()
@@ -97,7 +103,8 @@ class McpConnection:
             self.client = None
             self.ready.set()
 
-    def _address(self) -> Any:
+    async def _address(self, owned: AsyncExitStack) -> Any:
+        """What the client connects to; `owned` closes what was opened for it."""
         from mcp import StdioServerParameters, stdio_client
 
         spec = self.spec
@@ -105,13 +112,14 @@ class McpConnection:
             started = StdioServerParameters(
                 command=spec.command, args=list(spec.arguments), env=dict(spec.env), cwd=spec.cwd or None
             )
-            return stdio_client(started, errlog=open_devnull())  # its log would garble the screen
+            return stdio_client(started, errlog=owned.enter_context(open_devnull()))  # its log would garble the screen
         if not spec.headers:
             return spec.url
         from httpx2 import AsyncClient
         from mcp.client.streamable_http import streamable_http_client
 
-        return streamable_http_client(spec.url, http_client=AsyncClient(headers=dict(spec.headers)))
+        http_client = await owned.enter_async_context(AsyncClient(headers=dict(spec.headers)))
+        return streamable_http_client(spec.url, http_client=http_client)
 
     def _tool(self, remote_tool: Any) -> Tool:
         name = _odd.sub("_", f"mcp__{self.spec.name}__{remote_tool.name}")[:64]
@@ -141,19 +149,23 @@ class McpConnection:
         return Answer(_result_text(result), error=bool(result.is_error))
 
     def close(self) -> None:
-        """Disconnect."""
+        """Disconnect, and wait for the server's process to end."""
         loop, closing = self.loop, self.done
         if loop is not None and closing is not None and not loop.is_closed():
-            loop.call_soon_threadsafe(closing.set)
+            with suppress(RuntimeError):  # it closed between the two looks
+                loop.call_soon_threadsafe(closing.set)
+        if self.thread is not None:
+            self.thread.join(_CLOSE_TIMEOUT)
+        # Registered for good otherwise, and with it all that the connection refers to.
+        atexit.unregister(self.close)
 
 
 def _result_text(result: Any) -> str:
     parts = []
     for block in result.content:
         text = getattr(block, "text", None)
-        parts.append(
-            visible_text(text) if isinstance(text, str) else f"[{getattr(block, 'type', 'something')} left out]"
-        )
+        left_out = f"[{getattr(block, 'type', 'something')} left out]"
+        parts.append(neutralize_frames(visible_text(text)) if isinstance(text, str) else left_out)
     joined = "\n".join(parts) or "[nothing]"
     return (
         joined
@@ -162,19 +174,46 @@ def _result_text(result: Any) -> str:
     )
 
 
-def server_tools(library: Library) -> tuple[Tool, ...]:
-    """The tools of every configured server; nothing is started where none is configured."""
-    tables = library.settings.tree.get("mcp")
-    return tools_of_servers(library, tables) if isinstance(tables, Mapping) else ()
+class ServerTools:
+    """The tools of MCP servers, and the connections to them.
 
+    Copies of an agent share one of these, so that an agent that delegates connects to no server twice.
+    """
 
-def tools_of_servers(library: Library, tables: Mapping[str, object]) -> tuple[Tool, ...]:
-    return tuple(
-        tool
-        for name, table in tables.items()
-        if isinstance(table, Mapping)
-        for tool in McpConnection(parse_server(name, table, library)).open()
-    )
+    def __init__(
+        self, library: Library, tables: Mapping[str, object] | None = None, before: ServerTools | None = None
+    ) -> None:
+        """The servers of some tables, by default the configured ones, after those of another."""
+        configured = library.settings.tree.get("mcp") if tables is None else tables
+        self._library, self._before = library, before
+        self._tables = configured if isinstance(configured, Mapping) else {}
+        self._connections: list[McpConnection] = []
+        self._tools: tuple[Tool, ...] | None = None
+        self._lock = Lock()
+
+    def tools(self) -> tuple[Tool, ...]:
+        """The tools of every server; connects the first time, and starts nothing where no server is configured."""
+        before = self._before.tools() if self._before is not None else ()
+        with self._lock:
+            if self._tools is None:
+                self._tools = tuple(self._connect())
+            return (*before, *self._tools)
+
+    def _connect(self) -> Iterator[Tool]:
+        for name, table in self._tables.items():
+            if isinstance(table, Mapping):
+                connection = McpConnection(parse_server(name, table, self._library))
+                self._connections.append(connection)
+                yield from connection.open()
+
+    def close(self) -> None:
+        """Disconnect from every server; the tools connect again when they are next asked for."""
+        if self._before is not None:
+            self._before.close()
+        with self._lock:
+            for connection in self._connections:
+                connection.close()
+            self._connections, self._tools = [], None
 
 
 def parse_server(name: str, table: Mapping[str, object], library: Library) -> McpServerSpec:

@@ -25,6 +25,8 @@ from typing import Literal, NamedTuple, TypeAlias
 
 from ..host import fs, paths
 from ..types.activation import ToolCall
+from ..types.event import UNDECIDED
+from ..types.settings import match_rule
 from ..types.text import code_points_of
 from .shell_rules import CommandLine, command_text, covers_command, may_name_command, names_command, parse_command_line
 
@@ -178,7 +180,6 @@ _WRITE_TOOLS = frozenset({"write_file", "edit_file"})
 _grantable = re.compile(r"[^*?\[]+(?:__\*)?").fullmatch
 """A grant names a tool, or all tools of one server: `*` would grant every tool there will ever be."""
 _control = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]").search
-_rule_pattern = re.compile(r"([^\s()]+)(?:\((.*)\))?", re.DOTALL).fullmatch
 
 
 # --- Rules ---
@@ -215,7 +216,7 @@ class CheckedCall(NamedTuple):
 
 def parse_rule(text: str) -> PermissionRule | None:
     """Parse a rule; the tool may have another agent's name for it.  None for text that is no rule."""
-    match = _rule_pattern(text.strip())
+    match = match_rule(text.strip())
     if match is None:
         return None
     tool, about = match[1], (match[2] or "").strip()
@@ -249,7 +250,7 @@ class Permission:
                     return _DECISIONS[say], f"your rule `{format_rule(rule)}`"
         for rule in (*self.deny, *self.ask):
             if _may_name_call(rule, checked):
-                return "ask", f"it may match your rule `{format_rule(rule)}`"
+                return "ask", f"{UNDECIDED} `{format_rule(rule)}`"
         own_rule = find_allowing_rule(self.allow, checked)
         if (
             call.name in _WRITE_TOOLS

@@ -7,22 +7,24 @@ a call answers with an error, so that the model can try another way.
 
 from __future__ import annotations
 
-import re
 import shlex
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from itertools import count
 from json import dumps, loads
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
+from ..host.trouble import is_machine_trouble
 from ..record.journal import decode_dataclass, decode_event, encode_dataclass, encode_event
+from ..record.redaction import hide_strings
 from ..types.activation import ToolCall
 from ..types.agent import TurnBounds
 from ..types.errors import ModelError
-from ..types.event import NOTHING_USED, Answered, ApprovalDecision, Asked, Event, EventSteps, T, Usage, Wrote
+from ..types.event import NOTHING_USED, Answered, ApprovalDecision, Asked, Event, EventSteps, T, Usage, Waited, Wrote
 from ..types.model import Answer, Model, Reply, ReplyRequest, StopFlag
-from ..types.text import escaped_lines
+from ..types.text import escaped_lines, estimate_tokens
+from .conversation import tokens_in, tool_tokens
 from .loop import Toolset, TurnEnding
 from .permissions import (
     KNOWN_TOOLS,
@@ -38,10 +40,6 @@ from .permissions import (
     narrowest_rule,
     path_target_of,
 )
-
-if TYPE_CHECKING:
-    from ..library.library import Library
-
 
 # --- How a call is shown to the person who approves it ---
 
@@ -168,6 +166,12 @@ class ApprovalPolicy:
     """The change that a call would make to a file, as a diff."""
     remembered: Callable[[str], bool] = lambda key: False
     remember: Callable[[str], None] = lambda key: None
+    choices: Callable[[ToolCall], tuple[str, ...]] = lambda call: ("once", "always", "no")
+    """The decisions that are offered."""
+    gives: Callable[[ToolCall], Sequence[str]] = lambda call: ()
+    """What the call gets besides, in lines that the person sees before deciding."""
+    widen: Callable[[frozenset[str]], None] = lambda terms: None
+    """Takes what the person allowed this one call besides running."""
 
 
 def with_approval(inner: Toolset, approval: ApprovalPolicy) -> Toolset:
@@ -192,7 +196,16 @@ def with_approval(inner: Toolset, approval: ApprovalPolicy) -> Toolset:
                     return Answer(text, error=True, reason="refused")
                 if decision == "always":
                     approval.remember(key)
+                elif decision != "once":
+                    return (yield from call_widened(tool_call, frozenset(decision.split("+"))))
         return (yield from inner.call(tool_call))
+
+    def call_widened(tool_call: ToolCall, terms: frozenset[str]) -> EventSteps[Answer]:
+        approval.widen(terms)
+        try:
+            return (yield from inner.call(tool_call))
+        finally:
+            approval.widen(frozenset())  # for this one call, however it ends
 
     return Toolset(inner.tools, call)
 
@@ -203,9 +216,9 @@ def _ask_decision(approval: ApprovalPolicy, tool_call: ToolCall, why: str, text:
         tool_call.id,
         "approval",
         tool_call.name,
-        text,
+        "\n".join((text, *(line for given in approval.gives(tool_call) for line in escaped_lines(given)))),
         tool_call.arguments,
-        ("once", "always", "no"),
+        approval.choices(tool_call),
         skill,
         why,
         approval.change(tool_call),
@@ -218,7 +231,8 @@ def _ask_decision(approval: ApprovalPolicy, tool_call: ToolCall, why: str, text:
         raise TurnEnding(
             "refused", f"{about} needs approval, but this session is not interactive", "refused-approval", hint
         )
-    return "once" if answer == "once" else "always" if answer == "always" else "no"
+    # An answer that was not offered opens nothing.
+    return cast("ApprovalDecision", answer) if answer in question.choices else "no"
 
 
 def _rule_to_allow(approval: ApprovalPolicy, tool_call: ToolCall) -> str:
@@ -237,10 +251,7 @@ def with_redaction(inner: Toolset, hide: Callable[[str], str]) -> Toolset:
     """Hide secrets in answers, so that none reaches the model, the journal or the screen."""
 
     def call(tool_call: ToolCall) -> EventSteps[Answer]:
-        answer = yield from inner.call(tool_call)
-        messages = tuple(replace(message, text=hide(message.text)) for message in answer.messages)
-        activated = answer.activated and replace(answer.activated, text=hide(answer.activated.text))
-        return replace(answer, text=hide(answer.text), note=hide(answer.note), messages=messages, activated=activated)
+        return hide_strings((yield from inner.call(tool_call)), hide)
 
     return Toolset(inner.tools, call)
 
@@ -326,6 +337,27 @@ class BudgetedModel:
         return self.inner.wire(request)
 
 
+class WindowedModel:
+    """A model that is never sent more than its window holds."""
+
+    def __init__(self, inner: Model, most: int) -> None:
+        self.inner, self.most = inner, most
+        self.name, self.window = inner.name, inner.window
+
+    def reply(self, request: ReplyRequest, stop: StopFlag) -> EventSteps[Reply]:
+        tokens = estimate_tokens(request.system) + tool_tokens(request.tools) + tokens_in(request.messages)
+        if tokens > self.most:
+            raise ModelError(
+                f"the request has about {tokens:,} tokens, and {self.name} takes {self.most:,}",
+                "send less, or use a larger model; where its window is larger, set `window` under [models.NAME]",
+                "too-long",
+            )
+        return (yield from self.inner.reply(request, stop))
+
+    def wire(self, request: ReplyRequest) -> str:
+        return self.inner.wire(request)
+
+
 @dataclass(frozen=True)
 class _DeadlineStop:
     stop: StopFlag
@@ -386,6 +418,8 @@ def _run_step(step: StepRunner, name: str, work: Callable[[], EventSteps[T]]) ->
         except StopIteration as end:
             return StepResult(tuple(events), end.value)
         except (TurnEnding, ModelError) as fault:
+            if is_machine_trouble(fault):
+                raise  # not a result of the step: it can be tried again
             return StepResult(tuple(events), fault=fault)
 
     result = step(name, done)
@@ -405,7 +439,7 @@ def durable_step(keep: MemoizeStep, hide: Callable[[str], str] = str) -> StepRun
     number = count(1)
 
     def step(name: str, work: Callable[[], StepResult]) -> StepResult:
-        stored = keep(f"{next(number)} {name}", lambda: hide(dumps(encode_step(work()))))
+        stored = keep(f"{next(number)} {name}", lambda: dumps(hide_strings(encode_step(work()), hide)))
         return decode_step(loads(str(stored)))
 
     return step
@@ -414,7 +448,7 @@ def durable_step(keep: MemoizeStep, hide: Callable[[str], str] = str) -> StepRun
 def encode_step(result: StepResult) -> dict[str, object]:
     """A result as plain values.  Pieces of a reply are left out: the reply has all of the text."""
     encoded: dict[str, object] = {
-        "events": [encode_event(event) for event in result.events if not isinstance(event, Wrote)]
+        "events": [encode_event(event) for event in result.events if not isinstance(event, Wrote | Waited)]
     }
     if isinstance(result.fault, ModelError):
         encoded["failed"] = [result.fault.message, result.fault.hint, result.fault.reason]
@@ -434,34 +468,3 @@ def decode_step(encoded: Mapping[str, Any]) -> StepResult:
         return StepResult(events, fault=TurnEnding(*encoded["ending"]))
     values = [decode_dataclass(kind, encoded[name]) for name, kind in _VALUES.items() if name in encoded]
     return StepResult(events, values[0] if values else None)
-
-
-# --- Hiding secrets ---
-
-_is_secret_name = re.compile(r"(?:KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?)$").search
-_SHORTEST_SECRET = 8
-"""Shorter values, such as `test` or `0`, occur in ordinary text: hiding them would garble it."""
-HIDDEN = "[hidden]"
-
-
-def secret_hider(library: Library) -> Callable[[str], str]:
-    """A function that replaces the keys, tokens and passwords of the environment and the configuration in a text."""
-    # Both as they are and as JSON writes them: arguments and answers are often quoted.
-    secrets = {form for value in _secret_values(library) for form in (value, dumps(value)[1:-1])}
-    if not secrets:
-        return str
-    pattern = re.compile("|".join(re.escape(secret) for secret in sorted(secrets, key=len, reverse=True)))
-    return lambda text: pattern.sub(HIDDEN, text)
-
-
-def _secret_values(library: Library) -> Iterator[str]:
-    for name, value in library.place.env.items():
-        if _is_secret_name(name.upper()) and len(value) >= _SHORTEST_SECRET and not value.startswith("/"):
-            yield value
-    for skill in library.skills if library.settings.mentions_skills else ():
-        entry = library.settings.entry(skill.settings_key)
-        if len(entry.api_key) >= _SHORTEST_SECRET:
-            yield entry.api_key
-        for name, value in entry.env.items():
-            if _is_secret_name(name.upper()) and len(value) >= _SHORTEST_SECRET:
-                yield value

@@ -13,11 +13,14 @@ from __future__ import annotations
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from threading import Event as Flag
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from ..catalog.formats import get_layout
-from ..host.facts import monotonic
+from ..host.facts import monotonic, now_ns
+from ..library.grants import secret_values
+from ..library.locks import SkillBaseline
 from ..record.journal import Journal, new_run_id, runs_folder
+from ..record.redaction import hide_strings
 from ..types.activation import InvokedBy, Message
 from ..types.agent import TurnBounds
 from ..types.catalog import Catalog
@@ -35,12 +38,21 @@ from ..types.event import (
     Used,
     Wrote,
 )
-from ..types.model import Model, Tool
+from ..types.model import Model, OpenedModel, Tool
 from ..types.text import estimate_tokens
-from .conversation import CatalogOffer, Conversation, compact_conversation, needs_compacting, repair_events, tokens_in
+from .conversation import (
+    CatalogOffer,
+    Conversation,
+    ConversationLedger,
+    compact_conversation,
+    needs_compacting,
+    repair_events,
+    tail_room,
+    tokens_in,
+)
 from .loop import TurnEnding, TurnPorts, failure_ending, run_turn
 from .permissions import rules_section
-from .policies import AnswerMailbox, BudgetedModel, DurableModel
+from .policies import AnswerMailbox, BudgetedModel, DurableModel, WindowedModel
 from .session_tools import SessionTools, build_session_tools
 from .turns import begin_turn
 
@@ -120,6 +132,7 @@ class Session:
     chain: tuple[str, ...] = ()
     """The skills and agents that delegated to this session, the first one first."""
     conversation: Conversation = field(default_factory=Conversation)
+    ledger: ConversationLedger = field(default_factory=ConversationLedger)
     mailbox: AnswerMailbox = field(default_factory=AnswerMailbox)
     stopping: Flag = field(default_factory=Flag)
     resumed: bool = False
@@ -131,6 +144,8 @@ class Session:
     """The turn runs a scheduler skill by hand."""
     kit: SessionTools | None = None
     budget: BudgetedModel | None = None
+    terms: frozenset[str] = frozenset()
+    """What the user allowed the call that runs now, besides running: `network`, `git`."""
     left: TurnBounds | None = None
     """What the delegating session has left to spend."""
     partial_reply: str = ""
@@ -141,6 +156,28 @@ class Session:
     """The catalog, and the library it was built from."""
     offered: tuple[Catalog, CatalogOffer] | None = None
     """The catalog's entries as text, and the catalog they were made from."""
+    baseline: SkillBaseline = field(default_factory=lambda: SkillBaseline(now_ns()))
+    """The skills as they were when this session began, in this process."""
+    most: int = 0
+    """The tokens that the model takes; a window that is lowered later only makes compaction begin sooner."""
+    opened: OpenedModel | None = None
+    """The model, where this session opened it and so has to close it."""
+
+    def __post_init__(self) -> None:
+        self.most = self.most or self.model.window
+
+    # --- Closing ---
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the model that this session opened.  The session itself goes on: its next request opens it again."""
+        if self.opened is not None:
+            self.opened.close()
 
     # --- Turns ---
 
@@ -160,6 +197,7 @@ class Session:
             mailbox=self.mailbox,
             stopping=self.stopping,
             left=self.budget.left() if self.budget is not None else None,
+            baseline=self.baseline,
         )
 
     def say(self, text: str, by: InvokedBy = "user") -> EventSteps[None]:
@@ -176,27 +214,20 @@ class Session:
             finished = False
             try:
                 for event in self._turn(begin, text, by):
-                    event = self._with_partial_reply(event)
+                    event = self.hidden(_with_partial_reply(self, event))
                     self._keep(event)
                     finished = isinstance(event, Ended)
                     yield event
             finally:
                 if not finished:  # the caller stopped reading, or something failed that is not ours to answer
-                    self._keep(self._with_partial_reply(TurnEnding("interrupted").event(NOTHING_USED, 0.0)))
+                    interrupted = TurnEnding("interrupted").event(NOTHING_USED, 0.0)
+                    self._keep(self.hidden(_with_partial_reply(self, interrupted)))
         if self.agent.after is not None and self.journal is not None and not self.depth:
             self.agent.after(self.run)
 
-    def _with_partial_reply(self, event: Event) -> Event:
-        """An ending in the middle of a reply keeps the text that was already shown."""
-        if isinstance(event, Wrote):
-            self.partial_reply += "" if event.thinking else event.text
-        elif isinstance(event, Replied | Retried):
-            self.partial_reply = ""
-        elif isinstance(event, Ended):
-            text, self.partial_reply = self.partial_reply, ""
-            if text.strip():
-                return replace(event, messages=(Message("assistant", text), *event.messages))
-        return event
+    def hidden(self, event: Event) -> Event:
+        """An event without secrets: all that is shown, kept and sent to the model comes from here."""
+        return hide_strings(event, self.agent.hide)
 
     def answer(self, id: str, text: str) -> None:
         """Answer an `Asked` event; call it before reading the next event."""
@@ -210,50 +241,35 @@ class Session:
         """Use this library from now on; the model is told of changes before its next reply."""
         if not _is_same(self.library, library):
             self.library = library
+            self.agent.hide.learn(secret_values(library))
 
-    def use(self, model: Model) -> None:
-        """Use another model from now on."""
-        self.model = model
+    def use(self, model: OpenedModel) -> None:
+        """Use another model from now on, and close it in the end; the one before it is closed now."""
+        self.close()
+        self.model = self.opened = model
+        self.most = model.window
 
     def skill_access(self, by: InvokedBy = "model") -> SkillAccess:
         """The skills as somebody may use them in this conversation."""
         access = self.library.skill_access(cwd=self.agent.cwd, by=by, write=self.agent.writable)
-        return replace(access, unattended=self.agent.alone is not None)
+        return replace(access, unattended=self.agent.alone is not None, baseline=self.baseline)
 
     def retract(self) -> bool:
         """Remove the user's last message and everything after it; False where there is none."""
-        messages = self.conversation.messages
-        positions = [
-            at
-            for at, message in enumerate(messages)
-            if message.role == "user" and not message.tag and not message.skill
-        ]
-        if not positions:
-            return False
-        self._keep(Restored(messages=messages[: positions[-1]], whole=True))
-        return True
+        at = _last_request(self.conversation)
+        if at is not None:
+            self._keep(Restored(messages=self.conversation.messages[:at], whole=True))
+        return at is not None
 
-    def compact(self) -> EventSteps[None]:
-        """Compact the conversation now."""
-        for event in compact_conversation(
-            self.conversation, self.offer(), self.model, self.tools().shown, self.stopping
-        ):
+    def compact(self, room: int | None = None) -> EventSteps[None]:
+        """Compact the conversation now; the newest messages keep `room` tokens, or their share of the window."""
+        for event in map(self.hidden, self._compacted(room)):
             self._keep(event)
             yield event
 
     def context(self) -> list[tuple[str, int]]:
         """What fills the context window: each part with an estimate of its tokens, the largest first."""
-        conversation = self.conversation
-        listed = sum(estimate_tokens(line) for line in self.offer().lines.values())
-        skills: dict[str, int] = {}
-        for message in conversation.messages:
-            if message.skill:
-                name = f"skill {message.skill}"
-                skills[name] = skills.get(name, 0) + estimate_tokens(message.text)
-        other_tokens = tokens_in(message for message in conversation.messages if not message.skill)
-        parts = {"tools": self.tools().cost, "catalog": listed, **skills, "messages": other_tokens}
-        parts["system prompt"] = max(0, estimate_tokens(conversation.system) - listed)
-        return sorted(parts.items(), key=lambda part: -part[1])
+        return _context_parts(self)
 
     def _keep(self, event: Event) -> None:
         if self.journal is not None:
@@ -261,6 +277,10 @@ class Session:
         self.conversation = self.conversation.after(event)
         if isinstance(event, Used) and event.call.name in _TOUCHING:
             self.stale = True
+
+    def known(self) -> ConversationLedger:
+        """The accounts of the conversation as it is now."""
+        return self.ledger.sync(self.conversation)
 
     def tools(self) -> SessionTools:
         """The tools of this conversation: built once, so that the model is shown the same bytes to its end."""
@@ -285,26 +305,41 @@ class Session:
             yield ending.event(NOTHING_USED, monotonic() - began)
 
     def _step_model(self) -> Model:
-        """The model; in a durable run each of its replies is a step."""
-        return self.model if self.agent.step is None else DurableModel(self.model, self.agent.step)
+        """The model, never sent more than it takes; in a durable run each of its replies is a step."""
+        model = self.model if self.agent.step is None else DurableModel(self.model, self.agent.step)
+        return WindowedModel(model, max(self.most, model.window))
 
     def _ports(self) -> TurnPorts:
         bounds = self.agent.bounds if self.left is None else self.agent.bounds.within(self.left)
         self.budget = BudgetedModel(self._step_model(), bounds, monotonic)
         return TurnPorts(
-            self.budget, self.tools().toolset, self.stopping, lambda: self.conversation, self._repairs, monotonic
+            self.budget,
+            self.tools().toolset,
+            self.stopping,
+            lambda: self.conversation,
+            self._repairs,
+            monotonic,
+            self._shrink,
+            self.ledger,
         )
+
+    def _shrink(self) -> EventSteps[None]:
+        """Compact a conversation that was too long, though the window should have held it."""
+        # Half of what was too much: the service may count otherwise, or take less than is known of it.
+        smaller = min(self.model.window, self.conversation.tokens) // 2
+        yield from self._compacted(tail_room(smaller))
+
+    def _compacted(self, room: int | None = None) -> EventSteps[None]:
+        model, tools = self._step_model(), self.tools().shown
+        yield from compact_conversation(self.conversation, self.offer(), model, tools, self.stopping, room)
 
     def _repairs(self, conversation: Conversation) -> EventSteps[None]:
         if self.stopping.is_set():
             raise TurnEnding("interrupted")
         self.refresh()
-        offer = self.offer()
-        yield from repair_events(conversation, offer)
-        if needs_compacting(self.conversation, self.model.window, self.tools().cost):
-            yield from compact_conversation(
-                self.conversation, offer, self._step_model(), self.tools().shown, self.stopping
-            )
+        yield from repair_events(conversation, self.offer(), self.ledger)
+        if needs_compacting(self.conversation, self.model.window, self.tools().cost, self.ledger):
+            yield from self._compacted()
 
     # --- The library, its catalog, and what a tool may have changed ---
 
@@ -326,6 +361,43 @@ class Session:
         if self.stale:
             self.stale = False
             self.update(self.library.reload())
+
+
+def _with_partial_reply(session: Session, event: Event) -> Event:
+    """An ending in the middle of a reply keeps the text that was already shown."""
+    if isinstance(event, Wrote):
+        session.partial_reply += "" if event.thinking else event.text
+    elif isinstance(event, Replied | Retried):
+        session.partial_reply = ""
+    elif isinstance(event, Ended):
+        text, session.partial_reply = session.partial_reply, ""
+        if text.strip():
+            return replace(event, messages=(Message("assistant", text), *event.messages))
+    return event
+
+
+def _last_request(conversation: Conversation) -> int | None:
+    """The position of the user's last message."""
+    positions = [
+        at
+        for at, message in enumerate(conversation.messages)
+        if message.role == "user" and not message.tag and not message.skill
+    ]
+    return positions[-1] if positions else None
+
+
+def _context_parts(session: Session) -> list[tuple[str, int]]:
+    conversation = session.conversation
+    listed = sum(estimate_tokens(line) for line in session.offer().lines.values())
+    skills: dict[str, int] = {}
+    for message in conversation.messages:
+        if message.skill:
+            name = f"skill {message.skill}"
+            skills[name] = skills.get(name, 0) + estimate_tokens(message.text)
+    other_tokens = tokens_in(message for message in conversation.messages if not message.skill)
+    parts = {"tools": session.tools().cost, "catalog": listed, **skills, "messages": other_tokens}
+    parts["system prompt"] = max(0, estimate_tokens(conversation.system) - listed)
+    return sorted(parts.items(), key=lambda part: -part[1])
 
 
 def _is_same(old: Library, new: Library) -> bool:

@@ -8,22 +8,20 @@ first request to the end, but what they reach follows the skills.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import partial
 from typing import TYPE_CHECKING
 
 from ..activate.deliver import already_active_note
 from ..host import files, paths
-from ..host.git import git_folders, path_outside_project, read_git_config, remove_planted_git_files, repository_of
-from ..library.grants import closed_folders, command_sandbox_need, plain_environment, run_program
+from ..library.grants import skill_roots
 from ..library.scheduled import scheduler_roots
 from ..library.skill_tools import tools_of
 from ..types.activation import ToolCall
 from ..types.errors import MetierError
 from ..types.event import EventSteps
 from ..types.model import Answer, Tool
-from ..types.sandbox import ProcessResult, ProgramSpec, SandboxPermissions, SandboxSpec
 from ..types.skill import Skill
 from . import permissions
 from .agent_files import parse_rules
@@ -39,8 +37,14 @@ from .policies import (
     with_repeat_guard,
     with_tool_rules,
 )
-from .shell_rules import mentions_git_write, writes_repository
-from .tools.commands import run_command, search_files
+from .tools.commands import (
+    approval_choices,
+    grant_lines,
+    run_allowed_command,
+    run_command,
+    run_in_session,
+    search_files,
+)
 from .tools.history import ask_user, git_log, git_rollback
 from .tools.workspace import Workspace, edit_file, find_files, list_files, preview_change, read_file, write_file
 from .turns import answer_forked_call, delegate_tool, is_forked_skill
@@ -112,7 +116,7 @@ def _build_tools(session: Session) -> tuple[Tool, ...]:
     workspace = _session_workspace(session)
     tools += [make(workspace) for make in (read_file, write_file, edit_file, list_files, find_files)]
     tools += [search_files(workspace, partial(run_in_session, session, writing=False))]
-    tools.append(run_command(partial(_run_allowed_command, session)))
+    tools.append(run_command(partial(run_allowed_command, session)))
     if not agent.alone:
         tools += [ask_user(session.mailbox.ask), *(tool for extend in agent.extensions for tool in extend(session))]
     tools += _history_tools(session)
@@ -127,7 +131,8 @@ def _session_workspace(session: Session) -> Workspace:
     agent, place = session.agent, session.library.place
     trees = () if agent.alone else scheduler_roots(place)
     hidden = () if paths.is_inside(agent.base, place.state) else (place.state,)
-    return Workspace(agent.base, agent.cwd, (*hidden, *agent.hidden), trees, agent.private)
+    roots = () if agent.private else skill_roots(session.library)
+    return Workspace(agent.base, agent.cwd, (*hidden, *agent.hidden), trees, agent.private, roots)
 
 
 def _path_target(session: Session, tool_call: ToolCall) -> PathTarget:
@@ -162,65 +167,6 @@ def _own_rules(agent: Agent) -> tuple[PermissionRule, ...] | None:
 
 def _allows_tool(rules: tuple[PermissionRule, ...], name: str) -> bool:
     return any(fnmatchcase(name, rule.tool) for rule in rules)
-
-
-# --- Running commands ---
-
-_GIT_ONLY_NOTE = "`.git` is writable only for plain git commands: no pipes, substitutions or other programs on the line"
-
-
-def _run_allowed_command(session: Session, argv: tuple[str, ...], seconds: float) -> ProcessResult:
-    """Run a command that the user or a rule allowed.
-
-    The project's `.git` is read-only inside the sandbox: hooks and settings in it run later, outside.  A line of plain
-    git commands that write the repository gets it writable, and what was planted there meanwhile is removed again.
-    """
-    agent, library, command = session.agent, session.library, argv[-1]
-    env, box = plain_environment(library), command_sandbox(session, True)
-    git_config = {} if agent.private else read_git_config(agent.base, library.place.env)
-    if hooks := git_config.get("core.hookspath"):
-        box = replace(box, kept=(paths.absolute_path(hooks, agent.base, library.place.home),))
-    own_folders = () if agent.private or agent.alone else git_folders(agent.base)
-    if not own_folders or not writes_repository(command):
-        result = run_program(library, ProgramSpec(argv, agent.cwd, env, seconds, merged=True), box)
-        explain = own_folders and result.status and mentions_git_write(command)
-        return replace(result, note="; ".join(filter(None, (result.note, _GIT_ONLY_NOTE)))) if explain else result
-    permissions = box.permissions
-    box = replace(box, permissions=replace(permissions, write=(*permissions.write, *own_folders)))
-    env |= _git_identity(git_config) | {"PATH": path_outside_project(env["PATH"], agent.base)}
-    with remove_planted_git_files(own_folders) as removed:
-        result = run_program(library, ProgramSpec(argv, agent.cwd, env, seconds, merged=True), box)
-    return replace(result, note="; ".join(filter(None, (result.note, *removed))))
-
-
-def _git_identity(git_config: dict[str, str]) -> dict[str, str]:
-    """The author of commits as environment variables: the user's own git settings are not visible in the sandbox."""
-    variables: dict[str, str] = {}
-    for key in ("name", "email"):
-        if value := git_config.get(f"user.{key}"):
-            variables |= {f"GIT_{who}_{key.upper()}": value for who in ("AUTHOR", "COMMITTER")}
-    return variables
-
-
-def run_in_session(session: Session, argv: tuple[str, ...], seconds: float, writing: bool = True) -> ProcessResult:
-    """Run a program in the working folder, in a sandbox."""
-    library = session.library
-    program = ProgramSpec(argv, session.agent.cwd, plain_environment(library), seconds, merged=writing)
-    return run_program(library, program, command_sandbox(session, writing))
-
-
-def command_sandbox(session: Session, writing: bool) -> SandboxSpec:
-    """The sandbox of a command: the agent's folder, and what else the agent was given."""
-    agent, library = session.agent, session.library
-    need = command_sandbox_need(library)
-    if agent.alone and need != "off":
-        need = "require"  # unattended, nobody could notice that it ran without a sandbox
-    work = agent.base if agent.private and writing else ""
-    read = (agent.base, *(agent.alone.folders if agent.alone else ()))
-    write = tuple(dict.fromkeys((agent.base, *agent.writable))) if writing and not work else ()
-    elsewhere = filter(None, [repository_of(agent.base)] if not agent.private else [])  # a worktree's repository
-    permissions = SandboxPermissions(network=agent.network and writing, read=(*read, *elsewhere), write=write)
-    return SandboxSpec(need, work=work, permissions=permissions, hidden=(*closed_folders(library.place), *agent.hidden))
 
 
 # --- Calling a tool ---
@@ -270,6 +216,10 @@ def _refresh_before_call(session: Session, tool_call: ToolCall) -> None:
 
 def _approval_policy(session: Session) -> ApprovalPolicy:
     state = session.library.place.state
+
+    def widen(terms: frozenset[str]) -> None:
+        session.terms = terms
+
     return ApprovalPolicy(
         session.agent.permission,
         session.mailbox,
@@ -279,13 +229,23 @@ def _approval_policy(session: Session) -> ApprovalPolicy:
         lambda call: session.agent.hide(preview_change(_session_workspace(session), call)),
         partial(permissions.is_approved, state),
         partial(permissions.save_approval, state),
+        partial(approval_choices, session),
+        partial(grant_lines, session),
+        widen,
     )
 
 
 def _granted_tools(session: Session) -> list[str]:
     """The tools that active skills are granted, while each skill is there, usable, and still asks for them."""
     session.refresh()
-    now = {verdict.skill.path: verdict.skill.allowed_tools for verdict in session.library.verdicts if verdict.usable}
+    library, covers = session.library, session.baseline.covers
+    named = {active.path for active in session.conversation.active if active.tools}
+    # A skill that appeared or changed meanwhile asks for tools like anyone else.
+    now = {
+        verdict.skill.path: verdict.skill.allowed_tools
+        for verdict in library.verdicts
+        if verdict.skill.path in named and verdict.usable and covers(library, verdict.skill)
+    }
     return [tool for active in session.conversation.active for tool in active.tools if tool in now.get(active.path, ())]
 
 
@@ -300,4 +260,6 @@ def _approval_key(session: Session, tool_call: ToolCall) -> str:
                 return f"{tool_call.name} {folder_digest(skill.directory)} {tool_call.arguments.get('script_name', '')}"
     about = f"{_path_target(session, tool_call).real[0]} {tool_call.arguments.get('glob', '')}".strip()
     about = about if takes_path(tool_call) else call_subject(tool_call)
+    # With other variables or folders than it was approved with, a command is asked about again.
+    about = "\n".join((about, *grant_lines(session, tool_call)))
     return f"{tool_call.name} {paths.real_path(session.agent.base)} {about}"

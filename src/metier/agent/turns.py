@@ -169,7 +169,7 @@ def activate_skill(session: Session, skill: Skill, call: Call, message: str) -> 
     messages = deliver(activation, serving, access.resources(skill), "")
     if serving.delivery == "model-reads":
         activation = replace(activation, text="")  # the model reads it itself
-    return replace(activated_event(activation), messages=renumber_calls(messages, session.conversation.messages))
+    return replace(activated_event(activation), messages=renumber_calls(messages, session.known().call_ids))
 
 
 def render_skill(session: Session, skill: Skill, call: Call) -> Activation:
@@ -183,7 +183,7 @@ def render_skill(session: Session, skill: Skill, call: Call) -> Activation:
     try:
         return render(skill)
     except Changed:
-        session.library = session.library.reload()
+        session.update(session.library.reload())
         return render(session.library.find(skill.name).skill)
 
 
@@ -260,7 +260,10 @@ def _child_session(session: Session, name: str) -> Session:
     agent = session.agent.other(name) if not name.startswith("/") else session.agent
     library = session.library if agent is session.agent else agent.library_for(session.library)
     file_model = agent.file.model if agent is not session.agent and is_known_model(agent.file.model, library) else ""
-    return session.child(name, agent, open_model(file_model, library) if file_model else session.model, library)
+    opened = open_model(file_model, library) if file_model else None
+    child = session.child(name, agent, opened or session.model, library)
+    child.opened = opened
+    return child
 
 
 def _nested_events(
@@ -268,10 +271,11 @@ def _nested_events(
 ) -> EventSteps[Ended]:
     """Pass on the events of a subagent, each wrapped with its name, and return how it ended."""
     ended = Ended("interrupted", code=130)
-    for event in child.within(begin, task):
-        yield Nested(child.run, name, event)
-        if isinstance(event, Ended):
-            ended = event
+    with child:
+        for event in child.within(begin, task):
+            yield Nested(child.run, name, event)
+            if isinstance(event, Ended):
+                ended = event
     session.stale = session.stale or child.stale
     if session.budget is not None and child.budget is not None:  # a subagent spends its parent's budget
         session.budget.spent += child.budget.spent

@@ -15,7 +15,7 @@ from ..light_typing import NamedTuple
 from ..types.catalog import CatalogEntry
 from ..types.dialect import ListingFormat, ListingRules
 from ..types.skill import Origin, Skill, field_getter
-from ..types.text import clean_line, neutralize_tags, one_line_each, shorten_text
+from ..types.text import TAG_OPENERS, bounded_field, clean_line, neutralize_tags, one_line_each, shorten_text
 
 
 class ListingLayout(NamedTuple):
@@ -30,12 +30,18 @@ class ListingLayout(NamedTuple):
         return "".join(chain.from_iterable(self.pieces((entry,))))
 
 
-_ENTITIES = (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;"), ('"', "&quot;"), ("'", "&apos;"))
+_ENTITIES = (
+    ("&", "&amp;"),
+    *((opener, "&lt;") for opener in TAG_OPENERS),
+    (">", "&gt;"),
+    ('"', "&quot;"),
+    ("'", "&apos;"),
+)
 _CHUNK_SIZE = 100
 
 
 def escape_xml(texts: Sequence[str]) -> list[str]:
-    """Escape XML's five special characters; each is looked for in many texts at once."""
+    """Escape XML's five special characters, and what looks like one; each is looked for in many texts at once."""
     escaped: list[str] = []
     for start in range(0, len(texts), _CHUNK_SIZE):
         chunk = texts[start : start + _CHUNK_SIZE]
@@ -79,7 +85,7 @@ def _bare_entry(entry: CatalogEntry) -> str:
 
 @_per_entry
 def _emoji_entry(entry: CatalogEntry) -> str:
-    emoji, id = (emoji_of(entry.skill), clean_line(entry.skill.id)) if entry.skill else ("🔧", entry.name)
+    emoji, id = (emoji_of(entry.skill), bounded_field(entry.skill.id)) if entry.skill else ("🔧", entry.name)
     first = f"- {neutralize_tags(emoji)} **{neutralize_tags(entry.name)}** (`{neutralize_tags(id)}`)"
     return f"{first}: {neutralize_tags(entry.description)}\n" if entry.description else f"{first}\n"
 
@@ -133,6 +139,8 @@ def get_layout(format: ListingFormat) -> ListingLayout:
 # --- Entries ---
 
 _TOOL = "🔧"
+_MAX_NAME = 200
+"""Characters of a name in a listing: the standard has 64, and a name of a page would push every other skill out."""
 _new_entry = tuple.__new__
 """Makes a named tuple without its constructor, which would take most of the time here."""
 _LISTED = (field_getter("name"), field_getter("description"), field_getter("path"), field_getter("argument_hint"))
@@ -148,7 +156,10 @@ def make_entries(skills: Sequence[Skill], listing: ListingRules, home: str) -> l
     if cut is not None and max(map(len, descriptions), default=0) > cut:
         descriptions = [shorten_text(description, cut) for description in descriptions]
     if any(hints):
-        hints = list(map(clean_line, hints))
+        hints = [bounded_field(hint) for hint in hints]
+    # Nearly always all are short: asking that first keeps large listings fast.
+    if max(map(len, names), default=0) > _MAX_NAME:
+        names = [shorten_text(name, _MAX_NAME) for name in names]
     if listing.paths == "home":
         locations = [compact_path(path, home) for path in locations]
     columns = zip(names, descriptions, one_line_each(locations), hints, skills, strict=True)

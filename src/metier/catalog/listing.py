@@ -12,6 +12,7 @@ from ..light_typing import TYPE_CHECKING, NamedTuple
 from ..types.catalog import Catalog, CatalogEntry, LeftOut
 from ..types.dialect import ListingFormat, ListingRules
 from ..types.skill import Skill, field_getter
+from ..types.text import TAG_OPENERS
 from ..types.verdict import Verdict
 from .fit import CatalogBudget, fit_entries
 from .formats import get_layout, make_entries
@@ -79,7 +80,7 @@ def describe_changes(before: Sequence[CatalogEntry], after: Sequence[CatalogEntr
     removed = [name for name in old if name not in new]
     lines = [*_change_lines("New", added), *_change_lines("Description changed", changed)]
     if removed:
-        lines.append(f"No longer available: {', '.join(removed)}")
+        lines.append(_escape_line(f"No longer available: {', '.join(removed)}"))
     return "\n".join(["<skills-changed>", *lines, "</skills-changed>"]) if lines else ""
 
 
@@ -94,4 +95,7 @@ def _change_lines(title: str, entries: Sequence[CatalogEntry]) -> list[str]:
 
 def _escape_line(line: str) -> str:
     """Escaped, so that a description can't end the note."""
-    return line.replace("&", "&amp;").replace("<", "&lt;")
+    line = line.replace("&", "&amp;")
+    for opener in TAG_OPENERS:
+        line = line.replace(opener, "&lt;")
+    return line

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from ..types.problem import Finding
 
@@ -123,6 +123,14 @@ def find_lookalikes(name: str, description: str, nearby: Sequence[tuple[str, str
         both = my_words & their_words
         if min(len(my_words), len(their_words)) >= _MIN_WORDS and len(both) >= _OVERLAP * len(my_words | their_words):
             yield Finding("trigger-overlap", 2, (other_name,))
+
+
+def deceptive_names(names: Iterable[str], real: Iterable[str]) -> dict[str, str]:
+    """The names with letters of another script that look like one of the real names, or like plain Latin ones."""
+    strange = {name for name in names if not name.isascii()}
+    plain = {skeleton(name): name for name in real if name.isascii()} if strange else {}
+    found = {name: plain[shape] for name in strange if (shape := skeleton(name)) in plain}
+    return {**{name: skeleton(name) for name in strange if _mixes_scripts(name) or not skeleton(name)}, **found}
 
 
 def _mixes_scripts(name: str) -> bool:

@@ -16,3 +16,5 @@ PROJECT_AGENTS = RootSpec("project-agents", "{ancestor}/.agents/skills", "projec
 PROJECT_CLAUDE = RootSpec("project-claude", "{ancestor}/.claude/skills", "project", "claude", depth=1)
 USER_AGENTS = RootSpec("user-agents", "~/.agents/skills", "user", "standard", links="follow")
 USER_CLAUDE = RootSpec("user-claude", "~/.claude/skills", "user", "claude", depth=1, links="follow")
+BUNDLED = RootSpec("bundled", "~/.metier/skills", "bundled", "standard", depth=1, tier="bundled-metier", shared=False)
+"""The skills that come with metier, for products that bring such skills; the user's own beside them are left out."""

@@ -7,6 +7,7 @@ all of them, they are put together once, so that a chat, an editor, a batch and 
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import closing, suppress
 from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING
@@ -14,9 +15,11 @@ from typing import TYPE_CHECKING
 from ..agent.agent import Agent, agent_for
 from ..improve.improver import after_run_hook
 from ..schedule.runner import scheduling_tools
+from ..types.errors import MetierError
 
 if TYPE_CHECKING:
     from ..library.library import Library
+    from ..types.place import Place
     from ..types.schedule import BatchTask, DurableStep, FiringContext, RunOutcome, Schedule
 
 
@@ -31,6 +34,24 @@ def fire(schedule: Schedule, at: datetime, run: FiringContext) -> RunOutcome:
     from ..schedule.runner import fire_schedule
 
     return fire_schedule(schedule, at, run, after_run_hook)
+
+
+def load_models(place: Place, names: frozenset[str]) -> None:
+    """Load the modules of some models by building a request for each; nothing is sent.
+
+    That takes a second for the first one, which otherwise all firings of the first minute would wait for.
+    """
+    from ..agent.models.registry import open_model
+    from ..library.open import OpenRequest, open_at
+    from ..types.activation import Message
+    from ..types.model import ReplyRequest
+
+    request = ReplyRequest("", (), (Message("user", "x"),), "")
+    with suppress(MetierError), closing(open_at(place, OpenRequest(use_index=False))) as library:
+        for name in sorted(names):
+            # What is wrong with a model is said when it is used.
+            with suppress(MetierError), closing(open_model(name, library)) as model:
+                model.wire(request)
 
 
 def run_task(task: BatchTask, step: DurableStep, stopped: Callable[[], bool]) -> RunOutcome:

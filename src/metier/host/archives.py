@@ -214,7 +214,10 @@ def unpack_archive(
     Most refusals come before the first byte is written; after a later one the caller discards the folder.
     """
     try:
-        with open(archive, "rb") as file:
+        # Not blocking: a named pipe would keep us waiting for somebody to write into it.
+        with os.fdopen(os.open(archive, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise Refused(f"{archive} is no regular file", "give an archive")
             size = os.fstat(file.fileno()).st_size
             if size > bounds.archive:
                 raise Refused(f"{archive} has more than {bounds.archive} bytes", "nothing was written")

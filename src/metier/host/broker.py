@@ -40,6 +40,7 @@ _LONGEST_PATH = 4096
 _TIME_NOW, _TIME_KEPT = 0x3FFFFFFF, 0x3FFFFFFE
 _MOST_MADE = 10_000
 """Protected names that a program may make: each is kept in our memory, which no limit of the program counts."""
+_PACKAGE_FOLDERS = ("node_modules", "site-packages")
 _SAFE_MODE = 0o1777
 """Never set-user-id or set-group-id: as root, a file would give root's rights to whoever runs it."""
 _UNRULED = frozenset({"chmod", "fchmod", "fchmodat", "fchmodat2", "utimensat"})
@@ -75,6 +76,10 @@ class BrokerRules:
         self._work: str = os.fsdecode(plan["work"])
         self.largest: int = plan["largest"]
         self._names: frozenset[str] = frozenset(map(_folded, plan["names"]))
+        self._everywhere: frozenset[str] = frozenset(map(_folded, plan.get("everywhere", plan["names"])))
+        """Those of them that count in installed packages too."""
+        self._allowed: frozenset[str] = frozenset(map(_folded, plan.get("allowed", ())))
+        """Those that a program may make at the top of a grant too."""
         self._made: set[str] = set()
         """Protected names that the program made itself further in, such as the `.git` of a new repository."""
 
@@ -96,10 +101,15 @@ class BrokerRules:
             return True
         new = new and len(self._made) < _MOST_MADE
         steps = path[len(root) :].strip("/").split("/")
+        names = self._names
         for count, name in enumerate(steps, start=1):
-            spelled = f"{root}/{'/'.join(steps[:count])}"
-            if _folded(name) in self._names and spelled not in self._made and not (new and count == len(steps) > 1):
-                return False
+            folded = _folded(name)
+            if folded in names:
+                made = new and count == len(steps) and (count > 1 or folded in self._allowed)
+                if not made and f"{root}/{'/'.join(steps[:count])}" not in self._made:
+                    return False
+            if name in _PACKAGE_FOLDERS:
+                names = self._everywhere
         return True
 
     def may_read(self, path: str) -> bool:
@@ -108,12 +118,13 @@ class BrokerRules:
     def may_replace(self, path: str, new: bool = False) -> bool:
         """Whether the entry of a path may be made, moved or removed: not a grant itself, nor what holds a rule."""
         inner = f"{path}/"
-        holds = any(
-            # What is protected by its name stays so wherever it is moved.
-            rule.startswith(inner) and (kind != "guard" or _folded(os.path.basename(rule)) not in self._names)
-            for rule, kind in self._kinds.items()
-        )
+        # Also if what it holds is protected by its name: moved away, a copy with another content could take its place.
+        holds = any(rule.startswith(inner) for rule in self._kinds)
         return path not in self._kinds and not holds and self.may_write(path, new)
+
+    def may_make_folder(self, path: str) -> bool:
+        """Whether an empty folder may be made: it may be the one around a protected path that does not exist."""
+        return path not in self._kinds and self.may_write(path, new=True)
 
     def note_made(self, path: str) -> None:
         if _folded(os.path.basename(path)) in self._names:
@@ -293,7 +304,7 @@ def _call_openat(task: _Task, rules: BrokerRules) -> Action:
 
 
 def _make_folder(task: _Task, rules: BrokerRules, path: str, mode: int) -> Action:
-    if not rules.may_replace(path, new=True):
+    if not rules.may_make_folder(path):
         raise NotOurs
     mode = mode & _SAFE_MODE & ~task.umask()
 

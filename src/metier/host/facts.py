@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 now_ns = time.time_ns
 monotonic = time.monotonic
 sleep = time.sleep
+thread_seconds = time.thread_time
 
 
 def sortable_timestamp() -> str:

@@ -30,8 +30,15 @@ CREATE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLL
 
 
 def make_folder(path: str) -> None:
-    """Make a private folder and its missing parents, private too; an existing folder keeps its permissions."""
-    for folder in _missing_folders(path):
+    """Make a private folder and its missing parents, private too.
+
+    An existing folder keeps its permissions, but for others' right to write to it, which a careless umask gave.
+    """
+    with contextlib.suppress(OSError):
+        status = os.stat(path)
+        if status.st_mode & 0o022 and status.st_uid == os.geteuid() and not status.st_mode & stat.S_ISVTX:
+            os.chmod(path, stat.S_IMODE(status.st_mode) & 0o700)
+    for folder in missing_folders(path):
         try:
             os.mkdir(folder, 0o700)
             os.chmod(folder, 0o700)  # whatever the umask
@@ -59,7 +66,7 @@ def next_folder(above: str, name: str) -> str:
             raise HostError(f"{above} can't be written: {error.strerror}", "choose another folder", above) from error
 
 
-def _missing_folders(path: str) -> list[str]:
+def missing_folders(path: str) -> list[str]:
     """The folders to make so that a path exists, outermost first."""
     missing = []
     while path and not os.path.isdir(path):
@@ -268,7 +275,7 @@ def write_new_file(base: str, inner: str, text: str) -> None:
     *steps, last, name = inner.split("/")
     at = base
     try:
-        for outer in _missing_folders(base):
+        for outer in missing_folders(base):
             with contextlib.suppress(FileExistsError):
                 os.mkdir(outer, 0o755)
         folder = os.open(base, FOLDER_FLAGS)
@@ -328,10 +335,11 @@ def append_line(path: str, line: str) -> None:
             os.close(opened)
 
 
-def read_lines(path: str) -> Iterator[str]:
-    """The complete lines of a file; none if it does not exist."""
+def read_lines(path: str, start: int = 0) -> Iterator[str]:
+    """The complete lines of a file from a position on; none if it does not exist."""
     try:
         with open(path, "rb") as file:
+            file.seek(start)
             for line in file:
                 if line.endswith(b"\n"):
                     yield line.decode("utf-8", "replace")

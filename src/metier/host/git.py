@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 from ..types.errors import BadRequest, HostError, Refused
 from .facts import has_binary, monotonic
-from .paths import is_inside, read_text_file
+from .paths import absolute_path, is_inside, read_text_file
 from .trees import remove_tree
 
 _MOST_BYTES = 65_536
@@ -66,17 +66,46 @@ def git_folders(project: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys((common, git_dir))) if ".git" in git_dir.split("/") else ()
 
 
-_CONFIG_KEYS = r"^(user\.name|user\.email|core\.hookspath)$"
+def git_target(path: str) -> str:
+    """The folder that a `.git` file leads to; empty if it leads nowhere."""
+    first = next(iter(_read_lines(path)), "")
+    return _resolve_real_path(os.path.dirname(path), first[8:]) if first.startswith("gitdir: ") else ""
+
+
+_CONFIG_KEYS = (
+    r"^(user\.(name|email)|core\.(hookspath|fsmonitor|sshcommand|editor|pager|askpass|attributesfile|gitproxy)"
+    r"|sequence\.editor|gpg\..*program|credential\..*helper|credential\.helper|include(if\..*)?\.path"
+    r"|(filter|diff|merge|difftool|mergetool)\..*\.(clean|smudge|process|command|textconv|driver|cmd)|alias\..*"
+    r"|diff\.external|pager\..*|interactive\.difffilter)$"
+)
+"""The committer, and every setting whose value git executes or reads as more settings."""
 _PLANTABLE_NAMES = ("commondir", "rebase-merge", "rebase-apply")
 """Files that redirect git to other settings, or that it runs when a rebase continues.
 
 The sandbox can't guard these with an empty placeholder: git would take it for another repository or a rebase."""
 
 
-def read_git_config(project: str, env: Mapping[str, str]) -> dict[str, str]:
-    """The committer and the hooks folder, as the user's and the repository's settings say.  Runs nothing of theirs."""
+def named_by_git(project: str, pairs: Iterable[tuple[str, str]], home: str) -> list[str]:
+    """The paths in a project that git's settings name: what is there is executed, or read as more settings."""
+    paths: list[str] = []
+    for key, value in pairs:
+        if key.startswith("user."):
+            continue
+        if key == "core.hookspath":  # also if it does not exist yet
+            paths.append(absolute_path(value, project, home))
+            continue
+        # A program may come with arguments, and an interpreter before it; settings are relative to `.git`.
+        words = value.removeprefix("!").split()[:4] if not key.endswith(".path") else [value]
+        bases = (f"{project}/.git", project)
+        named = (absolute_path(word, base, home) for word in words for base in bases if "/" in word or "." in word)
+        paths += [path for path in named if is_inside(path, project) and os.path.isfile(path)]
+    return list(dict.fromkeys(paths))
+
+
+def read_git_pairs(project: str, env: Mapping[str, str]) -> list[tuple[str, str]]:
+    """Settings of the user and of the repository that name programs and files.  Runs nothing of theirs."""
     if not os.path.lexists(f"{project}/.git"):
-        return {}
+        return []
     # None of the GIT_ variables: they could point git at other settings.
     minimal = {name: env[name] for name in ("HOME", "XDG_CONFIG_HOME") if name in env}
     minimal["PATH"] = path_outside_project(env.get("PATH", os.defpath), project)
@@ -92,8 +121,8 @@ def read_git_config(project: str, env: Mapping[str, str]) -> dict[str, str]:
             check=False,
         ).stdout.decode("utf-8", "replace")
     except (OSError, subprocess.SubprocessError):
-        return {}
-    return {key: value for key, _, value in (entry.partition("\n") for entry in output.split("\0")) if value}
+        return []
+    return [(key, value) for key, _, value in (entry.partition("\n") for entry in output.split("\0")) if value]
 
 
 def path_outside_project(path: str, project: str) -> str:
@@ -154,6 +183,8 @@ HARDENED_CONFIG = (
     ("credential.interactive", "false"),
     ("fetch.writeCommitGraph", "false"),
     ("transfer.advertiseSID", "false"),
+    # git would take the password along to any host, and reach addresses that `http` refuses: `follow_redirect` looks.
+    ("http.followRedirects", "false"),
 )
 # What git and ssh need to reach a server; everything else, GIT_ variables above all, is dropped.
 _INHERITED = (
@@ -175,7 +206,9 @@ _INHERITED = (
     "SSL_CERT_DIR",
     "GIT_SSL_CAINFO",
 )
-_is_user_setting = re.compile(r"(?:credential|http)\..*|core\.sshcommand|ssh\.variant|url\..*\.insteadof").fullmatch
+_is_user_setting = re.compile(
+    r"(?:credential|http)\.(?!.*followredirects\Z).*|core\.sshcommand|ssh\.variant|url\..*\.insteadof"
+).fullmatch
 """The user's settings that are needed to reach the user's repositories."""
 _MOST_BLOCKS = 2_097_152
 """The largest file that git may write, in blocks of 512 bytes: 1 GiB."""
@@ -194,6 +227,12 @@ class GitAccess(NamedTuple):
     secret: str = ""
     """`user:password` for the URL; passed in the environment, never as an argument, and never shown."""
     seconds: float = 300.0
+    pinned: str = ""
+    """`host:port:address`: the address that was checked, so that git makes no lookup of its own."""
+
+
+class GitRedirected(HostError):
+    """The server says that the repository is elsewhere."""
 
 
 class TreeEntry(NamedTuple):
@@ -222,6 +261,26 @@ def resolve_ref(url: str, ref: str, access: GitAccess) -> str:
             return refs[name]
     reason = f"has no branch or tag `{ref}`" if ref else "has no commit yet"
     raise BadRequest(f"{redact_url(url)} {reason}", "check the name; give a commit by all its 40 digits")
+
+
+_ASKED = "/info/refs?service=git-upload-pack"
+"""What git asks a server for first."""
+
+
+def follow_redirect(url: str, access: GitAccess) -> tuple[str, GitAccess]:
+    """Where a repository has moved to, and how git may reach it there.
+
+    Every hop is checked as that of a download is.  The password stays with the server it is for.
+    """
+    from . import http  # slow to import
+
+    limits = http.FetchLimits("http" in access.protocols, True, seconds=60.0, secret=access.secret, env=access.env)
+    target = http.follow_redirects(url.rstrip("/") + _ASKED, limits)
+    if not target.url.endswith(_ASKED):
+        raise Refused(f"{redact_url(url)} redirects to {redact_url(target.url)}", "that is not a git repository")
+    moved = target.url.removesuffix(_ASKED)
+    secret = access.secret if http.same_origin(url, moved) else ""
+    return moved, access._replace(url=moved, secret=secret, pinned=target.pinned)
 
 
 def fetch_commit(
@@ -361,6 +420,8 @@ def _git_environment(access: GitAccess) -> dict[str, str]:
         *HARDENED_CONFIG,
         *((f"protocol.{protocol}.allow", "always") for protocol in access.protocols),
     ]
+    if access.pinned:
+        pairs.append(("http.curloptResolve", access.pinned))
     if access.secret:
         credentials = b64encode(access.secret.encode()).decode()
         pairs.append((f"http.{access.url}.extraHeader", f"Authorization: Basic {credentials}"))
@@ -514,6 +575,8 @@ def _git_failure(arguments: tuple[str, ...], complaint: str, access: GitAccess) 
     for part in (access.secret, access.secret.partition(":")[2]):
         text = text.replace(part, "…") if part else text
     hint = "check the address, then try again"
+    if re.search(r"returned error: 30[12378]\b", text):
+        return GitRedirected(f"git {arguments[0]} failed: {text}", "use the address that it redirects to")
     if re.search(r"[Aa]uthentication|could not read Username|Permission denied|terminal prompts disabled|40[13]", text):
         hint = "it may be private: set up a git credential helper or an ssh key for it, then try again"
     return HostError(f"git {arguments[0] if arguments[0] != '-c' else 'fetch'} failed: {text}", hint)

@@ -27,7 +27,7 @@ from ipaddress import ip_address
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.error import URLError
-from urllib.parse import unquote, urljoin, urlsplit
+from urllib.parse import SplitResult, unquote, urljoin, urlsplit
 from urllib.request import Request, urlopen
 
 from ..types.errors import BadRequest, HostError, Refused
@@ -107,7 +107,7 @@ class FetchLimits(NamedTuple):
     most: int = 268_435_456
     seconds: float = 300.0
     secret: str = ""
-    """`user:password` for the first host, and for no other."""
+    """`user:password` for the first host and port, and for no other."""
     env: Mapping[str, str] = MappingProxyType({})
     """The environment that names proxies."""
 
@@ -158,6 +158,35 @@ def fetch_document(url: str, limits: FetchLimits) -> tuple[str, bytes]:
             if len(data) > limits.most:
                 raise Refused(f"{url} has more than {limits.most} bytes", "nothing was placed")
         return where, data
+
+
+class RedirectTarget(NamedTuple):
+    url: str
+    pinned: str
+    """`host:port:address` of the last hop; empty behind a proxy, which does the lookups."""
+
+
+def follow_redirects(url: str, limits: FetchLimits) -> RedirectTarget:
+    """Where an address leads, whatever is answered there; every hop is checked."""
+    with _open_response(url, limits, monotonic() + limits.seconds, any_status=True) as (where, _):
+        parts = urlsplit(where)
+    host, port = parts.hostname or "", _port_of(parts)
+    if proxy_for(parts.scheme, host, port, limits.env) is not None:
+        return RedirectTarget(where, "")
+    addresses = _resolve_addresses(host, port)
+    _check_addresses(host, addresses, limits.private and same_origin(url, where))
+    address = f"[{addresses[0]}]" if ":" in addresses[0] else addresses[0]
+    return RedirectTarget(where, f"{host}:{port}:{address}")
+
+
+def same_origin(one: str, other: str) -> bool:
+    """Whether two addresses are of one server: another port of a host may be anybody's."""
+    first, second = urlsplit(one), urlsplit(other)
+    return (first.scheme, first.hostname, _port_of(first)) == (second.scheme, second.hostname, _port_of(second))
+
+
+def _port_of(parts: SplitResult) -> int:
+    return parts.port or (443 if parts.scheme == "https" else 80)
 
 
 class _DeadlineResponse(http.client.HTTPResponse):
@@ -214,16 +243,18 @@ def _content_length(response: http.client.HTTPResponse, most: int) -> int:
 
 
 @contextlib.contextmanager
-def _open_response(url: str, limits: FetchLimits, until: float) -> Iterator[tuple[str, http.client.HTTPResponse]]:
+def _open_response(
+    url: str, limits: FetchLimits, until: float, any_status: bool = False
+) -> Iterator[tuple[str, http.client.HTTPResponse]]:
     """The response after redirects.  Every hop is checked like the first, and none may downgrade to http."""
-    first = urlsplit(url).hostname
+    first = url
     for hop in range(_HOPS + 1):
         parts = urlsplit(url)
         if parts.scheme != "https" and not (parts.scheme == "http" and limits.insecure):
             raise Refused(f"{url} is not https", "nothing was fetched; use an https address")
-        # A redirect to another host may not reach the private network that the person's own address may.
-        private = limits.private and (hop == 0 or parts.hostname == first)
-        host, port = parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)
+        # A redirect to another server may not reach the private network that the person's own address may.
+        private = limits.private and (hop == 0 or same_origin(url, first))
+        host, port = parts.hostname or "", _port_of(parts)
         proxy = proxy_for(parts.scheme, host, port, limits.env)
         if proxy is None:
             connection = _connect_directly(parts.scheme, host, port, private)
@@ -231,8 +262,8 @@ def _open_response(url: str, limits: FetchLimits, until: float) -> Iterator[tupl
             connection = _connect_through_proxy(proxy, parts.scheme, host, port, private)
         try:
             headers = {"User-Agent": "metier", "Accept": "*/*", "Accept-Encoding": "identity"}
-            # Credentials stay with the host they are for.
-            if limits.secret and parts.hostname == first:
+            # Credentials stay with the server they are for.
+            if limits.secret and same_origin(url, first):
                 headers["Authorization"] = "Basic " + b64encode(limits.secret.encode()).decode()
             target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
             # A proxy for plain http gets the whole address as the target.
@@ -247,7 +278,7 @@ def _open_response(url: str, limits: FetchLimits, until: float) -> Iterator[tupl
             if response.status in (301, 302, 303, 307, 308) and response.headers.get("Location"):
                 url = urljoin(url, response.headers["Location"])
                 continue
-            if response.status != 200:
+            if response.status != 200 and not any_status:
                 raise HostError(f"{url} returned {response.status} {response.reason}", "check the address")
             yield url, response
             return

@@ -234,7 +234,7 @@ def _build_ruleset(plan: dict[str, Any]) -> int:
     opened = _call_libc("syscall", _CREATE, ctypes.c_char_p(attribute), len(attribute), 0)
     for path, access, follow in plan["rules"]:
         try:
-            at = os.open(path, os.O_PATH | os.O_CLOEXEC) if follow else _open_unlinked(path)
+            at = os.open(path, os.O_PATH | os.O_CLOEXEC) if follow else open_unlinked(path)
         except (FileNotFoundError, NotADirectoryError):
             continue
         rule = access.to_bytes(8, sys.byteorder) + at.to_bytes(4, sys.byteorder)
@@ -243,7 +243,7 @@ def _build_ruleset(plan: dict[str, Any]) -> int:
     return opened
 
 
-def _open_unlinked(path: str) -> int:
+def open_unlinked(path: str) -> int:
     """Open a path that has no links in it: one that was put there since would open what it leads to."""
     at = os.open("/", os.O_PATH | os.O_CLOEXEC)
     for step in filter(None, path.split("/")):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from collections.abc import Callable, Iterable, Iterator
 
 from ..light_typing import NamedTuple, Protocol
@@ -41,6 +42,17 @@ def size_of(path: str) -> int:
 
 def exists(path: str) -> bool:
     return os.path.lexists(path)
+
+
+def is_missing(path: str) -> bool:
+    """Whether a path leads to nothing; that it can't be told is an error, and not an answer."""
+    try:
+        os.lstat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return True
+    except OSError as error:
+        raise HostError(f"{path} can't be read: {error.strerror}", "check its permissions", path) from error
+    return False
 
 
 def mode_of(path: str) -> int:
@@ -117,6 +129,13 @@ def relative_path(path: str, start: str) -> str:
     return os.path.relpath(path, start)
 
 
+def links_on_the_way(path: str) -> list[str]:
+    """The links that a path leads through, the outermost first."""
+    steps = path.strip("/").split("/")
+    prefixes = ["/" + "/".join(steps[:count]) for count in range(1, len(steps) + 1)]
+    return [prefix for prefix in prefixes if os.path.islink(prefix)]
+
+
 # --- Listings ---
 
 
@@ -147,9 +166,12 @@ _PASSED_OVER = frozenset({"__pycache__", ".git"})
 
 
 def tree_of(
-    directory: str, most: int = MOST_FILES, passing_over: frozenset[str] = _PASSED_OVER
+    directory: str, most: int = MOST_FILES, passing_over: frozenset[str] = _PASSED_OVER, *, whole: bool = False
 ) -> list[tuple[str, os.stat_result]]:
-    """Every file and link beneath a folder with its status, sorted; at most so many, following no link."""
+    """Every file and link beneath a folder with its status, sorted; at most so many, following no link.
+
+    A folder that can't be listed is passed over, or with `whole` an error: a part must not pass for all of it.
+    """
     files: list[tuple[str, os.stat_result]] = []
     waiting = [""]
     while waiting and len(files) < most:
@@ -166,7 +188,8 @@ def tree_of(
                     else:
                         files.append((path, entry.stat(follow_symlinks=False)))
         except OSError:
-            continue
+            if whole:
+                raise
     return sorted(files)
 
 
@@ -212,26 +235,44 @@ def package_folder() -> str:
 
 def entry_points(group: str) -> list[tuple[str, str, str]]:
     """Name, module and site folder of installed entry points."""
-    # Metadata is read as text: `importlib.metadata` takes longer to import than a scan of skills.
-    header = f"[{group}]"
-    points = []
+    points: list[tuple[str, str, str]] = []
     for site in site_folders():
         try:
-            names = sorted(entry.name for entry in os.scandir(site) if entry.name.endswith(".dist-info"))
+            changed = os.stat(site).st_mtime_ns
         except OSError:
             continue
-        for name in names:
-            try:
-                text = read_text_file(f"{site}/{name}/entry_points.txt")
-            except HostError:
-                continue
-            if text is None or header not in text:
-                continue
-            for line in text.partition(header)[2].partition("\n[")[0].splitlines():
-                label, separator, module = line.partition("=")
-                if separator and label.lstrip()[:1] not in ("#", ";"):
-                    points.append((label.strip(), module.strip().partition(":")[0], site))
+        # A server or a daemon asks with every call, for hundreds of files that change when a package is installed: that
+        # makes or removes a folder here.  One that changed just now may change again within the same tick of the clock.
+        known = _site_points.get((group, site))
+        if known is None or known[0] != changed or time.time_ns() - changed < _SETTLED_NS:
+            known = _site_points[group, site] = (changed, list(_read_points(group, site)))
+        points += known[1]
     return sorted(points)
+
+
+_SETTLED_NS = 2_000_000_000
+_site_points: dict[tuple[str, str], tuple[int, list[tuple[str, str, str]]]] = {}
+"""The entry points of each site folder, and when the folder had changed."""
+
+
+def _read_points(group: str, site: str) -> Iterator[tuple[str, str, str]]:
+    # Metadata is read as text: `importlib.metadata` takes longer to import than a scan of skills.
+    header = f"[{group}]"
+    try:
+        names = sorted(entry.name for entry in os.scandir(site) if entry.name.endswith(".dist-info"))
+    except OSError:
+        return
+    for name in names:
+        try:
+            text = read_text_file(f"{site}/{name}/entry_points.txt")
+        except HostError:
+            continue
+        if text is None or header not in text:
+            continue
+        for line in text.partition(header)[2].partition("\n[")[0].splitlines():
+            label, separator, module = line.partition("=")
+            if separator and label.lstrip()[:1] not in ("#", ";"):
+                yield label.strip(), module.strip().partition(":")[0], site
 
 
 def site_folders() -> list[str]:

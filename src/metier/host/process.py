@@ -50,6 +50,21 @@ def stop_check() -> Callable[[], bool]:
     return _current_check.get()
 
 
+# --- Watching output ---
+
+_output_watcher: ContextVar[Callable[[bytes], None] | None] = ContextVar("metier_output", default=None)
+
+
+@contextlib.contextmanager
+def watch_program_output(watcher: Callable[[bytes], None]) -> Iterator[None]:
+    """Call `watcher` with what the programs that are started in the block print, as they print it."""
+    token = _output_watcher.set(watcher)
+    try:
+        yield
+    finally:
+        _output_watcher.reset(token)
+
+
 # --- Following a program to its end ---
 
 GRACE = 1.0
@@ -210,6 +225,7 @@ def _read_streams(
     report: bytearray,
     heard: Callable[[bytes], None],
 ) -> None:
+    watcher = _output_watcher.get()
     while selector.get_map() and not termination.over:
         # Wakes at every tick: the stop check and the limit watch must run while a program prints nothing.
         for key, _ in selector.select(max(0.0, min(_TICK, termination.next - monotonic()))):
@@ -223,6 +239,8 @@ def _read_streams(
                 heard(bytes(report))
             else:
                 buffers[key.data].add(data)
+                if watcher is not None:
+                    watcher(data)
                 if not termination.reason and sum(buffer.total for buffer in buffers) > MOST_OUTPUT:
                     termination.stop(f"output: more than {MOST_OUTPUT >> 20} MiB")
         termination.tick()

@@ -25,6 +25,7 @@ from .fs import (
     FOLDER_FLAGS,
     enter_folder,
     make_folder,
+    missing_folders,
     temporary_name,
     write_bytes,
     write_errors,
@@ -72,6 +73,14 @@ def days_old(path: str) -> float:
         return 0.0
 
 
+def changed_at(path: str) -> int:
+    """When a file was last written, in nanoseconds since 1970; 0 if it does not exist."""
+    try:
+        return os.lstat(path).st_mtime_ns
+    except OSError:
+        return 0
+
+
 def touch_file(path: str) -> bool:
     """Whether a file exists; if so, its age starts again."""
     try:
@@ -95,8 +104,15 @@ def size_of_tree(path: str) -> int:
 
 
 def make_folders(path: str, mode: int = 0o755) -> None:
-    """Make a folder and its missing parents, subject to the umask; `fs.make_folder` makes private ones."""
+    """Make a folder and its missing parents, subject to the umask; `fs.make_folder` makes private ones.
+
+    Whatever the umask, nobody else may write to them: who could would place skills of his own.
+    """
     try:
+        if outer := os.path.dirname(path.rstrip("/")):
+            for folder in missing_folders(outer):
+                with contextlib.suppress(FileExistsError):  # another process may have made it meanwhile
+                    os.mkdir(folder, 0o755)
         os.makedirs(path, mode, exist_ok=True)
     except OSError as error:
         raise HostError(f"{path} can't be made: {error.strerror}", "check permissions", path) from error
@@ -216,6 +232,12 @@ def carry_over(source: str, target: str) -> None:
 def temporary_folder() -> Iterator[str]:
     with tempfile.TemporaryDirectory(prefix="metier-") as path:
         yield os.path.realpath(path)
+
+
+def remove_empty_folder(path: str) -> None:
+    """Remove a folder if it is there and empty."""
+    with contextlib.suppress(OSError):
+        os.rmdir(path)
 
 
 @contextlib.contextmanager
@@ -340,9 +362,27 @@ def tree_stat_digest(path: str) -> tuple[str, int]:
     return sha256("\0".join(sorted(records)).encode("utf-8", "surrogateescape")).hexdigest(), newest
 
 
+def newest_change(path: str, above: str) -> int:
+    """When anything in a folder, or one of the folders between it and the one above, was last made, moved or changed.
+
+    In nanoseconds, by the kernel's own time of change, which no program sets.  Folders count: what is moved in keeps
+    the times of its files.
+    """
+    folders = [path]
+    while (outer := os.path.dirname(folders[-1])) != above and os.path.dirname(outer) != outer:
+        folders.append(outer)
+    newest = max(os.lstat(folder).st_ctime_ns for folder in folders)
+    for folder, names, files in os.walk(path):
+        newest = max([newest, *(os.lstat(os.path.join(folder, name)).st_ctime_ns for name in (*names, *files))])
+    return newest
+
+
 # --- Paths from an archive or a repository ---
 
-_find_control = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]").search
+_find_control = re.compile(
+    r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]"
+).search
+"""Among them marks of direction, which make a name look like another one: `gpj.exe` shown as `exe.jpg`."""
 
 
 def inner_path(text: str) -> str:
@@ -489,3 +529,55 @@ def read_pieces(path: str, most: int) -> Iterator[bytes]:
 def read_first_bytes(path: str, most: int) -> bytes:
     """The first bytes of a file."""
     return b"".join(read_pieces(path, most))
+
+
+# --- Copies that what runs is run from ---
+
+
+def copy_marked_files(source: str, target: str, marks: Mapping[str, FileRecord], most: int) -> None:
+    """Copy files that were recorded, exactly as they were recorded; OSError if one has changed since."""
+    from . import files
+
+    folder = files.open_folder(source)
+    try:
+        for path, mark in marks.items():
+            copy = f"{target}/{path}"
+            os.makedirs(os.path.dirname(copy), 0o700, exist_ok=True)
+            if mark.mode == "link":
+                os.symlink(mark.digest.removeprefix("link:"), copy)
+                continue
+            if mark.mode == "special":
+                raise OSError(f"{path} is no regular file")
+            data = files.read_whole(folder, path, most)[1]
+            if "sha256:" + sha256(data).hexdigest() != mark.digest:
+                raise OSError(f"{path} was changed")
+            put_bytes(copy, data, int(mark.mode, 8))
+            os.chmod(copy, int(mark.mode, 8))  # whatever the umask is
+    finally:
+        os.close(folder)
+
+
+@contextlib.contextmanager
+def temporary_folder_in(above: str) -> Iterator[str]:
+    """A private folder inside another, so that what is made there can be renamed into place."""
+    with tempfile.TemporaryDirectory(prefix=".new-", dir=above) as path:
+        yield path
+
+
+def seal_folder(folder: str, sealed: str) -> None:
+    """Give a finished copy its name; one that is there already holds the same."""
+    make_folders(os.path.dirname(sealed), 0o700)
+    try:
+        os.rename(folder, sealed)
+    except OSError:
+        if not os.path.isdir(sealed):
+            raise
+
+
+def remove_older(folder: str, days: float, most: int) -> None:
+    """Remove all but the newest entries of a folder, if they were not touched for so many days."""
+    with contextlib.suppress(HostError, OSError):
+        entries = sorted((f"{folder}/{name}" for name in os.listdir(folder)), key=days_old)
+        for path in entries[most:]:
+            if days_old(path) > days:
+                remove_tree(path)

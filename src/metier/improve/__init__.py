@@ -7,6 +7,7 @@ Other packages import:
 - `evaluate`: run a skill's evals and trigger prompts.  `report`: their results as JSON and as a page.
 - `trials`: the queues a trial runs on.
 
-Within the package: `notice` blames, `fix` changes by rule, `propose` lets a model change, `gates`, `replay` and
-`evaluate` check the change.  For evals: `evals` reads them, `eval_runner` runs them, `grade` grades, `score` compares.
+Within the package: `fix_rules` changes by rule, `propose` lets a model change, `gates`, `replay`, `rerun`, `proofs` and
+`evaluate` check the change, `budget` limits what that costs.  For evals: `evals` reads them, `eval_runner` runs
+them, `grade` grades, `score` compares.
 """

@@ -15,6 +15,7 @@ disk, so an interrupted trial continues where it stopped.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from threading import Event as Flag
 from typing import TYPE_CHECKING
@@ -31,7 +32,7 @@ from ..sources.skill_files import LINK_MODE, SkillFile, SkillFiles
 from ..types.activation import Call, InvokedBy, Message
 from ..types.agent import TurnBounds, UnattendedRun
 from ..types.errors import BadRequest, MetierError, Refused
-from ..types.event import EventSteps, Heard, Wrote
+from ..types.event import EventSteps, Heard, Waited, Wrote
 from ..types.improvement import EvalArm, EvalCase, EvalOutput, EvalSample, EvalSuite
 from ..types.model import ReplyRequest as Asked
 from ..types.sandbox import ProcessResult, ProgramSpec, SandboxSpec
@@ -183,7 +184,7 @@ class EvalRunner:
 
     def within_reach(self, session: Session) -> list[str]:
         """Files of the skill that a command can read in a session."""
-        from ..agent.session_tools import run_in_session
+        from ..agent.tools.commands import run_in_session
 
         targets = [f"{place}/SKILL.md" for place in self.places()]
         result = run_in_session(session, ("sh", "-c", _READABLE_SCRIPT, "sh", *targets), 30.0)
@@ -256,8 +257,8 @@ class EvalRunner:
         with trees.temporary_folder() as above:
             work = f"{above}/work"
             trees.fill_folder(work, self.inputs[task.case.id])
-            session = self.session(task.arm, work)
-            events = [event for event in self._said(session, task) if not isinstance(event, Wrote)]
+            with self.session(task.arm, work) as session:
+                events = [event for event in self._said(session, task) if not isinstance(event, Wrote | Waited)]
             left_out = _copy_outputs(work, outputs)
         # Secrets of the environment may be in outputs of tools: they are masked as in journals.
         lines = "".join(session.agent.hide(event_line(event)) + "\n" for event in events)
@@ -291,7 +292,12 @@ class EvalRunner:
     def ask(self, system: str, question: str) -> str:
         """Ask the grader one question, without tools."""
         grader = self.plan.grader or self.plan.model
-        model = open_model(grader, self.library) if isinstance(grader, str) else grader
+        if not isinstance(grader, str):
+            return self._answer_of(grader, system, question)
+        with closing(open_model(grader, self.library)) as model:
+            return self._answer_of(model, system, question)
+
+    def _answer_of(self, model: Model, system: str, question: str) -> str:
         steps = model.reply(Asked(system, (), (Message("user", question),)), self.plan.stop)
         while True:
             try:

@@ -7,6 +7,7 @@ time, because among many changes some gain by chance.
 
 from __future__ import annotations
 
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 from ..host import fs, paths, trees
@@ -18,6 +19,7 @@ from ..types.event import Activated, Ended
 from ..types.improvement import EvalQueue, GateResult
 from ..types.skill import Skill
 from . import evals, report, trials
+from .budget import why_no_requests
 from .eval_runner import ARMS_FOLDER, EvalPlan, EvalRunner, read_case_inputs, read_skill_files
 from .evals import TriggerReport, read_suite, read_triggers
 from .gates import SkillDraft
@@ -35,7 +37,9 @@ ENOUGH_CASES = 20
 """With fewer cases, a gain can't be told from chance."""
 
 
-def evals_gate(comparison: ArmComparison | None, cases: int, mode: ImprovementMode) -> GateResult:
+def evals_gate(
+    comparison: ArmComparison | None, cases: int, mode: ImprovementMode, must_gain: bool = True
+) -> GateResult:
     """Refuse a change that is worse, or one that enough cases show no gain for; with few cases a person decides."""
     if comparison is None:
         return _unproven_gate("it has no evals", mode)
@@ -49,7 +53,7 @@ def evals_gate(comparison: ArmComparison | None, cases: int, mode: ImprovementMo
         return _unproven_gate(f"{summary}; telling a gain from chance takes {ENOUGH_CASES} evals", mode)
     return (
         GateResult("evals", "yes", summary)
-        if comparison.delta > 0
+        if comparison.delta > 0 or not must_gain
         else GateResult("evals", "no", f"no gain: {summary}")
     )
 
@@ -166,12 +170,13 @@ def skill_chosen_by(library: Library, query: str, model: Model | str) -> str:
         agent = Agent(
             isolated, model, rules=Permission(otherwise="deny"), limits=TurnBounds(turns=3, seconds=120), keep=False
         )
-        for event in agent.start().within(None, query):
-            inner = inner_event(event)
-            if isinstance(inner, Activated):
-                return inner.skill
-            if isinstance(inner, Ended) and inner.outcome == "failed":
-                raise ModelError(inner.text, inner.hint, inner.reason)
+        with agent.start() as session, closing(session.within(None, query)) as events:
+            for event in events:
+                inner = inner_event(event)
+                if isinstance(inner, Activated):
+                    return inner.skill
+                if isinstance(inner, Ended) and inner.outcome == "failed":
+                    raise ModelError(inner.text, inner.hint, inner.reason)
     return ""
 
 
@@ -182,18 +187,28 @@ RUNS = 3
 
 
 def prove_by_evals(
-    library: Library, skill: Skill, draft: SkillDraft, model: Model, mode: ImprovementMode
-) -> GateResult:
-    """Compare a changed skill with the old one on its evals; with enough of them, a gain must appear twice."""
+    library: Library, skill: Skill, draft: SkillDraft, model: Model | None, mode: ImprovementMode
+) -> GateResult | None:
+    """Compare a changed skill with the old one on its evals; with enough of them, a model's gain must appear twice.
+
+    A rule's change has to be no worse; without evals it has nothing to show, and there is no gate.
+    """
     try:
         cases = len(read_suite(skill.directory, skill.name).cases)
         if not cases:
-            return evals_gate(None, 0, mode)
+            return evals_gate(None, 0, mode) if draft.modelled and model is not None else None
+        # Each run takes a request at the least, and a grader may take one more.
+        requests = cases * 2 * RUNS
+        if model is None or (why := why_no_requests(model, requests)):
+            why = "there is no model" if model is None else why
+            return GateResult(
+                "evals", "person", f"its {cases} evals were not run, which takes {requests} requests: {why}"
+            )
         files = read_skill_files(skill.directory)
         old, new = files.with_texts(draft.before), files.with_texts(draft.after)
         plan = EvalPlan(("old_skill", "with_skill"), RUNS, model, model, new=new, old=old)
-        first = evals_gate(_compare_arms(library, skill, plan), cases, mode)
-        if first.says != "yes" or cases < ENOUGH_CASES:
+        first = evals_gate(_compare_arms(library, skill, plan), cases, mode, must_gain=draft.modelled)
+        if first.says != "yes" or cases < ENOUGH_CASES or not draft.modelled:
             return first
         return confirm_gate(first, _compare_arms(library, skill, plan))
     except MetierError as error:

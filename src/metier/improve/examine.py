@@ -5,8 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from ..diagnose.notice import ObservedSkill, ToolEnvironment
+from ..diagnose.texts import PROSE_SUFFIXES, SKILL_FILE, prose_bodies
 from ..host import files, paths, trees
+from ..host.facts import which
 from ..install.inspect import SkillFolderContents, inspect_skill, reach_of
+from ..library.grants import plain_environment
 from ..library.locks import was_installed
 from ..parse.reader import parse
 from ..record.trace import Trace
@@ -17,8 +21,6 @@ from ..types.event import Used
 from ..types.installed import FileRecord
 from ..types.skill import Found, Skill
 from .gates import SkillInspection
-from .notice import ObservedSkill, ToolEnvironment
-from .texts import SKILL_FILE, prose_bodies
 
 if TYPE_CHECKING:
     from ..library.library import Library
@@ -87,6 +89,7 @@ def observe_skill(library: Library, skill: Skill, texts: Mapping[str, str]) -> O
         frozenset(marks),
         frozenset({*names, *authoring.variables}),
         lacking,
+        {path: text for path, text in texts.items() if not path.lower().endswith(PROSE_SUFFIXES)},
     )
 
 
@@ -108,7 +111,9 @@ def tool_environment(library: Library, traces: Sequence[Trace] = ()) -> ToolEnvi
         reach = reach_of([text])
         return bool(reach.network) or any(name not in env for name in reach.env)
 
-    return ToolEnvironment(frozenset({*_FILE_TOOLS, *_OTHER_TOOLS, *library.dialect.serving.tools, *used}), goes_out)
+    path = plain_environment(library)["PATH"]
+    tools = frozenset({*_FILE_TOOLS, *_OTHER_TOOLS, *library.dialect.serving.tools, *used})
+    return ToolEnvironment(tools, goes_out, paths.is_folder, lambda name: bool(which(name, path)))
 
 
 def inspect_texts(skill: Skill, texts: Mapping[str, str], marks: Mapping[str, FileRecord]) -> SkillInspection:

@@ -1,9 +1,9 @@
 """Gates: what a changed skill has to pass before anybody sees it, or before it is accepted without anybody.
 
 The writer of a change is a model that has read the output of tools, so it is not trusted: assume it was told to add a
-command, widen the frontmatter, or copy an instruction into the skill.  A second model as a judge was refused, because
-it can be talked into the same.  Every gate here is a rule over the texts before and after; what it asks is what became
-possible, not what was meant.
+command, widen the frontmatter, drop a check, or copy an instruction into the skill.  A second model as a judge was
+refused, because it can be talked into the same.  Every gate here is a rule over the texts before and after; it asks
+what became possible and what went missing, not what was meant.  A rule's own edits pass through the same gates.
 
 A gate says yes, no, or `person`.  No is for what no improvement needs: new files, other frontmatter, new capabilities,
 another text altogether, sentences of a tool's answer.  `person` is for what a good change may contain and a bad one
@@ -20,11 +20,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from ..agent.permissions import HARMLESS_TOOLS, PARAMETER_ALIASES, TOOL_ALIASES
-from ..types.improvement import GateResult, SkillFault
-from ..types.installed import SkillPowers
-from ..types.text import hidden_characters_in
-from .notice import ObservedSkill, ToolEnvironment
-from .texts import (
+from ..diagnose.meaning import is_correction, lost_guards, lost_steps, new_words
+from ..diagnose.notice import ObservedSkill, ToolEnvironment
+from ..diagnose.steps import match_step
+from ..diagnose.texts import (
     PROSE_SUFFIXES,
     SKILL_FILE,
     compare_texts,
@@ -34,6 +33,9 @@ from .texts import (
     prose_body,
     split_frontmatter,
 )
+from ..types.improvement import GateResult, SkillFault
+from ..types.installed import SkillPowers
+from ..types.text import hidden_characters_in
 
 # --- Gates that need no run ---
 
@@ -95,7 +97,10 @@ def static_gates(
     yield _bounds_gate(draft)
     yield _capabilities_gate(draft, before, after)
     yield _runs_gate(draft, before, after)
-    yield _steps_gate(draft)
+    yield _steps_gate(draft, faults)
+    yield _lost_gate(draft, faults)
+    yield _guards_gate(draft, faults)
+    yield _novelty_gate(draft, faults)
     yield _own_words_gate(draft, faults)
     yield _language_gate(draft)
 
@@ -201,12 +206,52 @@ def _runs_gate(draft: SkillDraft, before: SkillInspection, after: SkillInspectio
     return GateResult("what runs", "yes", "untouched")
 
 
-def _steps_gate(draft: SkillDraft) -> GateResult:
-    """A model may reword what is there; a person approves whatever it newly has an agent do."""
+def _steps_gate(draft: SkillDraft, faults: Sequence[SkillFault]) -> GateResult:
+    """A model may reword what is there and correct its commands; a person approves whatever else an agent is to do."""
+    calls = _known_calls(faults)
     steps = find_new_steps(draft.before, draft.after) if draft.modelled else []
-    if steps:
-        return GateResult("new steps", "person", f"new in its text: {', '.join(f'`{step}`' for step in steps)}")
-    return GateResult("new steps", "yes", "nothing new to run, read or ask for")
+    corrected = [step for step in steps if is_correction(step, draft.before, calls)]
+    new = [step for step in steps if step not in corrected]
+    if new:
+        return GateResult("new steps", "person", f"new in its text: {', '.join(f'`{step}`' for step in new)}")
+    detail = f"corrected: {', '.join(f'`{step}`' for step in corrected)}" if corrected else ""
+    return GateResult("new steps", "yes", detail or "nothing new to run, read or ask for")
+
+
+def _known_calls(faults: Sequence[SkillFault]) -> list[str]:
+    """What of a fault was a call or a request, and so is no text of a tool."""
+    return [text for fault in faults for text in (fault.about, fault.call, fault.worked, fault.inputs) if text]
+
+
+def _lost_gate(draft: SkillDraft, faults: Sequence[SkillFault]) -> GateResult:
+    """No command, script, reference or check may go: a fault is cured by correcting a step, not by leaving it out."""
+    # A tool that does not exist is what the fault is about; its step may have any other.
+    absent = {f"`{fault.about}`" for fault in faults if fault.kind == "tool-name"}
+    steps = lost_steps(draft.before, draft.after, draft.before, renamed=not draft.modelled)
+    lost = [step for step in steps if step not in absent]
+    if lost:
+        return GateResult("lost steps", "person", f"no longer in its text: {', '.join(lost)}")
+    return GateResult("lost steps", "yes", "every step is still there")
+
+
+def _guards_gate(draft: SkillDraft, faults: Sequence[SkillFault]) -> GateResult:
+    """Lines that forbid, ask or limit stay: no fault is cured by less care.  A wish of the user's may be just that."""
+    lost = lost_guards(draft.before, draft.after)
+    if not lost:
+        return GateResult("guards", "yes", "nothing that forbids, asks or limits is gone")
+    asked = any(fault.kind == "asked" for fault in faults)
+    return GateResult("guards", "person" if asked else "no", "; ".join(lost))
+
+
+def _novelty_gate(draft: SkillDraft, faults: Sequence[SkillFault]) -> GateResult:
+    """What stands neither in the skill nor in what failed was not needed before: a person approves it."""
+    known = [*_known_calls(faults), " ".join(sorted(_KNOWN_WORDS))]
+    found = new_words(draft.before, draft.after, known)
+    if found.secrets:
+        return GateResult("novelty", "no", f"it puts what looks like a secret into the text: {found.secrets[0][:6]}…")
+    if found.words:
+        return GateResult("novelty", "person", f"new words: {', '.join(found.words[:12])}")
+    return GateResult("novelty", "yes", "all its words are the skill's or the fault's")
 
 
 def _own_words_gate(draft: SkillDraft, faults: Sequence[SkillFault]) -> GateResult:
@@ -427,16 +472,11 @@ def is_cause_gone(
             return exists or not named(lambda text: names_path(text, fault.about))
         case "placeholder":
             return fault.about not in misspelled_placeholders("\n".join(texts.values()), skill.placeholders)
+        case "usage" | "start" | "corrected":
+            words = fault.call.split()
+            # With an interpreter in front it is another call, where the interpreter was what lacked.
+            exact = fault.kind == "start"
+            return not named(lambda text: match_step(text, words, skill.folder, exact) is not None)
         case "asked":
             return True
     return None
-
-
-def replay_gate(
-    faults: Sequence[SkillFault], texts: Mapping[str, str], skill: ObservedSkill, around: ToolEnvironment
-) -> GateResult:
-    """Check the recorded faults against the new text, as far as that needs no model."""
-    still = [fault for fault in faults if is_cause_gone(fault, texts, skill, around) is False]
-    if still:
-        return GateResult("replay", "no", f"it would fail again: {still[0].kind} `{still[0].about}`")
-    return GateResult("replay", "yes", "what failed can't fail again")

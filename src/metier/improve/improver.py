@@ -1,28 +1,34 @@
 """The improver: after a run, find the skills at fault, propose changes, and put them through the gates.
 
 It runs in a process of its own once the answer has been given, so that no user waits for it and no failure of it
-reaches them.  Fixes by rule come first; a model gets what they leave, and only if enough failed (see `land.py`) or a
-user asked.  One proposal is decided before the next is made, as a fix may change what the model would see.
+reaches them.  Fixes by rule come first; a model gets what they leave, and only if enough failed or a user asked
+(`diagnose/clusters.py`).  One proposal is decided before the next is made, as a fix may change what a model would see.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
+from ..diagnose.clusters import counted_faults, is_cluster
+from ..diagnose.notice import find_faults
+from ..diagnose.steps import is_open
+from ..diagnose.texts import SKILL_FILE
 from ..host import fs
 from ..host.facts import new_name, utc_timestamp
 from ..record.journal import Journal, find_journal, runs_folder
-from ..record.trace import Trace, read_trace, read_traces
+from ..record.trace import Trace, TraceFollower, read_trace, read_traces
 from ..types.agent import IMPROVER
 from ..types.dialect import ImprovementMode
 from ..types.errors import BadRequest, MetierError, ModelError, Refused
 from ..types.event import Nested, Used
-from ..types.improvement import GateResult, Proposal, SkillFault
+from ..types.improvement import BlamedParty, GateResult, Proposal, SkillFault
 from ..types.skill import Skill
 from . import fix_rules, gates, land, proposal_store, propose
+from .budget import MeteredModel, why_no_requests
 from .examine import (
     FolderContents,
     improve_mode,
@@ -35,8 +41,6 @@ from .examine import (
 )
 from .gates import SkillDraft
 from .land import land_proposal, update_watched
-from .notice import ObservedSkill, find_faults
-from .texts import SKILL_FILE, prose_bodies
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -49,13 +53,14 @@ if TYPE_CHECKING:
 
 
 def after_run_hook(library: Library, model: str = "") -> Callable[[str], None]:
-    """A function to call with the id of a run that has ended; it starts a process, and returns at once."""
+    """A function to call with the id of a run when a turn of it ends; it starts a process, and returns at once."""
+    followed: dict[str, TraceFollower] = {}
 
     def ended(run: str) -> None:
+        if run not in followed:
+            followed[run] = TraceFollower(Journal(f"{runs_folder(library.place.state)}/{run}.jsonl"))
         try:
-            needs_review = run_needs_review(
-                library, read_trace(Journal(f"{runs_folder(library.place.state)}/{run}.jsonl"))
-            )
+            needs_review = run_needs_review(library, *followed[run].follow())
         except (MetierError, OSError):
             return  # the run has been answered: no error of what follows may reach the user
         if needs_review:
@@ -69,24 +74,24 @@ def after_run_hook(library: Library, model: str = "") -> Callable[[str], None]:
     return ended
 
 
-def run_needs_review(library: Library, trace: Trace) -> bool:
-    """Whether a run has news of its skills: a fault, or a change that is being watched."""
-    inner = [event.event for event in trace.events if isinstance(event, Nested)]
+def run_needs_review(library: Library, new: Trace, trace: Trace) -> bool:
+    """Whether the new part of a run has news of its skills: a fault, or a change that is being watched."""
+    inner = [event.event for event in new.events if isinstance(event, Nested)]
     delegated = any(isinstance(event, Used) and event.failed for event in inner)
     names = trace.skills
     if not names and not delegated:
         return False
     # Imported late: most runs return above.
+    from ..diagnose.notice import find_faults, may_show_fault
     from . import proposal_store
     from .examine import improve_mode, observe_skill, read_contents, tool_environment
-    from .notice import find_faults, may_show_fault
 
     if any(
         proposal.watched is not None and proposal.skill in names
         for proposal in proposal_store.list_proposals(library.place.state)
     ):
         return True
-    if not may_show_fault(trace):
+    if not may_show_fault(new):
         return delegated  # before the folders of its skills are read and hashed
     environment = tool_environment(library, (trace,))
     for name in names:
@@ -126,6 +131,8 @@ class ImproveAttempt(NamedTuple):
     by: str = ""
     ended: str = ""
     """How the improver ended, if it did not finish."""
+    calls: Mapping[tuple[str, str, str], str] = {}
+    """What a rule made of the calls that failed."""
 
 
 # --- Gates ---
@@ -146,51 +153,75 @@ def judge_attempt(library: Library, skill: Skill, work: ImproveAttempt, terms: I
     results.append(_replay_gate(library, skill, work, terms))
     if gates.changes_description(draft):
         results.append(_triggers_gate(library, skill, draft))
-    if draft.modelled and terms.model is not None and not any(gate.says == "no" for gate in results):
+    if not any(gate.says == "no" for gate in results):
         from .evaluate import prove_by_evals
 
-        results.append(prove_by_evals(library, skill, draft, terms.model, improve_mode(library, skill)))
+        gate = prove_by_evals(library, skill, draft, terms.model, improve_mode(library, skill))
+        results += [gate] if gate is not None else []
     return results
 
 
 def _replay_gate(library: Library, skill: Skill, work: ImproveAttempt, terms: ImproveOptions) -> GateResult:
-    """Check by rule if that is enough; otherwise replay the runs with a model."""
-    texts = prose_bodies(work.draft.after)
-    observed: ObservedSkill = observe_skill(library, skill, work.draft.after)
-    environment = tool_environment(library, work.traces)
-    gate = gates.replay_gate(work.faults, texts, observed, environment)
-    open_faults = [fault for fault in work.faults if gates.is_cause_gone(fault, texts, observed, environment) is None]
-    if gate.says == "no" or not open_faults or terms.model is None:
-        return gate
-    traces = {trace.run: trace for trace in work.traces}
-    for run in dict.fromkeys(fault.run for fault in open_faults if fault.run in traces):
-        faults = tuple(fault for fault in open_faults if fault.run == run)
-        gate = propose.replay_run(library, terms.model, skill, traces[run], faults, work.draft.after)
-        if gate.says == "no":
-            return gate
-    return gate
+    """Replay the faults with the old and the new files."""
+    from .proofs import ReplayAttempt, prove_by_replay
+
+    draft = work.draft
+    attempt = ReplayAttempt(work.files, draft.before, draft.after, work.faults, work.traces, work.calls, draft.modelled)
+    return prove_by_replay(library, skill, attempt, terms.model)
+
+
+_NEIGHBORS = 20
+"""The nearest skills that a new description is held against."""
 
 
 def _triggers_gate(library: Library, skill: Skill, draft: SkillDraft) -> GateResult:
-    """A new description must not take prompts away from similar skills."""
+    """A new description must not take prompts away from similar skills: real ones, and those that they are for."""
     from ..library.overlap import find_stolen_prompts, neighbor_skills
 
     changed = parse_edited_skill(library, skill, draft.after[SKILL_FILE])
     if changed is None:
         return GateResult("triggers", "no", "the changed skill does not load")
-    before = {
-        (theft.owner.path, theft.prompt)
-        for theft in find_stolen_prompts(library, skill, neighbor_skills(library, skill))
+    asked = _asked_prompts(library)
+    # Nearest to the old text and to the new: a description may move towards skills that it was far from.
+    near = {
+        owner.path: owner for version in (skill, changed) for owner in neighbor_skills(library, version, _NEIGHBORS)
     }
-    near = neighbor_skills(library, changed)
-    new = [
-        theft for theft in find_stolen_prompts(library, changed, near) if (theft.owner.path, theft.prompt) not in before
+    prompts = {
+        path: (*described_prompts(owner.description), *asked.get(owner.name, ())) for path, owner in near.items()
+    }
+    lost = [
+        {
+            (theft.owner.path, theft.prompt): theft
+            for theft in find_stolen_prompts(library, version, [*near.values()], prompts)
+        }
+        for version in (skill, changed)
     ]
+    new = [theft for key, theft in lost[1].items() if key not in lost[0]]
     if new:
         return GateResult(
             "triggers", "no", f"it would be chosen for “{new[0].prompt}”, which is for `{new[0].owner.name}`"
         )
-    return GateResult("triggers", "yes", "similar skills keep their prompts")
+    return GateResult("triggers", "yes", f"{len(near)} similar skills keep their prompts")
+
+
+def _asked_prompts(library: Library) -> dict[str, tuple[str, ...]]:
+    """What skills were used for lately, by their names."""
+    asked: dict[str, tuple[str, ...]] = {}
+    for trace in islice(read_traces(library.place.state), _RECENT_RUNS):
+        if trace.task and not trace.task.startswith("/"):
+            for name in trace.skills:
+                asked[name] = (*asked.get(name, ()), trace.task)
+    return asked
+
+
+def described_prompts(description: str) -> tuple[str, ...]:
+    """Requests made from a description: its sentences, which say what the skill is for."""
+    return tuple(
+        part for sentence in _sentence_end.split(description) if len((part := sentence.strip(" .;")).split()) > 1
+    )
+
+
+_sentence_end = re.compile(r"[.;!?]\s+|\n+| [Uu]se (?:this )?(?:when|for|if|to) ")
 
 
 def unexpected_changes(before: FolderContents, after: FolderContents) -> list[str]:
@@ -259,6 +290,8 @@ class ImproveResult(NamedTuple):
 
 def improve_after_run(library: Library, run: str, terms: ImproveOptions) -> tuple[ImproveResult, ...]:
     """Judge the watched changes after a run, and improve each skill at fault."""
+    if terms.model is not None:
+        terms = terms._replace(model=MeteredModel(terms.model, library, limited=True))
     with _improvement_lock(library):
         return _improve_after_run(library, run, terms)
 
@@ -281,7 +314,9 @@ def _improve_after_run(library: Library, run: str, terms: ImproveOptions) -> tup
     # The improver is not improved by its own runs: that would not end.
     if first.started.agent == IMPROVER:
         return ()
-    if any(update_watched(library, trace) for trace in traces):
+    settled = land.settle_interrupted(library)
+    judged = [proposal for trace in traces for proposal in update_watched(library, trace)]
+    if settled or judged:
         library = library.reload()
     results = []
     for name in dict.fromkeys(name for trace in traces for name in trace.skills):
@@ -297,6 +332,8 @@ def _improve_after_run(library: Library, run: str, terms: ImproveOptions) -> tup
 
 def improve_named(library: Library, name: str, run: str, terms: ImproveOptions) -> ImproveResult:
     """Improve a skill on request, from one run or from all recent ones that used it."""
+    if terms.model is not None and not terms.dry:
+        terms = terms._replace(model=MeteredModel(terms.model, library, limited=False))
     if terms.dry:
         return _improve_named(library, name, run, terms)
     with _improvement_lock(library):
@@ -305,6 +342,8 @@ def improve_named(library: Library, name: str, run: str, terms: ImproveOptions) 
 
 
 def _improve_named(library: Library, name: str, run: str, terms: ImproveOptions) -> ImproveResult:
+    if not terms.dry:
+        land.settle_interrupted(library)
     verdict = library.find(name)
     skill = verdict.skill
     if not verdict.usable:
@@ -339,13 +378,12 @@ def improve_skill(library: Library, skill: Skill, traces: Sequence[Trace], terms
     if skill.id == propose.IMPROVER_SKILL:
         return ImproveResult(skill.name, words="the improver does not improve itself")
     files = read_contents(skill.directory)
+    land.note_taken_back(library, skill, files.texts)
     all_faults = _noticed_faults(library, skill, files, traces)
+    if not terms.asked:
+        traces, all_faults = _count_faults(library, skill, files, (traces, all_faults))
     if not terms.asked and (not all_faults or (mode != "auto" and all(fault.bridged for fault in all_faults))):
-        return ImproveResult(skill.name, words="no failure is the skill's fault")
-    # One run is too little evidence: add those since its last change.
-    if not terms.asked and mode != "auto":
-        traces = _runs_since_change(library, skill)
-        all_faults = _noticed_faults(library, skill, files, traces)
+        return ImproveResult(skill.name, words="no failure is shown to be the skill's fault")
     faults = _merge_faults(all_faults)
     why_not = "" if terms.wish else _why_not_again(library, skill, files, faults, terms.asked)
     if why_not:
@@ -360,7 +398,12 @@ def improve_skill(library: Library, skill: Skill, traces: Sequence[Trace], terms
         again = land.find_same_change(_past_proposals(library, skill), files.digest, draft)
         if again is None:
             proposals.append(
-                _settle_proposal(library, skill, ImproveAttempt(files, draft, fixed.cured, fixed.what, traces), terms)
+                _settle_proposal(
+                    library,
+                    skill,
+                    ImproveAttempt(files, draft, fixed.cured, fixed.what, traces, calls=fixed.calls),
+                    terms,
+                )
             )
             if proposals[-1].standing != "accepted" or terms.dry:
                 return ImproveResult(skill.name, tuple(proposals), _DECIDE_FIRST if terms.wish else "")
@@ -381,6 +424,38 @@ def improve_skill(library: Library, skill: Skill, traces: Sequence[Trace], terms
     if not reason and (open_faults or terms.wish):
         proposals.append(_propose_by_model(library, skill, open_faults, traces, terms))
     return ImproveResult(skill.name, tuple(proposals), "" if proposals else reason)
+
+
+def _count_faults(
+    library: Library, skill: Skill, files: FolderContents, noticed: tuple[Sequence[Trace], list[SkillFault]]
+) -> tuple[Sequence[Trace], list[SkillFault]]:
+    """The faults that count without anybody asking, and the runs that show them."""
+    traces, faults = noticed
+    if not faults:
+        return traces, faults
+    # One run is too little evidence: add those since its last change.
+    names = {trace.run for trace in traces}
+    traces = [*traces, *(trace for trace in _runs_since_change(library, skill) if trace.run not in names)]
+    every, known = [], dict[tuple[str, str], BlamedParty]()
+    for fault in _noticed_faults(library, skill, files, traces):
+        # The same call is run once, in however many runs it failed.
+        if (fault.call, fault.text) not in known:
+            known[fault.call, fault.text] = _reproduced(library, skill, files, fault).party
+        every.append(fault._replace(party=known[fault.call, fault.text]) if fault.party == "unknown" else fault)
+    return traces, counted_faults(every, traces, skill.directory)
+
+
+def _reproduced(library: Library, skill: Skill, files: FolderContents, fault: SkillFault) -> SkillFault:
+    """A fault of the skill's own script is the skill's if it fails the same without any input of the user's."""
+    from .rerun import RerunCall, fails_by_itself, starts_own_script
+
+    # What the text gives as it stands; with something filled in, that may be the reason.
+    stated, called = fault.about.split(), fault.call.split()
+    filled = any(is_open(word) for word in stated) or not 0 <= len(stated) - len(called) <= 1
+    if fault.party != "unknown" or filled or not starts_own_script(fault.call, skill.directory, files.texts):
+        return fault
+    call = RerunCall(fault.call, fault.tool, "")
+    return fault._replace(party="skill") if fails_by_itself(library, skill, files, call, fault.text) else fault
 
 
 def _past_proposals(library: Library, skill: Skill) -> list[Proposal]:
@@ -425,8 +500,9 @@ def _why_no_model(
     if terms.asked:
         return ""
     failed = [fault for fault in all_faults if not fault.bridged]
-    if mode == "auto" or land.is_cluster(failed):
-        return ""
+    # An unexplained fault counts only as a cluster, so there is one already.
+    if mode == "auto" or is_cluster(failed) or any(fault.party == "unknown" for fault in failed):
+        return why_no_requests(terms.model)
     count = sum(fault.times for fault in failed)
     return f"{count} failures are too few to rewrite it; `metier improve NAME` does it anyway"
 

@@ -78,6 +78,31 @@ def _parse_proposal(text: str) -> Proposal | None:
         return None
 
 
+def accepted_changes(home: str, folder: str) -> dict[str, str]:
+    """The files of a skill that are as an accepted proposal left them, each with the id of the proposal."""
+    changes: dict[str, str] = {}
+    for proposal in list_proposals(home):
+        if proposal.standing == "accepted" and proposal.folder == folder:
+            for path, text in proposal.after.items():
+                try:
+                    current = paths.read_text_file(f"{folder}/{path}")
+                except HostError:
+                    continue
+                if current == text:
+                    changes[path] = proposal.id
+    return changes
+
+
+def waiting_line(home: str) -> str:
+    """What waits for a person, in one line; empty if nothing does."""
+    skills = [proposal.skill for proposal in list_proposals(home) if proposal.standing == "waiting"]
+    if not skills:
+        return ""
+    names = ", ".join(dict.fromkeys(skills))
+    count = "1 proposed change waits" if len(skills) == 1 else f"{len(skills)} proposed changes wait"
+    return f"{count} for you ({names}): run `metier proposals`"
+
+
 def find_proposal(home: str, id: str) -> Proposal:
     """A proposal by its id, a prefix of it, or the name of a skill that has one waiting."""
     every = list_proposals(home)

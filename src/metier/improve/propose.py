@@ -11,14 +11,18 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from json import dumps
+from shlex import join
 from threading import Event as Flag
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from ..agent.conversation import Conversation
 from ..agent.loop import Toolset, TurnPorts, build_toolset, run_turn
-from ..agent.policies import BudgetedModel, secret_hider, with_aliases, with_redaction, with_repeat_guard
+from ..agent.permissions import call_subject
+from ..agent.policies import BudgetedModel, with_aliases, with_redaction, with_repeat_guard
 from ..agent.tools.commands import run_command, search_files
 from ..agent.tools.workspace import Workspace, edit_file, find_files, list_files, read_file, write_file
+from ..diagnose.steps import call_words
+from ..diagnose.texts import SKILL_FILE, split_frontmatter
 from ..host import paths, trees
 from ..host.facts import monotonic, random_hex
 from ..library.grants import plain_environment, run_program
@@ -27,19 +31,19 @@ from ..library.open import OpenRequest, open_at
 from ..record.journal import Journal, new_run_id, runs_folder
 from ..record.trace import Trace
 from ..sources.bundled import bundled_folder
-from ..types.activation import Call, Message
+from ..types.activation import Call, Message, ToolCall
 from ..types.agent import IMPROVER, TurnBounds
 from ..types.errors import HostError, MetierError
 from ..types.event import Activated, Ended, Event, EventSteps, Heard, Started
 from ..types.improvement import FAULT_MEANINGS, GateResult, SkillFault
-from ..types.model import Model, Tool
+from ..types.model import Answer, Model, Tool
 from ..types.place import Place
 from ..types.sandbox import ProcessResult, ProgramSpec, SandboxPermissions, SandboxSpec
 from ..types.skill import Skill
 from ..types.text import shorten_text, visible_text
 from .examine import FolderContents, read_contents
-from .replay import recurrence_gate, replay_tools
-from .texts import SKILL_FILE, split_frontmatter
+from .replay import judge_replay, replay_tools
+from .rerun import RerunCall, rerun_call, starts_own_script
 
 if TYPE_CHECKING:
     from ..library.library import Library
@@ -87,6 +91,9 @@ def _fault_line(fault: SkillFault) -> str:
         "meaning": FAULT_MEANINGS[fault.kind],
         "tool": fault.tool,
         "about": shorten_text(visible_text(fault.about), 400),
+        "task": shorten_text(visible_text(fault.inputs), 400),
+        "call": shorten_text(visible_text(fault.call), 400),
+        "call that then worked": shorten_text(visible_text(fault.worked), 400),
         "status": fault.status,
         "times": fault.times,
         "answer": shorten_text(visible_text(fault.text), _MOST_TEXT),
@@ -203,7 +210,7 @@ def run_improver(
 
 
 def _improve_copy(library: Library, model: Model, job: ImproverJob, run: str) -> Ended:
-    hide = secret_hider(library)
+    hide = library.hide
     tools = build_toolset(improver_tools(library, job.folder))
     keep = Journal(f"{runs_folder(library.place.state)}/{run}.jsonl", hide).keep if run else lambda event: None
     begin = build_opening(run, job.instructions, hide(job.task), model, IMPROVER, job.folder)
@@ -232,9 +239,15 @@ def _run_in_folder(library: Library, folder: str, argv: tuple[str, ...], seconds
 
 
 def replay_run(
-    library: Library, model: Model, skill: Skill, trace: Trace, faults: tuple[SkillFault, ...], texts: Mapping[str, str]
+    library: Library,
+    model: Model,
+    skill: Skill,
+    trace: Trace,
+    faults: tuple[SkillFault, ...],
+    new: tuple[FolderContents, Mapping[str, str]],
 ) -> GateResult:
-    """Replay a recorded run with the new text (see `replay.py`)."""
+    """Replay a recorded run with the new texts in the files of the skill (see `replay.py`)."""
+    contents, texts = new
     active = next((event for event in trace.events if isinstance(event, Activated) and event.skill == skill.name), None)
     if active is None:
         return GateResult("replay", "no", f"the run {trace.run} did not use it")
@@ -246,14 +259,30 @@ def replay_run(
     except MetierError as error:
         return GateResult("replay", "no", error.message)
     tools = _shown_tools(library, model)
-    again = replay_tools(trace, tools, texts, skill.name)
+    again = replay_tools(
+        trace, tools, texts, skill.name, partial(_run_own_script, library, skill, new, trace.started.cwd)
+    )
     task = f"{trace.task}\n\nFollow the skill `{skill.name}`, whose folder is {skill.directory}:\n\n{rendered}"
     begin = build_opening(trace.run, trace.started.system, task, model)
     most = sum(type(event).__name__ == "Replied" for event in trace.events) + _MORE_TURNS
     ended = run_conversation(model, begin, Toolset(tools, again.toolset.call), TurnBounds(turns=most, seconds=SECONDS))
     if ended.outcome != "finished":
         return GateResult("replay", "no", f"the replay did not finish: {ended.outcome} {ended.text}".strip())
-    return recurrence_gate(faults, again.called)
+    return judge_replay(faults, trace, again, contents.texts, skill.directory)
+
+
+def _run_own_script(
+    library: Library, skill: Skill, new: tuple[FolderContents, Mapping[str, str]], cwd: str, call: ToolCall
+) -> Answer | None:
+    """Run a call for real if it starts a script of the skill's; None if it does not, or shows nothing here."""
+    contents, texts = new
+    command = join(call_words(call)) if call.name == "skill_run_script" else call_subject(call)
+    if call.name not in ("skill_run_script", "run_command") or not starts_own_script(command, skill.directory, texts):
+        return None
+    result = rerun_call(library, skill, contents, texts, RerunCall(command, call.name, cwd))
+    if not result.decided:
+        return None
+    return Answer(result.text or "[no output]", status=result.status, reason="exit-status" if result.status else "")
 
 
 def _shown_tools(library: Library, model: Model) -> tuple[Tool, ...]:

@@ -68,6 +68,13 @@ class AddRequest:
     scan: FolderScanner | None = field(default=None, repr=False)
 
 
+class NamedFolder(NamedTuple):
+    """A skill's name, and the folder with its files as they are now."""
+
+    name: str
+    path: str
+
+
 class InstallTarget(NamedTuple):
     """One folder that would be placed."""
 
@@ -82,6 +89,16 @@ class InstallTarget(NamedTuple):
     def dangers(self) -> tuple[Problem, ...]:
         return tuple(danger for skill in self.skills for danger in skill.dangers)
 
+    @property
+    def names(self) -> dict[str, NamedFolder]:
+        """The skills in it, by the place that each would have in the root."""
+        return {
+            f"{self.folder}/{skill.place}".rstrip("/"): NamedFolder(
+                skill.name, f"{self.path}/{skill.place}".rstrip("/")
+            )
+            for skill in self.skills
+        }
+
 
 class InstallOffer(NamedTuple):
     """What is ready to be placed, and waits for approval."""
@@ -93,6 +110,11 @@ class InstallOffer(NamedTuple):
     @property
     def dangers(self) -> tuple[Problem, ...]:
         return tuple(danger for target in self.targets for danger in target.dangers)
+
+    @property
+    def names(self) -> dict[str, NamedFolder]:
+        """The skills in it, by the place that each would have in the root."""
+        return {key: named for target in self.targets for key, named in target.names.items()}
 
 
 def resolve_reference(spec: str, options: FetchOptions) -> SourceReference:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from typing import Any, NamedTuple
 from urllib.parse import urljoin, urlsplit
@@ -96,8 +96,36 @@ def fetch_git(
 ) -> FetchedFolder:
     """One commit, resolved to its full hash before it is fetched; only the blobs below the path are downloaded."""
     url, access = git_access(reference, options)
+    source = git.redact_url(reference.url if reference.kind == "github" else url)
     if options.progress is not None:
         options.progress("looking up", 0, 0)
+    try:
+        fetched = _fetch_git_folder(reference, (url, access), new_folder, options, commit)
+    except git.GitRedirected:
+        fetched = _fetch_git_folder(reference, git.follow_redirect(url, access), new_folder, options, commit)
+    # What was asked for is recorded: the server decides again where it leads.
+    return fetched._replace(provenance=replace(fetched.provenance, source=source))
+
+
+def latest_commit(reference: SourceReference, options: FetchOptions) -> str:
+    """The commit that a reference names now."""
+    url, access = git_access(reference, options)
+    try:
+        return git.resolve_ref(url, reference.ref, access)
+    except git.GitRedirected:
+        moved, access = git.follow_redirect(url, access)
+        return git.resolve_ref(moved, reference.ref, access)
+
+
+def _fetch_git_folder(
+    reference: SourceReference,
+    remote: tuple[str, git.GitAccess],
+    new_folder: Callable[[], str],
+    options: FetchOptions,
+    commit: str,
+) -> FetchedFolder:
+    url, access = remote
+    source = git.redact_url(url)
     commit = commit or git.resolve_ref(url, reference.ref, access)
     folder = f"{new_folder()}/git"
     git.fetch_commit(
@@ -128,7 +156,6 @@ def fetch_git(
         for blob in blobs
         if blob.mode not in ("100644", "100755")
     )
-    source = git.redact_url(reference.url if reference.kind == "github" else url)
     committed_at = git.commit_time(folder, commit, access)
     trees.remove_tree(folder)
     name = reference.path.rpartition("/")[2] or reference.repo

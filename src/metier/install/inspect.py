@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from ..catalog.similarity import find_lookalikes
 from ..dialects import DIALECTS
+from ..host.facts import monotonic
 from ..library.trust import can_run, find_commands
 from ..parse.check import check_skill_file
 from ..parse.reader import parse
@@ -21,8 +22,8 @@ from ..types.dialect import Dialect
 from ..types.installed import FileManifest, InspectedSkill, SkillPowers
 from ..types.problem import Finding, Problem, problem_from
 from ..types.skill import BrokenSkill, Found, Origin, Skill
-from .recipes import RECIPE_KINDS, InstallEnvironment, InstallPlan, plan_recipe
-from .rules import apply_rules, hidden_comments, read_lines
+from .recipes import InstallEnvironment, InstallPlan, InvalidRecipe, OtherMachine, plan_recipe
+from .rules import ScannedLine, apply_rules, hidden_comments, read_lines
 from .transaction import name_fault
 
 _HEAD_BYTES = 69_632
@@ -134,7 +135,12 @@ class SkillFolderContents(NamedTuple):
     """The first bytes of those that are not."""
 
 
-def inspect_skill(folder: SkillFolderContents, dialect: Dialect, nearby: Sequence[tuple[str, str]]) -> InspectedSkill:
+def inspect_skill(
+    folder: SkillFolderContents,
+    dialect: Dialect,
+    nearby: Sequence[tuple[str, str]],
+    clock: Callable[[], float] = monotonic,
+) -> InspectedSkill:
     """Inspect one skill.  Nothing of it runs."""
     data = folder.texts.get("SKILL.md", "").encode("utf-8", "surrogateescape")
     path = f"{folder.place}/SKILL.md" if folder.place else "SKILL.md"
@@ -156,7 +162,7 @@ def inspect_skill(folder: SkillFolderContents, dialect: Dialect, nearby: Sequenc
         sorted(name for name, record in folder.files.items() if name != "SKILL.md" and _can_execute(name, record.mode))
     )
     prefix = f"{folder.place}/" if folder.place else ""
-    scanned = _scan_folder(folder, read, commands, scripts, nearby)
+    scanned = _collect_findings(_scan_folder(folder, read, (commands, scripts), nearby, _deadline(clock)))
     findings = tuple(dict.fromkeys(problem_from(finding, prefix + name) for name, finding in scanned))
     loads = isinstance(read, Skill)
     name = read.name if isinstance(read, Skill) else folder.name
@@ -169,6 +175,35 @@ def inspect_skill(folder: SkillFolderContents, dialect: Dialect, nearby: Sequenc
         powers_of(read, commands, scripts, folder.texts),
         loads,
     )
+
+
+INSPECTION_SECONDS = 60.0
+"""Longer than the largest skill of honest people takes, on a slow machine."""
+
+
+class _OutOfTime(Exception):
+    """The time for an inspection is up."""
+
+
+def _deadline(clock: Callable[[], float]) -> Callable[[], None]:
+    until = clock() + INSPECTION_SECONDS
+
+    def check() -> None:
+        if clock() > until:
+            raise _OutOfTime
+
+    return check
+
+
+def _collect_findings(scanned: Iterator[tuple[str, Finding]]) -> list[tuple[str, Finding]]:
+    """What is found while there is time; a skill that was not looked at whole can't be approved."""
+    found: list[tuple[str, Finding]] = []
+    try:
+        found.extend(scanned)
+    except _OutOfTime:
+        why = f"inspecting it took longer than {INSPECTION_SECONDS:g} s"
+        found.append(("SKILL.md", Finding("scan-failed", 0, (why,), fatal=True)))
+    return found
 
 
 def _finding_order(finding: Problem) -> tuple[int, str, int]:
@@ -222,21 +257,22 @@ def reach_of(running: Sequence[str]) -> SkillPowers:
 
 def _command_program(command: str) -> str:
     """The program that a command starts, past assignments and wrappers such as `sudo`; empty if unclear."""
-    words = command.split()
-    while words and re.fullmatch(r"\w+=.*|sudo|env|time|exec|\(|\{|!", words[0]):
-        words = words[1:]
-    return words[0].rpartition("/")[2] if words and re.fullmatch(r"[\w./+-]+", words[0]) else ""
+    words = (word for word in command.split() if not re.fullmatch(r"\w+=.*|sudo|env|time|exec|\(|\{|!", word))
+    first = next(words, "")
+    return first.rpartition("/")[2] if re.fullmatch(r"[\w./+-]+", first) else ""
 
 
 def _scan_folder(
     folder: SkillFolderContents,
     read: Skill | BrokenSkill,
-    commands: Sequence[str],
-    scripts: Sequence[str],
+    running: tuple[Sequence[str], Sequence[str]],
     nearby: Sequence[tuple[str, str]],
+    check: Callable[[], None],
 ) -> Iterator[tuple[str, Finding]]:
-    yield from apply_rules(read_lines(folder.texts, scripts, commands))
+    commands, scripts = running
+    yield from apply_rules(_timed(read_lines(folder.texts, scripts, commands), check))
     for name, text in folder.texts.items():
+        check()
         if name.lower().endswith((".md", ".html", ".txt")):
             yield from hidden_comments(name, text)
         if name.rpartition("/")[2] == "package.json":
@@ -248,6 +284,13 @@ def _scan_folder(
     if isinstance(read, Skill):
         yield from _check_frontmatter(read)
         yield from (("SKILL.md", finding) for finding in find_lookalikes(read.name, read.description, nearby))
+
+
+def _timed(lines: Iterator[ScannedLine], check: Callable[[], None]) -> Iterator[ScannedLine]:
+    """The lines, as long as there is time: no rule takes long for one of them."""
+    for line in lines:
+        check()
+        yield line
 
 
 def _package_hooks(name: str, text: str) -> Iterator[tuple[str, Finding]]:
@@ -263,6 +306,7 @@ def _package_hooks(name: str, text: str) -> Iterator[tuple[str, Finding]]:
 
 def _suspicious_files(folder: SkillFolderContents) -> Iterator[tuple[str, Finding]]:
     names = set(folder.files)
+    folders = {name[:at] for name in names for at, letter in enumerate(name) if letter == "/"}
     for name in names:
         last = name.rpartition("/")[2]
         stem, _, suffix = last.rpartition(".")
@@ -289,16 +333,14 @@ def _suspicious_files(folder: SkillFolderContents) -> Iterator[tuple[str, Findin
         if last.lower().endswith(_ARCHIVES):
             yield name, Finding("archive-inside", 0, (name,))
         parent = name.rpartition("/")[0]
-        if last == "HEAD" and _is_repository(parent, names):
+        if last == "HEAD" and _is_repository(parent, names, folders):
             yield name, Finding("git-inside", 0, (parent or ".",), fatal=True)
 
 
-def _is_repository(folder: str, names: set[str]) -> bool:
+def _is_repository(folder: str, names: set[str], folders: set[str]) -> bool:
     """Whether a folder looks like a git repository.  Git run inside it would obey its config and hooks."""
-    inner_folders = [f"{folder}/{inner}/".lstrip("/") for inner in ("objects", "refs", "hooks")]
-    return f"{folder}/config".lstrip("/") in names and any(
-        name.startswith(inner) for name in names for inner in inner_folders
-    )
+    inner_folders = [f"{folder}/{inner}".lstrip("/") for inner in ("objects", "refs", "hooks")]
+    return f"{folder}/config".lstrip("/") in names and any(inner in folders for inner in inner_folders)
 
 
 def _has_source(name: str, names: set[str]) -> bool:
@@ -334,11 +376,9 @@ def _check_frontmatter(skill: Skill) -> Iterator[tuple[str, Finding]]:
             recipe.platforms[0] if recipe.platforms else "linux", _ASSUMED_ENVIRONMENT.programs, "/tools"
         )
         plan = plan_recipe(recipe, environment, skill.id)
-        # A refusal that says what a name "is not" means a forged name; the others are about this machine.
-        if not isinstance(plan, InstallPlan) and (recipe.kind not in RECIPE_KINDS or "it is for" not in plan):
-            yield (
-                "SKILL.md",
-                Finding("install-hazard", 2, (recipe.package[:80] or recipe.kind, plan), fatal=" is not " in plan),
-            )
+        # A recipe that is wrong everywhere was forged; the other refusals are about this machine.
+        if not isinstance(plan, InstallPlan | OtherMachine):
+            details = (recipe.package[:80] or recipe.kind, plan)
+            yield "SKILL.md", Finding("install-hazard", 2, details, fatal=isinstance(plan, InvalidRecipe))
         elif isinstance(plan, InstallPlan) and plan.kind == "download" and not plan.sha256:
             yield "SKILL.md", Finding("install-hazard", 2, (recipe.package[:80], "no sha256 is given"))

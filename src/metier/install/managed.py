@@ -7,6 +7,7 @@ nothing is changed, because then nothing could be taken back.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator
 from difflib import get_close_matches
 from json import loads
@@ -19,6 +20,7 @@ from ..library.lockfile import InstallRoot
 from ..record import history
 from ..record.history import SkillVersion, repository_path
 from ..sources.bundled import BundledCopyReport
+from ..sources.roots import receipts_path
 from ..sources.skill_files import LINK_MODE, SkillFiles, manifest_digest
 from ..types.errors import BadRequest, HostError, Refused, UnknownSkill
 from ..types.installed import LockEntry
@@ -44,7 +46,7 @@ def install_root_for(
     if shared is None:
         shared = paths.is_inside(root, place.project) and not paths.is_inside(root, place.state)
         shared = shared and place.project != place.home
-    return InstallRoot(root, shared, repository_path(place.state, root), note)
+    return InstallRoot(root, shared, repository_path(place.state, root), receipts_path(place), note)
 
 
 class ManagedSkill(NamedTuple):
@@ -216,6 +218,24 @@ def approved_keys(target: ManagedSkill) -> tuple[str, ...]:
     """The skill's key, if it is approved in the lock."""
     entry = lockfile.read_lock(target.install_root).skills.get(target.key)
     return (target.key,) if entry is not None and entry.approval is not None else ()
+
+
+_rolled_back_to = re.compile(r"to ([0-9a-f]{7,40})\b").match
+
+
+def version_before(target: ManagedSkill) -> str:
+    """The version that is one back: the one before the current one, or before the one last rolled back to."""
+    record_hand_edits(target.install_root, target.key)
+    versions = history.list_versions(target.repository, target.key, _ALL_VERSIONS)
+    at = 0
+    # Going back twice goes back two: a rollback is a version too, and must not be what is gone back to.
+    while at < len(versions) and versions[at].act == "rollback" and (match := _rolled_back_to(versions[at].evidence)):
+        at = next((older for older, version in enumerate(versions) if version.rev.startswith(match[1])), len(versions))
+    if at + 1 >= len(versions) or versions[at + 1].act == "trash":
+        raise BadRequest(
+            f"`{target.key}` has no version before this one", f"`metier history {target.key}` lists its versions"
+        )
+    return versions[at + 1].rev
 
 
 def rollback_skill(target: ManagedSkill, rev: str) -> SkillVersion | None:

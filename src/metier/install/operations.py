@@ -21,13 +21,14 @@ from ..library.library import Library
 from ..library.lockfile import InstallRoot
 from ..library.open import OpenRequest, open_at
 from ..library.snapshot import bump_everywhere
-from ..library.trust import make_trust_record, trust_skills
+from ..library.trust import approve_skills, make_trust_record, trust_skills
+from ..sources.skill_files import folder_digest
 from ..types.errors import MetierError, Refused
 from ..types.place import Place
 from ..types.skill import Skill
 from . import add as install_add
 from . import remove as install_remove
-from .add import AddRequest, FolderScanner
+from .add import AddRequest, FolderScanner, NamedFolder
 from .fetch import FetchOptions
 from .managed import install_root_for
 from .recipes import (
@@ -160,6 +161,33 @@ def present_skills(place: Place, except_folder: str = "") -> tuple[tuple[str, st
     return tuple((skill.name, skill.description) for skill in others)
 
 
+def taken_names(place: Place, install_root: InstallRoot, names: Mapping[str, NamedFolder]) -> list[tuple[str, str]]:
+    """The skills that would no longer be used if these came: (name, path) of each.
+
+    `names` are the new skills by their place in the root; a copy of the same bytes takes nothing.  Whoever has a name
+    is called by it, so a stranger that takes the name of a skill in use gets its work.
+    """
+    library = open_at(place, OpenRequest(use_index=False))
+    rank = next((root.origin.rank for root in library.roots if root.origin.path == install_root.root), None)
+    if rank is None:  # a root of its own: who names it sees nothing else
+        library = open_at(place, OpenRequest(root=install_root.root, use_index=False))
+        rank = library.roots[0].origin.rank
+    taken = []
+    for verdict in library.verdicts:
+        skill = verdict.skill
+        inside = skill.directory.removeprefix(install_root.root + "/")
+        for key, (name, folder) in names.items():
+            if name != skill.name or not verdict.usable or key == inside or skill.origin.rank > rank:
+                continue
+            if folder_digest(folder) == folder_digest(skill.directory):
+                continue
+            # Within the root the folder that is called so wins, then the first.
+            mine, theirs = ((place.rpartition("/")[2] != name, place.split("/")) for place in (key, inside))
+            if skill.origin.rank < rank or mine < theirs:
+                taken.append((name, skill.path))
+    return taken
+
+
 def find_scanner(place: Place) -> FolderScanner | None:
     """`skill-scanner` if it is installed; it runs in the sandbox."""
     from .. import sandbox
@@ -173,12 +201,17 @@ def find_scanner(place: Place) -> FolderScanner | None:
 
 
 def trust_placed_skills(place: Place, install_root: InstallRoot, keys: Sequence[str]) -> None:
-    """Trust the skills that a person approved in a project, and nothing else of it."""
+    """Record outside the root which skills a person approved there; of a project, nothing else is trusted."""
+    if not keys or paths.is_inside(install_root.lock, place.state):
+        return  # that lock is metier's own: nobody else can have written it
+    folders = {f"{install_root.root}/{key}" for key in keys}
+    # Reopened: what was just placed is not in the library that the command began with.
+    alone = open_at(place, OpenRequest(root=install_root.root, use_index=False))
+    placed = [skill for skill in alone.skills if skill.directory in folders]
+    approve_skills(place.state, placed, alone.limits.file_bytes)
     if not install_root.shared:
         return
-    # Reopened: what was just placed is not in the library that the command began with.
     library = open_at(place, OpenRequest(use_index=False))
-    folders = {f"{install_root.root}/{key}" for key in keys}
     approved = [
         skill for skill in library.skills if skill.directory in folders and paths.is_inside(skill.path, place.project)
     ]
@@ -243,6 +276,11 @@ async def add(place: Place, spec: str, *, name: str = "", skills: Sequence[str] 
                 raise Refused(
                     f"{offer.request.spec} has serious findings: {offer.dangers[0].message}",
                     "review them with `metier add` first",
+                )
+            if taken := taken_names(place, install_root, offer.names):
+                raise Refused(
+                    f"`{taken[0][0]}` would be used in place of {taken[0][1]}",
+                    "add it with `metier add`",
                 )
             return [key for change in install_add.accept_offer(offer) for key in change.skills]
 

@@ -125,10 +125,22 @@ def relevant_programs(recipes: Sequence[InstallRecipe]) -> frozenset[str]:
     return frozenset(named.union(*(recipe.binaries for recipe in recipes)) - {""})
 
 
+class InvalidRecipe(str):
+    """Why a recipe can't be right on any machine: a name, a URL or a digest in it is none."""
+
+    __slots__ = ()
+
+
+class OtherMachine(str):
+    """Why a recipe says nothing about this machine: it is for another one."""
+
+    __slots__ = ()
+
+
 def plan_recipe(recipe: InstallRecipe, environment: InstallEnvironment, key: str) -> InstallPlan | str:
     """The plan, or why there is none."""
     if recipe.kind not in RECIPE_KINDS:
-        return f"`{recipe.kind}` is not a recipe kind; use one of " + ", ".join(RECIPE_KINDS)
+        return InvalidRecipe(f"`{recipe.kind}` is not a recipe kind; use one of " + ", ".join(RECIPE_KINDS))
     fault = _platform_fault(recipe, environment) or _condition_fault(
         recipe.options.text("when"), environment, recipe.binaries
     )
@@ -144,7 +156,7 @@ def plan_recipe(recipe: InstallRecipe, environment: InstallEnvironment, key: str
 def _platform_fault(recipe: InstallRecipe, environment: InstallEnvironment) -> str:
     platforms = [_PLATFORMS.get(name.lower(), name.lower()) for name in recipe.platforms]
     return (
-        f"it is for {', '.join(recipe.platforms)}; this is {environment.platform}"
+        OtherMachine(f"it is for {', '.join(recipe.platforms)}; this is {environment.platform}")
         if platforms and environment.platform not in platforms
         else ""
     )
@@ -163,11 +175,11 @@ def _condition_fault(text: str, environment: InstallEnvironment, binaries: Seque
             continue
         if colon and name in ("has", "lacks"):
             if (program in environment.programs) != (name == "has"):
-                return f"it is for machines {'with' if name == 'has' else 'without'} {program}"
+                return OtherMachine(f"it is for machines {'with' if name == 'has' else 'without'} {program}")
         elif plain in ("darwin", "linux", "win32"):
-            return f"it is for {condition}; this is {environment.platform}"
+            return OtherMachine(f"it is for {condition}; this is {environment.platform}")
         else:
-            return f"`when: {condition[:40]}` is not a known condition"
+            return InvalidRecipe(f"`when: {condition[:40]}` is not a known condition")
     return ""
 
 
@@ -186,7 +198,7 @@ def _build_plan(recipe: InstallRecipe, argv: tuple[str, ...], env: Mapping[str, 
 
 def _plan_brew(recipe: InstallRecipe, environment: InstallEnvironment, key: str) -> InstallPlan | str:
     if not _brew(recipe.package) or ".." in recipe.package:
-        return f"`{recipe.package}` is not the name of a formula or cask"
+        return InvalidRecipe(f"`{recipe.package}` is not the name of a formula or cask")
     missing = _missing_program("brew", environment, "see https://brew.sh")
     if missing:
         return missing
@@ -198,7 +210,7 @@ def _plan_brew(recipe: InstallRecipe, environment: InstallEnvironment, key: str)
 
 def _plan_node(recipe: InstallRecipe, environment: InstallEnvironment, key: str) -> InstallPlan | str:
     if not _npm(recipe.package):
-        return f"`{recipe.package}` is not a package of the npm registry, with or without a version"
+        return InvalidRecipe(f"`{recipe.package}` is not a package of the npm registry, with or without a version")
     manager = environment.node if environment.node in NODE_MANAGERS else "npm"
     missing = _missing_program(manager, environment, "install Node.js, or set `skills.install.nodeManager`")
     if missing:
@@ -245,7 +257,7 @@ def _plan_node(recipe: InstallRecipe, environment: InstallEnvironment, key: str)
 
 def _plan_uv(recipe: InstallRecipe, environment: InstallEnvironment, key: str) -> InstallPlan | str:
     if not _uv(recipe.package):
-        return f"`{recipe.package}` is not a package of the Python index, with or without a version"
+        return InvalidRecipe(f"`{recipe.package}` is not a package of the Python index, with or without a version")
     missing = _missing_program("uv", environment, "run `pip install uv` or see https://docs.astral.sh/uv")
     env = {"UV_TOOL_DIR": f"{environment.tools}/uv", "UV_TOOL_BIN_DIR": f"{environment.tools}/bin", "UV_NO_CONFIG": "1"}
     return missing or _build_plan(recipe, ("uv", "tool", "install", "--", recipe.package), env)
@@ -253,7 +265,7 @@ def _plan_uv(recipe: InstallRecipe, environment: InstallEnvironment, key: str) -
 
 def _plan_go(recipe: InstallRecipe, environment: InstallEnvironment, key: str) -> InstallPlan | str:
     if not _go(recipe.package) or ".." in recipe.package:
-        return f"`{recipe.package}` is not the path of a Go program"
+        return InvalidRecipe(f"`{recipe.package}` is not the path of a Go program")
     missing = _missing_program("go", environment, "see https://go.dev/doc/install")
     package = recipe.package if "@" in recipe.package else recipe.package + "@latest"
     env = {
@@ -273,14 +285,16 @@ def _plan_download(recipe: InstallRecipe, environment: InstallEnvironment, key: 
     digest = settings.text("sha256").strip() or settings.text("checksum").strip()
     checksum = _sha256(digest) if digest else None
     if digest and checksum is None:
-        return "its sha256 is not valid"
+        return InvalidRecipe("its sha256 is not valid")
     archive = _archive_kind(settings, url)
     if archive is None:
-        return f"`{settings.text('archiveType') or settings.text('archive')}` is not a supported archive type"
+        return InvalidRecipe(
+            f"`{settings.text('archiveType') or settings.text('archive')}` is not a supported archive type"
+        )
     strip = settings.text("stripComponents").strip() or "0"
     # `int()` would accept signs, blanks and underscores.
     if not strip.isdecimal() or int(strip) > 20:
-        return f"`stripComponents: {strip[:20]}` is not a number up to 20"
+        return InvalidRecipe(f"`stripComponents: {strip[:20]}` is not a number up to 20")
     target = _download_target(settings, environment, key)
     if not target:
         return "its targetDir is outside metier's folder for tools"
@@ -308,10 +322,10 @@ def _url_fault(url: str) -> str:
         # A user name in a URL can disguise its host: https://github.com@evil.example.
         invalid = re.search(r"[\s\x00-\x1f\x7f\\]", url) or not parts.hostname or parts.username is not None
     except ValueError:
-        return f"`{url}` is not a URL"
+        return InvalidRecipe(f"`{url}` is not a URL")
     if invalid:
-        return f"`{url}` is not a URL"
-    return "" if parts.scheme == "https" else f"`{url}` is not https"
+        return InvalidRecipe(f"`{url}` is not a URL")
+    return "" if parts.scheme == "https" else InvalidRecipe(f"`{url}` is not https")
 
 
 def _archive_kind(settings: TextTree, url: str) -> str | None:
@@ -325,13 +339,17 @@ def _archive_kind(settings: TextTree, url: str) -> str | None:
     return next((kind for ending, kind in _ARCHIVE_KINDS.items() if path.endswith("." + ending)), "")
 
 
+_TOOL_FOLDERS = frozenset({"bin", "lib", "share", "home", "uv", "go", "pnpm", "yarn", "bun", "node_modules"})
+"""Folders in `tools` that belong to no one skill."""
+
+
 def _download_target(settings: TextTree, environment: InstallEnvironment, key: str) -> str:
     """`tools/KEY` or a folder inside it; empty for one that lies outside."""
     from hashlib import sha256
 
     # A key that is no safe folder name is shortened, and made unique again by a digest.
     plain = key if _safe_key(key) else re.sub(r"[^\w.-]+", "-", key).strip("-.")[:40] or "skill"
-    if plain != key:
+    if plain != key or plain.lower() in _TOOL_FOLDERS:  # a skill called `bin` must not replace everybody's programs
         plain = f"{plain}-{sha256(key.encode()).hexdigest()[:10]}"
     folder = f"{environment.tools}/{plain}"
     inner = settings.text("targetDir").strip()

@@ -14,12 +14,16 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, TypeAlias
 
 from ..host import paths
+from ..sandbox.profile import SYSTEM
 from ..types.problem import Finding, Problem, ProblemCode, problem_from
 from ..types.sandbox import ProcessResult, ProgramSpec, SandboxPermissions, SandboxSpec
 from ..types.text import clean_line, code_points_of, hidden_characters_in, shorten_text
+from .chains import AnyPattern, PatternChain, SearchPattern
 
 _MAX_LINE = 4_000
-"""Only this much of a line is scanned, which bounds the patterns; text far to the right is a finding itself."""
+"""A longer line is scanned in parts of this length, which bounds the patterns."""
+_OVERLAP = 1_000
+"""What two parts of a line have in common: more than the longest match, so that none is cut in two."""
 _SHELLS = r"(?:sudo\s+)?(?:(?:/usr)?/bin/)?(?:(?:ba|z|da|k|a)?sh|python[\d.]*|perl|ruby|node|php)\b"
 _DOWNLOADERS = r"(?:curl|wget|fetch|iwr|Invoke-WebRequest)\b"
 
@@ -38,7 +42,7 @@ class ScanRule(NamedTuple):
     """A pattern and the finding it makes."""
 
     code: ProblemCode
-    search: re.Pattern[str]
+    search: SearchPattern
     sure: tuple[str, ...] = ()
     """Where it makes an error instead of a warning: `render`, `script`, `` for prose."""
     only: tuple[str, ...] = ("render", "script", "")
@@ -60,13 +64,17 @@ _KEY_PATHS = _compile_pattern(
 SCAN_RULES = (
     ScanRule(
         "encoded-shell",
-        _compile_pattern(
-            r"(?:base64\s+(?:-d\b|-D\b|--decode)|xxd\s+-r|openssl\s+(?:enc|base64)\s+[^|\n]{0,80}-d)[^\n]{0,200}\|\s*"
-            + _SHELLS
-            + r"|(?:eval|exec|sh\s+-c|bash\s+-c)\b[^\n]{0,40}(?:\$\(|`|<\()[^\n]{0,200}base64\s+(?:-d|-D|--decode)"
-            r"|(?:exec|eval|compile)\s*\(\s*(?:[\w.]+\()*\s*(?:__import__\(['\"](?:base64|zlib|codecs)['\"]\)"
-            r"|base64\.|zlib\.|codecs\.decode|bytes\.fromhex|atob\s*\(|Buffer\.from\()"
-            r"|powershell[^\n]{0,80}-e(?:nc|c|ncodedcommand)?\s+[A-Za-z0-9+/=]{40}"
+        AnyPattern(
+            PatternChain(r"base64\s+(?:-d\b|-D\b|--decode)|xxd\s+-r", (200, r"\|\s*" + _SHELLS)),
+            PatternChain(r"openssl\s+(?:enc|base64)\s", (80, r"-d"), (200, r"\|\s*" + _SHELLS)),
+            PatternChain(
+                r"(?:eval|exec|sh\s+-c|bash\s+-c)\b", (40, r"\$\(|`|<\("), (200, r"base64\s+(?:-d|-D|--decode)")
+            ),
+            PatternChain(r"powershell", (80, r"-e(?:nc|c|ncodedcommand)?\s+[A-Za-z0-9+/=]{40}")),
+            _compile_pattern(
+                r"(?:exec|eval|compile)\s*\(\s*(?:[\w.]{1,40}\(){0,8}\s*(?:__import__\(['\"](?:base64|zlib|codecs)['\"]\)"
+                r"|base64\.|zlib\.|codecs\.decode|bytes\.fromhex|atob\s*\(|Buffer\.from\()"
+            ),
         ),
         ("render", "script", ""),
     ),
@@ -156,10 +164,11 @@ SCAN_RULES = (
     ),
     ScanRule(
         "remote-instructions",
-        _compile_pattern(
-            r"\b(?:fetch|download|read|open|load|get|visit|retrieve|curl)\b[^\n]{0,120}https?://[^\n]{0,200}"
-            r"\b(?:follow|obey|execute|carry\s+out|do\s+(?:what|as)|treat|apply|run)\b[^\n]{0,80}"
-            r"\b(?:instruction|it\s+says|steps|command|directive|it\s+as|whatever)"
+        PatternChain(
+            r"\b(?:fetch|download|read|open|load|get|visit|retrieve|curl)\b",
+            (120, r"https?://"),
+            (200, r"\b(?:follow|obey|execute|carry\s+out|do\s+(?:what|as)|treat|apply|run)\b"),
+            (80, r"\b(?:instruction|it\s+says|steps|command|directive|it\s+as|whatever)"),
         ),
         (),
         ("",),
@@ -193,7 +202,8 @@ _BAD_WORDS = _compile_pattern(
     r"\b(?:ignore\b[^\n]{0,30}\b(?:previous|instruction)|(?:do\s+not|don't)\s+(?:tell|mention|reveal|show)|secretly|silently|exfiltrat"
     r"|without\s+(?:telling|asking|informing)|system\s+prompt|curl|wget|base64|you\s+must|assistant\s*:|send\b[^\n]{0,60}https?:)"
 )
-_FAR_RIGHT = re.compile(r"\S?[ \t\u00a0\u3000]{150,}\S")
+# From the first blank of a run on, and never back: a run without anything behind it is looked at once.
+_FAR_RIGHT = re.compile(r"(?<![ \t\u00a0\u3000])[ \t\u00a0\u3000]{150,}+\S")
 _OVERRIDES = re.compile("[\u202a\u202b\u202d\u202e\u2066-\u2068]")
 _TAGS = re.compile("(?<!\U0001f3f4)(?<![\U000e0020-\U000e007e])[\U000e0000-\U000e007f]")
 """Tag characters, except after the black flag: there they draw the flags of regions."""
@@ -208,11 +218,11 @@ def read_lines(texts: Mapping[str, str], scripts: Iterable[str], commands: Itera
     for path, text in texts.items():
         kind = "script" if path in script_paths else ""
         for number, line in enumerate(text.split("\n"), 1):
-            line = line[:_MAX_LINE]
             render = path == "SKILL.md" and (
-                line.strip() in command_lines or any(f"`{command_line}`" in line for command_line in command_lines)
+                line.strip() in command_lines or any(part in command_lines for part in line.split("`")[1:-1])
             )
-            yield ScannedLine(path, number, line, "render" if render else kind)
+            for at in range(0, max(1, len(line) - _OVERLAP), _MAX_LINE - _OVERLAP):
+                yield ScannedLine(path, number, line[at : at + _MAX_LINE], "render" if render else kind)
 
 
 def apply_rules(lines: Iterable[ScannedLine]) -> Iterator[tuple[str, Finding]]:
@@ -279,11 +289,13 @@ def _find_invisible(line: ScannedLine) -> Iterator[tuple[str, Finding]]:
 def hidden_comments(path: str, text: str) -> Iterator[tuple[str, Finding]]:
     """Instructions in HTML comments: a rendered page hides them, and a model reads them."""
     start = text.find("<!--")
+    counted, number = 0, 1
     while start >= 0:
         end = text.find("-->", start)
         inside = text[start + 4 : end if end >= 0 else len(text)][:20_000]
         if _BAD_WORDS.search(inside):
-            number = text.count("\n", 0, start) + 1
+            # From the last one on: counting from the top each time would make many comments slow.
+            number, counted = number + text.count("\n", counted, start), start
             yield path, Finding("hidden-words", number, (shorten_text(" ".join(inside.split()), 100),), fatal=True)
         if end < 0:
             return
@@ -321,10 +333,13 @@ def make_scanner(program: str, env: Mapping[str, str], run: SandboxRunner) -> Ca
 def readable_prefix(program: str, writable: str) -> str:
     """The folder that the sandbox must show for a program to run: the parent of its `bin`, with its libraries.
 
-    Only `bin` itself if the parent also contains the writable folder.
+    Only `bin` itself if the parent also contains the writable folder; nothing for a program of the machine's own,
+    which every sandbox shows.
     """
     bin_folder = paths.real_path(program.rpartition("/")[0])
     outer = bin_folder.rpartition("/")[0] or "/"
+    if outer == "/" or any(paths.is_inside(outer, folder) for folder in SYSTEM):
+        return ""
     return bin_folder if paths.is_inside(writable, outer) else outer
 
 

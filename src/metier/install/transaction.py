@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from hashlib import sha256
@@ -107,6 +107,9 @@ class StagingArea:
 def open_staging(install_root: InstallRoot) -> Iterator[StagingArea]:
     """Prepare the root, recover interrupted changes, and make a staging folder."""
     read_lock(install_root)  # an unreadable lock stops us before anything is created
+    if install_root.receipts:
+        fs.make_folder(install_root.receipts.rpartition("/")[0])  # metier's own folder is private from the first moment
+    made = fs.missing_folders(install_root.work)
     for inner in ("staging", "journal", "trash", "locks"):
         trees.make_folders(f"{install_root.work}/{inner}", 0o755)
     if not paths.exists(f"{install_root.work}/.gitignore"):
@@ -120,6 +123,18 @@ def open_staging(install_root: InstallRoot) -> Iterator[StagingArea]:
         yield staging
     finally:
         staging.close()
+        _unmake_folders(install_root, made)
+
+
+def _unmake_folders(install_root: InstallRoot, made: Sequence[str]) -> None:
+    """Remove the folders that were made for a change that was refused, if nothing else is in them."""
+    if install_root.work not in made or paths.exists(install_root.lock):
+        return
+    with fs.hold_locks([_root_lock_path(install_root)]):
+        if not any(trees.list_names(f"{install_root.work}/{inner}") for inner in ("staging", "journal", "trash")):
+            trees.remove_tree(install_root.work)
+    for folder in reversed(made):
+        trees.remove_empty_folder(folder)
 
 
 @contextmanager
@@ -163,6 +178,9 @@ def commit_change(staging: StagingArea, change: FolderChange, new: str = "") -> 
         journal = f"{install_root.work}/journal/{staging.name}-{token_hex(4)}.json"
         record = _journal_record(staging, change, new)
         fs.write_text(journal, json.dumps(record, indent=1), 0o600)
+        # Before the folder is there: a receipt too many withholds a skill, one too few would pass it as the user's own.
+        installed = {key for key, entry in change.skills.items() if entry.provenance.kind != "local"}
+        lockfile.change_receipts(install_root, lambda keys: keys | installed)
         _apply_record(install_root, record)
         _finish_record(install_root, record, journal)
     return f"{record['trash']}/folder" if paths.exists(f"{record['trash']}/folder") else ""
@@ -235,6 +253,9 @@ def _finish_record(install_root: InstallRoot, record: Mapping[str, Any], journal
     skills |= {place: lockfile.read_entry(tree) for place, tree in record["skills"].items()}
     folders |= {name: lockfile.read_folder_entry(tree) for name, tree in record["folders"].items()}
     fs.write_text(install_root.lock, lockfile.render_lockfile(Lockfile(skills, folders)), 0o644)
+    if record["op"] == "remove" or record["skills"]:
+        gone = {place for place in lock.skills if _is_within(place, target)} - set(record["skills"])
+        lockfile.change_receipts(install_root, lambda keys: keys - gone)
     act, evidence, run = record.get("act", ("edit", "", ""))
     try_record_history(install_root, target, act, evidence, run, lock.skills)
     trees.remove_file(journal)
@@ -283,7 +304,10 @@ def change_lock(install_root: InstallRoot, change: Callable[[Lockfile], Lockfile
     """Read, change and write the lock file under the root's lock."""
     trees.make_folders(f"{install_root.work}/locks")
     with fs.hold_locks([_root_lock_path(install_root)]):
-        lock = change(read_lock(install_root))
+        before = read_lock(install_root)
+        lock = change(before)
+        gone = set(before.skills) - set(lock.skills)
+        lockfile.change_receipts(install_root, lambda keys: keys - gone)
         fs.write_text(install_root.lock, lockfile.render_lockfile(lock), 0o644)
         return lock
 

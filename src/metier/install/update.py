@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import NamedTuple
 
-from ..host import git, paths, trees
+from ..host import paths, trees
 from ..host.trees import read_first_bytes
 from ..library import lockfile
 from ..library.lockfile import InstallRoot, compare_files, folder_manifest
@@ -29,8 +29,8 @@ from ..types.installed import (
     SourceReference,
 )
 from . import transaction
-from .add import AddRequest, InstallTarget, change_for_target, files_inside, inspect_target, skill_places
-from .fetch import FetchedFolder, FetchOptions, fetch_reference, git_access
+from .add import AddRequest, InstallTarget, NamedFolder, change_for_target, files_inside, inspect_target, skill_places
+from .fetch import FetchedFolder, FetchOptions, fetch_reference, latest_commit
 from .merge import (
     MAX_TEXT_BYTES,
     collect_edits,
@@ -64,6 +64,12 @@ class UpdateProposal(NamedTuple):
     """By skill: what it could not do before."""
     kept: tuple[str, ...] = ()
     """Files with local edits that stay."""
+
+    @property
+    def new_names(self) -> dict[str, NamedFolder]:
+        """The skills with names that they did not have before, by their places in the root."""
+        names = self.target.names
+        return {key: named for key, named in names.items() if key not in self.old or self.old[key].name != named.name}
 
 
 def reference_of(source: Provenance) -> SourceReference:
@@ -364,8 +370,7 @@ def _latest_revision(
     install_root: InstallRoot, lock: Lockfile, name: str, source: Provenance, options: FetchOptions
 ) -> str:
     if source.kind in ("github", "git"):
-        url, access = git_access(reference_of(source), options)
-        latest = git.resolve_ref(url, source.ref, access)
+        latest = latest_commit(reference_of(source), options)
         return (
             source.commit
             if latest == source.commit or _folder_unchanged(install_root, lock, name, source, options)

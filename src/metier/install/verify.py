@@ -126,7 +126,10 @@ def freeze_skills(
                 elif not frozen and (old is None or old.provenance.kind == "local"):
                     skills.pop(key, None)  # the user's own needs no lock
                 else:
-                    skills[key] = replace(_relock_entry(install_root, key, files, old, dialect), frozen=frozen)
+                    new = _relock_entry(install_root, key, files, old, dialect)
+                    # Freezing is no approval: what nobody approved yet stays so.
+                    approval = new.approval if old is None or old.approval is not None else None
+                    skills[key] = replace(new, frozen=frozen, approval=approval)
             return Lockfile(skills, lock.folders)
 
         transaction.change_lock(install_root, change)

@@ -16,6 +16,7 @@ from ..activate.deliver import skill_context, tool_result
 from ..activate.render import CommandsOff, RenderOptions, render
 from ..host import files, paths
 from ..host.facts import monotonic, which
+from ..record.redaction import hide_strings
 from ..sandbox.profile import current_python as own_python
 from ..types.activation import Activation, Call, InvokedBy, Message
 from ..types.dialect import ShellRules
@@ -23,8 +24,10 @@ from ..types.errors import BadRequest, Changed, MetierError, NoFile, OutsideSkil
 from ..types.problem import problem_from
 from ..types.sandbox import ProcessResult, ProgramSpec, SandboxSpec
 from ..types.skill import Skill
+from ..types.text import bounded_field, neutralize_tags
 from .grants import grants_for_skill, run_program, sandbox_for_skill, shell_program, skill_environment
-from .locks import SkillVerifier, verify_installed
+from .locks import SkillBaseline, SkillVerifier, verify_installed
+from .settings import require_whole_settings
 from .skill_tools import SCRIPT_SECONDS, FilePage
 
 if TYPE_CHECKING:
@@ -53,6 +56,8 @@ class SkillAccess:
     runner: Callable[[Library, ProgramSpec, SandboxSpec], ProcessResult] = run_program
     unattended: bool = False
     """No person is present: scripts run in a sandbox or not at all."""
+    baseline: SkillBaseline | None = None
+    """The skills as they were when the conversation began; None where no agent is at work."""
 
     def offered(self) -> Sequence[Skill]:
         """The skills that may be used here, in catalog order."""
@@ -75,7 +80,8 @@ class SkillAccess:
 
     def _refusal(self, name: str, names: list[str]) -> MetierError:
         omitted = len(names) - _MAX_NAMES
-        listed = (", ".join(names[:_MAX_NAMES]) or "none") + (f" and {omitted} more" if omitted > 0 else "")
+        shown = [neutralize_tags(bounded_field(candidate)) for candidate in names[:_MAX_NAMES]]
+        listed = (", ".join(shown) or "none") + (f" and {omitted} more" if omitted > 0 else "")
         available = f"Available: {listed}"
         matching = [
             candidate
@@ -114,7 +120,8 @@ class SkillAccess:
         library = self.library
         verdict = next((candidate for candidate in library.verdicts if candidate.skill.path == skill.path), None)
         usable = verdict is not None and verdict.usable
-        off: CommandsOff = "" if usable and skill.origin.trusted else "untrusted"
+        there = self.baseline is None or self.baseline.covers(library, skill)
+        off: CommandsOff = "" if usable and skill.origin.trusted and there else "untrusted"
         if library.settings.shell_off:
             off = "off"
         rooted = skill.origin.dialect.authoring.rooted
@@ -134,7 +141,9 @@ class SkillAccess:
             has=lambda path: paths.is_file(f"{skill.directory}/{path}"),
             clock=monotonic,
         )
-        return render(skill, library.read(skill, verify=False).text, call, options)
+        activation = render(skill, library.read(skill, verify=False).text, call, options)
+        inserts = hide_strings(activation.inserts, library.hide)
+        return replace(activation, text=library.hide(activation.text), inserts=inserts)
 
     def _command(
         self,
@@ -145,16 +154,19 @@ class SkillAccess:
         bounds: tuple[ShellRules, float],
     ) -> ProcessResult:
         shell, limit = bounds
+        require_whole_settings(self.library.problems)
         verifier.check(running=True)
+        sealed = verifier.sealed()
         env = skill_environment(self.library, skill)
         own_name = ("",) if "$0" in source else ()  # `$0` without an argument is empty, not the shell's name
         argv = (*shell_program(shell, env), source, *own_name)
         cwd = skill.directory if shell.cwd == "skill" else self.cwd
         program = ProgramSpec(argv, cwd, env | values, limit, merged=shell.output == "merged")
-        return self._run(program, skill)
+        return self._run(program, skill, sealed)
 
-    def _run(self, program: ProgramSpec, skill: Skill) -> ProcessResult:
+    def _run(self, program: ProgramSpec, skill: Skill, sealed: str) -> ProcessResult:
         sandbox = sandbox_for_skill(self.library, skill, self.cwd, self.write, self.unattended or self.by == "schedule")
+        sandbox = replace(sandbox, sealed=sealed)
         result = self.runner(self.library, program, sandbox)
         return replace(
             result, note="; ".join(filter(None, (result.note, *grants_for_skill(self.library, skill).notes)))
@@ -173,7 +185,8 @@ class SkillAccess:
         verify_installed(self.library, skill)
         with _refuse_private_paths(skill, path) as inside:
             size, data = files.read_part(skill.directory, inside, offset, PAGE_BYTES)
-        return _decode_page(path, offset, size, data)
+        page = _decode_page(path, offset, size, data)
+        return page._replace(text=self.library.hide(page.text))
 
     def read_whole(self, skill: Skill, path: str, limit: int, verifier: SkillVerifier | None = None) -> bytes:
         """A whole file, text or not, of up to `limit` bytes; refuses what `page` refuses.
@@ -226,7 +239,12 @@ class SkillAccess:
         # The verdict was about the file as it was: a changed SKILL.md may ask for other grants.
         if files.stat_key(skill.path) != skill.key and skill.path not in self.library.kept:
             raise Changed(f"{skill.path} changed since the library was opened", "reload the library", skill.path)
-        verify_installed(self.library, skill, running=True)
+        require_whole_settings(self.library.problems)
+        verifier = SkillVerifier(self.library, skill)
+        verifier.check(running=True)
+        sealed = verifier.sealed()
+        if self.baseline is not None:
+            self.baseline.check(self.library, skill)
         env = skill_environment(self.library, skill)
         suffix = script[script.rindex(".") :]
         interpreter = next((path for name in _INTERPRETERS[suffix] if (path := which(name, env["PATH"]))), "")
@@ -235,7 +253,7 @@ class SkillAccess:
         if not interpreter:
             return ProcessResult(None, "", note=f"there is no {_INTERPRETERS[suffix][0]} on PATH")
         argv = (interpreter, f"{skill.directory}/scripts/{script}", *words)
-        return self._run(ProgramSpec(argv, skill.directory, env, SCRIPT_SECONDS), skill)
+        return self._run(ProgramSpec(argv, skill.directory, env, SCRIPT_SECONDS), skill, sealed)
 
     def search(self, query: str, limit: int) -> Sequence[Skill]:
         """The skills that match a request best, of those that may be used."""

@@ -7,6 +7,7 @@ that only some callers need are imported where they are used, because every comm
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
 
@@ -16,7 +17,7 @@ from ..host.sqlite import IndexDatabase
 from ..light_typing import TYPE_CHECKING, Any, NamedTuple, get_args
 from ..resolve.resolver import AllowedSkills, ResolvePolicy, required_facts, resolve
 from ..sources.roots import roots_with_lock
-from ..sources.scan import LazySkills
+from ..sources.scan import skill_names
 from ..types.catalog import Catalog, CommandMatch, SlashCommand, UsageHabits
 from ..types.dialect import Dialect, LibraryLimits, ListingFormat, ListingPolicy
 from ..types.errors import BadRequest, Changed, MetierError, UnknownSkill, Unloadable
@@ -28,6 +29,7 @@ from ..types.verdict import Facts, RequirementCheck, Verdict
 
 if TYPE_CHECKING:
     from ..host.paths import StopSignal
+    from ..record.redaction import Redactor
     from ..types.activation import Activation, InvokedBy
     from ..types.model import Tool
     from ..types.search import Audience, SearchHit
@@ -37,6 +39,13 @@ if TYPE_CHECKING:
     from .search import SkillFinder
     from .snapshot import Snapshot
     from .watch import Change
+
+
+def _make_redactor(library: Library) -> Redactor:
+    from ..record.redaction import Redactor  # most commands hide nothing
+    from .grants import secret_values
+
+    return Redactor(secret_values(library))
 
 
 class Library:
@@ -91,9 +100,8 @@ class Library:
         kept: Mapping[str, bytes] = {},
     ) -> None:
         # Not a dataclass: creating one imports `inspect`, a sixth of what `metier status` takes.
-        parts = dict(locals())
-        del parts["self"]
-        self.__dict__.update(parts)
+        values = locals()
+        self.__dict__.update((name, values[name]) for name in _PARTS)
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"a Library is frozen: can't set `{name}`")
@@ -112,20 +120,30 @@ class Library:
         """Without its parts: some of them hold secrets."""
         return f"<Library of {self.place.cwd}: {len(self.skills)} skills>"
 
+    def close(self) -> None:
+        """Close its index, for a program that opens many; what was read stays, only search needs it."""
+        if self.database is not None:
+            self.database.close()
+
     @property
     def names(self) -> tuple[str, ...]:
         """The name of every skill that loads, usable or not."""
-        return self.skills.names if isinstance(self.skills, LazySkills) else tuple(skill.name for skill in self.skills)
+        return skill_names(self.skills)
 
     @cached_property
     def facts(self) -> Facts:
         """What is true of this machine, as far as these skills need to know."""
         return gather_facts(*required_facts(self.skills), self.place.env, self.place.platform)
 
+    hide = cached_property(_make_redactor)
+    """Replaces in a text what is secret here."""
+
     @cached_property
     def verdicts(self) -> tuple[Verdict, ...]:
         """What was decided about every skill."""
-        policy = ResolvePolicy(self.settings, self.allowed, self.bundled, self.untrusted, partial(_same_content, self))
+        # A name that deceives is withheld like a skill that is not trusted, and shadows nothing either.
+        withheld = {**unusable_names(self.skills, self.names, self.untrusted), **self.untrusted}
+        policy = ResolvePolicy(self.settings, self.allowed, self.bundled, withheld, partial(_same_content, self))
         return resolve(self.skills, self.facts, policy)
 
     def catalog(
@@ -282,6 +300,38 @@ class Library:
         return watch_changes(self, stop)
 
 
+_odd_name = re.compile(r"[/\\\0-\x09\x0b-\x1f\x7f]|^\.{0,2}$|^.{65}", re.MULTILINE)
+"""A path, nothing, or more than the 64 characters that the standard allows."""
+
+
+def unusable_names(
+    skills: Sequence[Skill], names: Sequence[str], untrusted: Mapping[str, Finding]
+) -> dict[str, Finding]:
+    """The skills whose names are paths, empty, too long, or written to be taken for another's; by path."""
+    # All names in one text: ten thousand plain ones are looked at in one go.
+    text = "\n".join(names)
+    if not names or (text.isascii() and text.count("\n") == len(names) - 1 and not _odd_name.search(text)):
+        return {}
+    from ..catalog.similarity import deceptive_names
+
+    found: dict[str, Finding] = {}
+    for skill in skills:
+        name = skill.name
+        if _odd_name.search(name) or "\n" in name:
+            why = (
+                "it has more than 64 characters" if len(name) > 64 else "it is empty, a path, or has control characters"
+            )
+            found[skill.path] = Finding("name-unusable", 0, (name[:80], why))
+    trusted = [skill.name for skill in skills if skill.path not in untrusted]
+    like = deceptive_names(names, trusted)
+    for skill in skills:
+        if skill.name in like and skill.path not in found:
+            found[skill.path] = Finding(
+                "name-unusable", 0, (skill.name[:80], f"it looks like `{like[skill.name][:80]}`")
+            )
+    return found
+
+
 _PARTS = tuple(Library.__annotations__)
 _COMPARED = tuple(name for name in _PARTS if name not in ("reopen", "guards", "database"))
 """What makes two libraries the same; how they were read does not."""
@@ -395,9 +445,11 @@ def library_catalog(library: Library, options: CatalogOptions) -> Catalog:
 
     _check_options(options)
     listing = library.dialect.serving.listing
+    limits = library.limits
+    own_limit = library.request.room if limits.listed is None and limits.characters is None else limits.characters
     budget = CatalogBudget(
-        library.limits.listed if options.max_skills is None else options.max_skills,
-        library.limits.characters if options.max_chars is None else options.max_chars,
+        limits.listed if options.max_skills is None else options.max_skills,
+        own_limit if options.max_chars is None else options.max_chars,
     )
     style = ListingStyle(listing, library.place.home, options.format)
     policy = options.policy or library.settings.policy or listing.policy

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, fields
 from hashlib import sha256
 from typing import Any, Literal, NamedTuple, TypeAlias
 
-from ..host import paths, trees
+from ..host import fs, paths, trees
 from ..sources.skill_files import manifest_digest
 from ..types.errors import HostError
 from ..types.installed import (
@@ -49,6 +49,8 @@ class InstallRoot:
     """It lies in a project, where other people with another umask change it too."""
     history: str = ""
     """The repository with the history of its skills; empty if none is kept."""
+    receipts: str = ""
+    """The file outside the root that remembers what was installed; empty if none is kept."""
     note: Callable[[str], None] = field(default=_ignore_note, compare=False, repr=False)
     """Called with what a person should know although the operation succeeded."""
 
@@ -81,6 +83,35 @@ def read_lock(install_root: InstallRoot) -> Lockfile:
             "restore a good copy (from git or a backup), or move it away and run `metier freeze`; nothing was changed",
             install_root.lock,
         ) from error
+
+
+# --- Receipts ---
+# A lock lies beside its root, where it can get lost or be edited.  What metier installed is therefore remembered in its
+# own folder too: a skill without its lock entry must not pass for one that the user wrote.
+
+
+def read_receipts(path: str) -> dict[str, frozenset[str]]:
+    """The skills that were installed, by the real path of their root: the places in it."""
+    text = paths.read_text_file(path, MAX_LOCK_BYTES)
+    if text is None:
+        return {}
+    try:
+        return {str(root): frozenset(map(str, keys)) for root, keys in json.loads(text).items()}
+    except (ValueError, TypeError, AttributeError, RecursionError) as error:
+        raise HostError(f"{path} is damaged: {error}", "restore a good copy, or move it away", path) from error
+
+
+def change_receipts(install_root: InstallRoot, change: Callable[[frozenset[str]], frozenset[str]]) -> None:
+    """Change what is remembered of a root."""
+    if not install_root.receipts:
+        return
+    fs.make_folder(install_root.receipts.rpartition("/")[0])
+    with fs.hold_lock(f"{install_root.receipts}.lock"):
+        receipts, real = read_receipts(install_root.receipts), paths.real_path(install_root.root)
+        keys = change(receipts.get(real, frozenset()))
+        if keys != receipts.get(real, frozenset()):
+            roots = {root: sorted(places) for root, places in {**receipts, real: keys}.items() if places}
+            fs.write_text(install_root.receipts, json.dumps(roots, indent=1, sort_keys=True) + "\n")
 
 
 def read_record(path: str) -> dict[str, Any] | None:

@@ -8,7 +8,9 @@ still listed, with the reason.  Trust and lock code is imported only where a pro
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
+from ..dialects.common import BUNDLED
 from ..host import paths
 from ..host.facts import find_place
 from ..host.sqlite import IndexDatabase, open_database
@@ -17,7 +19,7 @@ from ..sources import index, scan
 from ..sources.bundled import bundled_paths
 from ..sources.plugins import find_plugins
 from ..sources.roots import RootOptions, any_lock, find_roots, named_root
-from ..sources.scan import SkillReader
+from ..sources.scan import ScanResult, SkillReader
 from ..types.catalog import UsageHabits
 from ..types.dialect import Dialect
 from ..types.errors import BadRequest
@@ -32,13 +34,18 @@ from .settings import (
     drop_unknown_dialects,
     load_settings,
     read_trust_record,
+    with_product_settings,
 )
 
 if TYPE_CHECKING:
+    from typing import TypeVar
+
     from ..resolve.capabilities import TrustRecord
     from ..resolve.resolver import AllowedSkills
     from ..types.dialect import LibraryLimits
     from .library import Library
+
+    AnySkill = TypeVar("AnySkill", Skill, BrokenSkill)
 
 INDEX_FILE = "index.db"
 
@@ -52,6 +59,8 @@ class OpenRequest(NamedTuple):
     use_index: bool = True
     habits: UsageHabits = UsageHabits()
     """Of the conversation that this library serves."""
+    room: int | None = None
+    """Characters that a listing without a limit of its own may take: a share of the model's window."""
 
 
 def open(
@@ -83,6 +92,8 @@ class DiscoveredSkills(NamedTuple):
     roots: tuple[SkillRoot, ...]
     database: IndexDatabase | None
     scan: scan.ScanResult
+    bundled: frozenset[str]
+    """Paths of the skills that ship with metier."""
     problems: tuple[Problem, ...]
 
 
@@ -94,6 +105,7 @@ def discover(place: Place, dialect: str | None, root: str | None, use_index: boo
     settings = drop_unknown_dialects(settings, dialects, f"{place.state}/{CONFIG_FILE}", problems)
     settings = drop_outside_roots(settings, place, problems)
     serving = _serving_dialect(dialect or str(settings.tree.get("dialect") or "standard"), dialects)
+    settings = with_product_settings(settings, serving, place, problems)
     limits = serving.serving.limits._replace(**settings.limits)
     root_options = RootOptions(serving, dialects, settings, project_trusted=record is not None and record.whole)
     if root is not None:
@@ -104,8 +116,9 @@ def discover(place: Place, dialect: str | None, root: str | None, use_index: boo
         roots = find_roots(place, root_options)
     # Without a usable index everything works, only slower: a fault of it is a problem, not an error.
     database = _open_index(place, problems) if use_index else None
-    scan_result = scan.scan_roots(roots, limits, database, _make_reader(dialects))
-    return DiscoveredSkills(root_options, record, limits, roots, database, scan_result, tuple(problems))
+    bundled = bundled_paths(place.state) if root is None else frozenset()
+    scan_result = _only_bundled(scan.scan_roots(roots, limits, database, _make_reader(dialects)), roots, bundled)
+    return DiscoveredSkills(root_options, record, limits, roots, database, scan_result, bundled, tuple(problems))
 
 
 def open_at(place: Place, request: OpenRequest) -> Library:
@@ -116,21 +129,25 @@ def open_at(place: Place, request: OpenRequest) -> Library:
     found = discover(place, request.dialect, request.root, request.use_index)
     library_roots, database, scan_result, problems = found.roots, found.database, found.scan, list(found.problems)
     skills: Sequence[Skill] = scan_result.skills
+    settings = found.options.settings
     withheld: dict[str, Finding] = {}
     in_project = any(root.origin.source == "project" for root in library_roots)
     if in_project and any(skill.origin.source == "project" for skill in skills):
-        from .trust import mark_trusted_skills, trust_findings  # only where a project has skills
+        from .trust import lent_settings, mark_trusted_skills, trust_findings  # only where a project has skills
 
         withheld = dict(trust_findings(skills, place, found.record, found.limits))
         skills = mark_trusted_skills(skills, withheld, found.record)
+        settings = settings._replace(lent=lent_settings(skills, place, found.record))
     root_locks = None
     if any_lock([root.origin.path for root in library_roots], place):
         from .locks import lock_findings, locks_beside_roots  # only where something was installed
+        from .trust import is_skill_approved
 
         root_locks = locks_beside_roots(library_roots, place)
     if root_locks is not None:
         # An untrusted project is the stronger reason: it stays where both apply.
-        withheld = {**lock_findings(scan_result.skills, root_locks, database), **withheld}
+        is_approved = partial(is_skill_approved, place.state, limit=found.limits.file_bytes)
+        withheld = {**lock_findings(scan_result.skills, root_locks, database, is_approved), **withheld}
     if database is not None and database.silent:
         problems.append(index.index_problem(database.silent, database.path))
     return Library(
@@ -143,14 +160,28 @@ def open_at(place: Place, request: OpenRequest) -> Library:
         broken=scan_result.broken,
         problems=(*problems, *scan_result.problems),
         dialects=found.options.dialects,
-        settings=found.options.settings,
+        settings=settings,
         allowed=_allowed_skills(request.agent, place, found.options),
-        bundled=bundled_paths(place.state) if request.root is None else frozenset(),
+        bundled=found.bundled,
         untrusted=withheld,
         guards=scan_result.guards,
         database=database,
         reopen=open_at,
     )
+
+
+def _only_bundled(scanned: ScanResult, roots: Sequence[SkillRoot], bundled: frozenset[str]) -> ScanResult:
+    """The scan, with only the bundled skills of a root that is for those."""
+    if all(root.origin.tier != BUNDLED.tier for root in roots):
+        return scanned
+    return scanned._replace(
+        skills=_without_others(scanned.skills, bundled), broken=_without_others(scanned.broken, bundled)
+    )
+
+
+def _without_others(items: Sequence[AnySkill], bundled: frozenset[str]) -> tuple[AnySkill, ...]:
+    """Without what lies beside the bundled skills in a root that is for those alone."""
+    return tuple(item for item in items if item.origin.tier != BUNDLED.tier or item.path in bundled)
 
 
 def _make_reader(dialects: Mapping[str, Dialect]) -> SkillReader:

@@ -6,7 +6,7 @@ Comparing descriptions alone would miss that: two texts can differ and still ans
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..catalog.cards import demands_use, is_stuffed
@@ -65,14 +65,19 @@ def _overlap_findings(skill: Skill, near: Sequence[Skill]) -> Iterator[Finding]:
     yield from (Finding(finding.code, 0, finding.details) for finding in overlaps)
 
 
-def neighbor_skills(library: Library, skill: Skill) -> tuple[Skill, ...]:
+def neighbor_skills(library: Library, skill: Skill, most: int = _MAX_NEIGHBORS) -> tuple[Skill, ...]:
     """The other skills that a search for this skill's own words finds."""
-    skills = (hit.skill for hit in library.search(f"{skill.name} {skill.description}", limit=_MAX_NEIGHBORS + 1))
+    skills = (hit.skill for hit in library.search(f"{skill.name} {skill.description}", limit=most + 1))
     return tuple(other for other in skills if other.path != skill.path and other.identity != skill.identity)
 
 
-def find_stolen_prompts(library: Library, newcomer: Skill, near: Sequence[Skill]) -> Iterator[StolenPrompt]:
-    """Trigger prompts of neighbouring skills for which the newcomer would be ranked first instead."""
+def find_stolen_prompts(
+    library: Library, newcomer: Skill, near: Sequence[Skill], more: Mapping[str, Sequence[str]] | None = None
+) -> Iterator[StolenPrompt]:
+    """Trigger prompts of neighbouring skills for which the newcomer would be ranked first instead.
+
+    `more` are further prompts of theirs, by path.
+    """
     from ..catalog.cards import make_card  # only needed for one new skill at a time
     from .search import LexicalEngine
 
@@ -81,7 +86,7 @@ def find_stolen_prompts(library: Library, newcomer: Skill, near: Sequence[Skill]
         return
     mine = make_card(newcomer.name, newcomer.description)
     for owner in near:
-        for prompt in trigger_prompts(owner):
+        for prompt in dict.fromkeys((*trigger_prompts(owner), *(more or {}).get(owner.path, ()))):
             if engine.loses(prompt, owner.path, newcomer.path, mine):
                 yield StolenPrompt(owner, prompt)
 

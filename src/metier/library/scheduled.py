@@ -9,6 +9,7 @@ from ..types.dialect import CommandRules, Dialect
 from ..types.errors import BadRequest, Refused, UnknownSkill, Unloadable
 from ..types.place import Place
 from ..types.skill import BrokenSkill, Found, Origin
+from ..types.text import neutralize_frames
 
 CREATOR_SKILL = "scheduler-skill-creator"
 COMMAND_PREFIX = "sched-"
@@ -96,7 +97,8 @@ def manual_message(place: Place, name: str, extra: str, rules: CommandRules) -> 
         hint = "write its instructions below the frontmatter"
         raise Unloadable(f"scheduler skill {bare} is empty", hint, f"{folder}/SKILL.md")
     message = rules.manual_run.replace("<name>", bare) + "\n\n---\n" + text
-    return message + (f"\n\n---\n{rules.manual_extra}{extra.strip()}" if extra.strip() else "")
+    extra_part = f"\n\n---\n{rules.manual_extra}{extra.strip()}" if extra.strip() else ""
+    return neutralize_frames(message + extra_part)
 
 
 def scheduler_roots(place: Place) -> tuple[str, ...]:

@@ -1,22 +1,23 @@
 """What the user and a trusted project configured for a place.
 
 A project's configuration counts only if the project is trusted as a whole and the file is still the one that was
-trusted: it can add roots, agents and dialects, and so decide what a model reads.  Faults are problems to show, never
-errors: a typo in a configuration must not take all skills away.
+trusted: it can add roots, agents and dialects, and so decide what a model reads.  Faults are problems to show: a typo
+in a configuration must not take all skills away.  But it must not take a rule away either, so what acts asks
+`require_whole_settings` first.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from ..dialects import DIALECTS
 from ..host import paths
 from ..light_typing import TYPE_CHECKING
 from ..types.dialect import Dialect
-from ..types.errors import HostError
+from ..types.errors import BadRequest, HostError
 from ..types.place import Place
 from ..types.problem import Finding, Problem, problem_from
-from ..types.settings import Settings
+from ..types.settings import ConfiguredRoot, Settings
 
 if TYPE_CHECKING:
     from ..resolve.capabilities import TrustRecord
@@ -55,6 +56,18 @@ def load_settings(place: Place, problems: list[Problem]) -> tuple[Settings, Trus
         own_only = "the sandbox is configured only in your own configuration"
         problems.append(problem_from(Finding("config-unknown-key", 0, ("sandbox", own_only)), path))
     return merge_settings(settings, project_settings), record
+
+
+def settings_faults(problems: Iterable[Problem]) -> list[Problem]:
+    """The faults of a configuration that may have cost a rule or a limit."""
+    return [problem for problem in problems if problem.code.startswith("config-") and problem.severity == "error"]
+
+
+def require_whole_settings(problems: Iterable[Problem]) -> None:
+    """Refuse to act under a configuration that can't be read in full: a rule that denies may be missing."""
+    for problem in settings_faults(problems):
+        what = problem.message.removesuffix("; it is ignored")
+        raise BadRequest(f"{problem.place}: {what}", problem.hint, problem.path)
 
 
 def _read_config_text(path: str, problems: list[Problem]) -> str | None:
@@ -156,3 +169,66 @@ def drop_outside_roots(settings: Settings, place: Place, problems: list[Problem]
         else:
             roots.append(root)
     return settings._replace(roots=tuple(roots)) if len(roots) < len(settings.roots) else settings
+
+
+# --- A product's own settings file ---
+
+
+def with_product_settings(settings: Settings, serving: Dialect, place: Place, problems: list[Problem]) -> Settings:
+    """The settings with those of the product's own file below them: the user's configuration wins key by key."""
+    product = serving.serving.settings
+    if product is None:
+        return settings
+    named = place.env.get(product.variable, "").strip() if product.variable else ""
+    path = paths.absolute_path(named or product.path, place.cwd, place.home)
+    text = _read_config_text(path, problems)
+    if text is None:
+        return settings
+    tree = _read_json_settings(text)
+    if tree is None:
+        problems.append(problem_from(Finding("config-syntax", 0, ("it is no JSON object",), fatal=True), path))
+        return settings
+    from ..parse.config import merge_trees
+
+    skills = tree.get("skills")
+    skills = skills if isinstance(skills, Mapping) else {}
+    # Everything else of the file is what skills require by a path: that is looked up under `config`.
+    kept = {key: skills[key] for key in ("entries", "allowBundled") if key in skills}
+    below = {"skills": kept, "config": {key: value for key, value in tree.items() if key != "skills"}}
+    folders: object = tree
+    for key in product.roots_at:
+        folders = folders.get(key) if isinstance(folders, Mapping) else None
+    roots = [ConfiguredRoot(folder, serving.name) for folder in _texts(folders)]
+    return settings._replace(
+        tree=merge_trees(below, settings.tree),
+        own_tree=merge_trees(below, settings.own_tree) if settings.project_tree else settings.own_tree,
+        roots=(*settings.roots, *roots),
+        allow_bundled=settings.allow_bundled or tuple(_texts(skills.get("allowBundled"))),
+    )
+
+
+def _texts(value: object) -> list[str]:
+    return [item for item in value if isinstance(item, str) and item] if isinstance(value, list) else []
+
+
+def _read_json_settings(text: str) -> Mapping[str, object] | None:
+    """A file of JSON or JSON5; None for anything but an object."""
+    from json import loads
+
+    try:
+        tree = loads(text)
+    except (ValueError, RecursionError):
+        from ..parse.jsonc import read_json5
+
+        loose = read_json5(text.strip())
+        tree = None if loose is None else _typed(loose)
+    return tree if isinstance(tree, Mapping) else None
+
+
+def _typed(value: object) -> object:
+    """A value of JSON5, which is read as text, with what stands for true, false and null as such."""
+    if isinstance(value, Mapping):
+        return {key: _typed(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_typed(item) for item in value]
+    return {"true": True, "false": False, "null": None}.get(value, value) if isinstance(value, str) else value

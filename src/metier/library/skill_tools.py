@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Literal, NamedTuple, Protocol, cast, get_args
 
+from ..activate.deliver import activated_note
 from ..types.activation import Activation, Call, Message
 from ..types.dialect import ToolName
 from ..types.errors import BadRequest, HostError, MetierError, NoFile, Refused
@@ -20,7 +21,7 @@ from ..types.event import Activated, FailureReason
 from ..types.model import Answer, Tool, ToolParameter
 from ..types.sandbox import SCRIPT_SUFFIXES, ProcessResult
 from ..types.skill import Skill
-from ..types.text import clean_line, neutralize_tags, shorten_text, visible_text
+from ..types.text import bounded_field, clean_line, neutralize_frames, neutralize_tags, shorten_text, visible_text
 
 
 class FilePage(NamedTuple):
@@ -151,7 +152,7 @@ def render_skill_list(skills: Sequence[Skill]) -> str:
     lines = []
     for skill in skills:
         name, description = (
-            neutralize_tags(clean_line(skill.name)),
+            neutralize_tags(bounded_field(skill.name)),
             neutralize_tags(shorten_text(clean_line(skill.description), 512)),
         )
         lines.append(f"- {name}: {description}" if description else f"- {name}")
@@ -204,9 +205,10 @@ def read(access: SkillAccessPort) -> Tool:
 
 
 def _page_answer(page: FilePage) -> Answer:
+    text = neutralize_frames(page.text)
     if page.next is None:
-        return Answer(page.text)
-    return Answer(f"{page.text}\n[{page.size - page.next} of {page.size} bytes left: continue with offset {page.next}]")
+        return Answer(text)
+    return Answer(f"{text}\n[{page.size - page.next} of {page.size} bytes left: continue with offset {page.next}]")
 
 
 # --- Running scripts ---
@@ -278,20 +280,24 @@ def split_arguments(arguments: str | tuple[str, ...]) -> tuple[str, ...]:
 
 def script_answer(script: str, result: ProcessResult) -> Answer:
     """A script's output with its stderr and exit status."""
-    parts = [visible_text(result.stdout)]
-    if stderr := visible_text(result.stderr).strip("\n"):
+    parts = [neutralize_frames(visible_text(result.stdout))]
+    if stderr := neutralize_frames(visible_text(result.stderr)).strip("\n"):
         parts.append(f"[stderr]\n{stderr}")
     output = "\n".join(part.rstrip("\n") for part in parts if part.strip())
     if result.timed_out:
         text = f"Script timed out after {SCRIPT_SECONDS:.0f}s: {script}"
-        return Answer(f"{text}\n{output}".strip(), error=True, note=result.note, reason="timeout")
+        return Answer(f"{text}\n{output}".strip(), error=True, note=result.note, reason="timeout", cause="timeout")
     if result.status is None:
         why = result.note or "it could not be started"
         return Answer(f"Cannot execute '{script}': {why}", error=True, note=result.note, reason="machine")
+    if result.swept:
+        output += "".join(f"\n[sandbox: {visible_text(line)}]" for line in result.swept)
     if result.status:
         output += f"\n[exit code: {result.status}]"
     reason: FailureReason = "exit-status" if result.status else ""
-    return Answer(output.strip() or "[no output]", note=result.note, status=result.status, reason=reason)
+    return Answer(
+        output.strip() or "[no output]", note=result.note, status=result.status, reason=reason, cause=result.cause
+    )
 
 
 # --- Activating and finding skills ---
@@ -303,7 +309,7 @@ def skill_use(access: SkillAccessPort) -> Tool:
     def call(arguments: ToolArguments) -> Answer:
         skill = access.skill(text_argument(arguments, "skill_name").strip())
         activation, messages = access.activate(skill, words_or_text_argument(arguments, "arguments"))
-        text = f"Skill '{skill.name}' activated successfully. Instructions will follow."
+        text = activated_note(skill.name)
         return Answer(text, messages=messages, activated=activated_event(activation), skill=skill.name)
 
     return Tool(

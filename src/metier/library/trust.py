@@ -9,6 +9,7 @@ trusted.  Commands are found as every dialect together would find them: too many
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from hashlib import sha256
 from json import dumps, loads
 from typing import Literal, NamedTuple
@@ -22,6 +23,7 @@ from ..types.dialect import Dialect, LibraryLimits
 from ..types.errors import HostError, MetierError
 from ..types.place import Place
 from ..types.problem import Finding
+from ..types.settings import Settings
 from ..types.skill import Skill
 
 TRUST_FILE = "trust.json"
@@ -57,14 +59,19 @@ Record = Mapping[str, object]
 
 def read_trust_book(folder: str) -> dict[str, dict[str, object]]:
     """The records of all trusted projects, by their real path.  A damaged book is an error, and trusts no project."""
+    return {key: value for key, value in _read_book(folder)["projects"].items() if isinstance(value, dict)}
+
+
+def _read_book(folder: str) -> dict[str, dict[str, object]]:
+    """The book's two parts: `projects`, and `approved` skills that lie anywhere else."""
     path = f"{folder}/{TRUST_FILE}"
     text = paths.read_text_file(path)
     if text is None:
-        return {}
+        return {"projects": {}, "approved": {}}
     try:
         book = loads(text)
-        projects = book["projects"]
-        if book["version"] != 1 or not isinstance(projects, dict):
+        projects, approved = book["projects"], book.get("approved", {})
+        if book["version"] != 1 or not isinstance(projects, dict) or not isinstance(approved, dict):
             raise ValueError("unknown format")
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise HostError(
@@ -72,7 +79,7 @@ def read_trust_book(folder: str) -> dict[str, dict[str, object]]:
             "move it away, then run `metier trust` for each project again",
             path,
         ) from error
-    return {key: value for key, value in projects.items() if isinstance(value, dict)}
+    return {"projects": projects, "approved": approved}
 
 
 def write_trust_record(folder: str, project: str, record: Mapping[str, object] | None) -> None:
@@ -94,17 +101,43 @@ def trust_skills(folder: str, project: str, added: Mapping[str, object]) -> None
 def _update_book(
     folder: str, project: str, change: Callable[[Mapping[str, object]], Mapping[str, object] | None]
 ) -> None:
-    """Read, change and write the book under its lock."""
+    """Change the record of a project."""
+    with _changed_book(folder) as book:
+        projects, real = book["projects"], paths.real_path(project)
+        before = projects.pop(real, {})
+        record = change(before if isinstance(before, dict) else {})
+        if record is not None:
+            projects[real] = dict(record)
+
+
+@contextmanager
+def _changed_book(folder: str) -> Iterator[dict[str, dict[str, object]]]:
+    """The book to change, under its lock; it is written when the block ends."""
     fs.make_folder(folder)
     with fs.hold_lock(f"{folder}/.{TRUST_FILE}.lock"):
-        book = read_trust_book(folder)
-        real = paths.real_path(project)
-        record = change(book.pop(real, {}))
-        if record is not None:
-            book[real] = dict(record)
-        fs.write_text(
-            f"{folder}/{TRUST_FILE}", dumps({"version": 1, "projects": book}, indent=1, sort_keys=True) + "\n"
-        )
+        book = _read_book(folder)
+        yield book
+        fs.write_text(f"{folder}/{TRUST_FILE}", dumps({"version": 1, **book}, indent=1, sort_keys=True) + "\n")
+
+
+# --- Skills that lie outside projects ---
+
+
+def approve_skills(folder: str, skills: Iterable[Skill], limit: int) -> None:
+    """Record that a person approved these skills as they are now."""
+    # Hashed before the book is locked: a large skill must not keep others waiting.
+    approved = {paths.real_path(skill.directory): sorted(run_digests(skill, limit)) for skill in skills}
+    if approved:
+        with _changed_book(folder) as book:
+            book["approved"] |= approved
+
+
+def is_skill_approved(folder: str, skill: Skill, limit: int) -> bool:
+    """Whether a person approved everything that this skill runs and asks for, as it is now."""
+    if not paths.exists(f"{folder}/{TRUST_FILE}"):
+        return False
+    digests = _read_book(folder)["approved"].get(paths.real_path(skill.directory))
+    return isinstance(digests, list) and run_digests(skill, limit) <= frozenset(map(str, digests))
 
 
 # --- What a skill can run ---
@@ -306,18 +339,57 @@ def _agent_text(path: str) -> str:
 # --- Records and verdicts ---
 
 
-def make_trust_record(project: str, skills: Iterable[Skill], limit: int, whole: bool = False) -> dict[str, object]:
-    """The record that trusts these skills as they are now; `whole` includes the project's configuration and agents."""
-    digests = {skill.directory.removeprefix(project + "/"): sorted(run_digests(skill, limit)) for skill in skills}
+def make_trust_record(
+    project: str, skills: Iterable[Skill], limit: int, whole: bool = False, settings: Settings | None = None
+) -> dict[str, object]:
+    """The record that trusts these skills as they are now; `whole` includes the project's configuration and agents.
+
+    With `settings`, the user's own settings of these skills' names are lent to them.
+    """
+    digests = {
+        skill.directory.removeprefix(project + "/"): sorted(run_digests(skill, limit) | _lent_digests(skill, settings))
+        for skill in skills
+    }
     configuration = config_digest(paths.read_text_file(f"{project}/{CONFIG_FILE}")) if whole else ""
     agents = agents_digest(project) if whole else ""
     return {"skills": digests, "configuration": configuration, "agents": agents, "whole": whole}
 
 
+def settings_digest(key: str) -> str:
+    """What a record holds for a skill that the user's own settings under this key were lent to."""
+    return _digest_parts("settings", key)
+
+
+def _lent_digests(skill: Skill, settings: Settings | None) -> frozenset[str]:
+    lends = settings is not None and settings.user_entry(skill.settings_key).hands_out
+    return frozenset({settings_digest(skill.settings_key)}) if lends else frozenset()
+
+
+def lent_settings(skills: Iterable[Skill], place: Place, record: TrustRecord | None) -> frozenset[str]:
+    """The paths of the project's skills that a person lent the user's own settings of the same name to."""
+    if record is None:
+        return frozenset()
+    known = record.skills
+    return frozenset(
+        skill.path
+        for skill in skills
+        if skill.origin.source == "project"
+        and (folder := skill.directory.removeprefix(place.project + "/")) in known
+        and settings_digest(skill.settings_key) in known[folder].runs
+    )
+
+
 def trust_findings(
-    skills: Sequence[Skill], place: Place, record: TrustRecord | None, limits: LibraryLimits
+    skills: Sequence[Skill],
+    place: Place,
+    record: TrustRecord | None,
+    limits: LibraryLimits,
+    looked_at: Skill | None = None,
 ) -> Mapping[str, Finding]:
-    """The project skills that may not be used, and why: never trusted, or changed since."""
+    """The project skills that may not be used, and why: never trusted, or changed since.
+
+    With `looked_at`, the files of a copy count in the place of the skill's own.
+    """
     project_skills = [skill for skill in skills if skill.origin.source == "project"]
     if not project_skills:
         return {}
@@ -327,7 +399,7 @@ def trust_findings(
         (
             skill,
             skill.directory.removeprefix(place.project + "/"),
-            SkillCapabilities(run_digests(skill, limits.file_bytes)),
+            SkillCapabilities(run_digests(looked_at or skill, limits.file_bytes)),
         )
         for skill in project_skills
     )

@@ -1,8 +1,9 @@
 """Configuration: TOML text becomes Settings, and every key that is not a setting is reported.
 
 A wrong key or value costs itself and nothing else: it is reported, removed from the tree and counts as not set, so
-that no later stage has to check types again.  A project's file is merged over the user's, but never widens what the
-user allows (`USER_ONLY_KEYS`, `skills.shell`).
+that no later stage has to check types again.  Where not set would allow more than what was meant, it denies instead,
+or the finding is fatal and commands that act stop at it.  A project's file is merged over the user's, but never widens
+what the user allows (`USER_ONLY_KEYS`, `skills.shell`).
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import Any, cast, get_args
 from ..types.dialect import ImprovementMode, LibraryLimits, ListingPolicy
 from ..types.problem import Finding
 from ..types.sandbox import SandboxNeed, SandboxTier, is_pinned_image
-from ..types.settings import ConfiguredRoot, Settings
+from ..types.settings import ConfiguredRoot, Settings, match_rule
 
 TOP_LEVEL_KEYS = (
     "skills",
@@ -39,8 +40,20 @@ TOP_LEVEL_KEYS = (
 )
 USER_ONLY_KEYS = ("sandbox", "model", "models", "agent", "mcp", "record", "improve")
 """Only the user's own file may set these: a cloned project must not choose models, permissions or servers."""
-AGENT_KEYS = ("allow", "ask", "deny", "network", "turns", "tokens", "seconds", "cost")
-MODEL_KEYS = ("provider", "model", "url", "key", "window", "reply", "input_price", "output_price")
+AGENT_KEYS = ("allow", "ask", "deny", "network", "git", "env", "turns", "tokens", "seconds", "cost")
+MODEL_KEYS = (
+    "provider",
+    "model",
+    "url",
+    "key",
+    "window",
+    "reply",
+    "input_price",
+    "output_price",
+    "connect_seconds",
+    "first_seconds",
+    "between_seconds",
+)
 SERVER_KEYS = ("command", "args", "env", "url", "headers")
 LIMIT_KEYS = LibraryLimits._fields
 _SKILLS_KEYS = ("entries", "allowBundled", "shell", "install")
@@ -55,12 +68,15 @@ _PERMISSIONS = {"network": bool, "hosts": list, "read": list, "write": list, "en
 _ENTRY_KEYS = tuple(_ENTRY_KINDS)
 _ROOT_KEYS = ("path", "dialect", "label")
 CATALOG_KEYS = ("policy", "pinned")
-SANDBOX_KEYS = ("need", "tier", "image")
+SANDBOX_KEYS = ("need", "tier", "image", "allow")
 SEARCH_KEYS = ("dense",)
-IMPROVE_KEYS = ("mode",)
+IMPROVE_KEYS = ("mode", "budget")
+BUDGET_KEYS = ("requests", "tokens", "cost")
 RECORD_KEYS = ("days", "runs")
 _TABLES = ("skills", "limits", "catalog", "search", "sandbox", "agents", "dialects", "config", "models", "agent", "mcp")
 _KINDS = {**dict.fromkeys((*_TABLES, "record", "improve"), dict), "dialect": str, "model": str}
+_BOUNDING_KEYS = ("agent", "agents", "sandbox", "skills")
+"""Tables that forbid and limit: what is lost of them must not go unnoticed by a command that acts."""
 _at_line = re.compile(r"\(at line (\d+), column \d+\)").search
 
 
@@ -72,6 +88,7 @@ def parse_settings(text: str, findings: list[Finding]) -> Settings:
         line = _line_of(str(error), text)
         findings.append(Finding("config-syntax", line, (str(error) or "it is nested too deeply",), fatal=True))
         return Settings()
+    first = len(findings)
     _mark_unknown_keys("", tree, TOP_LEVEL_KEYS, findings)
     # Removed, not only reported: no later stage has to ask again whether a table is one.
     for key in [key for key, kind in _KINDS.items() if key in tree and not isinstance(tree[key], kind)]:
@@ -85,7 +102,7 @@ def parse_settings(text: str, findings: list[Finding]) -> Settings:
     _check_improve(tree.get("improve", {}), findings)
     _check_acting(tree, findings)
     _check_record(tree.get("record", {}), findings)
-    return Settings(
+    settings = Settings(
         tree=tree,
         roots=_parse_roots(tree.get("roots", []), findings),
         plugins=_text_list("plugins", tree.get("plugins", []), findings),
@@ -96,6 +113,38 @@ def parse_settings(text: str, findings: list[Finding]) -> Settings:
         pinned=_text_list("catalog.pinned", tree.get("catalog", {}).get("pinned", []), findings),
         dense=_dense_search(tree.get("search", {}), findings),
     )
+    findings[first:] = [
+        finding._replace(line=_line_of_key(finding.details[0], text), fatal=_loses_a_bound(finding))
+        for finding in findings[first:]
+    ]
+    return settings
+
+
+def _loses_a_bound(finding: Finding) -> bool:
+    """Whether a rule, a limit or a sandbox may be lost with what this finding is about."""
+    key = finding.details[0]
+    table, _, rest = key.partition(".")
+    if finding.code == "config-type":
+        return re.split(r"[.[]", key, maxsplit=1)[0] in _BOUNDING_KEYS
+    if rest:
+        return table in ("agent", "agents", "sandbox") or ".permissions." in key
+    # `[agnet]` holds rules that nobody will read.
+    return bool(get_close_matches(key, _BOUNDING_KEYS, 1, 0.75))
+
+
+def _line_of_key(key: str, text: str) -> int:
+    """The line that sets a key, as far as a look at each line tells; 0 if none does."""
+    key, table = re.sub(r"\[\d+\]", "", key), ""
+    for number, line in enumerate(text.splitlines(), 1):
+        if header := re.match(r"\s*\[+([^\]]+)\]", line):
+            table = re.sub(r"[\s'\"]", "", header[1])
+            if table == key:
+                return number
+        elif assigned := re.match(r"\s*([^=\[#]+?)\s*=", line):
+            name = re.sub(r"[\s'\"]", "", assigned[1])
+            if key in (name, f"{table}.{name}") and (not table or key != name):
+                return number
+    return 0
 
 
 def _listing_policy(table: Mapping[str, object], findings: list[Finding]) -> ListingPolicy | None:
@@ -127,6 +176,12 @@ def _check_acting(tree: Mapping[str, object], findings: list[Finding]) -> None:
             if not isinstance(value, kind) or (kind is not bool and isinstance(value, bool)):
                 findings.append(Finding("config-type", 0, (f"agent.{key}", expected)))
                 del agent[key]
+            elif isinstance(value, list) and key != "env":
+                # A rule that can't be read matches nothing: one that denies would be gone.
+                bad = [item for item in value if not isinstance(item, str) or match_rule(item.strip()) is None]
+                where = f"agent.{key}[{value.index(bad[0])}]" if bad else ""
+                findings += [Finding("config-type", 0, (where, "a tool's name, or name(pattern)"))] if bad else []
+                agent[key] = [item for item in value if item not in bad]
     for name, known_keys in (("models", MODEL_KEYS), ("mcp", SERVER_KEYS)):
         tables = tree.get(name)
         for key, table in list(tables.items()) if isinstance(tables, dict) else ():
@@ -143,6 +198,8 @@ _AGENT_KINDS: Mapping[str, tuple[Any, str]] = {
     "ask": (list, "a list of strings"),
     "deny": (list, "a list of strings"),
     "network": (bool, "true or false"),
+    "git": (bool, "true or false"),
+    "env": (list, "a list of strings"),
     "turns": (_NUMBER, "a number"),
     "tokens": (_NUMBER, "a number"),
     "seconds": (_NUMBER, "a number"),
@@ -160,7 +217,7 @@ def _line_of(message: str, text: str) -> int:
 
 def merge_settings(first: Settings, second: Settings) -> Settings:
     """The user's file and the project's as one: the project's wins where both set a key, but never lifts a bound."""
-    tree = _merge_trees(first.tree, second.tree)
+    tree = merge_trees(first.tree, second.tree)
     for key in USER_ONLY_KEYS:
         tree.pop(key, None)
         if key in first.tree:
@@ -176,7 +233,7 @@ def merge_settings(first: Settings, second: Settings) -> Settings:
         plugins=first.plugins,  # kept apart from the project's, which must lie in the project
         project_plugins=second.plugins,
         limits={**first.limits, **second.limits},
-        agents={**first.agents, **second.agents},
+        agents={**second.agents, **first.agents},  # which skills an agent of the user's may use, the user says
         # A project may leave out some of those that the user allows, and adds none.
         allow_bundled=tuple(
             name for name in second.allow_bundled if name in first.allow_bundled or not first.allow_bundled
@@ -188,11 +245,11 @@ def merge_settings(first: Settings, second: Settings) -> Settings:
     )
 
 
-def _merge_trees(first: Mapping[str, object], second: Mapping[str, object]) -> dict[str, object]:
+def merge_trees(first: Mapping[str, object], second: Mapping[str, object]) -> dict[str, object]:
     both = dict(first)
     for key, value in second.items():
         before = both.get(key)
-        both[key] = _merge_trees(before, value) if isinstance(before, Mapping) and isinstance(value, Mapping) else value
+        both[key] = merge_trees(before, value) if isinstance(before, Mapping) and isinstance(value, Mapping) else value
     return both
 
 
@@ -251,6 +308,10 @@ def _check_sandbox(sandbox: dict[str, object], findings: list[Finding]) -> None:
     if image is not None and not (isinstance(image, str) and is_pinned_image(image)):
         findings.append(Finding("config-type", 0, ("sandbox.image", "an image with its digest, NAME@sha256:…")))
         del sandbox["image"]
+    allow = sandbox.get("allow")
+    if allow is not None and not (isinstance(allow, list) and all(isinstance(name, str) for name in allow)):
+        findings.append(Finding("config-type", 0, ("sandbox.allow", "a list of names")))
+        del sandbox["allow"]
 
 
 def _check_improve(improve: dict[str, object], findings: list[Finding]) -> None:
@@ -258,6 +319,18 @@ def _check_improve(improve: dict[str, object], findings: list[Finding]) -> None:
     if "mode" in improve and improve["mode"] not in get_args(ImprovementMode):
         findings.append(Finding("config-type", 0, ("improve.mode", "one of " + ", ".join(get_args(ImprovementMode)))))
         del improve["mode"]
+    budget = improve.get("budget", {})
+    if not isinstance(budget, dict):
+        findings.append(Finding("config-type", 0, ("improve.budget", "a table")))
+        del improve["budget"]
+        return
+    _mark_unknown_keys("improve.budget.", budget, BUDGET_KEYS, findings)
+    for key in BUDGET_KEYS:
+        value = budget.get(key, 0)
+        whole = isinstance(value, int) or (key == "cost" and isinstance(value, float))
+        if isinstance(value, bool) or not whole or value < 0:
+            findings.append(Finding("config-type", 0, (f"improve.budget.{key}", "a number from 0 up")))
+            del budget[key]
 
 
 def _check_record(record: dict[str, object], findings: list[Finding]) -> None:
@@ -327,7 +400,12 @@ def _parse_agents(table: Mapping[str, object], findings: list[Finding]) -> dict[
     for name, entry in table.items():
         if not isinstance(entry, Mapping):
             findings.append(Finding("config-type", 0, (f"agents.{name}", "a table")))
+            agents[name] = ()
             continue
         _mark_unknown_keys(f"agents.{name}.", entry, ("skills",), findings)
-        agents[name] = _text_list(f"agents.{name}.skills", entry["skills"], findings) if "skills" in entry else None
+        if "skills" in entry:
+            agents[name] = _text_list(f"agents.{name}.skills", entry["skills"], findings)
+        else:
+            # Without a list an agent may use everything; with a list under a misspelt key it may use nothing.
+            agents[name] = () if entry else None
     return agents

@@ -53,9 +53,14 @@ class FrontmatterSplit(NamedTuple):
     indent: int = 0
 
 
-def split_frontmatter(text: str, indented: bool = False) -> FrontmatterSplit:
-    """Split text, whose lines end in LF, at the first line that is `---` and the next one that is."""
+def split_frontmatter(text: str, indented: bool = False, starred: bool = False) -> FrontmatterSplit:
+    """Split text, whose lines end in LF, at the first line that is `---` and the next one that is.
+
+    With `starred`, two lines `***` do as well.
+    """
     indent = 0
+    if starred and text.startswith("***"):
+        text = _replace_stars(text)
     if not text.startswith("---"):
         indent = len(text) - len(text.lstrip(" \t")) if indented else 0
         if not indent or not text.startswith("---", indent):
@@ -81,6 +86,17 @@ def split_frontmatter(text: str, indented: bool = False) -> FrontmatterSplit:
             body = text[stop + 1 :]
             return FrontmatterSplit(_dedent_lines(block, indent), _dedent_lines(body, indent), True, indent)
         at = start
+
+
+def _replace_stars(text: str) -> str:
+    """The text with its first line and the next one like it as `---`, if both are `***`."""
+    lines = text.split("\n")
+    fences = [number for number, line in enumerate(lines) if line.rstrip(" \t") == "***"][:2]
+    if len(fences) < 2 or fences[0]:
+        return text  # one alone is a rule across the page
+    for number in fences:
+        lines[number] = "---"
+    return "\n".join(lines)
 
 
 def _dedent_lines(text: str, indent: int) -> str:

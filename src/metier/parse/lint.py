@@ -95,7 +95,7 @@ _NO_ESCAPE = "if it is meant literally, write it in words: this dialect has no e
 def lint(text: str, dialect: Dialect) -> list[Finding]:
     """Hidden characters, misspelled fields, what the dialect lacks, and what looks like a placeholder but is none."""
     findings = _check_hidden(text)
-    block, body, _, _ = split_frontmatter(text, dialect.authoring.indented)
+    block, body, _, _ = split_frontmatter(text, dialect.authoring.indented, dialect.authoring.starred)
     reading = _read_block(block, dialect)
     if reading is not None:
         findings += [*_check_typos(reading, dialect), *_check_permissions(reading, block or "")]

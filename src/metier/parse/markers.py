@@ -27,7 +27,7 @@ class CommandMarker(NamedTuple):
     block: bool
 
 
-ANY_DIALECT = ShellRules(fenced=True, anchored=False, cwd="agent", on_failure="error")
+ANY_DIALECT = ShellRules(fenced=True, anchored=False, cwd="agent", on_failure="error", one_line=True)
 """The widest rules: whatever any dialect finds in a body, these find too."""
 
 _fence = re.compile(
@@ -134,8 +134,19 @@ def _inline_markers(scan: _MarkerScan, at: int, stop: int) -> Generator[CommandM
             closing += 1
         if length == 1 and _starts_command(body, start, at, scan.shell):
             yield CommandMarker(start - 1, runs[closing].end(), body[run.end() : runs[closing].start()], False)
+        elif (
+            length >= 3 and scan.shell.one_line and _is_block(body, (start, run.end(), runs[closing].end()), text, stop)
+        ):
+            command = body[run.end() + 1 : runs[closing].start()].strip()
+            yield CommandMarker(start, runs[closing].end(), command, True)
         number = closing + 1
     return False
+
+
+def _is_block(body: str, ticks: tuple[int, int, int], text: int, stop: int) -> bool:
+    """Whether a code span is all of its line and begins with `!`: with more on the line, it is prose that shows one."""
+    start, opened, closed = ticks
+    return start == text and body[opened : opened + 1] == "!" and not body[closed:stop].strip()
 
 
 def _skip_runs(runs: list[re.Match[str]], number: int, place: int) -> int:

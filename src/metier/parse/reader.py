@@ -49,7 +49,7 @@ def parse_any(candidate: Found, dialects: Mapping[str, Dialect]) -> Skill | Brok
 
 def parse_head(text: str, authoring: AuthoringRules, findings: list[Finding], entire_file: bool = True) -> ParsedHead:
     """The frontmatter as a tree of text, and the body that follows it."""
-    block, body, opened, _ = split_frontmatter(text, authoring.indented)
+    block, body, opened, _ = split_frontmatter(text, authoring.indented, authoring.starred)
     if block is None:
         if opened and not entire_file:
             return _unclosed_head(authoring, findings)

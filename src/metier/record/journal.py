@@ -19,7 +19,8 @@ from ..host.facts import local_stamp, new_name, now_ns
 from ..types.activation import Message, ToolCall
 from ..types.agent import IMPROVER
 from ..types.errors import BadRequest
-from ..types.event import Ended, Event, Nested, Started, Usage, Wrote
+from ..types.event import Ended, Event, Nested, Started, Usage, Waited, Wrote
+from .redaction import hide_strings
 
 # --- Events as JSON ---
 
@@ -129,16 +130,17 @@ class Journal:
 
     path: str
     hide: Callable[[str], str] = str
-    """Removes secrets from a line before it is written."""
+    """Removes secrets from a text before it is written."""
 
     def keep(self, event: Event) -> None:
         """Append an event.  Pieces of a reply are not kept: the whole reply follows."""
-        if not isinstance(event, Wrote):
-            fs.append_line(self.path, self.hide(event_line(event, now_ns() / 1e9)))
+        if not isinstance(event, Wrote | Waited):
+            # Text by text and not as one line: a secret that is written over several lines is found in neither.
+            fs.append_line(self.path, event_line(hide_strings(event, self.hide), now_ns() / 1e9))
 
-    def read(self) -> Iterator[RecordedEvent]:
-        """All events; a line that a crash cut off is skipped."""
-        for line in fs.read_lines(self.path):
+    def read(self, start: int = 0) -> Iterator[RecordedEvent]:
+        """All events, or those of the lines from a position on; a line that a crash cut off is skipped."""
+        for line in fs.read_lines(self.path, start):
             try:
                 written = loads(line)
             except ValueError:
@@ -158,10 +160,10 @@ class Journal:
 
 
 def find_journal(state: str, run: str, hide: Callable[[str], str] = str) -> Journal:
-    """The journal of a run, by its name or the start of it; `last` is the newest that a person started."""
+    """The journal of a run, by its name or the start of it; `last` is the last used that a person started."""
     names = run_ids(state)
     if run == "last" and names:
-        journals = [Journal(f"{runs_folder(state)}/{name}.jsonl", hide) for name in reversed(names)]
+        journals = [Journal(path, hide) for path in journals_by_use(state)]
         return next(filter(_is_person_run, journals), journals[0])
     # A full name wins over longer names that start with it.
     matches = [name for name in names if name.startswith(run)] if run else []
@@ -171,6 +173,14 @@ def find_journal(state: str, run: str, hide: Callable[[str], str] = str) -> Jour
         problem = f"no run named `{run}`" if not matches else f"{len(matches)} run names start with `{run}`"
         raise BadRequest(problem, "run `metier runs` to list them")
     return Journal(f"{runs_folder(state)}/{matches[0]}.jsonl", hide)
+
+
+def journals_by_use(state: str) -> list[str]:
+    """The files of all runs, the last used first."""
+    folder = runs_folder(state)
+    files = [f"{folder}/{name}.jsonl" for name in run_ids(state)]
+    # A name tells when its run began, the time of the file when it was used; equal times go by name.
+    return sorted(files, key=lambda path: (trees.changed_at(path), path), reverse=True)
 
 
 def _is_person_run(journal: Journal) -> bool:

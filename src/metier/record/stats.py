@@ -191,6 +191,16 @@ class PlayedTurn(NamedTuple):
         return next((event for event in reversed(self.events) if isinstance(event, Ended)), None)
 
     @property
+    def left_failed(self) -> bool:
+        """Whether the last attempt of any step failed, after a skill was activated: an answer alone is no success."""
+        active, last = False, dict[tuple[str, str], bool]()
+        for event in self.events:
+            active = active or isinstance(event, Activated)
+            if active and isinstance(event, Used) and (event.text or event.failed):
+                last[_step_of(event)] = event.failed and not _is_answer(event)
+        return any(last.values())
+
+    @property
     def activations(self) -> Iterator[tuple[Activated, bool]]:
         """Each activation, and whether a tool was called after it."""
         for at, event in enumerate(self.events):
@@ -200,6 +210,30 @@ class PlayedTurn(NamedTuple):
                     event,
                     any(isinstance(later, Used) and later.call.name not in _ACTIVATING_TOOLS for later in after),
                 )
+
+
+_ANSWERING_PROGRAMS = frozenset({"grep", "egrep", "fgrep", "rg", "diff", "cmp", "test", "["})
+"""Programs whose status 1 is an answer: no match, files differ."""
+_STARTERS = frozenset({"python", "python3", "bash", "sh", "zsh", "node", "ruby", "perl", "sudo", "env", "uv", "npx"})
+
+
+def _step_of(used: Used) -> tuple[str, str]:
+    """What makes two calls attempts of one step: the tool, and the program, script or file that it is about."""
+    arguments = used.call.arguments
+    if "command" in arguments:
+        return used.call.name, _program_of(arguments["command"])
+    about = ("script_name", "file_path", "path")
+    return used.call.name, str(next((arguments[key] for key in about if key in arguments), ""))
+
+
+def _program_of(command: object) -> str:
+    words = [str(word) for word in command] if isinstance(command, list | tuple) else str(command).split()
+    named = [word for word in words if not word.startswith("-") and word.rpartition("/")[2] not in _STARTERS]
+    return (named or words or [""])[0].rpartition("/")[2]
+
+
+def _is_answer(used: Used) -> bool:
+    return used.status == 1 and _step_of(used)[1] in _ANSWERING_PROGRAMS
 
 
 def split_turns(trace: Trace) -> Iterator[PlayedTurn]:
@@ -250,9 +284,9 @@ class SkillStats(NamedTuple):
     activated: int
     by: dict[InvokedBy, int]
     succeeded: int
-    """Turns with it that finished."""
+    """Turns with it that finished, and in which the last attempt of every step went well."""
     failed: int
-    """Turns with it that ended badly."""
+    """Turns with it that ended badly, or left a step failed."""
     abandoned: int
     """Activations by the model after which no tool was called."""
     calls: int
@@ -292,8 +326,9 @@ def _count_turn(tallies: dict[str, _SkillTally], turn: PlayedTurn, at: float) ->
     for name in used:
         tally = tallies[name]
         if ended is not None:
-            tally.succeeded += ended.outcome == "finished"
-            tally.failed += ended.outcome in _BAD_OUTCOMES
+            left = ended.outcome == "finished" and turn.left_failed
+            tally.succeeded += ended.outcome == "finished" and not left
+            tally.failed += ended.outcome in _BAD_OUTCOMES or left
             tally.usage += ended.usage
             tally.seconds += ended.seconds
     for event in turn.events:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
+from ..host import paths
 from ..types.event import (
     NOTHING_USED,
     Activated,
@@ -103,9 +104,45 @@ class Trace:
         return used
 
 
+class TraceFollower:
+    """Reads a run that goes on, a turn at a time: what the last turn added, and the end of what was before it.
+
+    To read the whole journal after each turn would make every turn of a conversation dearer than the one before.
+    """
+
+    def __init__(self, journal: Journal, most: int = 100) -> None:
+        self._journal, self._at = journal, 0
+        self._started: tuple[RecordedEvent, ...] = ()
+        self._active: dict[str, RecordedEvent] = {}
+        """The last activation of each skill: it stays active to the end."""
+        self._tools: deque[RecordedEvent] = deque(maxlen=most)
+
+    def follow(self) -> tuple[Trace, Trace]:
+        """The events since the last time; and with them how it started, what is active, and the tool calls before."""
+        size = paths.size_of(self._journal.path)
+        new = tuple(self._journal.read(self._at if self._at <= size else 0))
+        self._at = size
+        before = (*self._started, *self._active.values(), *self._tools)
+        for recorded in new:
+            match recorded.event:
+                case Started() if not self._started:
+                    self._started = (recorded,)
+                case Activated(skill=skill):
+                    self._active.pop(skill, None)
+                    self._active[skill] = recorded
+                case Used():
+                    self._tools.append(recorded)
+        name = run_of(self._journal)
+        return Trace(name, new), Trace(name, (*before, *new))
+
+
+def run_of(journal: Journal) -> str:
+    """The name of a journal's run."""
+    return journal.path.rpartition("/")[2].removesuffix(".jsonl")
+
+
 def read_trace(journal: Journal) -> Trace:
-    name = journal.path.rpartition("/")[2].removesuffix(".jsonl")
-    return Trace(name, tuple(journal.read()))
+    return Trace(run_of(journal), tuple(journal.read()))
 
 
 def read_traces(state: str) -> Iterator[Trace]:

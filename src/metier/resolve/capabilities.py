@@ -32,19 +32,29 @@ def requested_permissions(skill: Skill) -> RequestedPermissions:
 
 def permission_lines(skill: Skill) -> tuple[str, ...]:
     """The same as lines for the person who approves it, with the variables and settings that the skill gets."""
-    return tuple(dict.fromkeys(_iter_permission_lines(skill)))
+    return tuple(dict.fromkeys(request.text for request in permission_requests(skill)))
 
 
-def _iter_permission_lines(skill: Skill) -> Iterator[str]:
+class PermissionRequest(NamedTuple):
+    """One thing that a skill asks for, in words."""
+
+    text: str
+    variable: str = ""
+    """The variable of the caller's environment that it asks for, if it is one."""
+
+
+def permission_requests(skill: Skill) -> Iterator[PermissionRequest]:
+    """Everything that a skill asks for: permissions, variables, and another skill's settings."""
     requested, needs = requested_permissions(skill), skill.requires
     if requested.network:
-        yield "the network"
-    yield from (f"the host {host}" for host in requested.hosts)
-    yield from (f"reads {path}" for path in requested.read)
-    yield from (f"writes {path}" for path in requested.write)
-    yield from (f"is given {name}" for name in (*requested.env, *needs.env, needs.primary_env) if name)
+        yield PermissionRequest("the network")
+    yield from (PermissionRequest(f"the host {host}") for host in requested.hosts)
+    yield from (PermissionRequest(f"reads {path}") for path in requested.read)
+    yield from (PermissionRequest(f"writes {path}") for path in requested.write)
+    names = filter(None, (*requested.env, *needs.env, needs.primary_env))
+    yield from (PermissionRequest(f"is given {name}", name) for name in names)
     if skill.settings_key != skill.id:  # it reads another skill's settings, API key included
-        yield f"has the settings of {skill.settings_key}"
+        yield PermissionRequest(f"has the settings of {skill.settings_key}")
 
 
 class SkillCapabilities(NamedTuple):

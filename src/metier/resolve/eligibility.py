@@ -64,7 +64,7 @@ def binary_hint(binaries: Sequence[str], recipes: Sequence[InstallRecipe], platf
 def check_eligibility(skill: Skill, facts: Facts, settings: Settings, bundled: bool) -> tuple[Finding, ...]:
     """Every reason why not.  The first three end the check; the last four add up."""
     # A project's configuration may switch any skill off, but gives variables and keys to its own skills only.
-    entry = settings.entry_for(skill.settings_key, skill.origin.source == "project")
+    entry = _entry_of(skill, settings)
     if not skill.enabled or not entry.enabled:
         return (Finding("disabled", 0, (_how_to_enable(skill, entry),)),)
     if bundled and settings.allow_bundled and not _in_allowlist(skill, settings.allow_bundled):
@@ -77,6 +77,10 @@ def check_eligibility(skill: Skill, facts: Facts, settings: Settings, bundled: b
     if needs.always:  # after the platform: `always` waives what can be installed or set, not the machine
         return ()
     return _missing_requirements(skill, facts, settings, entry)
+
+
+def _entry_of(skill: Skill, settings: Settings) -> SkillSettings:
+    return settings.entry_for(skill.settings_key, skill.path if skill.origin.source == "project" else "")
 
 
 def _missing_requirements(skill: Skill, facts: Facts, settings: Settings, entry: SkillSettings) -> tuple[Finding, ...]:
@@ -127,7 +131,7 @@ def is_configured(path: str, skill: Skill, settings: Settings) -> bool:
 def requirement_checks(skill: Skill, facts: Facts, settings: Settings) -> tuple[RequirementCheck, ...]:
     """Every requirement of a skill, met or not."""
     needs = skill.requires
-    entry = settings.entry_for(skill.settings_key, skill.origin.source == "project")
+    entry = _entry_of(skill, settings)
     checks = []
     if needs.platforms:
         checks.append(

@@ -77,7 +77,9 @@ def _all_distinct(skills: Sequence[Skill]) -> bool:
 
 
 def _resolve_in_order(skills: Sequence[Skill], facts: Facts, terms: ResolvePolicy, plain: bool) -> tuple[Verdict, ...]:
-    winners: dict[str, Skill] = {}
+    winners = _choose_winners(skills, terms.untrusted)
+    if winners is None:  # the caller's order was another one
+        return _resolve_in_order(sorted(skills, key=precedence_key), facts, terms, plain)
     verdicts: list[Verdict] = []
     origin, by_folder = None, False
     for skill in skills:
@@ -92,11 +94,9 @@ def _resolve_in_order(skills: Sequence[Skill], facts: Facts, terms: ResolvePolic
             verdicts.append(Verdict(skill, (*findings, terms.untrusted[skill.path])))
             continue
         identity = skill.identity if origin.namespace else skill.id if by_folder else skill.name
-        winner = winners.setdefault(identity, skill)
+        winner = winners.get(identity, skill)
         if winner is skill:
             verdicts.append(new(Verdict, (skill, findings, None)))
-        elif precedence_key(skill) < precedence_key(winner):
-            return resolve(sorted(skills, key=precedence_key), facts, terms)  # the caller's order was another one
         elif not terms.same(winner, skill):  # a copy of the same bytes is left out without a word
             called = skill.qualified if skill.qualified != winner.qualified else skill.id
             shadow = Finding("shadowed", 0, (winner.path, called))
@@ -104,13 +104,31 @@ def _resolve_in_order(skills: Sequence[Skill], facts: Facts, terms: ResolvePolic
     return tuple(verdicts)
 
 
+def _choose_winners(skills: Sequence[Skill], untrusted: Mapping[str, Finding]) -> dict[str, Skill] | None:
+    """For each name, the skill that it means; None if the skills are not in order of precedence."""
+    first: dict[str, Skill] = {}
+    winners: dict[str, Skill] = {}
+    for skill in skills:
+        if skill.path in untrusted or first.setdefault(skill.identity, skill) is skill:
+            continue
+        if precedence_key(skill) < precedence_key(first[skill.identity]):
+            return None
+        winner = winners.get(skill.identity, first[skill.identity])
+        # In one root any folder can claim any name; the folder that is called so has the better claim.
+        if winner.origin.rank == skill.origin.rank and winner.id != winner.name and skill.id == skill.name:
+            winners[skill.identity] = skill
+    return {**first, **winners}
+
+
 def precedence_key(skill: Skill) -> tuple[int, list[str]]:
-    """What decides who shadows whom, and nothing else does: the rank of the root, then the order of its folders."""
+    """The order of skills: the rank of the root, then the order of its folders."""
     return -skill.origin.rank, skill.directory.split("/")
 
 
 def _judge_skill(skill: Skill, facts: Facts, terms: ResolvePolicy) -> tuple[Finding, ...]:
-    findings = check_eligibility(skill, facts, terms.settings, skill.path in terms.bundled)
+    findings = check_eligibility(
+        skill, facts, terms.settings, skill.path in terms.bundled or skill.origin.source == "bundled"
+    )
     return findings if terms.allowed.has(skill) else (*findings, Finding("not-allowed", 0, (skill.name,)))
 
 

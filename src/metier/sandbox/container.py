@@ -195,7 +195,9 @@ def container_options(request: ContainerRequest, name: str, folder: str) -> list
     options += [*_user_options(support), *_limit_options(request.box.limits)]
     options += ["--tmpfs", f"/tmp:rw,nosuid,nodev,exec,mode=1777,size={request.box.limits.scratch}"]
     for access in _with_links(profile.mounted_paths(view)):
-        options += _mount_option(access, _is_podman(support))
+        sealed = request.box.sealed if access[1].path == os.path.realpath(request.box.skill) else ""
+        mounted = access if not sealed else (access[0], PathAccess(sealed, "read"))
+        options += _mount_option(mounted, _is_podman(support))
     options += ["--env-file", f"{folder}/variables", "--workdir", view.cwd]
     return [*options, "--entrypoint", view.argv[0], support.image, *view.argv[1:]]
 
@@ -280,12 +282,11 @@ def variable_lines(env: Mapping[str, str], podman: bool = False) -> str:
 # --- Running ---
 
 
-def run_in_container(request: ContainerRequest, state: str = "") -> ProcessResult:
+def run_in_container(request: ContainerRequest, swept: Callable[[], str] = lambda: "") -> ProcessResult:
     """Run a program in a container of its own."""
     support, box, view = request.support, request.box, request.view
     name = f"metier-{os.urandom(8).hex()}"
-    guarded = [access.path for access in view.seen if access.kind == "guard"]
-    with profile.lay_placeholders(guarded, state), tempfile.TemporaryDirectory(prefix="metier-work-") as folder:
+    with tempfile.TemporaryDirectory(prefix="metier-work-") as folder:
         # The folder is ours alone; on the command line every user could read the variables.
         rules = json.dumps(kernel.filter_profile(box.permissions.network))
         write_bytes(f"{folder}/filter.json", rules.encode(), 0o600, sync=False)
@@ -302,7 +303,7 @@ def run_in_container(request: ContainerRequest, state: str = "") -> ProcessResul
                     note = f"the container can't be made: {_last_line(created.stderr)}"
                     return ProcessResult(None, "", tier=support.tier, note=note)
                 inner = _InnerProcess(support, name, created.stdout.strip())
-                spawned = _start_container(request, name, lambda pid: watch(inner.pid or pid))
+                spawned = _start_container(request, name, lambda pid: watch(inner.pid or pid) or swept())
                 followed = follow_process(spawned, request.program.seconds, request.program.output)
                 return _process_result(request, name, followed, spawned.process.returncode)
             except OSError as error:

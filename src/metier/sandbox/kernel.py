@@ -22,7 +22,8 @@ from typing import NamedTuple
 from ..host.process import Confinement, launch_program
 from ..types.sandbox import ProcessResult, ProgramSpec, SandboxSpec
 from . import limits
-from .profile import LINKS, PROTECTED, SYSTEM, SandboxView, system_settings
+from .obeyed import OBEYED, PROTECTED
+from .profile import LINKS, SYSTEM, SandboxView, system_settings
 from .syscalls import (
     ABSENT_CALLS,
     ANY_SOCKET,
@@ -207,14 +208,18 @@ def broker_plan(view: SandboxView, box: SandboxSpec) -> dict[str, object]:
     numbers = {**WRITING_CALLS, **{name: columns for name, (columns, _) in OPENING_CALLS.items()}}
     closed = _closed_paths(view)
     opened = [access.path for access in view.seen if access.kind in ("read", "write")]
-    protected = (*PROTECTED, *box.protected)
+    protected = [name for name in (*PROTECTED, *box.protected) if name.startswith(".") and "/" not in name]
+    scopes = {row.pattern: row.scope for row in OBEYED}
     return {
         # Landlock opens what is around something hidden piece by piece, and a new file is none of the pieces.
         "filter": build_broker_filter(any(path.startswith(f"{around}/") for path in closed for around in opened)),
         "calls": {columns[kind.column]: name for name, columns in numbers.items() if columns[kind.column] >= 0},
         "accesses": [(os.fsencode(access.path), access.kind) for access in view.seen if access.kind != "link"],
         "work": os.fsencode(view.work),
-        "names": [name for name in protected if name.startswith(".") and "/" not in name],
+        # Those that count at the top alone are guarded by their paths.
+        "names": [name for name in protected if scopes.get(name) != "top"],
+        "everywhere": [name for name in protected if scopes.get(name) == "anywhere"],
+        "allowed": list(box.allowed),
         "largest": box.limits.file,
     }
 

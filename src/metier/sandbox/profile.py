@@ -1,29 +1,28 @@
 """What a program in a sandbox sees: the program itself, the system, the paths it was granted, and what stays closed.
 
 A grant is bound by its real path, so that no link leads past what is hidden or guarded.  Inside a writable folder,
-what other programs take orders from (`PROTECTED`) stays read-only; if it does not exist, a placeholder is mounted so
-that nothing can be created there.
+what other programs obey (`obeyed`) stays read-only if it is there.  Nothing is put into the folder to keep the rest
+from being made: `quarantine` moves that away.
 """
 
 from __future__ import annotations
 
-import collections
 import contextlib
 import os
 import re
 import stat
 import sys
-import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal, NamedTuple, TypeAlias
 
-from ..host.facts import sleep
-from ..host.fs import make_folder, try_flock
+from ..host.git import git_target
 from ..host.paths import is_inside
 from ..host.process import executables_on_path
-from ..types.errors import BadRequest, HostError, Refused
+from ..types.errors import BadRequest, Refused
 from ..types.sandbox import ProgramSpec, SandboxSpec
+from .obeyed import PROTECTED, obeyed_names
+from .scan import FoundEntry, GrantScan, scan_grant
 
 # --- Choosing the program ---
 
@@ -117,116 +116,20 @@ def _is_binary(path: str) -> bool:
         return False
 
 
-# --- Placeholders ---
+# --- Placeholders of earlier versions ---
 
 _PLACEHOLDER_MODE = 0o1555
-"""The mode of our empty folders, which recognises them: an unlikely one for any other."""
+"""The mode of the empty folders that earlier versions mounted on: an unlikely one for any other."""
+_PLACEHOLDER_NAMES = tuple(dict.fromkeys(name.split("/")[0] for name in PROTECTED if name.startswith(".")))
 
 
-@contextlib.contextmanager
-def lay_placeholders(guarded: Sequence[str], state: str) -> Iterator[None]:
-    """Make empty folders to mount on for guarded paths that do not exist, for as long as any program runs there.
-
-    Programs that share a folder hold a shared lock on it; the last one, which gets the lock exclusively, removes them.
-    Removing one earlier would lift the guard from another program.
-    """
-    with contextlib.ExitStack() as stack:
-        if state and guarded:
-            stack.enter_context(
-                _note_placeholders(
-                    [path for path in guarded if not os.path.lexists(path) or is_placeholder(path)], state
-                )
-            )
-        locked_folders = {folder: _lock_shared(folder, stack) for folder in {os.path.dirname(path) for path in guarded}}
-        for path in guarded:
-            with contextlib.suppress(OSError):  # it exists, or can't be made by the program either
-                os.mkdir(path)
-                os.chmod(path, _PLACEHOLDER_MODE)
-        try:
-            yield
-        finally:
-            for folder, opened in locked_folders.items():
-                if try_flock(opened):
-                    for path in guarded:
-                        if os.path.dirname(path) == folder:
-                            _remove_placeholder(path)
-
-
-def _lock_shared(folder: str, stack: contextlib.ExitStack) -> int:
-    """Open a folder and lock it together with all other programs in it."""
-    try:
-        opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    except OSError as error:
-        raise HostError(f"{folder} can't be guarded: {error.strerror}", "try again", folder) from error
-    stack.callback(os.close, opened)
-    for _ in range(100):
-        if try_flock(opened, shared=True):
-            return opened
-        sleep(0.02)
-    raise HostError(f"{folder} is locked by another program", "try again when that one has ended", folder)
-
-
-def _remove_placeholder(path: str) -> None:
-    """Remove a placeholder, and nothing else."""
+def _remove_placeholders(folder: str) -> None:
+    """Remove what an earlier version left in a folder when it was killed, and nothing else."""
     with contextlib.suppress(OSError):
-        if is_placeholder(path):
-            os.rmdir(path)
-
-
-def is_placeholder(path: str) -> bool:
-    """Whether a path is one of our placeholders."""
-    try:
-        return stat.S_IMODE(os.lstat(path).st_mode) == _PLACEHOLDER_MODE
-    except OSError:
-        return False
-
-
-@contextlib.contextmanager
-def _note_placeholders(paths: Sequence[str], state: str) -> Iterator[None]:
-    """Record the placeholders in a locked file: if we are killed, the next run finds it unlocked and removes them."""
-    folder = f"{state}/placeholders"
-    opened = -1
-    with contextlib.suppress(OSError, HostError):  # without a record, only the tidying is lost
-        make_folder(folder)
-        sweep_placeholders(state)
-        if paths:
-            opened, note = tempfile.mkstemp(dir=folder)
-            try_flock(opened)  # its name is new: no other process can hold it
-            os.write(opened, os.fsencode("\0".join(paths)))
-    try:
-        yield
-    finally:
-        if opened >= 0:
+        for name in set(os.listdir(folder)).intersection(_PLACEHOLDER_NAMES):
             with contextlib.suppress(OSError):
-                os.unlink(note)
-            os.close(opened)
-
-
-def sweep_placeholders(state: str) -> None:
-    """Remove the placeholders of runs that were killed."""
-    folder = f"{state}/placeholders"
-    for name in os.listdir(folder) if os.path.isdir(folder) else ():
-        with contextlib.suppress(OSError), open(f"{folder}/{name}", "rb") as file:
-            if not try_flock(file.fileno()):
-                continue
-            leftover = [os.fsdecode(path) for path in file.read().split(b"\0") if path]
-            if leftover and all(_tidy_placeholder(path) for path in leftover):
-                os.unlink(f"{folder}/{name}")
-
-
-def _tidy_placeholder(path: str) -> bool:
-    """Remove a placeholder unless another program still needs it, and will remove it; whether it is gone."""
-    try:
-        opened = os.open(os.path.dirname(path), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    except OSError:
-        return True
-    try:
-        free = try_flock(opened)
-        if free:
-            _remove_placeholder(path)
-    finally:
-        os.close(opened)
-    return free
+                if stat.S_IMODE(os.lstat(f"{folder}/{name}").st_mode) == _PLACEHOLDER_MODE:
+                    os.rmdir(f"{folder}/{name}")
 
 
 # --- What is visible, hidden and guarded ---
@@ -290,46 +193,6 @@ PRIVATE = (
     "Library/Application Support/Google/Chrome",
 )
 """Paths beneath a home that stay hidden even if the home may be read."""
-PROTECTED = (
-    ".git",
-    ".metier",
-    ".claude",
-    ".claude-plugin",
-    ".cursor",
-    ".codex",
-    ".gemini",
-    ".mcp.json",
-    ".envrc",
-    ".vscode",
-    ".idea",
-    ".devcontainer",
-    ".husky",
-    ".github/workflows",
-    ".pre-commit-config.yaml",
-    ".npmrc",
-    ".yarnrc.yml",
-    ".gitmodules",
-    ".gitconfig",
-    ".bashrc",
-    ".bash_profile",
-    ".bash_login",
-    ".bash_aliases",
-    ".profile",
-    ".zshrc",
-    ".zshenv",
-    ".zprofile",
-    ".zlogin",
-    "agents",
-    "workspace/agents",
-)
-"""Paths in a writable folder that stay read-only, whether they exist or not: other programs take orders from them.
-
-The folders that products keep skills in are not listed here: `SandboxSpec.protected` brings them.  Names without a dot
-are guarded only if they exist: a new skill or agent is not trusted yet, and an empty folder in plain sight would
-mislead.  `AGENTS.md` and `CLAUDE.md` may be written: some skills are for that.
-"""
-_MOST_FOLDERS = 2_000
-"""Folders that are searched for more of these, nearest first."""
 IN_GIT = ("hooks", "config", "config.worktree", "modules", "worktrees", "info", "remotes", "branches")
 """The same for a writable folder that is a `.git`, or part of one."""
 _IN_GIT_IF_THERE = ("commondir", "gitdir", "rebase-merge", "rebase-apply")
@@ -375,6 +238,10 @@ class SandboxView:
     pinned: tuple[str, ...] = ()
     """Writable folders that must stay where they are, because of what is closed in them."""
     note: str = ""
+    scans: tuple[GrantScan, ...] = ()
+    """What other programs obey in the writable folders, before the program runs."""
+    missing: tuple[str, ...] = ()
+    """What is guarded by its path and does not exist."""
 
 
 def build_view(
@@ -398,8 +265,8 @@ def build_view(
     hidden = [*shut, *(os.path.realpath(f"{home}/{name}") for home in homes for name in PRIVATE)]
     kept_paths = [os.path.realpath(path) for path in (*box.kept, *own_folders())]
     protected = tuple(dict.fromkeys((*PROTECTED, *box.protected)))
-    guarded = _guarded_paths(grants, work, hidden, kept_paths, protected)
-    laid = {**guarded, **_paths_inside(grants, hidden, "hide"), **grants}
+    guards = _guarded_paths(grants, work, hidden, kept_paths, protected)
+    laid = {**guards.paths, **_paths_inside(grants, hidden, "hide"), **grants}
     # Grants win over the general lists above, so that a person can open a hidden folder by name.
     laid |= {path: "hide" for path in shut if path in grants and path != work}  # no grant opens what the caller hides
     if cwd != "/tmp" and not any(is_inside(cwd, path) for path in (*grants, *links, *SYSTEM)):
@@ -412,8 +279,9 @@ def build_view(
     accesses = tuple(PathAccess(path, laid[path]) for path in sorted(laid, key=lambda path: path.split("/")))
     writes = tuple(path for path, kind in grants.items() if kind == "write" and path != work)
     argv, env = (chosen.path, *program.argv[1:]), _inner_environment(program.env, work, seen_as)
-    pinned = tuple(_pinned_folders(laid, protected))
-    return SandboxView(accesses, chosen.path, argv, cwd, work, env, writes, pinned, chosen.note)
+    pinned, missing = tuple(_pinned_folders(laid)), tuple(path for path in guards.missing if path not in grants)
+    view = SandboxView(accesses, chosen.path, argv, cwd, work, env, writes, pinned, chosen.note)
+    return replace(view, scans=tuple(guards.scans), missing=missing)
 
 
 def own_folders() -> tuple[str, ...]:
@@ -423,12 +291,11 @@ def own_folders() -> tuple[str, ...]:
     return tuple(dict.fromkeys((package, sys.prefix, sys.base_prefix, *packages)))
 
 
-def _pinned_folders(laid: Mapping[str, AccessKind], protected: Iterable[str]) -> Iterator[str]:
-    """The folders between a writable one and what is closed by its path: moved away, another could take its place."""
-    anywhere = {name for name in protected if name.startswith(".")}  # these are protected wherever they are moved
+def _pinned_folders(laid: Mapping[str, AccessKind]) -> Iterator[str]:
+    """The folders between a writable one and what is closed: moved away, another could take its place."""
     found: set[str] = set()
     for path, kind in laid.items():
-        if kind == "link" or (kind == "guard" and os.path.basename(path) in anywhere):
+        if kind == "link" or (kind == "guard" and not os.path.lexists(path)):
             continue
         around = os.path.dirname(path)
         between = []
@@ -442,7 +309,8 @@ def _pinned_folders(laid: Mapping[str, AccessKind], protected: Iterable[str]) ->
 
 def mounted_paths(view: SandboxView) -> list[PathAccess]:
     """What is mounted, outer paths before inner ones.  A folder is pinned by mounting it on itself."""
-    mounts = [*view.seen, *(PathAccess(path, "write") for path in view.pinned)]
+    there = (access for access in view.seen if access.kind != "guard" or os.path.lexists(access.path))
+    mounts = [*there, *(PathAccess(path, "write") for path in view.pinned)]
     return sorted(mounts, key=lambda access: access.path.split("/"))
 
 
@@ -479,71 +347,87 @@ def _is_kept(path: str, folder: str) -> bool:
     return path != folder and is_inside(path, folder) and os.path.isdir(os.path.dirname(path))
 
 
+@dataclass
+class _Guards:
+    """What stays read-only inside writable folders, except the work folder, which is private."""
+
+    paths: dict[str, AccessKind] = field(default_factory=dict)
+    missing: list[str] = field(default_factory=list)
+    """Those that do not exist and are in no table: a program that makes one is found by its path."""
+    scans: list[GrantScan] = field(default_factory=list)
+
+    def add(self, path: str, folder: str, listed: bool = False) -> None:
+        if os.path.islink(path):
+            raise Refused(
+                f"{path} is a link, which can't be protected while {folder} is writable",
+                "grant a folder without it, or replace the link by the real folder",
+                path,
+            )
+        self.paths[path] = "guard"
+        if not listed and not os.path.lexists(path):
+            self.missing.append(path)
+
+
 def _guarded_paths(
     grants: Mapping[str, AccessKind],
     work: str,
     hidden: Sequence[str],
     kept_paths: Sequence[str],
-    protected: Sequence[str],
-) -> dict[str, AccessKind]:
-    """What stays read-only inside writable folders, except the work folder, which is private."""
-    guarded: dict[str, AccessKind] = {}
+    protected: tuple[str, ...],
+) -> _Guards:
+    guards = _Guards()
     for folder, kind in grants.items():
         if kind != "write" or folder == work or not os.path.isdir(folder):
             continue
-        names = IN_GIT if ".git" in folder.split("/") else protected
-        inner = [path for name in names if (path := _guard_path(folder, name))]
-        if names is IN_GIT:
-            inner += [path for name in _IN_GIT_IF_THERE if os.path.lexists(path := f"{folder}/{name}")]
-        inner += [path for path in kept_paths if _is_kept(path, folder)]
-        inner += _find_nested(folder, protected, (*hidden, *grants)) if names is protected else []
+        inner = [path for path in kept_paths if _is_kept(path, folder)]
         inner += [path for path in hidden if os.path.dirname(path) == folder and not os.path.lexists(path)]
+        if ".git" in folder.split("/"):
+            inner += [f"{folder}/{name}" for name in IN_GIT]
+            inner += [path for name in _IN_GIT_IF_THERE if os.path.lexists(path := f"{folder}/{name}")]
+        else:
+            _guard_listed(guards, folder, grants, hidden, protected)
         for path in inner:
-            if path in grants:
-                continue
-            if os.path.islink(path):
-                raise Refused(
-                    f"{path} is a link, which can't be protected while {folder} is writable",
-                    "grant a folder without it, or replace the link by the real folder",
-                    path,
-                )
-            guarded[path] = "guard"
-    return guarded
+            if path not in grants:
+                guards.add(path, folder)
+    return guards
+
+
+def _guard_listed(
+    guards: _Guards, folder: str, grants: Mapping[str, AccessKind], hidden: Sequence[str], protected: tuple[str, ...]
+) -> None:
+    """Guard what programs of the user's obey in a folder, wherever it is in there."""
+    _remove_placeholders(folder)
+    scan = scan_grant(folder, obeyed_names(protected), frozenset((*hidden, *grants)) - {folder})
+    guards.scans.append(scan)
+    listed = [path for name in protected if (path := _guard_path(folder, name))]
+    for path, entry in scan.found:
+        if entry.row.kept and not (entry.target and os.path.dirname(path) != folder):
+            listed.append(path)
+        # A link further in is put back if a program replaces it; where it leads to can be closed.
+        listed += [target for target in _obeyed_targets(path, entry) if is_inside(target, folder) and target != folder]
+    for path in (*listed, *scan.bare):
+        if path not in grants:
+            guards.add(path, folder, listed=True)
+
+
+def _obeyed_targets(path: str, entry: FoundEntry) -> Iterator[str]:
+    """What a link, or a `.git` that is a file, leads to."""
+    if entry.target and entry.row.kept:
+        yield os.path.realpath(path)
+    elif entry.row.pattern == ".git" and os.path.isfile(path):
+        yield from filter(os.path.isdir, [git_target(path)])
 
 
 def _guard_path(folder: str, name: str) -> str:
-    """The path to guard so that a name stays as it is; empty for none.
+    """The path to guard for a name at the top of a folder; empty for none.
 
-    A parent that does not exist is guarded as a whole.  Placeholders, also those of a killed run, do not exist.
+    Names further in are found by looking.  A path of several names is guarded also if it does not exist, where the
+    tier can do that: its last name alone means nothing.
     """
     path = f"{folder}/{name}"
-    if name not in IN_GIT and not name.startswith("."):
-        return path if os.path.lexists(path) and not is_placeholder(path) else ""
-    around = f"{folder}/{outer}" if (outer := os.path.dirname(name)) else folder
-    if outer and name not in PROTECTED and (os.path.islink(around) or not os.path.isdir(around)):
-        return ""  # a product's folder in a shared one, such as `.config`: that one stays free for everything else
-    return path if os.path.isdir(around) and not is_placeholder(around) else around
-
-
-def _find_nested(folder: str, protected: Sequence[str], excluded: Iterable[str]) -> list[str]:
-    """Protected names further in, such as nested repositories: those that exist."""
-    names = {name for name in protected if name.startswith(".")}
-    skipped = {f"{folder}/{name}" for name in protected} | set(excluded)
-    nested: list[str] = []
-    waiting = collections.deque([folder])
-    # Breadth first and bounded: a huge tree must not delay every program.
-    for _ in range(_MOST_FOLDERS):
-        if not waiting:
-            break
-        with contextlib.suppress(OSError), os.scandir(waiting.popleft()) as entries:
-            for entry in entries:
-                if entry.path in skipped:
-                    continue
-                if entry.name in names:
-                    nested.append(entry.path)
-                elif entry.is_dir(follow_symlinks=False):
-                    waiting.append(entry.path)
-    return sorted(nested)
+    if os.path.lexists(path):
+        return path
+    return path if name.startswith(".") and "/" in name and not os.path.islink(f"{folder}/{name.split('/')[0]}") else ""
 
 
 def _inner_environment(env: Mapping[str, str], work: str, visible: Iterable[str]) -> dict[str, str]:

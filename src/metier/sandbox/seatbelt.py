@@ -23,7 +23,8 @@ from ..host.paths import is_inside
 from ..host.process import Confinement, launch_program
 from ..types.sandbox import ProcessResult, ProgramSpec, SandboxLimits, SandboxSpec
 from . import limits
-from .profile import IN_GIT, PROTECTED, PathAccess, SandboxView
+from .obeyed import PROTECTED
+from .profile import IN_GIT, PathAccess, SandboxView
 
 SANDBOX_EXEC = "/usr/bin/sandbox-exec"
 _HOMEBREW = ("bin", "sbin", "Cellar", "Frameworks", "include", "lib", "opt", "share")

@@ -52,6 +52,15 @@ def _create_file(path: str) -> None:
     os.unlink(path)
 
 
+def _leave_file(path: str) -> None:
+    """Make a file that another program obeys.  Whether it may be made or not, the parent looks whether it is there."""
+    try:  # noqa: SIM105 - `contextlib` costs as much as the test
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+    except OSError:
+        pass
+    raise PermissionError(_EPERM, "judged from outside")
+
+
 def _open_for_writing(path: str) -> None:
     os.close(os.open(path, os.O_WRONLY))
 
@@ -194,6 +203,7 @@ def project_actions(project: str) -> dict[str, Callable[[], object]]:
         # After all that needs it where it is.
         "rename .git": lambda: os.rename(f"{project}/.git", f"{project}/renamed"),
         "move what is hidden": lambda: _read_moved(f"{project}/around", f"{project}/moved", "hidden/secret"),
+        "leave .envrc behind": lambda: _leave_file(f"{project}/.envrc"),
     }
 
 
@@ -244,6 +254,8 @@ def _read_arguments(victim: int) -> None:
         raise OSError(0, "not its own")
 
 
+MOUNT_UNTRIED = ("create .envrc",)
+"""What tiers made of mounts can't refuse: nothing is there to mount on.  It is swept away afterwards."""
 VARIABLE = "a \"b\" $c 'd' #e\\f"
 """The value of METIER_PROBE_VALUE: what an engine could take for quotes, comments or names has to arrive as it is."""
 

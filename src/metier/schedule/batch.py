@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from hashlib import sha256
 from json import dumps
@@ -19,7 +19,7 @@ from ..host import daemon, facts
 from ..host.facts import find_place
 from ..library.open import OpenRequest, open_at
 from ..types.agent import UnattendedRun
-from ..types.errors import BadRequest, HostError, Refused
+from ..types.errors import BadRequest, HostError, MachineTrouble, Refused
 from ..types.event import Ended
 from ..types.place import Place
 from ..types.schedule import BatchResult, BatchTask, DurableStep, RunOutcome, TaskRunner
@@ -32,6 +32,7 @@ from .runner import AfterRun
 from .worker import WorkerSettings, home_id, lock_path, take_over_work, utc_now
 
 if TYPE_CHECKING:
+    from ..library.library import Library
     from .database import Engine
 
 
@@ -39,22 +40,29 @@ def run_batch_task(
     task: BatchTask, step: DurableStep, stopped: Callable[[], bool], after: AfterRun | None = None
 ) -> RunOutcome:
     """Run one task unattended: whatever needs approval is refused, unless the task allows it."""
+    request = OpenRequest(task.dialect or None, agent=task.agent or None)
+    with closing(open_at(find_place(task.cwd), request)) as library:
+        return _run_opened_task(library, task, step, after)
+
+
+def _run_opened_task(library: Library, task: BatchTask, step: DurableStep, after: AfterRun | None) -> RunOutcome:
     from ..agent.agent import agent_for
     from ..agent.agent_files import parse_rules
     from ..agent.policies import durable_step
 
-    library = open_at(find_place(task.cwd), OpenRequest(task.dialect or None, agent=task.agent or None))
     agent = agent_for(library, task.model, task.agent or None)
     if after is not None:
         agent = replace(agent, after=after(library, task.model))
     rules = replace(agent.permission, allow=(*agent.permission.allow, *parse_rules(task.allow)))
     agent = replace(agent, rules=rules, step=durable_step(step, agent.hide), alone=UnattendedRun(network=agent.network))
-    session = agent.start()
     ended = None
-    for event in session.say(task.text):
-        ended = event if isinstance(event, Ended) else ended
+    with agent, agent.start() as session:
+        for event in session.say(task.text):
+            ended = event if isinstance(event, Ended) else ended
     if ended is None:
         return RunOutcome(False, "the run ended before it started")
+    if ended.reason == MachineTrouble.reason:
+        raise MachineTrouble(ended.text, ended.hint)  # tried again by whoever does the call
     return RunOutcome(ended.outcome == "finished", ended.text or ended.outcome)
 
 

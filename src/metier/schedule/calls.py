@@ -9,17 +9,19 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from json import dumps, loads
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from ..types.errors import MetierError
 from ..types.schedule import BatchResult, BatchTask, RunOutcome, TaskRunner
 from .database import fetch_rows, run_statement
 from .durable import DurableExecutor, QueueBinding, QueueEntry
 from .failures import CrashRecorder, failed_outcome
+from .patience import Patience
 
 if TYPE_CHECKING:
     from .database import Engine
 
+T = TypeVar("T")
 
 CALL_WORKFLOW = "metier.call"
 _LONGEST_NOTE = 100_000
@@ -131,6 +133,11 @@ class CallExecutor:
     """What this worker is doing; shared with the firings of the same worker."""
     park: Callable[[], object] = lambda: threading.Event().wait()
     """Blocks forever: this worker is leaving, and another continues from here."""
+    say: Callable[[str], None] = lambda line: None
+    patience: Patience = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.patience = Patience(self.leaving, self.park, self.say)
 
     def binding(self, home: str, jobs: int, poll: float) -> QueueBinding:
         return QueueBinding(
@@ -142,24 +149,33 @@ class CallExecutor:
         if self.leaving.is_set():
             # Taken from the queue while leaving: left to another worker.
             threading.Event().wait()
-        task = task_of(self.engine, call)
+        task = self._patiently(call, lambda: task_of(self.engine, call))
         if task is None:
             return
         self.working.add(call)
         try:
-            with CrashRecorder(lambda outcome: end_call(self.engine, call, outcome)):
-                outcome = self._outcome(task)
-            end_call(self.engine, call, outcome)
+            with CrashRecorder(lambda outcome: self._end(call, outcome)):
+                outcome = self._outcome(task, call)
+            self._end(call, outcome)
         finally:
             self.working.discard(call)
 
-    def _outcome(self, task: BatchTask) -> RunOutcome:
+    def _patiently(self, call: QueuedCall, work: Callable[[], T]) -> T:
+        return self.patience.keep_trying(f"call {call.number}", work)
+
+    def _end(self, call: QueuedCall, outcome: RunOutcome) -> None:
+        self._patiently(call, lambda: end_call(self.engine, call, outcome))
+
+    def _outcome(self, task: BatchTask, call: QueuedCall) -> RunOutcome:
+        done: dict[str, object] = {}
+
+        def step(name: str, work: Callable[[], object]) -> object:
+            """Do a step once; `done` has those of an attempt that the machine spoiled."""
+            if self.leaving.is_set():
+                self.park()
+            return self.patience.step_once(f"call {call.number}", name, work, self.durable, done)
+
         try:
-            return self.do(task, self._step, self.leaving.is_set)
+            return self._patiently(call, lambda: self.do(task, step, self.leaving.is_set))
         except MetierError as error:
             return failed_outcome(error)
-
-    def _step(self, name: str, work: Callable[[], object]) -> object:
-        if self.leaving.is_set():
-            self.park()
-        return self.durable.step(name, work)

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 _MOST_NAMED = 100
 """Missed instants that get a row each; older ones share one."""
+_PASSED = "its time passed while no worker was running"
+"""Why a one-shot is paused; stored, so the text must not change."""
 _CLOCK_TOLERANCE_MS = 60_000
 """A clock this far behind the latest one recorded was set back; less is the difference between two machines."""
 
@@ -48,15 +50,25 @@ def claim_due(engine: Engine, now: datetime, most: int = 50) -> ClaimCounts:
             behind=epoch_ms(now) + _CLOCK_TOLERANCE_MS,
             most=most,
         )
+        _reopen_passed(connection, now)
         return ClaimCounts(
             len(due_rows), sum(_claim_schedule(connection, schedule_of(row), row, now) for row in due_rows)
         )
 
 
 def _claim_schedule(connection: Connection, schedule: Schedule, row: Any, now: datetime) -> int:
+    misjudged: datetime | None = None
     if row["seen"] > epoch_ms(now) + _CLOCK_TOLERANCE_MS and not fires_once(schedule.trigger):
-        # The clock was set back: fire nothing twice, and do not stay silent until it has caught up again.
-        due_now = DueInstants((), (), None, next_instant(schedule.trigger, schedule.zone, now))
+        # The clock was set back: fire nothing twice, and do not stay silent until it has caught up again.  What was
+        # called missed by a clock that was ahead is decided again, by this one.
+        misjudged = _first_misjudged(connection, schedule.id, now)
+        coming = next_instant(schedule.trigger, schedule.zone, now)
+        due_now = DueInstants((), (), None, coming)
+        if misjudged is not None:
+            # By the trigger as it is now: it may have been edited since.
+            first = next_instant(schedule.trigger, schedule.zone, misjudged - timedelta(seconds=1))
+            if first is not None and (coming is None or first < coming):
+                due_now = compute_due(replace(schedule, next=first), now)
     else:
         due_now = compute_due(schedule, now)
     since = max([*due_now.fire, *due_now.missed], default=now)
@@ -75,7 +87,48 @@ def _claim_schedule(connection: Connection, schedule: Schedule, row: Any, now: d
         seen=row["seen"],
         due=row["next_due"] or 0,
     )
+    if moved and misjudged is not None:
+        _forget_misjudged(connection, schedule.id, now)
     return _record_due(connection, schedule, due_now, now) if moved else 0
+
+
+_MISJUDGED = "schedule = :id AND state = 'missed' AND ended > :behind"
+"""Rows that a clock ahead of this one recorded: `ended` is when that was."""
+
+
+def _first_misjudged(connection: Connection, id: str, now: datetime) -> datetime | None:
+    behind = epoch_ms(now) + _CLOCK_TOLERANCE_MS
+    query = f"SELECT MIN(due) AS first FROM metier_firings WHERE {_MISJUDGED}"
+    first = fetch_rows(connection, query, id=id, behind=behind)[0]["first"]
+    return None if first is None else instant_of(first)
+
+
+def _forget_misjudged(connection: Connection, id: str, now: datetime) -> None:
+    behind = epoch_ms(now) + _CLOCK_TOLERANCE_MS
+    run_statement(connection, f"DELETE FROM metier_firings WHERE {_MISJUDGED}", id=id, behind=behind)
+
+
+def _reopen_passed(connection: Connection, now: datetime) -> None:
+    """Open one-shots again whose time had passed for a clock that was ahead of this one."""
+    behind = epoch_ms(now) + _CLOCK_TOLERANCE_MS
+    query = "SELECT * FROM metier_schedules WHERE seen > :behind AND paused LIKE :passed"
+    for row in fetch_rows(connection, query, behind=behind, passed=f"{_PASSED}%"):
+        schedule, due = schedule_of(row), _first_misjudged(connection, row["id"], now)
+        if due is None:
+            continue
+        reopened = run_statement(
+            connection,
+            "UPDATE metier_schedules SET paused = '', next_due = :due, next_start = :start, seen = :now"
+            " WHERE id = :id AND revision = :revision AND paused = :paused",
+            due=epoch_ms(due),
+            start=starts_of(replace(schedule, next=due)),
+            now=epoch_ms(now),
+            id=schedule.id,
+            revision=schedule.revision,
+            paused=row["paused"],
+        )
+        if reopened:
+            _forget_misjudged(connection, schedule.id, now)
 
 
 def _record_due(connection: Connection, schedule: Schedule, due_now: DueInstants, now: datetime) -> int:
@@ -111,8 +164,7 @@ def _record_due(connection: Connection, schedule: Schedule, due_now: DueInstants
     entered = insert_firings(connection, new)
     _record_missed(connection, schedule, due_now, now)
     if fires_once(schedule.trigger) and not due_now.fire:
-        passed = f"its time passed while no worker was running: {trigger_text(schedule.trigger)}"
-        pause_in(connection, schedule.id, passed, now)
+        pause_in(connection, schedule.id, f"{_PASSED}: {trigger_text(schedule.trigger)}", now)
     return entered
 
 

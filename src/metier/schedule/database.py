@@ -109,7 +109,44 @@ def _open_sqlite(place: Place, wait_ms: int) -> Engine:
         connection.execute("PRAGMA cache_size = -512")
         add_subsecond_clock(connection)
 
+    @event.listens_for(engine, "handle_error")
+    def translate(context: Any) -> None:
+        # DBOS waits for a database that is locked, but gives a workflow up for one whose disk is full: to it, both are
+        # the same.  Our own statements are tried again by `patience`.
+        reason = str(context.original_exception)
+        if any(words in reason for words in _DISK_TROUBLE) and "metier_" not in (context.statement or ""):
+            raise type(context.original_exception)(f"{reason} ({_LOCKED})") from context.original_exception
+
     return engine
+
+
+_LOCKED = "database is locked"
+_DISK_TROUBLE = ("database or disk is full", "disk I/O error", "unable to open database file")
+
+
+def database_errors() -> tuple[type[Exception], ...]:
+    """What a statement may raise: an error of the driver, or no free connection."""
+    from sqlalchemy.exc import DBAPIError
+    from sqlalchemy.exc import TimeoutError as PoolTimeout
+
+    return DBAPIError, PoolTimeout
+
+
+def is_database_trouble(error: BaseException) -> bool:
+    """Whether an error says that the database can't be used just now: away, locked, or without space."""
+    from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
+    from sqlalchemy.exc import TimeoutError as PoolTimeout
+
+    while isinstance(error, HostError) and error.__cause__ is not None:
+        error = error.__cause__
+    if isinstance(error, PoolTimeout):
+        return True
+    # Damage is no trouble that passes.
+    return (
+        isinstance(error, DBAPIError)
+        and (error.connection_invalidated or isinstance(error, OperationalError | InterfaceError))
+        and not any(words in str(error.orig) for words in ("malformed", "not a database", "no such table"))
+    )
 
 
 def _migrate_schema(connection: Connection, exists: bool, shared: bool) -> None:
@@ -159,7 +196,7 @@ def database_failure(place: Place, reason: str) -> HostError:
     if "malformed" in reason or "not a database" in reason:
         hint = f"back it up, then try `sqlite3 {path} .recover`; metier does not replace it"
         return HostError(f"{path} is damaged: {reason}", hint, path)
-    if "locked" in reason:
+    if "locked" in reason and not any(words in reason for words in _DISK_TROUBLE):
         return HostError(
             f"{path} is locked by another process", "try again; `metier daemon status` lists the workers", path
         )

@@ -18,6 +18,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from ..types.errors import MissingExtra
+from .database import database_errors
 
 if TYPE_CHECKING:
     from .database import Connection, Engine
@@ -107,8 +108,21 @@ class DurableExecutor:
         )
 
     def step(self, name: str, work: Callable[[], object]) -> object:
-        """Do something once: its result is stored as JSON, and returned from the store after a crash."""
-        return self._dbos.run_step({"name": name}, work)
+        """Do something once: its result is stored as JSON, and returned from the store after a crash.
+
+        Where the store fails, the same step can be tried again.
+        """
+        from dbos._context import get_local_dbos_context
+
+        context = get_local_dbos_context()
+        number = context.function_id if context is not None else 0
+        try:
+            return self._dbos.run_step({"name": name}, work)
+        except database_errors():
+            # DBOS numbers steps as they are called: another number would be another step to whoever takes over.
+            if context is not None:
+                context.function_id = number
+            raise
 
     def look_every(self, seconds: float) -> None:
         """Set how often the queue is polled, by all workers that share the database."""

@@ -7,21 +7,25 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
 from json import dumps
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from ..host import http, paths
+from ..host.trouble import check_machine, is_machine_trouble
 from ..library import scheduled
-from ..types.errors import HostError, MetierError, Refused
+from ..types.errors import MetierError, Refused
 from ..types.place import Place
 from ..types.schedule import FireCallback, RunOutcome, Schedule
 from ..types.text import clean_line, shorten_text
 from . import pins, queue, store
 from .durable import DurableExecutor, QueueEntry
 from .failures import CrashRecorder, failed_outcome
+from .patience import Patience
 from .queue import QueuedFiring
 
 if TYPE_CHECKING:
     from .database import Engine
+
+T = TypeVar("T")
 
 
 def describe_firing(firing: QueuedFiring) -> str:
@@ -33,6 +37,15 @@ def _outcome_line(firing: QueuedFiring, outcome: RunOutcome) -> str:
     run = f", run {outcome.run}" if outcome.run else ""
     why = "" if outcome.ok else f": {shorten_text(clean_line(outcome.text), 300)}"
     return f"{'finished' if outcome.ok else 'failed'} {describe_firing(firing)}{run}{why}"
+
+
+def _deliver_once(sink: str, result: dict[str, object]) -> str:
+    """Deliver a result; the message of a failure, or nothing."""
+    try:
+        http.deliver_result(sink, dumps(result, ensure_ascii=False))
+    except MetierError as error:
+        return error.message
+    return ""
 
 
 class StopRequested(Refused):
@@ -75,6 +88,12 @@ class FiringExecutor:
     """What this worker is doing, calls of batches included."""
     parked: int = 0
     """How many of these have reached the end of a step, and wait for another worker to continue."""
+    given_up: threading.Event = field(default_factory=threading.Event)
+    """The grace is over: programs of runs that go on are killed, and what these runs then report does not count."""
+    patience: Patience = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.patience = Patience(self.leaving, self.park, self.say)
 
     @property
     def busy(self) -> bool:
@@ -86,7 +105,7 @@ class FiringExecutor:
         if self.leaving.is_set():
             # Taken from the queue while leaving: left to another worker.
             threading.Event().wait()
-        schedule = queue.begin_firing(self.engine, firing, self.worker, self.now())
+        schedule = self._patiently(firing, lambda: queue.begin_firing(self.engine, firing, self.worker, self.now()))
         if schedule is None:
             return
         self.working.add(firing)
@@ -94,38 +113,62 @@ class FiringExecutor:
         try:
             with CrashRecorder(lambda outcome: self._record_crash(firing, outcome)):
                 outcome = self._outcome(schedule, firing)
-            done = outcome is not None and queue.end_firing(self.engine, firing, outcome, self.now())
+            done = outcome is not None and self._end(firing, outcome)
         finally:
             self.working.discard(firing)
         if done:
-            self.clear(schedule)
+            self._patiently(firing, lambda: self.clear(schedule))
 
     def _record_crash(self, firing: QueuedFiring, outcome: RunOutcome) -> None:
-        queue.end_firing(self.engine, firing, outcome, self.now())
+        self._park_if_given_up()
+        self._end(firing, outcome)
         self.say(_outcome_line(firing, outcome))
+
+    def _end(self, firing: QueuedFiring, outcome: RunOutcome) -> bool:
+        return self._patiently(firing, lambda: queue.end_firing(self.engine, firing, outcome, self.now()))
+
+    def _patiently(self, firing: QueuedFiring, work: Callable[[], T]) -> T:
+        return self.patience.keep_trying(describe_firing(firing), work)
 
     def _outcome(self, schedule: Schedule, firing: QueuedFiring) -> RunOutcome | None:
         """Fire and deliver the result; None if the schedule was paused instead."""
+        done: dict[str, object] = {}
         try:
-            outcome = self._fire(schedule, firing)
+            outcome = self._patiently(firing, lambda: self._fire_when_well(schedule, firing, done))
         except SchedulePaused as error:
-            queue.refuse_firing(self.engine, firing, error.message, self.now())
+            reason = error.message
+            self._patiently(firing, lambda: queue.refuse_firing(self.engine, firing, reason, self.now()))
             self.say(f"paused {schedule.id}: {error.message}")
             return None
         except MetierError as error:
             outcome = failed_outcome(error)
+        self._park_if_given_up()
         self.say(_outcome_line(firing, outcome))
         self._deliver(schedule, firing, outcome)
         return outcome
 
-    def _fire(self, schedule: Schedule, firing: QueuedFiring) -> RunOutcome:
+    def _fire_when_well(self, schedule: Schedule, firing: QueuedFiring, done: dict[str, object]) -> RunOutcome:
+        """Fire; a decision to pause counts if it is made twice by a machine that can open, read and write files.
+
+        One that has no files left finds no skill, and would pause every schedule as if it had been removed.
+        """
+        for _ in range(2):
+            try:
+                return self._fire(schedule, firing, done)
+            except SchedulePaused as error:
+                decision = error
+                beside = {schedule.source.rpartition("/")[0], schedule.project} - {""}
+                check_machine(self.place.state, *sorted(beside))
+        raise decision
+
+    def _fire(self, schedule: Schedule, firing: QueuedFiring, done: dict[str, object]) -> RunOutcome:
         folder = self._pinned_folder(schedule)
         at = store.instant_of(firing.due)
         run = _FiringRun(
             folder,
             pins.session_folder(self.place, schedule.session or schedule.id, schedule.skill),
             scheduled.read_body(folder),
-            lambda name, work: self._step(firing, name, work),
+            lambda name, work: self._step(firing, name, work, done),
             lambda: self._must_stop(firing),
         )
         return self.fire(schedule, at, run)
@@ -133,7 +176,7 @@ class FiringExecutor:
     def _pinned_folder(self, schedule: Schedule) -> str:
         """The folder of the pinned skill.  A change that its owner did not make pauses the schedule, or is ignored."""
         if schedule.home == self.home:
-            if not paths.exists(f"{schedule.source}/SKILL.md"):
+            if paths.is_missing(f"{schedule.source}/SKILL.md"):
                 raise SchedulePaused(f"its skill is missing from {schedule.source}")
             # Digest first, run after: the pinned copy is run, so an edit between the two has no effect.
             now = pins.pin_folder(schedule.source)
@@ -151,18 +194,27 @@ class FiringExecutor:
         try:
             scheduled.find_scheduler_skill(self.place, paths.real_name(schedule.source))
         except MetierError as error:  # renamed or broken by the edit: it could not run
+            if is_machine_trouble(error):
+                raise
             raise SchedulePaused(f"its skill can't be used: {error.message}") from error
         store.repin_schedule(self.engine, schedule, now)
         self.say(f"pinned again, its owner edited it: {schedule.skill}")
         return now
 
-    def _step(self, firing: QueuedFiring, name: str, work: Callable[[], object]) -> object:
+    def _step(self, firing: QueuedFiring, name: str, work: Callable[[], object], done: dict[str, object]) -> object:
+        """Do a step once; `done` has those of an attempt that the machine spoiled, which this one continues."""
         # Between two steps is the only place where a run can change hands.
         if self.leaving.is_set():
+            # No step is in flight, so this one is not lost, even if it must not be repeated.
+            self._patiently(firing, lambda: queue.release_firing(self.engine, firing))
             self.park()
         if self._must_stop(firing):
             raise StopRequested("it was stopped")
-        return self.durable.step(name, work)
+        return self.patience.step_once(describe_firing(firing), name, work, self.durable, done)
+
+    def _park_if_given_up(self) -> None:
+        if self.given_up.is_set():
+            self.park()
 
     def park(self) -> None:
         """Block this thread for good: the worker is leaving, and another one continues at this step."""
@@ -170,7 +222,7 @@ class FiringExecutor:
         threading.Event().wait()
 
     def _must_stop(self, firing: QueuedFiring) -> bool:
-        return queue.must_stop(self.engine, firing)
+        return self._patiently(firing, lambda: queue.must_stop(self.engine, firing))
 
     def _deliver(self, schedule: Schedule, firing: QueuedFiring, outcome: RunOutcome) -> None:
         if not schedule.terms.sink:
@@ -182,12 +234,12 @@ class FiringExecutor:
             "ok": outcome.ok,
             "text": outcome.text,
         }
-        try:
-            self.durable.step(
-                "deliver", lambda: http.deliver_result(schedule.terms.sink, dumps(result, ensure_ascii=False))
-            )
-        except HostError as error:  # the run itself succeeded, and its result is in the journal
-            self.say(error.message)
+        # A failure is the step's result and not an error of it: after a crash DBOS would raise it as another type.
+        failure = self.patience.step_once(
+            describe_firing(firing), "deliver", lambda: _deliver_once(schedule.terms.sink, result), self.durable, {}
+        )
+        if failure:  # the run itself succeeded, and its result is in the journal
+            self.say(str(failure))
 
     def clear(self, schedule: Schedule) -> None:
         """Trash the skill of a completed one-shot, unless another schedule uses it, then delete the schedule.

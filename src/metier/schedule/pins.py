@@ -10,13 +10,16 @@ from __future__ import annotations
 from base64 import b64decode, b64encode
 from contextlib import suppress
 from json import dumps, loads
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from ..host import facts, files, fs, paths, trees
 from ..record import history
 from ..sources.skill_files import SkillFile, SkillFiles
 from ..types.errors import Changed, MetierError, Refused, Unloadable
 from ..types.place import Place
+
+if TYPE_CHECKING:
+    from os import stat_result
 
 _MOST_PINNED_BYTES = 8_000_000
 """A copy is one value in the database, and read whole."""
@@ -33,7 +36,7 @@ def pin_folder(folder: str) -> PinnedCopy:
     """Copy a folder as it is now."""
     contents: dict[str, SkillFile] = {}
     total = 0
-    for path, status in paths.tree_of(folder):
+    for path, status in _whole_tree(folder):
         try:
             _, data = files.read_skill_file(folder, path, _MOST_PINNED_BYTES)
         except OSError as error:
@@ -48,6 +51,14 @@ def pin_folder(folder: str) -> PinnedCopy:
         contents[path] = SkillFile(status.st_mode & 0o777, data)
     skill_files = SkillFiles(contents)
     return PinnedCopy(skill_files.digest, _dump_files(skill_files))
+
+
+def _whole_tree(folder: str) -> list[tuple[str, stat_result]]:
+    """Every file of a folder.  One that can't be listed whole is an error: a part has the digest of another skill."""
+    try:
+        return paths.tree_of(folder, whole=True)
+    except OSError as error:
+        raise Unloadable(f"can't read {folder}: {error.strerror}", "", folder) from error
 
 
 def _dump_files(skill_files: SkillFiles) -> str:

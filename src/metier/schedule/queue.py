@@ -113,6 +113,17 @@ def begin_firing(engine: Engine, firing: QueuedFiring, worker: str, now: datetim
     return schedule if mine else None
 
 
+def release_firing(engine: Engine, firing: QueuedFiring) -> None:
+    """Record that no worker is within a step of a running firing: whoever takes over resumes it."""
+    with engine.begin() as connection:
+        run_statement(
+            connection,
+            "UPDATE metier_firings SET owner = '' WHERE schedule = :id AND due = :due AND state = 'running'",
+            id=firing.schedule,
+            due=firing.due,
+        )
+
+
 def must_stop(engine: Engine, firing: QueuedFiring) -> bool:
     with engine.connect() as connection:
         matches = fetch_rows(

@@ -8,7 +8,7 @@ its session, and sees the user's configuration but not that of the project it wa
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from datetime import datetime
 from difflib import get_close_matches
@@ -22,7 +22,7 @@ from ..library.open import OpenRequest, open_at
 from ..sources.roots import RootOptions, guess_dialect
 from ..types.activation import Call, Message
 from ..types.agent import AgentFile, TurnBounds, UnattendedRun
-from ..types.errors import BadRequest, Refused, UnknownSkill
+from ..types.errors import BadRequest, MachineTrouble, Refused, UnknownSkill
 from ..types.event import Activated, Ended, EventSteps, Heard
 from ..types.model import Tool
 from ..types.place import Place
@@ -128,7 +128,7 @@ def _check_usable(schedule: Schedule, run: FiringContext) -> None:
     from .worker import home_id
 
     # Workers of another home can't see the folder, so they rely on the pinned copy.
-    if schedule.own or schedule.home != home_id(find_place(run.session)) or not paths.exists(schedule.source):
+    if schedule.own or schedule.home != home_id(find_place(run.session)) or paths.is_missing(schedule.source):
         return
     if not any(_is_usable_from(at, schedule.source) for at in dict.fromkeys((schedule.project, schedule.source))):
         raise SchedulePaused(f"its skill may not run here; run `metier why {schedule.skill}` for the reason")
@@ -138,20 +138,24 @@ def _is_usable_from(at: str, folder: str) -> bool:
     """Whether a skill is found and may run, seen from a folder."""
     if not at or not paths.exists(at):
         return False
-    library = open_at(find_place(at), OpenRequest())
-    return any(verdict.usable for verdict in library.verdicts if verdict.skill.directory == folder)
+    with closing(open_at(find_place(at), OpenRequest())) as library:
+        return any(verdict.usable for verdict in library.verdicts if verdict.skill.directory == folder)
 
 
 def fire_with(model: Model | str, schedule: Schedule, run: FiringContext, after: AfterRun | None = None) -> RunOutcome:
     """Run a scheduled skill with a model that is open already, or the one of a name."""
-    session = scheduled_agent(model, schedule, run, after).start()
     ended = None
-    for event in session.within(_begin_scheduled_run(schedule, run, session.agent.hide), ""):
-        if run.stopped():
-            session.stop()
-        ended = event if isinstance(event, Ended) else ended
+    # All that a firing opens is closed here and now: a daemon that left it to the collector would run out of files.
+    with scheduled_agent(model, schedule, run, after) as agent, closing(agent.library), agent.start() as session:
+        for event in session.within(_begin_scheduled_run(schedule, run, agent.hide), ""):
+            if run.stopped():
+                session.stop()
+            ended = event if isinstance(event, Ended) else ended
     if ended is None:
         return RunOutcome(False, "the run ended before it began")
+    if ended.reason == MachineTrouble.reason:
+        # Raised, so that the worker tries again: it says nothing about the skill.
+        raise MachineTrouble(ended.text, ended.hint)
     return RunOutcome(ended.outcome == "finished", ended.text or ended.outcome, session.run)
 
 
@@ -178,7 +182,7 @@ def scheduled_agent(model: Model | str, schedule: Schedule, run: FiringContext, 
     from ..agent.agent import Agent
     from ..agent.agent_files import configured_permission, parse_rules, resolve_bounds
     from ..agent.permissions import PermissionRule
-    from ..agent.policies import durable_step, secret_hider
+    from ..agent.policies import durable_step
     from ..agent.session import PLAIN_INSTRUCTIONS
 
     library = open_at(find_place(run.session), OpenRequest())
@@ -200,7 +204,7 @@ def scheduled_agent(model: Model | str, schedule: Schedule, run: FiringContext, 
         # It instructs the next run, so a run that was tricked must not be able to write it.
         hidden=(bot_file,),
         after=after(library, model if isinstance(model, str) else "") if after is not None else None,
-        step=durable_step(run.step, secret_hider(library)),
+        step=durable_step(run.step, library.hide),
         alone=UnattendedRun((run.folder,) if run.folder else (), NETWORK_GRANT in grants, schedule.id),
     )
 
@@ -243,10 +247,11 @@ def _render_scheduled_skill(schedule: Schedule, run: FiringContext) -> str:
 
 def _dialect_of(schedule: Schedule, place: Place) -> str:
     """The dialect the skill was found with, or, on another machine, the one its path suggests."""
-    library = open_at(find_place(schedule.project if paths.is_folder(schedule.project) else place.cwd), OpenRequest())
-    for skill in library.skills:
-        if skill.directory == schedule.source:
-            return skill.origin.dialect.name
+    at = find_place(schedule.project if paths.is_folder(schedule.project) else place.cwd)
+    with closing(open_at(at, OpenRequest())) as library:
+        for skill in library.skills:
+            if skill.directory == schedule.source:
+                return skill.origin.dialect.name
     root_options = RootOptions(library.dialect, library.dialects, library.settings)
     return guess_dialect(schedule.source.rpartition("/")[0], root_options)
 

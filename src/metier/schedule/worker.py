@@ -16,6 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from json import dumps
+from threading import Thread
 from typing import TYPE_CHECKING
 
 from ..host import daemon, facts, fs, paths, trees
@@ -109,6 +110,8 @@ class ScheduleWorker:
         self.signals = daemon.DaemonSignals()
         self.do: TaskRunner | None = None
         """Runs the calls of batches; without it they are left to other workers."""
+        self.prepare: Callable[[Place, frozenset[str]], None] = lambda place, models: None
+        """Loads what runs with these models need, so that the first ones that are due do not wait for it."""
         self.say: Callable[[str], None] = lambda line: None
         self.now: Callable[[], datetime] = utc_now
         self._seen: dict[str, tuple[int, float]] = {}
@@ -167,6 +170,9 @@ class ScheduleWorker:
                 self.now,
                 self.say,
             )
+            models = frozenset(schedule.terms.model for schedule in store.all_schedules(self._engine))
+            # On a thread: a second of imports must not keep the worker from beating.
+            Thread(target=self.prepare, args=(self.place, models), name="metier-prepare", daemon=True).start()
             self._durable.launch(self._bindings())
 
     def _bindings(self) -> list[QueueBinding]:
@@ -183,7 +189,7 @@ class ScheduleWorker:
         ]
         if self.do is not None:
             leaving = self.signals.stop
-            caller = CallExecutor(self.do, self._engine, self._durable, leaving, firer.working, firer.park)
+            caller = CallExecutor(self.do, self._engine, self._durable, leaving, firer.working, firer.park, self.say)
             bindings.append(caller.binding(self.home, concurrency, self.pace.calls_poll))
         return bindings
 
@@ -204,9 +210,13 @@ class ScheduleWorker:
                     self._firer.clear_all()
                     self._durable.clear(store.epoch_ms(self.now() - timedelta(hours=1)))
             self._report("")
-        except HostError as error:  # the database may be back in the next round
-            self.say(error.message)
-            self._report(error.message)
+        except (
+            HostError,
+            OSError,
+            MemoryError,
+        ) as error:  # the database, or the machine, may be well in the next round
+            self.say(str(error))
+            self._report(str(error))
         return pause
 
     def _tick(self) -> bool:
@@ -240,7 +250,7 @@ class ScheduleWorker:
             "pid": daemon.current_pid(),
             "at": self.now().isoformat(),
             "running": len(self._firer.working),
-            "trouble": trouble,
+            "trouble": trouble or next(iter(self._firer.patience.trouble.values()), ""),
         }
         # A full disk must not stop the loop; what needs the disk reports it.
         with suppress(HostError):
@@ -287,6 +297,8 @@ class ScheduleWorker:
                     queue.record_heartbeat(self._engine, self.id)
             facts.sleep(0.05)
         unfinished = len(self._firer.working)
+        # Before the programs are killed: a run whose program was killed would otherwise be recorded as failed.
+        self._firer.given_up.set()
         # Before the record says `left`: from then on another worker may start the same step, and both would write.
         daemon.kill_children()
         with named_errors(self.place):

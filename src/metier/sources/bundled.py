@@ -48,6 +48,12 @@ def _read_manifest(folder: str) -> dict[str, str]:
         raise HostError(f"{folder}/{MANIFEST} is damaged: {error}", "move it away and run `metier init`") from error
 
 
+def is_unedited(folder: str, name: str) -> bool:
+    """Whether a copy of a bundled skill is still the one that metier made."""
+    digest = _read_manifest(folder).get(name)
+    return digest is not None and _current_digest(f"{folder}/skills/{name}") == digest
+
+
 def was_copied(folder: str) -> bool:
     return paths.exists(f"{folder}/{MANIFEST}")
 

@@ -73,7 +73,7 @@ def find_plugins(place: Place, settings: Settings, problems: list[Problem]) -> t
         for name in _plugin_folders(holder):
             plugin_roots += read_plugin(f"{holder}/{name}", source, problems)
     for path in settings.plugins:
-        plugin_roots += read_plugin(paths.absolute_path(path, place.cwd, place.home), "plugin", problems, named=True)
+        plugin_roots += read_plugin(paths.absolute_path(path, place.state, place.home), "plugin", problems, named=True)
     for path in settings.project_plugins:
         inside = paths.absolute_path(path, place.project, place.home)
         if paths.is_inside(paths.real_path(inside), paths.real_path(place.project)):

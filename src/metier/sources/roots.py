@@ -130,11 +130,14 @@ def _expand_template(spec: RootSpec, place: Place) -> Iterator[_RootDraft]:
 
 
 def _draft_configured(root: ConfiguredRoot, label: str, place: Place, options: RootOptions) -> _RootDraft:
-    path = paths.absolute_path(root.path, place.project if root.project else place.cwd, place.home)
+    kind = label.partition("-")[0]
+    # What was typed for this call starts at the working folder.  A configuration's own paths must not: `skills` in it
+    # would be a folder of whatever repository one happens to stand in, and count as the user's.
+    base = place.project if root.project else place.state if kind == "configured" else place.cwd
+    path = paths.absolute_path(root.path, base, place.home)
     dialect = root.dialect or guess_dialect(path, options)
     if dialect not in options.dialects:
         raise BadRequest(f"`{dialect}` is not a dialect", "one of: " + ", ".join(sorted(options.dialects)))
-    kind = label.partition("-")[0]
     if root.project:
         spec = RootSpec(kind, path, "project", dialect, links="contain", itself=True)
         return _RootDraft(spec, path, root.label or label)
@@ -177,8 +180,13 @@ def named_root(path: str, dialect: str, place: Place, options: RootOptions) -> S
 
 
 def any_lock(folders: Iterable[str], place: Place) -> bool:
-    """Whether there is a lock beside any of these roots, or for the plugins."""
-    return any(map(_has_lock, (*folders, _plugins_folder(place))))
+    """Whether there is a lock beside any of these roots, or for the plugins, or one should be somewhere."""
+    return paths.exists(receipts_path(place)) or any(map(_has_lock, (*folders, _plugins_folder(place))))
+
+
+def receipts_path(place: Place) -> str:
+    """Where metier remembers what it installed, whatever becomes of the locks."""
+    return f"{place.state}/installed.json"
 
 
 def roots_with_lock(skill: Skill, place: Place) -> tuple[str, ...]:

@@ -128,6 +128,8 @@ class _RootWalk:
             self.root.nested
             and "skills" in listed.folders
             and _holds_skills(self.folder, "skills", self.visit.limits.candidates)
+            # A folder of that name among skills is one of them, or it would hide all others.
+            and not any(_is_skill(self.path, name) for name in (*listed.folders, *listed.links) if name != "skills")
         ):
             self._group("skills/", 1, "skills")
         else:
@@ -354,6 +356,13 @@ def _file_finding(error: OSError, spelled: str, limit: int) -> Finding:
     return Finding("unreadable", 0, (spelled, error.strerror or "no reason given"), fatal=True)
 
 
+def _is_skill(root: str, name: str) -> bool:
+    try:
+        return name[0] != "." and _skill_file_name(paths.list_names(f"{root}/{name}")) is not None
+    except OSError:
+        return False
+
+
 def _holds_skills(folder: int, relative: str, most: int) -> bool:
     """Whether a folder inside has at least one skill directly in it."""
     try:
@@ -467,8 +476,13 @@ class LazySkills(Sequence[Skill]):
         return repr(self._all())
 
 
+def skill_names(skills: Sequence[Skill]) -> tuple[str, ...]:
+    """The names of skills, without making a `Skill` of what is still packed."""
+    return skills.names if isinstance(skills, LazySkills) else tuple(skill.name for skill in skills)
+
+
 class ScanResult(NamedTuple):
-    skills: LazySkills
+    skills: Sequence[Skill]
     broken: tuple[BrokenSkill, ...]
     problems: tuple[Problem, ...]
     guards: tuple[tuple[str, StatKey | None], ...]

@@ -68,6 +68,8 @@ class ShellRules(NamedTuple):
     program: Literal["sh", "bash"] = "sh"
     # A person waits for the skill to be rendered.
     seconds: float = 10.0
+    one_line: bool = False
+    """A block may open and close on one line: ` ```!command``` `."""
     quiet: frozenset[str] = frozenset()
     """Programs whose exit status 1 is an answer, not a failure."""
 
@@ -84,6 +86,8 @@ class AuthoringRules(NamedTuple):
     broken_yaml_is_empty: bool = False
     indented: bool = False
     """The fences, and with them the whole file, may be evenly indented."""
+    starred: bool = False
+    """The fences may be `***` instead of `---`."""
     json_metadata: bool = False
     identity: Literal["name", "directory"] = "name"
     requires_at: tuple[str, ...] = ()
@@ -171,6 +175,17 @@ class CommandRules(NamedTuple):
     """`/a /b words` calls both."""
 
 
+class ProductSettings(NamedTuple):
+    """The product's own settings file: what it says of skills counts below the user's configuration."""
+
+    path: str
+    """A JSON5 file; `~` is the home folder."""
+    variable: str = ""
+    """The variable that names another file."""
+    roots_at: tuple[str, ...] = ()
+    """The keys under which it lists more folders of skills."""
+
+
 class ServingRules(NamedTuple):
     """What belongs to the product that runs the skills: where they are kept, how they are listed and called."""
 
@@ -191,6 +206,7 @@ class ServingRules(NamedTuple):
     """What happens to skills in its roots that fail, unless the configuration says otherwise."""
     unlisted_agent: Literal["all", "none"] = "all"
     """What an agent gets that names no skills."""
+    settings: ProductSettings | None = None
 
 
 # --- The whole ---

@@ -12,6 +12,7 @@ MetierError                 hint, exit_code
 ├─ Refused                  a policy refused it, before anything happened    exit 4
 │  └─ OutsideSkill          a path leaves the skill's folder
 └─ HostError                the machine failed                               exit 5
+   ├─ MachineTrouble        files, disk or memory ran out; it may work later
    ├─ MissingExtra          an optional part is not installed
    └─ ModelError            a model's service failed; carries a reason
 """
@@ -99,6 +100,12 @@ class HostError(MetierError):
 
     exit_code = 5
     reason = "machine"
+
+
+class MachineTrouble(HostError):
+    """Files, disk or memory ran out: it says nothing about what was asked for, which may work later."""
+
+    reason = "out-of-resources"
 
 
 class MissingExtra(HostError):

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Generator, Mapping
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias, TypeVar
+from typing import Literal, NamedTuple, TypeAlias, TypeVar
 
 from .activation import InvokedBy, Message, ToolCall
+from .sandbox import FailureCause
 
 # --- Usage and outcomes ---
 
@@ -83,8 +84,26 @@ FailureReason: TypeAlias = Literal[
 ]
 """Why a call of a tool went wrong, for a program to read; empty where it did not."""
 
-ApprovalDecision: TypeAlias = Literal["once", "always", "no"]
-"""The answer to an approval request: this time, always for the same call, or not."""
+ApprovalDecision: TypeAlias = Literal["once", "always", "network", "git", "network+git", "no"]
+"""The answer to an approval request: this time, always for the same call, this time with more, or not."""
+
+
+class ApprovalChoice(NamedTuple):
+    """How a decision is offered to a person."""
+
+    key: str
+    label: str
+
+
+APPROVAL_CHOICES: Mapping[str, ApprovalChoice] = {
+    "once": ApprovalChoice("y", "this once"),
+    "always": ApprovalChoice("a", "always"),
+    "network": ApprovalChoice("w", "once, with network"),
+    "git": ApprovalChoice("g", "once, may write .git"),
+    "network+git": ApprovalChoice("b", "once, with both"),
+    "no": ApprovalChoice("n", "no"),
+}
+"""The decisions in the order they are offered; `Asked.choices` has those that apply to a call."""
 
 
 # --- Events ---
@@ -196,6 +215,17 @@ class Wrote:
 
 
 @dataclass(frozen=True)
+class Waited:
+    """The service has been silent for so long.  Not kept."""
+
+    seconds: float
+    limit: float
+    """When it is given up."""
+    begun: bool = False
+    """Whether a part of the reply has come."""
+
+
+@dataclass(frozen=True)
 class Replied:
     """The model's reply: text, calls of tools, or both."""
 
@@ -203,6 +233,10 @@ class Replied:
     calls: tuple[ToolCall, ...] = ()
     usage: Usage = NOTHING_USED
     messages: tuple[Message, ...] = ()
+
+
+UNDECIDED = "it may match your rule"
+"""How `Asked.why` begins where it can't be told whether a rule that denies or asks matches."""
 
 
 @dataclass(frozen=True)
@@ -248,6 +282,8 @@ class Used:
     """The skill it belonged to, if any."""
     messages: tuple[Message, ...] = ()
     reason: FailureReason = ""
+    cause: FailureCause = ""
+    """What of the machine made its program fail, if it is known."""
 
     @property
     def failed(self) -> bool:
@@ -313,6 +349,7 @@ Event: TypeAlias = (
     | Activated
     | Restored
     | Wrote
+    | Waited
     | Replied
     | Asked
     | Answered

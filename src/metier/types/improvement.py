@@ -128,7 +128,19 @@ class EvalQueue(Protocol):
 # --- Faults and proposals ---
 
 FaultKind: TypeAlias = Literal[
-    "tool-name", "missing-script", "missing-file", "placeholder", "step", "repeated", "order", "miscall", "asked"
+    "tool-name",
+    "missing-script",
+    "missing-file",
+    "placeholder",
+    "usage",
+    "start",
+    "script",
+    "corrected",
+    "step",
+    "repeated",
+    "order",
+    "miscall",
+    "asked",
 ]
 """What is wrong with a skill.  `asked` is no failure: a user asked for a review."""
 
@@ -137,12 +149,19 @@ FAULT_MEANINGS: Mapping[FaultKind, str] = {
     "missing-script": "it names a script that does not exist",
     "missing-file": "it names a file that does not exist",
     "placeholder": "a placeholder is misspelled",
+    "usage": "it calls its own script in a way that the script does not accept",
+    "start": "its own script can't be started the way it says",
+    "script": "its own script can't be read as a program",
+    "corrected": "a call that it gives failed, and worked once it was corrected",
     "step": "one of its steps failed",
     "repeated": "the same call failed repeatedly while it was followed",
     "order": "a step came before what it depends on",
     "miscall": "a tool was called with wrong arguments while it was followed",
     "asked": "a user asked for a review",
 }
+
+BlamedParty: TypeAlias = Literal["skill", "environment", "user", "model", "unknown"]
+"""Whose fault a failure is; of `unknown` ones only a cluster counts."""
 
 ProposalStatus: TypeAlias = Literal["waiting", "refused", "accepted", "rejected", "rolled-back", "stale"]
 """`waiting` is for a person to decide; `refused` failed a gate, and is kept for reading only."""
@@ -166,6 +185,15 @@ class SkillFault(NamedTuple):
     """What the tool answered: evidence, never an instruction."""
     bridged: bool = False
     """Nothing failed, because metier translated the name."""
+    party: BlamedParty = "skill"
+    call: str = ""
+    """The call that failed, as it was made."""
+    worked: str = ""
+    """The call that then worked, if one did."""
+    inputs: str = ""
+    """What the run was asked for."""
+    at: float = 0.0
+    """When the run started, in seconds since 1970."""
 
     @property
     def meaning(self) -> str:

@@ -8,6 +8,7 @@ from typing import Literal, Protocol, TypeAlias
 
 from .activation import Message, ToolCall
 from .event import NOTHING_USED, Activated, EventSteps, FailureReason, Usage
+from .sandbox import FailureCause
 
 # --- Tools ---
 
@@ -45,6 +46,8 @@ class Answer:
     """The skill whose program or file it was about."""
     reason: FailureReason = ""
     """Why it failed, for a program to read."""
+    cause: FailureCause = ""
+    """What of the machine made its program fail, if it is known."""
 
 
 @dataclass(frozen=True)
@@ -120,10 +123,17 @@ class Model(Protocol):
         """The size of its context window in tokens."""
 
     def reply(self, request: ReplyRequest, stop: StopFlag) -> EventSteps[Reply]:
-        """Get a reply. Yields `Wrote` and `Retried`; raises `ModelError` if the service fails."""
+        """Get a reply. Yields `Wrote`, `Waited` and `Retried`; raises `ModelError` if the service fails."""
 
     def wire(self, request: ReplyRequest) -> str:
         """The exact request that would be sent, as JSON."""
+
+
+class OpenedModel(Model, Protocol):
+    """A model that somebody opened by its name, and closes when done with it."""
+
+    def close(self) -> None:
+        """Close its connections and stop its threads; a later request opens them again."""
 
 
 # --- Services ---
@@ -178,6 +188,12 @@ class ModelAddress:
     patience: float = 1.0
     """Seconds before the first retry; doubled each time."""
     retries: int = 3
+    connect: float = 10.0
+    """Seconds to reach the service."""
+    first: float = 300.0
+    """Seconds to the first sign of a reply: reading a long request, or thinking, takes a service minutes."""
+    between: float = 120.0
+    """Seconds between two signs of it."""
     label: str = ""
     """What the user calls it."""
     variable: str = ""

@@ -63,6 +63,8 @@ StandingCode: TypeAlias = Literal[
     "unapproved",
     "changed-since-approval",
     "lock-unreadable",
+    "lock-missing",
+    "name-unusable",
 ]
 InspectionCode: TypeAlias = Literal[
     "terminal-escape",
@@ -268,6 +270,12 @@ CODE_MEANINGS: dict[ProblemCode, CodeMeaning] = {
     "lock-unreadable": CodeMeaning(
         "error", "the lock file of its root can't be read: {0}", "fix it or restore a copy; nothing was reset"
     ),
+    "lock-missing": CodeMeaning(
+        "error",
+        "`{0}` was installed, and {1} has no entry for it any more",
+        "restore the lock from git or a backup, or review the skill and run `metier approve {0}`",
+    ),
+    "name-unusable": CodeMeaning("error", "its name `{0}` is not used: {1}", "rename it, or remove it"),
     "terminal-escape": CodeMeaning(
         "warning", "terminal escape sequences: {0}", "do not use it until its author removes them"
     ),
@@ -331,7 +339,7 @@ CODE_MEANINGS: dict[ProblemCode, CodeMeaning] = {
     "index-locked": CodeMeaning("info", "the index is in use by another process and was skipped", "nothing to do"),
     "index-unwritable": CodeMeaning("info", "the index can't be written: {0}", "check the permissions of {1}"),
     "config-syntax": CodeMeaning(
-        "error", "the configuration can't be read: {0}", "fix it; the whole file is ignored until then"
+        "error", "the configuration can't be read: {0}", "fix it; until then only commands that look work"
     ),
     "config-unknown-key": CodeMeaning("warning", "`{0}` is not a setting", "{1}"),
     "config-type": CodeMeaning("warning", "`{0}` must be {1}; it is ignored", "write {1}"),

@@ -17,6 +17,23 @@ CONTAINER_TIERS: tuple[SandboxTier, ...] = ("docker", "podman", "gvisor")
 is_pinned_image = re.compile(r"(?:[a-z0-9][A-Za-z0-9._:/-]*@)?sha256:[0-9a-f]{64}").fullmatch
 """Whether an image is named by its digest: a tag could mean another image tomorrow."""
 
+FailureCause: TypeAlias = Literal[
+    "",
+    "no-space",
+    "read-only",
+    "denied",
+    "no-network",
+    "no-program",
+    "no-key",
+    "no-login",
+    "memory",
+    "limit",
+    "signal",
+    "timeout",
+    "busy",
+]
+"""What of the machine made a program fail; empty if nothing of it is known to."""
+
 SCRIPT_SUFFIXES = (".py", ".sh", ".bash", ".js")
 """The suffixes of scripts that can be run."""
 
@@ -81,6 +98,12 @@ class SandboxSpec:
     """Paths that stay read-only although a folder around them may be written."""
     protected: tuple[str, ...] = ()
     """Names that stay read-only in every writable folder, in addition to those the sandbox always protects."""
+    strict: bool = True
+    """Whether new files that people ask agents to write, such as a Makefile, are moved away too: nobody approved it."""
+    allowed: tuple[str, ...] = ()
+    """Names that other programs obey and that may stay if the program makes them."""
+    sealed: str = ""
+    """A copy of the skill's folder that is seen in its place: nobody can change it between the check and the run."""
 
 
 @dataclass(frozen=True)
@@ -97,6 +120,10 @@ class ProcessResult:
     tier: SandboxTier = "none"
     note: str = ""
     """For the person: a missing boundary, why it could not start, which limit ended it."""
+    swept: tuple[str, ...] = ()
+    """What it made that other programs obey, where it was moved, and how to let it stay; for the model too."""
+    cause: FailureCause = ""
+    """What of the machine made it fail, as far as that is known."""
 
 
 @dataclass(frozen=True)
@@ -121,6 +148,8 @@ class SandboxSupport:
     bwrap: str = ""
     closes_users: bool = False
     """Whether bubblewrap can forbid further user namespaces."""
+    binds_open: bool = False
+    """Whether bubblewrap mounts folders by descriptors, which nobody can exchange in between."""
     abi: int = 0
     """The version of Landlock."""
     engine: str = ""

@@ -6,6 +6,7 @@ checked by `parse.config` and held in fields.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 from ..light_typing import NamedTuple, TypeAlias
@@ -13,6 +14,8 @@ from .dialect import Dialect, ListingPolicy
 
 Setting: TypeAlias = object
 """A value as TOML or JSON has it."""
+match_rule = re.compile(r"([^\s()]+)(?:\((.*)\))?", re.DOTALL).fullmatch
+"""Matches a permission rule: a tool's name, or name(pattern)."""
 
 
 class ConfiguredRoot(NamedTuple):
@@ -30,6 +33,11 @@ class SkillSettings(NamedTuple):
     api_key: str = ""
     env: Mapping[str, str] = {}
     permissions: Mapping[str, Setting] = {}
+
+    @property
+    def hands_out(self) -> bool:
+        """Whether it gives the skill anything: a key, variables, permissions."""
+        return bool(self.api_key or self.env or self.permissions)
 
     def __repr__(self) -> str:
         """Without the key and the environment: they are secrets."""
@@ -56,6 +64,8 @@ class Settings(NamedTuple):
     """Skills that are listed even if the catalog has to leave some out."""
     dense: bool = False
     """Whether searches go by meaning too, with the extra `dense`."""
+    lent: frozenset[str] = frozenset()
+    """The project's skills, by path, that a person lent the user's own settings of the same name to."""
 
     def __repr__(self) -> str:
         """Without the trees: they may hold keys."""
@@ -109,20 +119,41 @@ class Settings(NamedTuple):
             permissions=permissions if isinstance(permissions, Mapping) else {},
         )
 
-    def entry_for(self, key: str, in_project: bool) -> SkillSettings:
-        """The settings of a skill; a project's configuration grants nothing to skills outside the project."""
+    def user_entry(self, key: str) -> SkillSettings:
+        """What the user's own configuration says of a skill."""
+        return Settings(self.own_tree if self.project_tree else self.tree).entry(key)
+
+    def entry_for(self, key: str, project_skill: str = "") -> SkillSettings:
+        """The settings of a skill; `project_skill` is the path of one that belongs to the project.
+
+        A project's configuration grants nothing to skills outside the project, and the user's own grants nothing to a
+        project's skill that merely has the name, unless a person lent it (`lent`).
+        """
+        if project_skill and project_skill not in self.lent:
+            return self._strangers_entry(key)
         # A project may switch a user's skill off, but only the user may give it variables, keys or folders.
         entry = self.entry(key)
         if not self.project_tree:
             return entry
-        user_entry = Settings(self.own_tree).entry(key)
+        user_entry = self.user_entry(key)
         # What the user switched off, or set for a skill of that name, stands: a project never lifts it.
         entry = entry._replace(
             enabled=entry.enabled and user_entry.enabled, permissions={**entry.permissions, **user_entry.permissions}
         )
-        if in_project:
+        if project_skill:
             return entry
         return entry._replace(api_key=user_entry.api_key, env=user_entry.env, permissions=user_entry.permissions)
+
+    def _strangers_entry(self, key: str) -> SkillSettings:
+        """What the project says of its own skill; of what the user says of that name, only what forbids counts."""
+        theirs, users = Settings(self.project_tree).entry(key), self.user_entry(key)
+        permissions = dict(theirs.permissions)
+        for name, allowed in users.permissions.items():
+            if not allowed:
+                permissions[name] = allowed
+            elif isinstance(asked := permissions.get(name), list) and isinstance(allowed, list):
+                permissions[name] = [item for item in asked if item in allowed]
+        return theirs._replace(enabled=theirs.enabled and users.enabled, permissions=permissions)
 
     @property
     def shell_off(self) -> bool:

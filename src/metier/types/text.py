@@ -31,9 +31,12 @@ _ORDERS = (
     "|[\U000e0000-\U000e007f\u202a-\u202e\u2066-\u2069]|[\ufe00-\ufe0f\U000e0100-\U000e01ef]{2,}"
 )
 _SHORT_ESCAPES = {"\n": "\\n", "\t": "\\t", "\r": "\\r", "\x1b": "\\x1b", "\x07": "\\x07"}
+TAG_OPENERS = ("<", "\uff1c", "\ufe64")
+"""What opens a tag, also as wide and small forms of it: a model takes them for the same."""
 # What agents put around skills, system text and turns; any closing tag, comment or directive too.
 _ENVELOPE = (
-    r"(?i)<(?=\s*/|[!?|]|available_skills|skill|system|user|human|assistant|tool|function|instruction"
+    "(?i)[<\uff1c\ufe64]"
+    r"(?=\s*/|[!?|]|available_skills|skill|system|user|human|assistant|tool|function|instruction"
     r"|important|antml)"
 )
 _PRINTABLE = bytes(range(32, 127))
@@ -132,7 +135,42 @@ def split_hidden_orders(text: str) -> list[tuple[str, str]]:
 
 def neutralize_tags(text: str) -> str:
     """Markdown text that can't be taken for a tag that means something to an agent."""
-    return re.sub(_ENVELOPE, "&lt;", text) if "<" in text else text
+    return re.sub(_ENVELOPE, "&lt;", text) if any(opener in text for opener in TAG_OPENERS) else text
+
+
+# As a model reads it: blanks, slashes and characters that nobody sees may stand behind what opens a tag.
+_TAG_START = "[<\uff1c\ufe64](?:" + _HIDDEN + r"|[\s/\\])*+"
+_FRAME_WORD = (
+    r"(?i)(?:skill[-_\s]?con(?:text|tent)|skills?[-_\s]?changed|available[-_\s]?skills?"  # metier's own
+    r"|system(?:[-_\s]?(?:reminder|prompt|message))?|function[-_\s]?(?:result|call)s?|tool[-_\s]?(?:result|call|use)s?"
+    r"|antml:\w{1,40}|(?:start|end)[-_\s]?of[-_\s]?turn|\|[\w-]{1,40}\|)(?![\w.])"
+)
+
+
+def neutralize_frames(text: str, also: str = "") -> str:
+    """A text that can neither close nor forge a frame: what metier and models' services put around a text of others.
+
+    Only the `<` of such a tag is spelled out, because bodies and outputs are full of tags that mean nothing here.
+    `also` is the tag of a frame that only one caller uses.
+    """
+    if not any(opener in text for opener in TAG_OPENERS):
+        return text
+
+    def spell_out(match: re.Match[str]) -> str:
+        word = text[match.end() : match.end() + 64]
+        if not word.isascii():
+            from unicodedata import normalize  # most text is ASCII
+
+            word = normalize("NFKC", re.sub(_HIDDEN, "", text[match.end() : match.end() + 512]))
+        forged = re.match(_FRAME_WORD, word) or (also and re.match(rf"(?i){re.escape(also)}(?![\w.])", word))
+        return "&lt;" + match[0][1:] if forged else match[0]
+
+    return re.sub(_TAG_START, spell_out, text)
+
+
+def bounded_field(text: str, most: int = 200) -> str:
+    """A name or a path as a frame shows it: one line, and no longer than anybody reads."""
+    return shorten_text(clean_line(text), most)
 
 
 def code_points_of(text: str) -> str:

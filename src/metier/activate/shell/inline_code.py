@@ -38,7 +38,10 @@ _AWK_QUIET = re.compile(
 _RUNS_CODE = re.compile(
     r"\b(?:exec\w*|eval|compile|system|popen\w*|subprocess|pty|spawn\w*|fork|__import__|importlib|runpy|child_process"
     r"|Function|qx|shell_exec|passthru|proc_open|pickle|marshal|builtins|globals|getattr|modules|runIn\w+"
-    r"|__\w*(?:dict|class|builtins|globals)\w*__|ctypes)\b|`|/[a-z]*ee",
+    r"|__\w*(?:dict|class|builtins|globals)\w*__|ctypes|createRequire|mainModule|dlopen|_load)\b|`|/[a-z]*ee"
+    # A module with a fixed name is the author's choice; any other could be a file that an argument names.
+    r"|\brequire\b(?!\s*\(\s*(?:'[\w.:@/-]*'|\"[\w.:@/-]*\")\s*\)|\s+['\"])|\bimport\s*\((?!\s*(?:'[\w.:@/-]*'|\"[\w.:@/-]*\")\s*\))"
+    r"|\b(?:load|require_relative|include|require_once|include_once)\b\s*\(?\s*(?:ARGV|\$|process)",
     re.IGNORECASE,
 )
 _PATH = re.compile(r"[\w./=:,-]*")

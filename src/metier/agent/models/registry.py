@@ -20,15 +20,14 @@ from ...types.model import MODEL_SERVICES, ModelAddress, ModelService, Reply, Re
 
 if TYPE_CHECKING:
     from ...library.library import Library
-    from ...types.model import Model
+    from ...types.model import OpenedModel
     from .local import GuideView
 
 
 LOCAL = "local"
 _MODEL_HINT = (
     "name one with --model or METIER_MODEL (anthropic:…, openai:…, google:…, ollama:…), or under `model` in the"
-    " configuration; or get a small one that runs here: `pip install 'metier[local]'`, then"
-    " `metier models get smollm2-135m`"
+    " configuration; or get a small one that runs here: {}`metier models get smollm2-135m`"
 )
 
 
@@ -56,8 +55,8 @@ def resolve_model_name(name: str, library: Library) -> str:
     return chosen
 
 
-def open_model(name: str, library: Library) -> Model:
-    """Open a model; no provider is imported and nothing is sent yet."""
+def open_model(name: str, library: Library) -> OpenedModel:
+    """Open a model, which the caller closes; no provider is imported and nothing is sent yet."""
     chosen = resolve_model_name(name, library)
     if not chosen:
         raise _no_model_error()
@@ -68,7 +67,7 @@ def open_model(name: str, library: Library) -> Model:
     return ProviderModel(resolve_address(chosen, library))
 
 
-def open_preview_model(name: str, library: Library) -> Model:
+def open_preview_model(name: str, library: Library) -> OpenedModel:
     """A model whose request can be shown; it needs no key, and no model needs to be set."""
     chosen = resolve_model_name(name, library)
     if not chosen or chosen.partition(":")[0] == LOCAL:
@@ -98,6 +97,9 @@ class UnsetModel:
         }
         return dumps(document, ensure_ascii=False, indent=2)
 
+    def close(self) -> None:
+        """Nothing was opened."""
+
 
 def _plain_message(message: Message) -> dict[str, object]:
     plain: dict[str, object] = {"role": message.role, "text": message.text}
@@ -107,7 +109,11 @@ def _plain_message(message: Message) -> dict[str, object]:
 
 
 def _no_model_error() -> NoModel:
-    error = NoModel("there is no model to ask", _MODEL_HINT)
+    from importlib.util import find_spec
+
+    # Who has the extra is not told to install it.
+    first = "" if find_spec("xllamacpp") else "`pip install 'metier[local]'`, then "
+    error = NoModel("there is no model to ask", _MODEL_HINT.format(first))
     error.reason = "no-model"
     return error
 
@@ -179,9 +185,18 @@ def _configured_address(name: str, table: Mapping[str, object], library: Library
         window if isinstance(window, int) else 0,
         (float(sent), float(received)) if priced else None,  # type: ignore[arg-type]  # both are numbers
         most if isinstance(most, int) else None,
+        connect=_seconds(table, "connect", ModelAddress.connect),
+        first=_seconds(table, "first", ModelAddress.first),
+        between=_seconds(table, "between", ModelAddress.between),
         label=name,
         variable=_key_variable(keys, library),
     )
+
+
+def _seconds(table: Mapping[str, object], name: str, usual: float) -> float:
+    """A time limit of a model's table, in seconds."""
+    value = table.get(f"{name}_seconds")
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) and value > 0 else usual
 
 
 def _key_variable(names: tuple[str, ...], library: Library) -> str:
@@ -198,7 +213,7 @@ def _find_key(service: ModelService, names: tuple[str, ...], library: Library) -
     raise NoModel(f"{service.name} needs a key, but {' or '.join(names)} is not set", f"run `export {names[0]}=…`")
 
 
-def _open_local_model(name: str, library: Library) -> Model:
+def _open_local_model(name: str, library: Library) -> OpenedModel:
     from .local import LocalModel
 
     models = local_models(library)

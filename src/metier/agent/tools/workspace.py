@@ -16,7 +16,7 @@ from fnmatch import translate
 from ...dialects import PROTECTED_FOLDERS
 from ...host import fs, paths
 from ...library.skill_tools import ToolArguments, guard_errors, number_argument, text_argument
-from ...sandbox.profile import PROTECTED
+from ...sandbox.obeyed import PROTECTED
 from ...types.activation import ToolCall
 from ...types.errors import BadRequest, MetierError, Refused
 from ...types.model import Answer, Tool, ToolParameter
@@ -42,6 +42,8 @@ class Workspace:
     """Folders elsewhere that it may touch too.  Their content runs unattended, so every write needs approval."""
     private: bool = False
     """Whether it was made for one run, so that no other program obeys its files."""
+    roots: tuple[str, ...] = ()
+    """Folders that skills are loaded from: what is written there would be a skill, so every write needs approval."""
 
     def at(self, arguments: ToolArguments, default: str | None = None) -> tuple[str, str]:
         """The folder that a path lies in, and the path inside it."""
@@ -77,10 +79,20 @@ class Workspace:
         lowered = [f"/{path.casefold()}/" for path in inner or [real]]
         names = (*PROTECTED, *PROTECTED_FOLDERS)
         protected = (name for name in names if any(f"/{name.casefold()}/" in text for text in lowered))
-        orders = "" if self.private else next(protected, "")
+        orders = "" if self.private else next(protected, "") or self._root_of(real, full_path)
         ruled = next((folder for folder in self.also if paths.is_inside(real, paths.real_path(folder))), "")
         orders = ruled.rpartition("/")[2] or orders
         return PathTarget(_path_spellings(real, bases, self.cwd), _path_spellings(full_path, bases, self.cwd), orders)
+
+    def _root_of(self, *spellings: str) -> str:
+        """The name of the root, or of its lock, that one of these paths is or lies in; empty for none."""
+        for root in self.roots:
+            for folder in (root, f"{root}-lock.json"):
+                if any(
+                    paths.is_inside(path, place) for path in spellings for place in (folder, paths.real_path(folder))
+                ):
+                    return folder.rpartition("/")[2]
+        return ""
 
 
 def _path_spellings(path: str, bases: set[str], cwd: str) -> tuple[str, ...]:

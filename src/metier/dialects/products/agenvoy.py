@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...types.dialect import AuthoringRules, CommandRules, Dialect, ListingRules, RootSpec, ServingRules
-from ..common import COMMON_FIELDS, USER_CLAUDE, VENDOR_KEYS
+from ..common import BUNDLED, COMMON_FIELDS, USER_CLAUDE, VENDOR_KEYS
 
 SCHEDULER = "scheduler"
 
@@ -34,6 +34,7 @@ DIALECT = Dialect(
         description="optional",
         frontmatter_required=False,
         unclosed_is_body=True,
+        starred=True,
         broken_yaml_is_empty=True,
         requires_at=("metier", *VENDOR_KEYS),
         rooted=("scripts", "templates", "assets"),
@@ -47,6 +48,7 @@ DIALECT = Dialect(
             SYSTEM,
             USER,
             USER_CLAUDE,
+            BUNDLED,
         ),
         listing=ListingRules("policy", description_cut=512, alphabetical=True),
         delivery="tool-call",
@@ -54,6 +56,5 @@ DIALECT = Dialect(
         commands=CommandRules(matching="tail", scheduled=True, manual_run=MANUAL_RUN, manual_extra="附加指令："),
         history=True,
         plugins=False,
-        improving="auto",
     ),
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...types.dialect import AuthoringRules, CommandRules, Dialect, ListingRules, RootSpec, ServingRules
-from ..common import COMMON_FIELDS, VENDOR_KEYS
+from ..common import BUNDLED, COMMON_FIELDS, VENDOR_KEYS
 
 PROFILE = RootSpec(
     "profile", "~/.super-multica/agent-profiles/{profile}/skills", "user", "multica", depth=4, links="follow"
@@ -36,7 +36,7 @@ DIALECT = Dialect(
         unused_when="always",
     ),
     serving=ServingRules(
-        roots=(PROFILE, MANAGED),
+        roots=(PROFILE, MANAGED, BUNDLED),
         listing=ListingRules("emoji", description_cut=1_536),
         delivery="user-message",
         preface="label",

@@ -9,6 +9,7 @@ from ...types.dialect import (
     LibraryLimits,
     ListingRules,
     PluginManifest,
+    ProductSettings,
     RootSpec,
     ServingRules,
 )
@@ -89,6 +90,7 @@ DIALECT = Dialect(
         tools=("read", "skill_run_script"),
         commands=CommandRules(form="underscore", matching="loose"),
         limits=LibraryLimits(candidates=300, skills=200, listed=150, characters=30_000),
+        settings=ProductSettings("~/.openclaw/openclaw.json", "OPENCLAW_CONFIG_PATH", ("skills", "load", "extraDirs")),
     ),
     manifest=PluginManifest("openclaw.plugin.json", replaces_default=True),
 )

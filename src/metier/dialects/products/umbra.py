@@ -30,7 +30,7 @@ DIALECT = Dialect(
         indented=True,
         requires_at=("metier", *VENDOR_KEYS),
         arguments=ArgumentRules(first=1, splitting="quotes", whole="joined", slices=True),
-        shell=ShellRules(fenced=True, anchored=True, cwd="agent", on_failure="error"),
+        shell=ShellRules(fenced=True, anchored=True, cwd="agent", on_failure="error", one_line=True),
     ),
     serving=ServingRules(
         roots=(PROJECT, USER),

@@ -38,6 +38,7 @@ from ...agent.agent import Agent, with_servers
 from ...agent.session import Session
 from ...types.errors import MetierError
 from ...types.event import Asked, Ended
+from ...types.text import bounded_field, neutralize_frames
 from .updates import UpdateRenderer, commands_update, permission_request, question_in, replay_messages, stop_reason_of
 
 ANSWER_LATER = "The user sees your question and will answer with their next message: end your turn now."
@@ -55,6 +56,12 @@ class OpenSession:
     session: Session
     announced: list[tuple[str, str, str]] = field(default_factory=list)
     busy: bool = False
+
+    def close(self) -> None:
+        """Stop its turn, close its model, and disconnect from its servers: each session has an agent of its own."""
+        self.session.stop()
+        with self.session.agent:
+            self.session.close()
 
 
 class EditorAgent:
@@ -176,7 +183,12 @@ class EditorAgent:
     async def close_session(self, session_id: str, **kwargs: Any) -> None:
         open_session = self.sessions.pop(session_id, None)
         if open_session is not None:
-            open_session.session.stop()
+            await asyncio.to_thread(open_session.close)
+
+    async def close(self) -> None:
+        """Close every session, once the editor has disconnected."""
+        for session_id in list(self.sessions):
+            await self.close_session(session_id)
 
     async def _in_thread(self, function: Callable[[], T]) -> T:
         try:
@@ -205,5 +217,6 @@ def _prompt_text(blocks: Sequence[ContentBlock]) -> str:
         elif isinstance(block, ResourceContentBlock):
             texts.append(block.uri)
         elif isinstance(block, EmbeddedResourceContentBlock) and isinstance(block.resource, TextResourceContents):
-            files.append(f"<file uri={block.resource.uri!r}>\n{block.resource.text}\n</file>")
+            uri = neutralize_frames(bounded_field(block.resource.uri), "file")
+            files.append(f"<file uri={uri!r}>\n{neutralize_frames(block.resource.text, 'file')}\n</file>")
     return "\n\n".join(["".join(texts), *files])

@@ -28,7 +28,9 @@ async def _serve_stdio(open_agent: OpenAgent) -> None:
         lambda: asyncio.StreamReaderProtocol(asyncio.StreamReader()), os.fdopen(os.dup(wire.write_to), "wb")
     )
     writer = asyncio.StreamWriter(transport, protocol, None, loop)
+    agent = EditorAgent(open_agent)
     try:
-        await run_agent(EditorAgent(open_agent), writer, reader)  # type: ignore[arg-type]  # has what it speaks
+        await run_agent(agent, writer, reader)  # type: ignore[arg-type]  # has what it speaks
     finally:
+        await agent.close()
         restore_stdio()

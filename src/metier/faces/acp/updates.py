@@ -24,7 +24,7 @@ from acp.schema import (
 
 from ...types.activation import Message, ToolCall
 from ...types.catalog import SlashCommand
-from ...types.event import Asked, Event, Nested, Replied, Retried, TurnOutcome, Used, Wrote, innermost_event
+from ...types.event import Asked, Event, Nested, Replied, Retried, TurnOutcome, Used, Waited, Wrote, innermost_event
 from ...types.text import clean_line, escaped_lines, shorten_text, visible_text
 
 # Editors choose an icon by the kind.
@@ -51,6 +51,9 @@ _STOP_REASONS: Mapping[TurnOutcome, StopReason] = {
 _PERMISSION_OPTIONS: Mapping[str, tuple[str, PermissionOptionKind]] = {
     "once": ("Allow", "allow_once"),
     "always": ("Always allow", "allow_always"),
+    "network": ("Allow, with network", "allow_once"),
+    "git": ("Allow, may write .git", "allow_once"),
+    "network+git": ("Allow, with network, may write .git", "allow_once"),
     "no": ("Reject", "reject_once"),
 }
 
@@ -98,7 +101,7 @@ class UpdateRenderer:
                 yield helpers.update_agent_message_text(f"\n\n{text}\n")
             case Nested(event=inner):
                 # The text of a subagent would read like the agent's own reply; its tool calls and questions are shown.
-                if not isinstance(inner, Wrote | Replied):
+                if not isinstance(inner, Wrote | Waited | Replied):
                     yield from self.updates(inner)
 
 

@@ -9,13 +9,21 @@ from ...host.facts import find_place
 from ...install import add as install_add
 from ...install import remove
 from ...install.add import InstallOffer
-from ...install.operations import find_scanner, present_skills, trust_placed_skills
+from ...install.operations import find_scanner, present_skills, taken_names, trust_placed_skills
 from ...install.transaction import FolderChange
 from ...sources.plugins import find_plugins as plugins_of
 from ...sources.plugins import read_plugin
 from ...types.errors import BadRequest, Refused
+from ...types.place import Place
 from ...types.problem import Problem
-from .approval import refuse_dangers, require_approval, show_target, target_dict, warn_waiting
+from .approval import (
+    confirm_taken_names,
+    refuse_dangers,
+    require_approval,
+    show_target,
+    target_dict,
+    warn_waiting,
+)
 from .options import CliContext
 from .output import (
     ProgressBar,
@@ -79,7 +87,7 @@ def add(
                 for target in offer.targets:
                     show_target(target, scope.install_root.root)
             try:
-                changes = () if dry_run else _place_offer(offer, yes, unapproved, as_json)
+                changes = () if dry_run else _place_offer(offer, scope.place, yes, unapproved, as_json)
             # A program that asked for JSON gets the summary of what was refused too, and then the error.
             except Refused:
                 if as_json:
@@ -97,11 +105,14 @@ def add(
         _warn_name_clashes(offer, [name for name, _ in neighbors])
 
 
-def _place_offer(offer: InstallOffer, yes: bool, unapproved: bool, quiet: bool) -> tuple[FolderChange, ...]:
+def _place_offer(
+    offer: InstallOffer, place: Place, yes: bool, unapproved: bool, quiet: bool
+) -> tuple[FolderChange, ...]:
     folders = ", ".join(target.folder for target in offer.targets)
     # Nothing of an unapproved skill can be used, so there is nothing to agree to yet: `metier approve` asks.
     if not unapproved:
         refuse_dangers(offer.dangers, folders)
+        confirm_taken_names(taken_names(place, offer.request.install_root, offer.names))
         require_approval(f"Add {folders}?", yes, quiet)
     return install_add.accept_offer(offer, not unapproved, warn_waiting)
 

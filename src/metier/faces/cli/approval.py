@@ -129,6 +129,16 @@ def refuse_dangers(dangers: Sequence[Problem], subject: str) -> None:
         )
 
 
+def confirm_taken_names(taken: Sequence[tuple[str, str]]) -> None:
+    """Ask about each skill that would no longer be used; `--yes` does not answer this."""
+    for name, path in taken:
+        text = f"`{printable(name)}` would be used in place of {clean_path(path)}"
+        if not can_ask():
+            raise Refused(text, "run this in a terminal and type the skill's name to confirm, or remove the other one")
+        if not ask_confirmation(f"{text}.", name):
+            raise Refused(f"not approved: the answer was not `{name}`", "nothing was changed")
+
+
 def require_approval(question: str, yes: bool, quiet: bool) -> None:
     """Get an approval, or raise. Without a terminal, only `--yes` is one."""
     if yes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from difflib import get_close_matches
 
 import click
@@ -87,7 +88,7 @@ def export(
         say(f"{paint('lost', 'yellow')}  {printable(skill)}: {printable(loss)}")
     for skill, why in rejections.items():
         say(f"{paint('skipped', 'yellow')}  {printable(skill)}: {printable(why)}")
-    say(f"Exported {count_of(len(chosen), 'skill')} as {form}")
+    say(f"Exported {count_of(len(chosen), 'skill')}" + (f" as {form}" if form != "skill" else ""))
 
 
 # --- metier new ---
@@ -159,12 +160,27 @@ def new(
         say_json({"path": path})
         return
     say(f"Created {printable(path)}")
+    for line in _shadow_lines(context, name, path):
+        warn(line)
     if directory or context.root:
         # Such a folder may be no root: without it, neither command would find the skill.
         folder = printable(directory or context.root or "")
         say(f"Edit it, then run `metier lint {folder}/{name}` and `metier --root {folder} why {name}`.")
     else:
         say(f"Edit it, then run `metier lint` and `metier why {name}`.")
+
+
+def _shadow_lines(context: CliContext, name: str, path: str) -> Iterator[str]:
+    """What the new skill takes the place of, or what keeps it from being used."""
+    library = context._replace(use_index=False).library()
+    for verdict in library.verdicts:
+        other = verdict.shadowed_by
+        if other is None or name not in (verdict.skill.name, verdict.skill.id):
+            continue
+        if other.path == path:
+            yield f"note: it shadows {clean_path(verdict.skill.path)}, which is no longer used here"
+        elif verdict.skill.path == path:
+            yield f"note: it is shadowed by {clean_path(other.path)}, which is used instead"
 
 
 def _write_skill(place: Place, root: str, inner: str, text: str) -> None:

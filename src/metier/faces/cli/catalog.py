@@ -63,7 +63,7 @@ def catalog(
     With --for, and if the listing was cut, the skills ranked for that request follow after a blank line: the text a
     model gets at the end of the conversation.
     """
-    library = context._replace(dialect=dialect or context.dialect).library()
+    library = context._replace(dialect=dialect or context.dialect).library(shows_problems=True)
     listing = library.catalog(
         format=cast("ListingFormat | None", format_),
         max_skills=max_skills,
@@ -160,7 +160,7 @@ def commands(context: CliContext, prefix: str | None, as_json: bool) -> None:
 @cli.command("roots", Flag("everything", ("--all",), "Include folders that do not exist"), JSON)
 def roots(context: CliContext, everything: bool, as_json: bool) -> None:
     """List the folders searched for skills; a skill in an earlier one shadows its namesakes in later ones."""
-    library = context.library()
+    library = context.library(shows_problems=True)
     counts = Counter(skill.origin.root for skill in library.skills)
     withheld = Counter(skill.origin.root for skill in library.skills if skill.path in library.untrusted)
     rows = []

@@ -91,6 +91,41 @@ SECTIONS = {
 READ_ONLY = frozenset({"list", "status", "show", "search", "catalog", "commands", "why", "roots"})
 """The commands that are declared here, not with click."""
 
+LOOKING = READ_ONLY | frozenset(
+    {
+        "preview",
+        "read",
+        "lint",
+        "validate",
+        "runs",
+        "runs show",
+        "runs replay",
+        "stats",
+        "models list",
+        "proposals",
+        "proposals show",
+        "history",
+        "diff",
+        "blame",
+        "outdated",
+        "verify",
+        "export",
+        "schedule list",
+        "schedule show",
+        "schedule preview",
+        "schedule history",
+        "schedule pause",
+        "schedule remove",
+        "daemon status",
+        "daemon stop",
+        "daemon unit",
+        "doctor",
+        "conform",
+        "completion",
+    }
+)
+"""The commands that go on under a configuration that can't be read in full: they look, or stop what acts."""
+
 COMMAND_ALIASES = {
     "untrust": "trust --remove",
     "uninstall": "remove",

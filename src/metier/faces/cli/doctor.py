@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import click
@@ -17,7 +18,7 @@ from ...sources.bundled import copy_bundled
 from ...types.errors import HostError
 from . import options
 from .options import CliContext
-from .output import clean_path, hint_line, paint, printable, say, say_json, warn
+from .output import clean_path, hint_line, paint, printable, say, say_json, say_waiting, warn
 
 
 @click.command("completion")
@@ -53,7 +54,7 @@ def doctor(context: click.Context, as_json: bool) -> None:
     """Check the metier installation: sandbox, index, configuration, locks. Exits with 1 if a required check fails."""
     settings: CliContext = context.obj
     try:
-        checks = _run_checks(settings.library())
+        checks = _run_checks(settings.library(shows_problems=True))
     # Without a library nothing else can be checked, but the report, and its JSON, keep their form.
     except HostError as error:
         checks = [_check_metier(), HealthCheck("library", False, error.message, error.hint)]
@@ -65,6 +66,7 @@ def doctor(context: click.Context, as_json: bool) -> None:
             say(f"{mark} {check.what:<14} {clean_path(check.note)}")
             if not check.ok and check.hint:
                 say(f"  {'':<14} {hint_line(printable(check.hint))}")
+        say_waiting(find_place(settings.directory).state)
     context.exit(0 if all(check.ok for check in checks if check.vital) else 1)
 
 
@@ -93,6 +95,8 @@ def _run_checks(library: Library) -> list[HealthCheck]:
         _check_configuration(library),
         _check_locks(library),
         _check_agents(library),
+        _check_extras(),
+        _check_models(library),
         _optional_check(
             "skills",
             not library.broken,
@@ -142,6 +146,50 @@ def _check_agents(library: Library) -> HealthCheck:
     wrong = [fault for agent in agents.values() for fault in agent_file_faults(library, agent)]
     note = "; ".join(wrong) or f"{len(agents)} defined"
     return _optional_check("agents", not wrong, note, "fix the agent files")
+
+
+_EXTRAS = {
+    "agent": "pydantic_ai",
+    "chat": "textual",
+    "mcp": "mcp",
+    "acp": "acp",
+    "schedule": "dbos",
+    "dense": "onnxruntime",
+    "local": "xllamacpp",
+}
+"""The extras of pyproject.toml that commands need, each with a package that it brings."""
+
+
+def _check_extras() -> HealthCheck:
+    """Which extras are installed. None is required, so one that lacks is no fault."""
+    from importlib.util import find_spec
+
+    there = [name for name, package in _EXTRAS.items() if find_spec(package) is not None]
+    lacking = [name for name in _EXTRAS if name not in there]
+    note = "; ".join(
+        filter(None, (", ".join(there), f"not installed: {', '.join(lacking)}" if lacking else "all installed"))
+    )
+    return _optional_check("extras", True, note, "")
+
+
+def _check_models(library: Library) -> HealthCheck:
+    """The model that `run` and `chat` would ask, and whether each configured one can be opened."""
+    from ...agent.models.registry import resolve_address, resolve_model_name
+    from ...types.errors import MetierError
+
+    faults = []
+    tables = library.settings.own("models")
+    for name in tables if isinstance(tables, Mapping) else ():
+        try:
+            resolve_address(str(name), library)
+        except MetierError as error:
+            faults.append((f"{name}: {error.message}", error.hint))
+    name = resolve_model_name("", library)
+    if faults:
+        return _optional_check("models", False, "; ".join(fault for fault, _ in faults), faults[0][1])
+    note = f"{name} is used unless --model names another" if name else "none is chosen: `run` and `chat` need one"
+    hint = "pass --model, set METIER_MODEL, or `model` in the configuration"
+    return _optional_check("models", bool(name), note, hint)
 
 
 def _check_locks(library: Library) -> HealthCheck:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from ...types.event import (
+    APPROVAL_CHOICES,
     Activated,
     Answered,
     Asked,
@@ -21,6 +22,7 @@ from ...types.event import (
     Retried,
     Started,
     Used,
+    Waited,
     Wrote,
     innermost_event,
 )
@@ -28,22 +30,16 @@ from ...types.text import escaped_line, escaped_lines, shorten_text, visible_tex
 from .output import paint, printable, warn
 
 _MAX_TEXT = 120
-_DECISIONS = {
-    "y": "once",
-    "yes": "once",
-    "o": "once",
-    "once": "once",
-    "a": "always",
-    "always": "always",
-    "n": "no",
-    "no": "no",
-}
+_WAIT_STEP = 5
+"""Seconds between two notes of a silent service; a log gets every sixth."""
+_MORE_KEYS = {"yes": "once", "o": "once"}
+"""What people also type to approve."""
 
 
 class JsonEventPrinter:
     """Every event as one line of JSON."""
 
-    def draw(self, event: Event) -> tuple[str, str] | None:
+    def draw(self, event: Event, asks: bool = True) -> tuple[str, str] | None:
         from ...record.journal import event_line
 
         sys.stdout.write(event_line(event) + "\n")
@@ -57,15 +53,21 @@ class TerminalEventPrinter:
     def __init__(self, interactive: bool = False, recorded: bool = True) -> None:
         self.interactive, self.recorded = interactive, recorded
         self.writing = False
+        self.waiting = False
         self.replied = ""
 
-    def draw(self, event: Event) -> tuple[str, str] | None:
-        """Print an event; returns the answer if it was a question and one was given."""
+    def draw(self, event: Event, asks: bool = True) -> tuple[str, str] | None:
+        """Print an event; returns the answer if it was a question and one was given.  Without `asks` none is."""
         if isinstance(event, Wrote):
             # A pipe gets whole replies only: a retry writes the reply again from its start.
             if not event.thinking and sys.stdout.isatty():
+                self._clear_wait()
                 self._write(event.text)
             return None
+        if isinstance(innermost_event(event), Waited):
+            self._show_wait(event)
+            return None
+        self._clear_wait()
         if isinstance(event, Replied) and event.text and not self.writing:
             self._write(event.text)
         if isinstance(event, Ended) and event.outcome == "finished" and event.text != self.replied:
@@ -79,7 +81,27 @@ class TerminalEventPrinter:
         for line in event_lines(event):
             warn(line)
         question = innermost_event(event)
-        return self._ask(question) if isinstance(question, Asked) and self.interactive else None
+        return self._ask(question) if isinstance(question, Asked) and self.interactive and asks else None
+
+    def _show_wait(self, event: Event) -> None:
+        """Say that the service is silent: on a terminal in one line that changes, else now and then."""
+        waited = innermost_event(event)
+        if not isinstance(waited, Waited):
+            return
+        text = f"waiting for the model: {waited.seconds:.0f} s, at most {waited.limit:g} s"
+        if sys.stderr.isatty():
+            self._end_line()
+            sys.stderr.write(f"\r\x1b[2K{text}")
+            sys.stderr.flush()
+            self.waiting = True
+        elif round(waited.seconds) % 30 < _WAIT_STEP:
+            warn(text)
+
+    def _clear_wait(self) -> None:
+        if self.waiting:
+            sys.stderr.write("\r\x1b[2K")
+            sys.stderr.flush()
+            self.waiting = False
 
     def _write(self, text: str) -> None:
         # On a terminal, escape sequences in a reply would act on the screen; a file gets the exact text.
@@ -96,7 +118,10 @@ class TerminalEventPrinter:
 
     def _ask(self, question: Asked) -> tuple[str, str] | None:
         approval = question.kind == "approval"
-        choices = "y: this once / a: always / n: no" if approval else " / ".join(question.choices)
+        offered = {name: APPROVAL_CHOICES[name] for name in question.choices} if approval else {}
+        choices = " / ".join(f"{choice.key}: {choice.label}" for choice in offered.values())
+        choices = choices or " / ".join(question.choices)
+        decisions = {key: name for name, choice in offered.items() for key in (choice.key, name)} | _MORE_KEYS
         while True:
             sys.stderr.write(f"{printable(choices)}> " if choices else "> ")
             sys.stderr.flush()
@@ -104,7 +129,7 @@ class TerminalEventPrinter:
             # End of input: nobody is there to answer.
             if not line:
                 return None
-            answer = _DECISIONS.get(line.strip().lower(), "") if approval else line.strip()
+            answer = decisions.get(line.strip().lower(), "") if approval else line.strip()
             # A typo is neither yes nor no: ask again.
             if answer or not approval:
                 return question.id, answer

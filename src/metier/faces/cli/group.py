@@ -10,8 +10,18 @@ import click
 
 from ... import __version__
 from ...types.errors import BadRequest
-from .commands import COMMAND_ALIASES, COMMANDS, SECTIONS, Argument, CliParameter, Flag, ReadOnlyCommand, load_command
-from .options import GLOBAL_NAMES, GLOBAL_OPTIONS, invoke, make_context
+from .commands import (
+    COMMAND_ALIASES,
+    COMMANDS,
+    LOOKING,
+    SECTIONS,
+    Argument,
+    CliParameter,
+    Flag,
+    ReadOnlyCommand,
+    load_command,
+)
+from .options import GLOBAL_NAMES, GLOBAL_OPTIONS, invoke, make_context, require_whole_configuration
 
 # --- From declarations to click ---
 
@@ -79,12 +89,18 @@ class LazyGroup(click.Group):
         if name not in COMMANDS:
             return None
         command = load_command(name)
-        return to_click(command) if isinstance(command, ReadOnlyCommand) else command
+        if isinstance(command, ReadOnlyCommand):
+            return to_click(command)
+        _guard_acting(command, name)
+        return command
 
     def resolve_command(
         self, context: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         name = args[0] if args else ""
+        if name == "help" and not context.resilient_parsing:
+            # What people type first: `metier help`, `metier help run`.
+            return super().resolve_command(context, [*args[1:], "--help"]) if args[1:] else _whole_help(context)
         # While a shell completes the line, an unknown command is just not typed to its end.
         if name and name not in COMMANDS and not context.resilient_parsing:
             raise _unknown_command(name)
@@ -94,6 +110,60 @@ class LazyGroup(click.Group):
         for title, names in SECTIONS.items():
             with formatter.section(title):
                 formatter.write_dl([(name, COMMANDS[name][1]) for name in names.split()])
+
+
+def _whole_help(context: click.Context) -> tuple[str | None, click.Command | None, list[str]]:
+    def show() -> None:
+        click.echo(cli.get_help(click.get_current_context().find_root()))
+
+    return "help", click.Command("help", callback=show), []
+
+
+def _only_looks(path: str, values: dict[str, Any]) -> bool:
+    """Whether a command that could act only lists or plans, as it is called here."""
+    lists = values.get("listing") or values.get("action") == "list" or (path == "remove" and not values["names"])
+    # A dry run of a task runs the commands of a skill's body, and taking trust away must always be possible.
+    return bool(lists or (values.get("dry_run") and path != "run") or (path == "trust" and values["remove"]))
+
+
+_TAKES_EMPTY = frozenset({("schedule patch", "model"), ("schedule patch", "arguments")})
+"""Options that an empty value resets."""
+
+
+def _refuse_empty(context: click.Context, path: str) -> None:
+    """Refuse an empty value: mostly an unset variable in a script, which must not mean the default or this folder."""
+    for item in context.command.params:
+        value = context.params.get(item.name or "")
+        given = context.get_parameter_source(item.name or "") == click.core.ParameterSource.COMMANDLINE
+        empty = value == "" or (isinstance(item, click.Argument) and isinstance(value, tuple) and "" in value)
+        if given and empty and (path, item.name) not in _TAKES_EMPTY and path not in _TEXT_COMMANDS:
+            label = item.opts[-1] if isinstance(item, click.Option) else item.make_metavar(context).strip("[].")
+            raise BadRequest(f"{label} must not be empty", "pass a value, or omit it")
+
+
+_TEXT_COMMANDS = frozenset({"run", "batch", "render", "preview", "script", "new", "chat"})
+"""Commands whose words are text for a skill or a model, or that say themselves what is missing."""
+
+
+def _guard_acting(command: click.Command, path: str) -> None:
+    """Make a command that acts, and the acting ones of a group, check the configuration first."""
+    for name, inner in command.commands.items() if isinstance(command, click.Group) else ():
+        _guard_acting(inner, f"{path} {name}")
+    callback = command.callback
+    if callback is None or hasattr(callback, "guarded"):
+        return
+
+    def guarded(*arguments: Any, **values: Any) -> Any:
+        context = click.get_current_context()
+        _refuse_empty(context, path)
+        acts = path not in LOOKING and not _only_looks(path, context.params)
+        # A group's own callback runs before each of its commands, which have their guards.
+        if acts and context.invoked_subcommand is None:
+            require_whole_configuration(context.find_root().obj)
+        return callback(*arguments, **values)
+
+    guarded.guarded = True  # type: ignore[attr-defined]  # commands are made once, and looked up often
+    command.callback = guarded
 
 
 def _unknown_command(name: str) -> BadRequest:
@@ -182,4 +252,8 @@ def _usage_hint(error: click.ClickException) -> str:
     near = get_close_matches(wrong, getattr(error, "possibilities", None) or (), 1, 0.75)
     if near:
         return f"did you mean `{near[0]}`?"
+    # A dash may well begin a word of the text that the command takes.
+    takes_words = any(isinstance(item, click.Argument) and item.nargs == -1 for item in context.command.params)
+    if option and takes_words and option.startswith("-"):
+        return f"text that begins with `-` goes after `--`; run `{context.command_path} --help` for the options"
     return f"run `{context.command_path} --help`"

@@ -108,21 +108,13 @@ def diff(context: CliContext, name: str, rev: str, to: str | None, as_json: bool
 @_JSON_OPTION
 @click.pass_obj
 def rollback(context: CliContext, name: str, rev: str | None, as_json: bool) -> None:
-    """Restore an earlier version of a skill: its files, their modes and its lock entry.
+    """Restore an earlier version of a skill: its files, their modes and its lock entry; without REV the one before.
 
     This is recorded as a change itself, after any manual edits, so nothing is lost.
     """
     library = context.library()
     managed_skill = managed.find_managed(library, name, _warn_note)
-    if rev is None:
-        last = [
-            version.rev[:_REV_LENGTH]
-            for version in record_history.list_versions(managed_skill.repository, managed_skill.key, 4)
-        ]
-        raise BadRequest(
-            f"missing version to roll `{managed_skill.key}` back to",
-            f"one of {', '.join(last)}; see `metier history {managed_skill.key}`",
-        )
+    rev = rev or managed.version_before(managed_skill)[:_REV_LENGTH]
     new_version = managed.rollback_skill(managed_skill, rev)
     if new_version is not None:
         # An approved version is trusted in a shared project too, as after `metier approve`.

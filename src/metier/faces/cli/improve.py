@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from ...diagnose.texts import render_patch
 from ...improve import proposal_store
-from ...improve.texts import render_patch
 from ...types.errors import BadRequest, NoModel
-from ...types.improvement import Proposal
+from ...types.improvement import Proposal, SkillFault
 from . import options
 from .options import CliContext, skill_names
-from .output import clean_path, format_columns, paint, printable, say, say_json
+from .output import clean_path, format_columns, hint_line, paint, printable, say, say_json, warn
 
 if TYPE_CHECKING:
     from ...improve.improver import ImproveResult
@@ -34,6 +35,7 @@ def proposals(context: click.Context, every: bool, as_json: bool) -> None:
     """List proposed changes that wait for a decision; `show`, `accept`, `reject` or `edit` one."""
     if context.invoked_subcommand is not None:
         return
+    _settle_interrupted(context.obj)
     selected = [
         proposal
         for proposal in proposal_store.list_proposals(_state_folder(context.obj))
@@ -55,6 +57,15 @@ def proposals(context: click.Context, every: bool, as_json: bool) -> None:
     ]
     for line in format_columns(rows):
         say(line)
+
+
+def _settle_interrupted(context: CliContext) -> None:
+    """Finish or undo landings that were killed, and say so."""
+    from ...improve.land import LANDING, settle_interrupted
+
+    if any(proposal.note == LANDING for proposal in proposal_store.list_proposals(_state_folder(context))):
+        for proposal in settle_interrupted(context.library()):
+            warn(f"{proposal.id}: {printable(proposal.note)}")
 
 
 def _state_folder(context: CliContext) -> str:
@@ -91,8 +102,7 @@ def proposal_lines(proposal: Proposal) -> Iterator[str]:
     for change in proposal.what:
         yield f"  {printable(change)}"
     for fault in proposal.because:
-        where = f" (run {printable(fault.run)}, {fault.times}×)" if fault.run else ""
-        yield f"  because: {fault.meaning}: {printable(fault.about)}{where}"
+        yield from _fault_lines(fault)
     for gate in proposal.gates:
         yield f"  {paint(f'{gate.says:6}', _GATE_COLORS[gate.says])} {gate.name}" + (
             f": {printable(gate.words)}" if gate.words else ""
@@ -101,17 +111,48 @@ def proposal_lines(proposal: Proposal) -> Iterator[str]:
         yield "  " + paint(clean_path(line), "green" if line[:1] == "+" else "red" if line[:1] == "-" else "dim")
 
 
+def _fault_lines(fault: SkillFault) -> Iterator[str]:
+    """A fault with its evidence: the call, what it answered, and the call that then worked."""
+    where = f" (run {printable(fault.run)}, {fault.times}×)" if fault.run else ""
+    yield f"  because: {fault.meaning}: {printable(fault.about)}{where}"
+    if fault.bridged:
+        return  # nothing failed
+    if fault.call and fault.call != fault.about:
+        yield f"    call:  {printable(fault.call)}"
+    answer = [line for line in fault.text.splitlines() if line.strip()]
+    for line in answer[-_ERROR_LINES:]:
+        yield f"    error: {printable(line)}"
+    if fault.worked:
+        yield f"    then:  {printable(fault.worked)} worked"
+    if fault.party == "unknown":
+        yield "    nothing shows whose fault it is; it failed with different inputs on different days"
+
+
+def _what_accepting_does(proposal: Proposal) -> Iterator[str]:
+    if proposal.standing != "waiting":
+        return
+    files = ", ".join(proposal.after)
+    yield f"Accepting writes {clean_path(files)} in {clean_path(proposal.folder)}, as a version of its history;"
+    yield f"the next runs are watched, and `metier rollback {printable(proposal.skill)}` undoes it."
+    yield hint_line(f"run `metier proposals accept {proposal.id}`, or `reject`, or `edit`")
+
+
+_ERROR_LINES = 3
+"""Lines of an answer that are shown: an error is at its end."""
+
+
 @proposals.command("show")
 @click.argument("id", shell_complete=options.proposals)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON")
 @click.pass_obj
 def show(context: CliContext, id: str, as_json: bool) -> None:
     """Show a proposal: its reasons, its checks and the patch."""
+    _settle_interrupted(context)
     proposal = proposal_store.find_proposal(_state_folder(context), id)
     if as_json:
         say_json(proposal_dict(proposal))
         return
-    for line in proposal_lines(proposal):
+    for line in (*proposal_lines(proposal), *_what_accepting_does(proposal)):
         say(line)
 
 
@@ -211,34 +252,45 @@ def improve(context: CliContext, /, name: str | None, **options: Any) -> int:
     from ...improve.improver import ImproveOptions, improve_after_run, improve_named
 
     library = context.library()
-    terms = ImproveOptions(_open_model(library, options["model"]), dry=options["dry_run"], wish=options["wish"])
-    if options["after"]:
-        results = improve_after_run(library, options["after"], terms)
-    elif name:
-        results = (improve_named(library, name, options["run"], terms),)
-    else:
-        raise BadRequest("missing NAME", "run `metier improve NAME`")
+    with _opened_model(library, options["model"]) as model:
+        terms = ImproveOptions(model, dry=options["dry_run"], wish=options["wish"])
+        if options["after"]:
+            results = improve_after_run(library, options["after"], terms)
+        elif name:
+            results = (improve_named(library, name, options["run"], terms),)
+        else:
+            raise BadRequest("missing NAME", "run `metier improve NAME`")
     if options["as_json"]:
         say_json([_improved_dict(result) for result in results])
     else:
         for result in results:
             _say_improved(result, options["dry_run"])
+        if terms.model is not None and any(
+            proposal.how == "model" for result in results for proposal in result.proposals
+        ):
+            from ...improve.budget import budget_line
+
+            say(paint(budget_line(library), "dim"))
     proposals = [proposal for result in results for proposal in result.proposals]
     # The exit code of a refusal, so that a script can tell it from a failure.
     return 4 if proposals and all(proposal.standing == "refused" for proposal in proposals) else 0
 
 
-def _open_model(library: Library, name: str) -> Model | None:
-    """The model, or None if none is configured: fixes by rule need none."""
+@contextmanager
+def _opened_model(library: Library, name: str) -> Iterator[Model | None]:
+    """The model while the block lasts, or None if none is configured: fixes by rule need none."""
     from ...agent.models.registry import open_model
 
     try:
-        return open_model(name, library)
+        model = open_model(name, library)
     except NoModel:
         # A model that was asked for must exist; only a default may be missing.
         if name:
             raise
-        return None
+        yield None
+        return
+    with closing(model):
+        yield model
 
 
 def _improved_dict(improved: ImproveResult) -> dict[str, object]:

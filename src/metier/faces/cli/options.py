@@ -15,8 +15,12 @@ if TYPE_CHECKING:
     import click
 
     from ...library.library import Library
+    from ...types.problem import Problem
 
     Command = TypeVar("Command", bound=Callable[..., Any])
+
+PICK_SESSION = "?"
+"""Stands for a conversation that is to be picked from a list."""
 
 # --- The global options ---
 
@@ -32,8 +36,8 @@ class CliContext(NamedTuple):
     """Where the command runs: `-C DIR`."""
     use_index: bool = True
 
-    def library(self) -> Library:
-        """Open the library these options choose."""
+    def library(self, shows_problems: bool = False) -> Library:
+        """Open the library these options choose; unless the caller shows problems, a broken configuration is told."""
         from ...library.open import open
 
         library = open(
@@ -48,7 +52,25 @@ class CliContext(NamedTuple):
             _require_profile(
                 self.profile, [root.origin.path for root in library.roots if root.origin.root == "profile"]
             )
+        if library.problems and not shows_problems:
+            from ...library.settings import settings_faults
+            from .output import problem_lines, warn
+
+            for problem in settings_faults(library.problems):
+                for line in problem_lines(problem):
+                    warn(line)
         return library
+
+
+def require_whole_configuration(context: CliContext) -> None:
+    """Stop a command that acts if the configuration can't be read in full."""
+    from ...host.facts import find_place
+    from ...library.settings import all_dialects, load_settings, require_whole_settings
+
+    problems: list[Problem] = []
+    settings, _ = load_settings(find_place(context.directory), problems)
+    all_dialects(settings, problems)
+    require_whole_settings(problems)
 
 
 def make_context(values: Mapping[str, Any]) -> CliContext:
@@ -135,6 +157,7 @@ def complete_skill(context: CliContext, incomplete: str) -> list[str]:
     """The names of skills that begin so, without those that a shell would expand."""
     from ...host.facts import find_place
     from ...library.open import discover
+    from ...sources.scan import skill_names as skill_names_of
     from .output import printable
 
     try:
@@ -143,7 +166,7 @@ def complete_skill(context: CliContext, incomplete: str) -> list[str]:
     except (MetierError, OSError):
         return []
     # Broken skills too: their names are what `status` and `why` are asked about.
-    names = {*scan.skills.names, *(broken.id for broken in scan.broken)}
+    names = {*skill_names_of(scan.skills), *(broken.id for broken in scan.broken)}
     # A name that begins with `-` would be an option, and one that prints as something else could not be recognised.
     return sorted(
         name
@@ -210,7 +233,11 @@ def _schedule_ids(state: str, project: str) -> Iterable[str]:
     from ...schedule import store
     from ...schedule.database import open_engine
 
-    return [schedule.id for schedule in store.all_schedules(open_engine(find_place(project)))]
+    engine = open_engine(find_place(project))
+    try:
+        return [schedule.id for schedule in store.all_schedules(engine)]
+    finally:
+        engine.dispose()
 
 
 def _client_names(state: str, project: str) -> Iterable[str]:

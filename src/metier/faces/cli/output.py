@@ -30,9 +30,10 @@ _STYLES = {
 }
 _SEVERITY_STYLES = {"error": "red", "warning": "yellow", "info": "dim"}
 UNTRUSTED: tuple[ProblemCode, ...] = ("untrusted", "changed-since-trust")
-UNAPPROVED: tuple[ProblemCode, ...] = ("unapproved", "changed-since-approval", "lock-unreadable")
-WITHHELD = UNTRUSTED + UNAPPROVED
-"""Codes that mean a person has to approve the skill first."""
+UNAPPROVED: tuple[ProblemCode, ...] = ("unapproved", "changed-since-approval", "lock-unreadable", "lock-missing")
+MISNAMED: ProblemCode = "name-unusable"
+WITHHELD = (*UNTRUSTED, *UNAPPROVED, MISNAMED)
+"""Codes that mean a person has to approve the skill first, or to rename it."""
 PIPE_WIDTH = 100
 MIN_LAST_COLUMN = 10
 """A narrower last column would be useless, and is left out."""
@@ -61,6 +62,9 @@ def terminal_width() -> int:
 
 
 # --- Lines and columns ---
+
+_NARROWEST_NAME = 16
+"""Columns that names keep where one long name would take those of every row."""
 
 
 def say(line: str = "") -> None:
@@ -91,20 +95,33 @@ def say_json(value: object) -> None:
 
 
 def format_columns(rows: Sequence[Sequence[str]], last_cut: bool = True, indent: int = 0) -> list[str]:
-    """Align rows in columns; the last column takes the remaining width, the others at most half of it."""
+    """Align rows in columns; the last column takes the remaining width, the others at most half of it.
+
+    The first column names things, so it is never cut below the longest name: a name that is too wide for its column
+    takes from its own row, not from all of them.
+    """
     if not rows:
         return []
     share = max(20, (terminal_width() - indent) // 2) if sys.stdout.isatty() else LONGEST_NAME
     widths = [max(map(display_width, column)) for column in list(zip(*rows, strict=True))[:-1]]
     cut = rows
     if max(widths, default=0) > share:
-        cut = [[*(fit_width(cell, share) for cell in row[:-1]), row[-1]] for row in rows]
+        cut = [
+            [fit_width(row[0], max(share, LONGEST_NAME)), *(fit_width(cell, share) for cell in row[1:-1]), row[-1]]
+            if len(row) > 1
+            else row
+            for row in rows
+        ]
         widths = [min(share, size) for size in widths]
     room = terminal_width() - indent - sum(widths) - 2 * len(widths)
+    if widths and room < MIN_LAST_COLUMN:
+        narrower = max(_NARROWEST_NAME, widths[0] - (MIN_LAST_COLUMN - room))
+        room, widths[0] = room + max(0, widths[0] - narrower), min(widths[0], narrower)
     lines = []
     for row in cut:
         cells = [cell + " " * (size - display_width(cell)) for cell, size in zip(row[:-1], widths, strict=True)]
-        last = row[-1] if not last_cut else fit_width(row[-1], room) if room >= MIN_LAST_COLUMN else ""
+        left = room - max(0, display_width(row[0]) - widths[0]) if widths else room
+        last = row[-1] if not last_cut else fit_width(row[-1], left) if left >= MIN_LAST_COLUMN else ""
         lines.append("  ".join([*cells, last]).rstrip())
     return lines
 
@@ -153,6 +170,18 @@ def hint_line(text: str) -> str:
     return f"{paint('→', 'cyan')} {text}"
 
 
+def say_waiting(state: str) -> None:
+    """Say which proposed changes wait for a person, if any do."""
+    from ...host import paths
+
+    # Without the folder there are none, and nothing has to be imported to know that.
+    if paths.is_folder(f"{state}/proposals"):
+        from ...improve.proposal_store import waiting_line
+
+        if line := waiting_line(state):
+            say(hint_line(printable(line)))
+
+
 # --- Values as lines and as JSON ---
 
 
@@ -185,6 +214,8 @@ def state_of(verdict: Verdict) -> str:
         return "untrusted"
     if not codes.isdisjoint(UNAPPROVED):
         return "unapproved"
+    if MISNAMED in codes:
+        return "misnamed"
     if verdict.shadowed_by is not None:
         return "shadowed"
     if "not-allowed" in codes:
@@ -192,6 +223,8 @@ def state_of(verdict: Verdict) -> str:
     if verdict.diagnostics:
         return _missing_label(verdict.diagnostics)
     skill = verdict.skill
+    if not skill.user_may_invoke and skill.origin.dialect.authoring.user_invocable_hides:
+        return "hidden"
     if not skill.model_may_invoke:
         return "user only"
     if not skill.user_may_invoke:
@@ -255,6 +288,7 @@ STATE_STYLES = {
     "broken": "red",
     "untrusted": "yellow",
     "unapproved": "yellow",
+    "misnamed": "yellow",
     "shadowed": "dim",
     "not allowed": "dim",
     "disabled": "dim",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from typing import TYPE_CHECKING, cast, get_args
 
@@ -22,8 +23,10 @@ if TYPE_CHECKING:
 
 
 def join_arguments(arguments: tuple[str, ...]) -> str | tuple[str, ...]:
-    """One argument is the text as a person would type it; several are words."""
-    return arguments[0] if len(arguments) == 1 else arguments if arguments else ""
+    """One argument is the text as a person would type it, and so are plain words; others stay as they are."""
+    if all(re.fullmatch(r"[^\s'\"\\]+", word) for word in arguments):
+        return " ".join(arguments)
+    return arguments[0] if len(arguments) == 1 else arguments
 
 
 def print_model_text(text: str) -> None:

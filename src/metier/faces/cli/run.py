@@ -15,13 +15,13 @@ from ...host import paths
 from ...host.facts import find_place
 from ...types.agent import TurnBounds
 from ...types.errors import BadRequest, MetierError, NoModel
-from ...types.event import Ended
+from ...types.event import UNDECIDED, Asked, Ended, Event, innermost_event
 from ...types.schedule import BatchResult, BatchTask
 from ...types.text import shorten_text
 from . import options
 from .events import JsonEventPrinter, TerminalEventPrinter
 from .options import CliContext
-from .output import ProgressBar, paint, printable, problem_lines, say, warn
+from .output import ProgressBar, paint, printable, problem_lines, say, say_waiting, warn
 
 if TYPE_CHECKING:
     from ...agent.agent import Agent
@@ -130,9 +130,6 @@ def _parse_task(line: str, number: int, defaults: BatchTask) -> BatchTask:
 # --- metier run ---
 
 
-_CONTEXT_SETTINGS = {"ignore_unknown_options": True}
-
-
 class _NumberRange(click.FloatRange):
     name = "number"
 
@@ -141,7 +138,7 @@ class _IntegerRange(click.IntRange):
     name = "whole number"
 
 
-@click.command("run", context_settings=_CONTEXT_SETTINGS)
+@click.command("run")
 @click.argument("task", nargs=-1, shell_complete=options.calls)
 @options.model_option()
 @click.option("--json", "as_json", is_flag=True, help="Print each event as a line of JSON")
@@ -154,7 +151,7 @@ class _IntegerRange(click.IntRange):
     help="Allow tool calls, such as 'run_command(git status*)'; may be repeated",
 )
 @click.option("--deny", multiple=True, metavar="RULE", help="Deny tool calls; may be repeated")
-@click.option("--yes", is_flag=True, help="Approve everything that is not denied")
+@click.option("--yes", is_flag=True, help="Approve whatever would be asked; what is denied stays so")
 @click.option("--max-turns", type=_IntegerRange(0), help="Maximum number of model requests")
 @click.option("--max-tokens", type=_IntegerRange(0), help="Maximum number of tokens, sent and received")
 @click.option("--max-cost", type=_NumberRange(0), help="Maximum cost in US dollars, if the price is known")
@@ -162,7 +159,10 @@ class _IntegerRange(click.IntRange):
 @click.option("--no-journal", is_flag=True, help="Do not record the run")
 @click.pass_obj
 def run(context: CliContext, /, task: tuple[str, ...], **options: Any) -> int:
-    """Run a task, or call a skill: metier run "/skill words".
+    """Run a task, or call a skill: metier run "/skill words". Text that begins with `-` goes after `--`.
+
+    --yes approves every call that a person would be asked about. It never answers what may match a rule that denies or
+    asks, a question of the model's, or whether to trust a project or a skill; nor does it open the network or `.git`.
 
     The model's output goes to standard output, everything else to standard error. Exit codes: 0 finished, 2 usage
     error, 4 refused, 5 failed, 6 limit reached, 130 interrupted.
@@ -261,17 +261,29 @@ def _draw_session(session: Session, text: str, options: dict[str, Any]) -> int:
     )
     code = 0
     try:
-        for event in session.say(text):
-            answer = printer.draw(event)
-            if answer is not None:
-                session.answer(*answer)
-            if isinstance(event, Ended):
-                code = event.code
+        with session.agent, session:
+            for event in session.say(text):
+                standing = _standing_answer(event) if options["yes"] else None
+                answer = printer.draw(event, asks=standing is None) or standing
+                if answer is not None:
+                    session.answer(*answer)
+                if isinstance(event, Ended):
+                    code = event.code
     except KeyboardInterrupt:
         session.stop()
         printer.draw(Ended("interrupted", reason="interrupted", code=130))
         return 130
+    if not options["as_json"] and _can_ask():
+        say_waiting(session.library.place.state)
     return code
+
+
+def _standing_answer(event: Event) -> tuple[str, str] | None:
+    """What --yes answers: every approval, but none that a rule of the user's may forbid."""
+    question = innermost_event(event)
+    if isinstance(question, Asked) and question.kind == "approval" and not question.why.startswith(UNDECIDED):
+        return question.id, "once"
+    return None
 
 
 def _can_ask() -> bool:

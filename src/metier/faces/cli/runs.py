@@ -12,7 +12,7 @@ from ...types.event import Heard, Replied, Started
 from . import options
 from .events import JsonEventPrinter, TerminalEventPrinter, event_lines
 from .options import CliContext
-from .output import count_of, format_columns, paint, printable, say, say_json, terminal_width
+from .output import count_of, format_columns, paint, printable, say, say_json, say_waiting, terminal_width
 
 _MODEL_COLUMN_WIDTH = 100
 """Columns of a terminal that has room for the model too."""
@@ -25,7 +25,7 @@ _MODEL_COLUMN_WIDTH = 100
 @click.option("--failed", is_flag=True, help="Show only runs that did not finish or had a failed tool call")
 @click.pass_context
 def runs(context: click.Context, as_json: bool, limit: int, skill: str | None, failed: bool) -> None:
-    """List recorded runs; `show` and `replay` print one."""
+    """List recorded runs; `show` and `replay` print one, `open` continues one in the chat."""
     if context.invoked_subcommand is not None:
         return
     from itertools import islice
@@ -105,6 +105,19 @@ def _trace_fields(trace: Trace) -> dict[str, str]:
     if trace.ended and trace.outcome != "finished":
         fields["reason"] = trace.ended.text or fields.get("reason", "")
     return fields
+
+
+@runs.command("open")
+@click.argument("id", required=False, default="", shell_complete=options.runs)
+@click.pass_context
+def open_run(context: click.Context, id: str) -> None:
+    """Continue a conversation in the chat; without an id, pick one from a list."""
+    # By its name, as a person would: the app is above the command line and may not be imported here.
+    root = context.find_root()
+    assert isinstance(root.command, click.Group)
+    chat = root.command.get_command(root, "chat")
+    assert chat is not None
+    context.invoke(chat, model="", resume=id or options.PICK_SESSION, go_on=False)
 
 
 @runs.command("show")
@@ -200,6 +213,7 @@ def stats(context: CliContext, as_funnel: bool, limit: int, as_json: bool) -> No
     _print_dead([entry.name for entry in entries if entry.oddity == "dead"])
     if not entries:
         say('No skill was offered yet. `metier run "…"` starts a run.')
+    say_waiting(state_folder(context))
 
 
 def _print_stats(entries: list[SkillStats]) -> None:

@@ -89,7 +89,9 @@ def _open_database(context: CliContext) -> tuple[Place, Engine]:
     from ...schedule.database import open_engine
 
     place = find_place(context.directory)
-    return place, open_engine(place)
+    engine = open_engine(place)
+    click.get_current_context().call_on_close(engine.dispose)
+    return place, engine
 
 
 def _find_schedule(engine: Engine, name: str) -> Schedule:

@@ -185,6 +185,8 @@ def _read_token(file: str | None) -> tuple[str, str]:
                 f"{path} does not contain a valid token",
                 "write at least 16 ASCII characters to it, or delete it to create a new one",
             )
+        if paths.mode_of(path) & 0o077:
+            raise Refused(f"others can read {path}", f"run `chmod 600 {path}`, or delete it to create a new one", path)
         return path, stored
     # A folder that the user names is not created: it may be a typo.
     if file is None:
@@ -340,12 +342,13 @@ def daemon(context: click.Context, name: str, concurrency: int, grace: float) ->
     if context.invoked_subcommand is not None:
         return
     from ...schedule.worker import ScheduleWorker, WorkerSettings
-    from ..agents import fire, run_task
+    from ..agents import fire, load_models, run_task
 
     service = ScheduleWorker(
         find_place(context.obj.directory), fire, name, WorkerSettings(concurrency=concurrency, grace=grace)
     )
     service.do = run_task
+    service.prepare = load_models
     service.say = lambda line: warn(printable(line))
     code = service.serve()
     sys.stdout.flush()

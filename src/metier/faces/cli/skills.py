@@ -34,13 +34,14 @@ from .output import (
 
 if TYPE_CHECKING:
     from ...library.library import Library
+    from ...types.problem import Finding
     from ...types.search import SearchHit
 
 
 @commands.command("list", Flag("verbose", ("-v", "--verbose"), "Show paths and problems"), JSON)
 def list_skills(context: CliContext, verbose: bool, as_json: bool) -> None:
     """List the available skills: name, root, state and description."""
-    library = context.library()
+    library = context.library(shows_problems=True)
     if as_json:
         say_json(library_dict(library))
         return
@@ -60,7 +61,7 @@ def listing_lines(library: Library, verbose: bool) -> list[str]:
         for verdict in library.verdicts
     ]
     rows += [
-        (printable(item.id), named[item.origin.root], "broken", _code_meaning(item.findings[-1].code))
+        (printable(item.id), named[item.origin.root], "broken", _finding_text(item.findings[-1]))
         for item in library.broken
     ]
     if not rows:
@@ -106,10 +107,14 @@ def paint_row(line: str, row: tuple[str, str, str, str]) -> str:
     return f"{before}{label}{head}  {paint_state(state)}{tail}" if label and separator else line
 
 
-def _code_meaning(code: str) -> str:
+def _finding_text(finding: Finding) -> str:
+    """What is wrong, without the details that follow a colon."""
     from ...types.problem import CODE_MEANINGS
 
-    return CODE_MEANINGS[code].message.partition(":")[0].replace("{0}", "it").replace("{1}", "…")  # type: ignore[index]
+    text = CODE_MEANINGS[finding.code].message.partition(":")[0]
+    for number, detail in enumerate(finding.details):
+        text = text.replace(f"{{{number}}}", printable(detail))
+    return text
 
 
 def _verbose_lines(library: Library, lines: list[str]) -> list[str]:
@@ -219,7 +224,7 @@ def search(context: CliContext, query: tuple[str, ...], limit: int, explain: boo
     request = " ".join(query)
     if not request.strip():
         raise BadRequest("the query is empty", "describe the task in a few words")
-    library = context.library()
+    library = context.library(shows_problems=True)
     hits = library.search(request, limit=limit, audience="person")
     if not as_json:
         hits = tuple(hit for hit in hits if hit.score >= hits[0].score * _MIN_SCORE_SHARE or hit.clear)

@@ -31,6 +31,7 @@ from .output import (
     problem_lines,
     say,
     say_json,
+    say_waiting,
     state_of,
     verdict_dict,
 )
@@ -46,7 +47,7 @@ _GROUP_ORDER = (*CODE_FAMILIES["eligibility"], *WITHHELD, "not-allowed", "shadow
 )
 def status(context: CliContext, name: str | None, verbose: bool, as_json: bool) -> None:
     """Show which skills are ready and which are not, grouped by reason; with NAME, the details of one skill."""
-    library = context.library()
+    library = context.library(shows_problems=not name)
     if name is not None:
         _print_skill_status(library, name, as_json)
     elif as_json:
@@ -54,6 +55,7 @@ def status(context: CliContext, name: str | None, verbose: bool, as_json: bool) 
     else:
         for line in status_lines(library, verbose):
             say(line)
+        say_waiting(library.place.state)
 
 
 def _print_skill_status(library: Library, name: str, as_json: bool) -> None:
@@ -191,7 +193,7 @@ def detail_lines(library: Library, verdict: Verdict) -> Iterator[str]:
         for recipe in skill.install
     ]
     yield from _section_lines("Install options", format_columns(notes, last_cut=False))
-    yield from _quick_actions(_collect_actions(verdict.problems))
+    yield from _quick_actions([*_install_actions(library, verdict), *_collect_actions(verdict.problems)])
 
 
 def _quick_actions(actions: list[str]) -> Iterator[str]:
@@ -210,6 +212,22 @@ def _install_tools(library: Library, skill: Skill) -> frozenset[str]:
     """The programs that install things, as far as this skill's recipes ask for them."""
     needed = {tool for recipe in skill.install for tool in RECIPE_TOOLS.get(recipe.kind, ())}
     return gather_facts(needed, (), library.place.env, library.place.platform).binaries
+
+
+def _install_actions(library: Library, verdict: Verdict) -> list[str]:
+    """The commands that install what a skill lacks, where this machine has what its recipes need."""
+    skill, lacking = verdict.skill, {"binary", "any_binary"} & set(verdict.diagnostics)
+    if not lacking or not skill.install:
+        return []
+    from ...install.operations import install_means
+    from ...install.recipes import list_options
+
+    offered = list_options(skill.install, install_means(library, skill), skill.settings_key)
+    return [
+        f"run `metier install {printable(skill.name)} {printable(option.recipe.id)}`"
+        for option in offered
+        if option.plan is not None
+    ]
 
 
 def _collect_actions(problems: Iterable[Problem]) -> list[str]:
@@ -259,7 +277,7 @@ def _detail_dict(library: Library, verdict: Verdict) -> dict[str, object]:
             for recipe in skill.install
         ],
         "options": skill.options.plain(),
-        "actions": _collect_actions(verdict.problems),
+        "actions": [*_install_actions(library, verdict), *_collect_actions(verdict.problems)],
         "problems": [problem_dict(issue) for issue in verdict.problems],
     }
 

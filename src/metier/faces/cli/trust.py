@@ -19,6 +19,7 @@ from ...library.trust import (
     make_trust_record,
     read_trust_book,
     runnable_items,
+    settings_digest,
     write_trust_record,
 )
 from ...parse.agent import parse_agent_file
@@ -56,17 +57,24 @@ def trust(context: CliContext, directory: str | None, listing: bool, remove: boo
         write_trust_record(place.state, project, None)
         say(f"{clean_path(project)} is no longer trusted" if was_trusted else f"{clean_path(project)} was not trusted")
         return
-    before = read_trust_book(place.state).get(paths.real_path(project))
-    library = open_library(directory, profile=context.profile)
     if as_json:
         # --json is --yes: a program can't be asked.
-        library = _trust_project(context, library, directory)
+        library = _trust_project(context.profile, open_library(directory, profile=context.profile), directory)
         skills = _build_report(library, None)
         extra_lines = {"configuration": list(_config_lines(project)), "agents": list(_agent_lines(project))}
         say_json({"project": project, "skills": [_skill_runs_dict(name, runs) for name, runs in skills], **extra_lines})
         return
+    trust_directory(directory, context.profile, yes)
+
+
+def trust_directory(directory: str, profile: str, yes: bool = False) -> None:
+    """Show what the skills of a project can run, ask, and trust them as they are."""
+    place = find_place(directory)
+    project = place.project
+    before = read_trust_book(place.state).get(paths.real_path(project))
+    library = open_library(directory, profile=profile)
     _ask_trust(_build_report(library, before), project, yes, [*_config_lines(project), *_agent_lines(project)])
-    reopened = _trust_project(context, library, directory)
+    reopened = _trust_project(profile, library, directory)
     added = [
         candidate
         for candidate in _project_skills(reopened)
@@ -77,16 +85,16 @@ def trust(context: CliContext, directory: str | None, listing: bool, remove: boo
     if added:
         write_trust_record(place.state, project, before)
         _ask_trust(_build_report(reopened, before, added), project, yes)
-        _trust_project(context, library, directory)
+        _trust_project(profile, library, directory)
     say(f"Trusted: {clean_path(project)}")
 
 
-def _trust_project(context: CliContext, library: Library, directory: str) -> Library:
+def _trust_project(profile: str, library: Library, directory: str) -> Library:
     """The library with its project trusted as it is, roots that its configuration adds included."""
     place = library.place
     # Twice: the first record makes the configuration count, the second covers the skills of roots that it adds.
     write_trust_record(place.state, place.project, _trust_record(library, place.project))
-    library = open_library(directory, profile=context.profile)
+    library = open_library(directory, profile=profile)
     write_trust_record(place.state, place.project, _trust_record(library, place.project))
     return library
 
@@ -103,9 +111,19 @@ def _build_report(
     report: TrustReport = []
     for skill in _project_skills(library) if skills is None else skills:
         digests = known_digests.get(skill.directory.removeprefix(library.place.project + "/"))
-        runs = runnable_items(skill, library.limits.file_bytes, digests if isinstance(digests, list) else ())
+        known = digests if isinstance(digests, list) else ()
+        runs = (*runnable_items(skill, library.limits.file_bytes, known), *_lent_items(library, skill, known))
         report.append((skill.name, runs if before else tuple(item._replace(new=False) for item in runs)))
     return report
+
+
+def _lent_items(library: Library, skill: Skill, known: Sequence[str]) -> Iterator[RunnableItem]:
+    """The user's own settings that the skill would be lent, because it has the name that they are kept under."""
+    key = skill.settings_key
+    entry = library.settings.user_entry(key)
+    parts = [*(["your API key"] if entry.api_key else []), *sorted(entry.env), *sorted(entry.permissions)]
+    if parts:
+        yield RunnableItem(f"your settings for {key}: {', '.join(parts)}", settings_digest(key) not in known)
 
 
 def _ask_trust(report: TrustReport, project: str, yes: bool, extra_lines: Sequence[str] = ()) -> None:
@@ -165,7 +183,8 @@ def _project_skills(library: Library) -> list[Skill]:
 
 
 def _trust_record(library: Library, project: str) -> dict[str, object]:
-    return make_trust_record(project, _project_skills(library), library.limits.file_bytes, whole=True)
+    skills, limit = _project_skills(library), library.limits.file_bytes
+    return make_trust_record(project, skills, limit, whole=True, settings=library.settings)
 
 
 def _list_trusted(state: str, as_json: bool) -> None:

@@ -9,12 +9,20 @@ import click
 from ...install import remove
 from ...install import update as install_update
 from ...install.merge import edits_left_out
-from ...install.operations import find_scanner, present_skills, trust_placed_skills
+from ...install.operations import find_scanner, present_skills, taken_names, trust_placed_skills
 from ...install.transaction import FolderChange
 from ...install.update import UpdateProposal
 from ...library import lockfile
 from ...types.errors import HostError, MetierError, NotInstalled, Refused
-from .approval import can_ask, power_lines, refuse_dangers, require_approval, show_findings, skill_dict
+from .approval import (
+    can_ask,
+    confirm_taken_names,
+    power_lines,
+    refuse_dangers,
+    require_approval,
+    show_findings,
+    skill_dict,
+)
 from .options import CliContext, skill_names
 from .output import (
     ProgressBar,
@@ -85,7 +93,7 @@ def update(
                         _show_update(proposal)
                     change = None
                     if proposal is not None and not dry_run:
-                        _approve_update(proposal, yes, as_json)
+                        _approve_update(proposal, scope, yes, as_json)
                         change = install_update.accept_update(request, staging, proposal)
                 results.append(_update_dict(folder, proposal, change))
                 if change is not None:
@@ -134,7 +142,7 @@ def _is_frozen(scope: InstallScope, folder: str) -> bool:
     )
 
 
-def _approve_update(proposal: UpdateProposal, yes: bool, quiet: bool) -> None:
+def _approve_update(proposal: UpdateProposal, scope: InstallScope, yes: bool, quiet: bool) -> None:
     refuse_dangers(
         [danger for danger in proposal.target.dangers if danger.code not in _accepted_codes(proposal)], proposal.folder
     )
@@ -144,6 +152,7 @@ def _approve_update(proposal: UpdateProposal, yes: bool, quiet: bool) -> None:
         raise Refused(
             f"`{proposal.folder}` can do more than before: {widened}", "run `metier update` in a terminal to review it"
         )
+    confirm_taken_names(taken_names(scope.place, scope.install_root, proposal.new_names))
     require_approval(f"Update {proposal.folder}?", yes, quiet)
 
 

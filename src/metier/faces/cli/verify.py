@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import click
 
 from ...host import paths
@@ -9,16 +11,18 @@ from ...install import add, remove, transaction
 from ...install import sync as install_sync
 from ...install import verify as install_verify
 from ...install.inspect import inspect_skill
-from ...install.operations import find_scanner, present_skills, trust_placed_skills
+from ...install.operations import find_scanner, present_skills, taken_names, trust_placed_skills
 from ...install.sync import SyncResult
 from ...library import lockfile
 from ...library.lockfile import BadLock, InstallRoot, foreign_digest, read_foreign
-from ...types.errors import BadRequest, MetierError, NotInstalled, Refused
+from ...library.trust import approve_skills
+from ...types.errors import BadRequest, MetierError, NotInstalled, Refused, UnknownSkill
 from ...types.installed import Lockfile
 from ...types.problem import Problem
 from .approval import (
     ask_confirmation,
     can_ask,
+    confirm_taken_names,
     power_lines,
     refuse_dangers,
     require_approval,
@@ -68,18 +72,29 @@ def verify(
         ]
     if unknown:
         raise NotInstalled(unknown[0])
-    # Skills that were never installed have no lock, so a missing one is a fault only in a root that was named.
-    failed = bool(differences) or (bool(unlocked) and is_scope_named(context.obj, user, in_project, profile))
+    accepted = _accepted_changes(context.obj, differences)
+    unexplained = [pair for pair in differences if _place_of(*pair) not in accepted]
+    # Skills that were never installed have no lock, so a missing one is a fault only in a root that was named, or in
+    # one that something was installed into.
+    lost = any(_had_lock(scope.install_root) for scope in scopes if scope.install_root.root in unlocked)
+    failed = bool(unexplained) or (bool(unlocked) and (lost or is_scope_named(context.obj, user, in_project, profile)))
     if as_json:
         rows = [
-            {"root": install_root.root, "skill": difference.skill, "path": difference.path, "how": difference.how}
+            {
+                "root": install_root.root,
+                "skill": difference.skill,
+                "path": difference.path,
+                "how": difference.how,
+                "proposal": accepted.get(_place_of(install_root, difference), ""),
+            }
             for install_root, difference in differences
         ]
         say_json({"ok": not failed, "differences": rows, "without_lock": list(unlocked)})
     else:
         for install_root, difference in differences:
-            path = f"{install_root.root}/{difference.skill}/{difference.path}"
-            say(f"{clean_path(path)}: {paint(difference.how, 'red')}")
+            path = _place_of(install_root, difference)
+            how = paint(difference.how, "yellow" if path in accepted else "red")
+            say(f"{clean_path(path)}: {how}" + (f" by proposal {accepted[path]}" if path in accepted else ""))
         for root, skills in unlocked.items():
             say(f"{clean_path(root)}: no lock file; {count_of(skills, 'skill')} could not be checked")
             say(
@@ -88,8 +103,28 @@ def verify(
                     "restore the lock file from git or a backup, or lock the current content with `metier freeze`"
                 )
             )
-        say(f"{count_of(count, 'skill')} locked, {count_of(len(differences), 'file')} changed")
+        known = f", {len(accepted)} of them by accepted proposals" if accepted else ""
+        say(f"{count_of(count, 'skill')} locked, {count_of(len(differences), 'file')} changed{known}")
     context.exit(1 if failed else 0)
+
+
+def _place_of(install_root: InstallRoot, difference: install_verify.LockDifference) -> str:
+    return f"{install_root.root}/{difference.skill}/{difference.path}"
+
+
+def _accepted_changes(
+    context: CliContext, differences: list[tuple[InstallRoot, install_verify.LockDifference]]
+) -> dict[str, str]:
+    """The files that differ because somebody accepted a proposal, each with its id: a local change, and known."""
+    if not differences:
+        return {}
+    from ...host.facts import find_place
+    from ...improve.proposal_store import accepted_changes
+
+    state = find_place(context.directory).state
+    folders = dict.fromkeys(f"{install_root.root}/{difference.skill}" for install_root, difference in differences)
+    known = {f"{folder}/{path}": id for folder in folders for path, id in accepted_changes(state, folder).items()}
+    return {place: known[place] for pair in differences if (place := _place_of(*pair)) in known}
 
 
 def _without_lock(scopes: list[InstallScope]) -> dict[str, int]:
@@ -97,6 +132,13 @@ def _without_lock(scopes: list[InstallScope]) -> dict[str, int]:
     unlocked = [scope.install_root for scope in scopes if not paths.exists(scope.install_root.lock)]
     counts = {install_root.root: len(remove.list_installed(install_root)) for install_root in unlocked}
     return {root: skills for root, skills in counts.items() if skills}
+
+
+def _had_lock(install_root: InstallRoot) -> bool:
+    if install_root.shared:  # there trust decides, with or without a lock
+        return False
+    receipts = lockfile.read_receipts(install_root.receipts)
+    return bool(receipts.get(paths.real_path(install_root.root)))
 
 
 def _lock_has(lock: Lockfile, name: str) -> bool:
@@ -134,12 +176,11 @@ def freeze(
             for difference in install_verify.verify_lock(scope.install_root, lockfile.read_lock(scope.install_root))
             if difference.skill in frozen_keys
         ]
-        # What changed while it was frozen has to be approved first.
-        trust_placed_skills(
-            scope.place,
-            scope.install_root,
-            [key for key in frozen_keys if key not in {difference.skill for difference in differences}],
-        )
+        # What changed while it was frozen, or was never approved, has to be approved first.
+        entries = lockfile.read_lock(scope.install_root).skills
+        held = {difference.skill for difference in differences}
+        held |= {key for key in frozen_keys if key in entries and entries[key].approval is None}
+        trust_placed_skills(scope.place, scope.install_root, [key for key in frozen_keys if key not in held])
         changed = [
             {"skill": difference.skill, "path": difference.path, "how": difference.how} for difference in differences
         ]
@@ -168,16 +209,19 @@ def freeze(
 def approve(
     context: CliContext, name: str, yes: bool, as_json: bool, user: bool, in_project: bool, profile: str
 ) -> None:
-    """Approve an installed skill at its current content, after `add --unapproved` or after a change."""
+    """Approve a skill at its current content.
+
+    An installed skill needs it after `add --unapproved` or after a change. A skill of your own needs it before it gets
+    what its frontmatter asks for: the network, folders, variables.
+    """
     scopes = install_scopes(context, user, in_project, profile)
     scope = next(
         (candidate for candidate in scopes if _lock_has(lockfile.read_lock(candidate.install_root), name)),
         None,
     )
     if scope is None:
-        if any(install_verify.find_places(candidate.install_root, name) for candidate in scopes):
-            raise BadRequest(f"`{name}` needs no approval", "only skills that `metier add` installed need it")
-        raise NotInstalled(name)
+        _approve_own(context, name, yes, as_json)
+        return
     lock = lockfile.read_lock(scope.install_root)
     keys = install_verify.find_locked(lock, name)
     dangers: list[Problem] = []
@@ -194,25 +238,63 @@ def approve(
             for line in power_lines(inspected.powers):
                 say(f"  {line}")
             show_findings(inspected.findings)
-    if dangers:
-        # Not even with --yes: the name has to be typed by someone who has seen the findings.
-        if not can_ask():
-            raise Refused(
-                f"`{name}` has serious findings: {dangers[0].message}",
-                "run this in a terminal and type the skill's name to confirm",
-            )
-        if not ask_confirmation(f"{count_of(len(dangers), 'serious finding')}.", name):
-            raise Refused(
-                f"not approved: the answer was not `{name}`", "nothing was changed; run the command again to approve it"
-            )
-    else:
-        require_approval(f"Approve {name}?", yes, as_json)
+    # Unapproved it shadowed nothing; approved it may take another skill's name.
+    root = scope.install_root.root
+    fresh = {
+        key: add.NamedFolder(lock.skills[key].name, f"{root}/{key}")
+        for key in keys
+        if lock.skills[key].approval is None
+    }
+    confirm_taken_names(taken_names(scope.place, scope.install_root, fresh))
+    _ask_approval(name, dangers, yes, as_json)
     install_verify.approve_skills(scope.install_root, keys, scope.dialect)
     trust_placed_skills(scope.place, scope.install_root, keys)
     if as_json:
         say_json({"root": scope.install_root.root, "approved": keys})
         return
     say(f"Approved: {', '.join(map(printable, keys))}")
+
+
+def _ask_approval(name: str, dangers: Sequence[Problem], yes: bool, quiet: bool) -> None:
+    if not dangers:
+        require_approval(f"Approve {name}?", yes, quiet)
+        return
+    # Not even with --yes: the name has to be typed by someone who has seen the findings.
+    if not can_ask():
+        raise Refused(
+            f"`{name}` has serious findings: {dangers[0].message}",
+            "run this in a terminal and type the skill's name to confirm",
+        )
+    if not ask_confirmation(f"{count_of(len(dangers), 'serious finding')}.", name):
+        raise Refused(
+            f"not approved: the answer was not `{name}`", "nothing was changed; run the command again to approve it"
+        )
+
+
+def _approve_own(context: CliContext, name: str, yes: bool, as_json: bool) -> None:
+    """Approve a skill that metier did not install, in a root of the user's."""
+    library = context.library()
+    try:
+        skill = library.find(name).skill
+    except UnknownSkill as error:
+        raise NotInstalled(name, error.nearest) from error
+    if skill.origin.source == "project":
+        raise NotInstalled(name)  # such a skill is trusted with its project
+    now = lockfile.folder_manifest(skill.directory)
+    inspected = inspect_skill(add.read_folder(skill.directory, "", skill.id, now), skill.origin.dialect, ())
+    if inspected.powers.nothing:
+        raise BadRequest(f"`{name}` needs no approval", "nothing in it runs, and it asks for nothing")
+    if not as_json:
+        say(f"{paint(printable(skill.name), 'bold')}  {clean_path(skill.directory)}")
+        for line in power_lines(inspected.powers):
+            say(f"  {line}")
+        show_findings(inspected.findings)
+    _ask_approval(name, inspected.dangers, yes, as_json)
+    approve_skills(library.place.state, [skill], library.limits.file_bytes)
+    if as_json:
+        say_json({"root": skill.origin.path, "approved": [skill.id]})
+        return
+    say(f"Approved: {printable(skill.name)}")
 
 
 @click.command("sync")
@@ -308,6 +390,7 @@ def _sync_foreign(scope: InstallScope, source: str, yes: bool, insecure: bool, q
                         show_target(target, scope.install_root.root)
                 # Another tool's lock approves nothing here: each skill is inspected and asked about like a new one.
                 refuse_dangers(offer.dangers, entry.name)
+                confirm_taken_names(taken_names(scope.place, scope.install_root, offer.names))
                 require_approval(f"Add {entry.name}?", yes, quiet)
                 changes = add.accept_offer(offer, True, warn_waiting)
         except MetierError as error:

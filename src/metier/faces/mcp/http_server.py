@@ -86,9 +86,9 @@ class GuardMiddleware:
 def app_for(server: SkillsServer, address: ListenAddress, token: str) -> GuardMiddleware:
     # The guard has looked at host and origin already, with the port the server really has.
     security = TransportSecuritySettings(enable_dns_rebinding_protection=False)
-    return GuardMiddleware(
-        server.streamable_http_app(streamable_http_path=PATH, transport_security=security), address, token
-    )
+    # An answer as plain JSON: a stream of events for each costs a quarter of a call, and would carry nothing else.
+    app = server.streamable_http_app(streamable_http_path=PATH, json_response=True, transport_security=security)
+    return GuardMiddleware(app, address, token)
 
 
 class HeaderTimeoutProtocol(H11Protocol):

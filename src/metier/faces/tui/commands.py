@@ -7,43 +7,53 @@ from collections.abc import Iterator
 from typing import Literal, NamedTuple, TypeAlias, get_args
 
 from ...agent.agent_files import agent_files
-from ...agent.conversation import Conversation, tokens_in
-from ...agent.session import Session
+from ...agent.conversation import tokens_in
+from ...agent.permissions import HARMLESS_TOOLS
+from ...agent.session import Session, start_event
 from ...host.facts import format_local_time
 from ...library.library import Library
 from ...record.journal import find_journal, run_ids
-from ...record.trace import read_trace
+from ...record.sessions import SessionSummary, list_sessions
 from ...types.activation import Message
 from ...types.catalog import Catalog
 from ...types.errors import MetierError
-from ...types.event import Activated
+from ...types.event import Activated, Usage
 from ...types.skill import Skill
 from ...types.text import clean_line, estimate_tokens, shorten_text
 from .lines import translate_hint
+from .picker import PickerChoice
 
 APP_COMMANDS = {
-    "help": "show commands and keys",
+    "help": "show commands, skills and keys",
     "skills": "list skills, or set what the model sees: /skills NAME on, name-only, user-only or off",
     "why": "explain why a skill is or is not usable: /why NAME",
+    "trust": "review and trust the skills of this project",
+    "tools": "list the tools that the model has",
     "context": "show what fills the model's context window, by skill",
+    "compact": "replace old messages by a summary, to make room",
+    "cost": "show what this conversation has used",
     "agents": "list agents",
     "model": "show the model; /model NAME switches",
+    "theme": "choose colours: /theme dark, light or another",
+    "copy": "copy the last answer",
     "clear": "start a new conversation",
-    "resume": "list conversations; /resume ID continues one",
+    "resume": "continue another conversation: pick one, or /resume ID",
     "quit": "quit; the conversation is kept",
 }
 HELP_INTRO = """\
-Type a request, or / for skills and commands: the list narrows as you type, Tab completes, Enter runs.
-Esc stops the turn and keeps the conversation. Up and Down move in the list, or through what you typed before.
-To an approval request, press y, a or n. Requests that you enter during a turn are queued.
-Ctrl+L scrolls to the end. Ctrl+C stops the turn; without one it quits, like /quit.
+Type a request, / for skills and commands, or @ for a file: the list narrows as you type, Tab completes, Enter runs.
+Enter sends; Shift+Enter, Ctrl+J or a \\ before Enter breaks the line. Ctrl+G opens your editor.
+A long paste is shown as [pasted … lines] and sent whole. Up and Down bring back what you typed before.
+Esc stops the turn and keeps the conversation. Requests that you enter during a turn are queued.
+To an approval request, press one of the keys it names, or choose with Up and Down and press Enter.
+PageUp and PageDown scroll, Ctrl+Home and Ctrl+End go to the beginning and the end.
+Alt+Left and Alt+Right move wide code and tables. Ctrl+O folds and unfolds long output. Ctrl+F finds.
+Ctrl+C copies what is selected; else it stops the turn; without one it quits, like /quit.
 
 """
+_HELP_SKILLS = 40
+"""Skills that `/help` names."""
 Standing: TypeAlias = Literal["on", "name-only", "user-only", "off"]
-
-
-DECISIONS = {"y": "once", "yes": "once", "a": "always", "always": "always", "n": "no", "no": "no"}
-"""What may be typed to answer an approval request."""
 
 
 class ChatCommandContext(NamedTuple):
@@ -59,7 +69,7 @@ class ChatCommandContext(NamedTuple):
 
 def count_noun(number: int, noun: str) -> str:
     """`1 skill`, `2 skills`."""
-    return f"{number} {noun}{'' if number == 1 else 's'}"
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def answer_command(name: str, arguments: str, view: ChatCommandContext) -> str:
@@ -71,22 +81,51 @@ def answer_command(name: str, arguments: str, view: ChatCommandContext) -> str:
         case "why":
             return why_text(plain, arguments, standings)
         case "context":
-            return (
-                context_text(session.conversation, library, session.model.window)
-                if session
-                else "The conversation is empty."
-            )
+            return context_text(session, library) if session else "The conversation is empty."
+        case "cost":
+            return cost_text(session.conversation.usage) if session else "Nothing was sent yet."
+        case "tools":
+            return tools_text(session) if session else "no model; set one with /model NAME"
         case "agents":
             return agents_text(library)
         case "model":
             return session.model.name if session else "no model; set one with /model NAME"
-        case "resume":
-            return runs_text(library.place.state)
-    return help_text()
+    return help_text(library)
 
 
-def help_text() -> str:
-    return HELP_INTRO + "\n".join(f"/{name:<9} {text}" for name, text in APP_COMMANDS.items())
+def help_text(library: Library) -> str:
+    """Keys, commands, and the skills that can be called."""
+    lines = [HELP_INTRO + "\n".join(f"/{name:<9} {text}" for name, text in APP_COMMANDS.items())]
+    skills = [command for command in library.commands(reserved=tuple(APP_COMMANDS)) if command.skill is not None]
+    if skills:
+        lines += ["", "Skills:"]
+    for command in skills[:_HELP_SKILLS]:
+        hint = f" {clean_line(command.hint)}" if command.hint else ""
+        lines.append(f"/{clean_line(command.name)}{hint}  {shorten_text(clean_line(command.description), 100)}")
+    if len(skills) > _HELP_SKILLS:
+        lines.append(f"and {len(skills) - _HELP_SKILLS:,} more: type / and part of a name")
+    return "\n".join(lines)
+
+
+def cost_text(usage: Usage) -> str:
+    """What a conversation has used so far."""
+    if not usage.requests and not usage.tokens:
+        return "Nothing was sent yet."
+    price = f"about ${usage.cost:.4f}" if usage.cost is not None else "price unknown for this model"
+    return (
+        f"{count_noun(usage.requests, 'request')}: {usage.input:,} tokens sent ({usage.cached:,} from the cache), "
+        f"{usage.output:,} received; {price}"
+    )
+
+
+def tools_text(session: Session) -> str:
+    """The tools that the model has, and those that ask first."""
+    lines = []
+    for tool in session.tools().shown:
+        asks = "" if tool.name in HARMLESS_TOOLS else " (asks first, unless a rule allows it)"
+        sentence = clean_line(tool.description).partition(". ")[0].rstrip(".")
+        lines.append(f"{clean_line(tool.name):<18} {shorten_text(sentence, 120)}{asks}")
+    return "\n".join(lines) or "This agent has no tools."
 
 
 def standing_of(skill: Skill, chosen: dict[str, Standing]) -> Standing:
@@ -141,7 +180,7 @@ def untrusted_text(library: Library) -> str:
     if not waiting:
         return ""
     notice = f"{count_noun(waiting, 'skill')} of this project {'is' if waiting == 1 else 'are'} not trusted yet"
-    return f"{notice}\n→ review them with /skills, then quit and run `metier trust`"
+    return f"{notice}\n→ type /trust to see what they run and to trust them"
 
 
 def why_text(library: Library, name: str, chosen: dict[str, Standing]) -> str:
@@ -166,16 +205,23 @@ def why_text(library: Library, name: str, chosen: dict[str, Standing]) -> str:
     return "\n".join(lines)
 
 
-def context_text(conversation: Conversation, library: Library, window: int) -> str:
+def context_text(session: Session, library: Library) -> str:
     """What fills the context window: the system prompt, the catalog, each skill, and the messages."""
-    catalog = library.catalog()
-    rows = [("system prompt", estimate_tokens(conversation.system)), ("  including the catalog", catalog.tokens)]
+    catalog, window, conversation = library.catalog(), session.model.window, session.conversation
+    if not conversation.run:
+        # Nothing was sent yet: what the first request will begin with.
+        conversation = conversation.after(start_event(session))
+    rows = [
+        ("tools", session.tools().cost),
+        ("system prompt", estimate_tokens(conversation.system)),
+        ("  including the catalog", catalog.tokens),
+    ]
     parts: Counter[str] = Counter()
     for message in conversation.messages:
         parts[_part_label(message)] += tokens_in((message,))
     # Skills first: what they cost is the question.
     rows += sorted(parts.items(), key=lambda part: (not part[0].startswith("skill "), part[0]))
-    total = conversation.tokens
+    total = conversation.tokens + session.tools().cost
     share = f"{100 * total / window:.1f} % of {window:,}" if window else "context window unknown"
     lines = [f"{label:<28} about {count:>8,} tokens" for label, count in rows]
     lines += [f"{'total':<28} about {total:>8,} tokens, {share}"]
@@ -207,16 +253,25 @@ def agents_text(library: Library) -> str:
     ) or ("No agents. To add one, create a Markdown file with a name and a description in .metier/agents.")
 
 
-def runs_text(state: str, most: int = 20) -> str:
-    """The last conversations, the newest at the bottom, next to the prompt."""
-    lines = []
-    for run in run_ids(state)[-most:]:
-        trace = read_trace(find_journal(state, run))
-        # A delegated run is part of its parent.
-        if trace.task and not trace.started.parent:
-            when, turns = format_local_time(trace.at), count_noun(trace.turns, "turn")
-            lines.append(f"{run}  {when}  {trace.outcome}, {turns}  {shorten_text(clean_line(trace.task), 60)}")
-    return "\n".join([*lines, "→ /resume ID continues one"]) if lines else "No conversations yet."
+def session_choices(state: str, folder: str, current: Session | None) -> list[PickerChoice]:
+    """The conversations to continue, the last used first: those of this folder, then the others."""
+    here = list(list_sessions(state, folder, _MOST_SESSIONS))
+    runs = {summary.run for summary in here} | ({current.run} if current else set())
+    elsewhere = [summary for summary in list_sessions(state, "", _MOST_SESSIONS) if summary.run not in runs]
+    return [
+        *(_session_choice(summary, "") for summary in here if current is None or summary.run != current.run),
+        *(_session_choice(summary, summary.cwd) for summary in elsewhere),
+    ]
+
+
+def _session_choice(summary: SessionSummary, cwd: str) -> PickerChoice:
+    when, turns = format_local_time(summary.used), count_noun(summary.turns, "turn")
+    where = f" · {clean_line(cwd)}" if cwd else ""
+    text = f"{shorten_text(clean_line(summary.task), 60)} · {when} · {summary.outcome}, {turns}{where}"
+    return PickerChoice(summary.run, text, kind="argument")
+
+
+_MOST_SESSIONS = 50
 
 
 def recent_uses(state: str, most: int = 50) -> Iterator[str]:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from json import dumps
 from typing import Literal, NamedTuple, TypeAlias
 
 from ...library.watch import Change
 from ...types.event import (
+    APPROVAL_CHOICES,
     Activated,
+    ApprovalChoice,
     Asked,
     Compacted,
     Ended,
@@ -27,11 +30,26 @@ from ...types.text import clean_line, escaped_lines, shorten_text, visible_text
 LineStyle: TypeAlias = Literal["request", "skill", "tool", "failed", "quiet", "warning"]
 # A preview to follow the turn by; the model gets the whole output.
 _MOST_LINES = 8
+_LONGEST_LINE = 2_000
 
 
 class StyledLine(NamedTuple):
     style: LineStyle
     text: str
+    more: tuple[str, ...] = ()
+    """The lines that it stands for while they are folded."""
+    fold_text: str = ""
+    """The line below them once they are open."""
+
+
+def fold_lines(style: LineStyle, lines: Sequence[str], most: int = _MOST_LINES) -> list[StyledLine]:
+    """The first lines, and one that stands for the others."""
+    # One line more is shown rather than a sign that hides it.
+    if len(lines) <= most + 1:
+        return [StyledLine(style, line) for line in lines]
+    rest = tuple(lines[most:])
+    sign = StyledLine(style, f"  … {len(rest):,} more lines (Ctrl+O)", rest, "  ▴ fold (Ctrl+O)")
+    return [*(StyledLine(style, line) for line in lines[:most]), sign]
 
 
 def lines_of(event: Event) -> list[StyledLine]:
@@ -39,13 +57,13 @@ def lines_of(event: Event) -> list[StyledLine]:
     match event:
         case Started(model=model, skills=skills):
             return [
-                StyledLine("quiet", f"{clean_line(model)} · {len(skills)} skills listed"),
+                StyledLine("quiet", f"{clean_line(model)} · {len(skills):,} skills listed"),
                 *small_model_warning(model),
             ]
         case Resumed(model=model):
             return small_model_warning(model)
         case Heard(text=text):
-            return [StyledLine("request", visible_text(text))]
+            return request_lines(text)
         case Activated(skill=skill, by=by, tokens=tokens):
             who = {"user": "you", "model": "the model", "schedule": "a schedule"}[by]
             return [StyledLine("skill", f"◆ {clean_line(skill)} · {who} · about {tokens:,} tokens")]
@@ -61,7 +79,11 @@ def lines_of(event: Event) -> list[StyledLine]:
             return [StyledLine("quiet", f"↻ compacted: about {before:,} → {after:,} tokens")]
         case Nested(name=name, event=inner):
             inside = [line for line in lines_of(inner) if line.style != "request"]
-            return [StyledLine(line.style, f"  {clean_line(name)} │ {line.text}") for line in inside]
+            lead = f"  {clean_line(name)} │ "
+            return [
+                StyledLine(line.style, lead + line.text, tuple(lead + part for part in line.more), line.fold_text)
+                for line in inside
+            ]
         case Ended(outcome=outcome, text=text, hint=hint) if outcome != "finished":
             summary = f"■ {outcome}" + (f": {visible_text(text)}" if text else "")
             return [
@@ -69,6 +91,15 @@ def lines_of(event: Event) -> list[StyledLine]:
                 *([StyledLine("quiet", f"→ {translate_hint(visible_text(hint))}")] if hint else []),
             ]
     return []
+
+
+def request_lines(text: str) -> list[StyledLine]:
+    """What was asked; a long paste is folded, and the model has it whole."""
+    lines = visible_text(text).rstrip("\n").split("\n")
+    if len(lines) <= _MOST_LINES + 1:
+        return [StyledLine("request", "\n".join(lines))]
+    first, *_, last = fold_lines("quiet", lines)
+    return [first._replace(style="request", text="\n".join(lines[:_MOST_LINES])), last]
 
 
 def small_model_warning(model: str) -> list[StyledLine]:
@@ -85,6 +116,24 @@ def small_model_warning(model: str) -> list[StyledLine]:
 def change_summary(added: tuple[str, ...], changed: tuple[str, ...], removed: tuple[str, ...]) -> str:
     signs = (("+", added), ("~", changed), ("-", removed))
     return ", ".join(f"{sign}{clean_line(name)}" for sign, names in signs for name in names) or "reloaded"
+
+
+def change_lines(change: Change) -> list[StyledLine]:
+    """What changed in the skills, which of them can't be used until they are trusted, and which broke."""
+    summary = change_summary(change.added, change.changed, change.removed)
+    names = {*change.added, *change.changed}
+    untrusted = [
+        clean_line(verdict.skill.name)
+        for verdict in change.library.verdicts
+        if {verdict.skill.name, verdict.skill.id} & names
+        and any(finding.code == "untrusted" for finding in verdict.findings)
+    ]
+    hint = f"not trusted yet: {', '.join(untrusted)}\n→ type /trust to see what they run and to trust them"
+    return [
+        StyledLine("quiet", f"↻ skills: {summary}"),
+        *([StyledLine("warning", hint)] if untrusted else []),
+        *broken_lines(change),
+    ]
 
 
 def broken_lines(change: Change) -> list[StyledLine]:
@@ -106,7 +155,7 @@ def broken_lines(change: Change) -> list[StyledLine]:
 
 
 # Hints are written for the command line; a user of the app can't run it here.
-_APP_COMMAND_NAMES = {"list": "skills", "runs": "resume", "why": "why", "commands": "help"}
+_APP_COMMAND_NAMES = {"list": "skills", "runs": "resume", "why": "why", "commands": "help", "trust": "trust"}
 _CLI_ADVICE = re.compile(rf"`metier ({'|'.join(_APP_COMMAND_NAMES)})( [^`]*)?`")
 
 
@@ -121,19 +170,48 @@ def _tool_call_lines(event: Used) -> list[StyledLine]:
     # These return instructions and files, which would fill the screen.
     if event.error or event.call.name not in ("skill_use", "run_skill", "skill_read_file", "read"):
         output_lines = text.splitlines()
-        lines += [StyledLine("quiet", f"  {shorten_text(line, 200)}") for line in output_lines[:_MOST_LINES]]
-        if len(output_lines) > _MOST_LINES:
-            lines.append(StyledLine("quiet", f"  … {len(output_lines) - _MOST_LINES} more lines"))
+        lines += fold_lines("quiet", [f"  {line[:_LONGEST_LINE]}" for line in output_lines])
     if event.note:
         lines.append(StyledLine("warning", f"  {clean_line(event.note)}"))
     return lines
+
+
+class AnswerChoice(NamedTuple):
+    """An answer that one key gives."""
+
+    key: str
+    answer: str
+    label: str
+
+
+def answer_choices(event: Asked) -> list[AnswerChoice]:
+    """The answers that a question offers, each with its key: approvals by letter, others by number."""
+    if event.kind != "approval":
+        return [AnswerChoice(str(at), text, clean_line(text)) for at, text in enumerate(event.choices[:9], 1)]
+    answers: list[AnswerChoice] = []
+    taken = {choice.key for choice in APPROVAL_CHOICES.values()}
+    for answer in event.choices or ("once", "always", "no"):
+        known = APPROVAL_CHOICES.get(answer)
+        if known is None:
+            letters = (letter for letter in answer.lower() if letter.isalpha() and letter not in taken)
+            known = ApprovalChoice(next(letters, str(len(answers) + 1)), clean_line(answer))
+            taken.add(known.key)
+        answers.append(AnswerChoice(known.key, answer, known.label))
+    return answers
+
+
+def keys_text(answers: Sequence[AnswerChoice]) -> str:
+    """`y, a or n`."""
+    *first, last = [answer.key for answer in answers]
+    return f"{', '.join(first)} or {last}" if first else last
 
 
 def question_lines(event: Asked) -> list[StyledLine]:
     """A question or an approval request."""
     if event.kind == "approval":
         why = [StyledLine("quiet", f"  {clean_line(event.why)}")] if event.why else []
-        keys = StyledLine("quiet", "  press y: once · a: always · n: no")
+        offered_keys = " · ".join(f"{answer.key}: {answer.label}" for answer in answer_choices(event))
+        keys = StyledLine("quiet", f"  press {offered_keys}")
         # Never cut: what is not shown would be allowed unseen.
         first, *other_lines = escaped_lines(event.text)
         change = [StyledLine("quiet", f"  {line}") for line in escaped_lines(event.change)] if event.change else []

@@ -9,8 +9,8 @@ from ...library.library import Library
 from ...types.problem import Problem
 from ...types.text import clean_line, shorten_text
 
-ChoiceKind: TypeAlias = Literal["skill", "app", "broken", "scheduled"]
-_KIND_ORDER: dict[ChoiceKind, int] = {"skill": 0, "app": 1, "broken": 2, "scheduled": 3}
+ChoiceKind: TypeAlias = Literal["skill", "app", "broken", "scheduled", "argument", "answer", "file"]
+_KIND_ORDER: dict[str, int] = {"skill": 0, "app": 1, "broken": 2, "scheduled": 3}
 
 
 class PickerChoice(NamedTuple):
@@ -50,14 +50,26 @@ def _fix_text(problem: Problem) -> str:
 
 
 def filter_choices(
-    choices: Sequence[PickerChoice], typed: str, score: Callable[[str, str], float], uses: Mapping[str, int]
+    choices: Sequence[PickerChoice],
+    typed: str,
+    score: Callable[[str], float],
+    uses: Mapping[str, int],
+    described: bool = False,
 ) -> list[PickerChoice]:
-    """The choices that match the input, best first; equal ones by use, then by name."""
+    """The choices that match the input, best first; equal ones by use, then by name.
+
+    With `described` a choice is sought by its description too, and the order stays.
+    """
+    if described:
+        words = typed.lower().split()
+        found = [c for c in choices if all(word in f"{c.name} {c.description}".lower() for word in words)]
+        # What is typed in full comes first, whatever else contains it.
+        return sorted(found, key=lambda choice: choice.name != typed)
     if not typed:
         return list(choices)
     scored = []
     for choice in choices:
-        points = score(typed, choice.name)
+        points = score(choice.name)
         if points > 0:
             # Scheduled skills last; then what begins with the input before what merely contains its letters.
             last, begins = choice.kind == "scheduled", choice.name.startswith(typed)
@@ -78,3 +90,44 @@ def hint_for(line: str, choices: Sequence[PickerChoice]) -> str:
     if not line.startswith("/") or " " in name or not name:
         return ""
     return next((choice.hint for choice in choices if choice.name == name and choice.kind != "broken"), "")
+
+
+def command_argument(line: str, commands: Mapping[str, object]) -> tuple[str, str] | None:
+    """A command whose arguments can be picked, and what is typed of them."""
+    name, space, typed = line.partition(" ")
+    if not space or "\n" in line or not name.startswith("/") or name[1:] not in commands:
+        return None
+    return name[1:], typed.strip()
+
+
+def mentioned_file(before: str) -> str | None:
+    """What is typed of a file behind `@`, up to the cursor; None where no file is being named."""
+    start = before.rfind("@")
+    if start < 0 or (start and not before[start - 1].isspace()) or any(map(str.isspace, before[start:])):
+        return None
+    return before[start + 1 :]
+
+
+def filter_files(files: Sequence[str], typed: str) -> list[str]:
+    """The files that match, best first: by name, then by path, then by letters in order."""
+    typed, scored = typed.lower(), []
+    for path in files:
+        low = path.lower()
+        name = low.rpartition("/")[2]
+        if name.startswith(typed):
+            rank = 0
+        elif low.startswith(typed):
+            rank = 1
+        elif typed in low:
+            rank = 2
+        elif _letters_in_order(typed, low):
+            rank = 3
+        else:
+            continue
+        scored.append((rank, low.count("/"), len(path), path))
+    return [entry[-1] for entry in sorted(scored)]
+
+
+def _letters_in_order(typed: str, text: str) -> bool:
+    at = -1
+    return all((at := text.find(letter, at + 1)) >= 0 for letter in typed)

@@ -28,8 +28,11 @@ class TurnIndicator(Static):
         # Paused between turns: an idle app should not wake the terminal.
         self.timer = self.set_interval(_FRAME_SECONDS, self.draw, pause=True)
 
+    stopping = False
+    """Esc was pressed; the turn ends as soon as it can."""
+
     def begin(self) -> None:
-        self.began, self.step, self.asking = monotonic(), 0, False
+        self.began, self.step, self.asking, self.stopping = monotonic(), 0, False, False
         self.display = True
         self.draw()
         self.timer.resume()
@@ -41,6 +44,8 @@ class TurnIndicator(Static):
     def draw(self) -> None:
         self.step += 1
         status = indicator_text(int(monotonic() - self.began), self.asking, self.waiting)
+        if self.stopping:
+            status = "stopping…"
         symbol = "?" if self.asking else _FRAMES[self.step % len(_FRAMES)]
         self.update(Content(f"{symbol} {status}"))
 

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from difflib import SequenceMatcher, get_close_matches, unified_diff
+from difflib import SequenceMatcher, unified_diff
 from functools import lru_cache
 from typing import NamedTuple
+
+from .typos import is_typo
 
 # --- Tools ---
 
@@ -62,27 +64,14 @@ def names_path(text: str, path: str) -> bool:
 
 
 def _rooted_path_pattern(path: str) -> re.Pattern[str]:
-    """The path after a variable for the skill's folder, as in `${SKILL}/scripts/x.py`."""
-    return re.compile(rf"(?<=\}}/)({re.escape(path)})(?![\w-]|\.\w)")
+    """The path after a variable for the skill's folder, as in `${SKILL}/scripts/x.py` or `$SKILL/scripts/x.py`."""
+    return re.compile(rf"(?:\$\{{?\w+\}}?|\{{\w+\}})/({re.escape(path)})(?![\w-]|\.\w)")
 
 
 def rename_path(text: str, old: str, new: str) -> str:
     for pattern in (_path_pattern(old), _rooted_path_pattern(old)):
         text = pattern.sub(lambda match: match[0][: -len(old)] + new, text)
     return text
-
-
-def guess_path(path: str, files: frozenset[str]) -> str:
-    """The only file that a missing path can mean: moved, with another suffix, or misspelled; empty if not unique."""
-    name, stem = path.rpartition("/")[2], path.rpartition("/")[2].partition(".")[0]
-    # From the surest guess to the least; each step has to be unique, or the next would decide by chance.
-    moved = [file for file in files if file.rpartition("/")[2] == name]
-    ended = [file for file in files if file.rpartition("/")[2].partition(".")[0] == stem]
-    for candidates in (moved, ended):
-        if candidates:
-            return candidates[0] if len(candidates) == 1 else ""
-    near = get_close_matches(path, sorted(files), 2, 0.8)
-    return near[0] if len(near) == 1 else ""
 
 
 # --- Placeholders ---
@@ -92,16 +81,19 @@ _placeholder = re.compile(r"(?<!\\)\$\{?([A-Za-z_][A-Za-z0-9_]{3,})\}?")
 
 
 def misspelled_placeholders(text: str, placeholders: frozenset[str]) -> dict[str, str]:
-    """Unknown placeholders that are close to a known one, and that one; others may be variables of a shell."""
+    """Unknown placeholders that can only be a known one, and that one; others may be variables of a shell."""
     corrections: dict[str, str] = {}
     for name in dict.fromkeys(match[1] for match in _placeholder.finditer(text)):
-        if name in placeholders:
-            continue
-        near = get_close_matches(name.upper(), sorted(placeholder.upper() for placeholder in placeholders), 1, 0.82)
-        correction = next((placeholder for placeholder in placeholders if near and placeholder.upper() == near[0]), "")
-        if correction:
-            corrections[name] = correction
+        if name not in placeholders:
+            fitting = [known for known in placeholders if _same_case(name, known) and is_typo(name, known)]
+            if len(fitting) == 1:
+                corrections[name] = fitting[0]
     return corrections
+
+
+def _same_case(first: str, second: str) -> bool:
+    """`$PATH` and `$path` are two variables: names that differ in case alone are not compared."""
+    return first.casefold() != second.casefold() and first.isupper() == second.isupper()
 
 
 def rename_placeholder(text: str, old: str, new: str) -> str:

@@ -1,14 +1,14 @@
-"""Blame: which failures of a run are the fault of a skill.
+"""Blame: whose fault a failure of a run is, by evidence.
 
-A wrong blame costs more than a missed one: it rewrites instructions that were right.  So a skill is blamed only for
-what its text says and the machine contradicts: it names a tool, file or placeholder that does not exist, gives a step
-that fails, or gives steps in an order that fails.  If the text does not name what failed, the skill is blamed only when
-it alone was active and the same call failed at least twice.
+A wrong blame costs more than a missed one: it rewrites instructions that were right.  That a program exited with
+another status than 0 is no evidence.  The skill is blamed for what its text or its own files contradict: a tool, file
+or placeholder that does not exist, an option that its own script does not have, a script that can't be started as it
+says, a call that failed and worked once it was corrected, steps in an order that fails.
 
-Everything is decided by structure: the reason and exit status of a call, the files of the skill, and what exists.  What
-a tool answered is never read, since whoever writes that output could then decide which skill gets rewritten and why.
-Not counted are failures of the machine, the network or a service, a missing key or program, a refusal by the user,
-commands whose status is an answer (`grep`, test runners), and what failed once and succeeded when repeated.
+The environment is blamed for what the process layer recorded (`Used.cause`): a full disk, no network, a missing
+program, an expired login.  What a tool printed can only clear the skill, never accuse it, since whoever writes that
+output could then decide which skill gets rewritten and why.  What is left is unknown, and counts only as a cluster:
+the same step with different inputs on different days, and no success in between (`clusters.py`).
 """
 
 from __future__ import annotations
@@ -17,19 +17,35 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from json import dumps
+from shlex import join
 from typing import NamedTuple
 
 from ..agent.permissions import TOOL_ALIASES, call_subject
+from ..host.failure import cause_of_output
 from ..record.trace import Trace
 from ..types.agent import IMPROVER as IMPROVER
 from ..types.event import Activated, Event, FailureReason, Used
-from ..types.improvement import FaultKind, SkillFault
+from ..types.improvement import BlamedParty, FaultKind, SkillFault
+from .demonstration import ScriptWords, demonstrated_changes
+from .scripts import OwnScript, find_own_script, interpreter_of, is_broken, rejected_options, values_of
+from .steps import INTERPRETERS, call_words, inner_path, match_step
 from .texts import misspelled_placeholders, names_path, names_tool
+from .typos import only_reading
 
 _EXTERNAL_REASONS = frozenset({"refused", "timeout", "machine", "unfinished", "failed"})
 """A refusal by the user, a failure of the machine or a service, another agent."""
 _MACHINE_STATUSES = frozenset({69, 71, 74, 75, 77, 78, 124, 126, 127, 130, 137, 143})
 """From sysexits.h and shells: unavailable, not found, not permitted, try again, ended by a signal."""
+_NOT_STARTED = frozenset({126, 127})
+"""From shells: it may not be executed, or it or its interpreter does not exist."""
+_USAGE_STATUS = 2
+"""What argparse, getopts and most programs exit with if they are called wrongly."""
+_users_words = re.compile(
+    r"\b(?:projects?|repo(?:sitory)?|workspace|working (?:folder|directory)|checkout|codebase|users?|your)\b"
+    r"|專案|项目|仓库|使用者",
+    re.IGNORECASE,
+)
+"""Words by which a line says that a path is not the skill's own."""
 _ANSWERING_PROGRAMS = frozenset(
     {
         "grep",
@@ -77,6 +93,8 @@ class ObservedSkill(NamedTuple):
     """The names that are valid after a `$`."""
     lacking: bool = False
     """A program or key that it declares as required is missing."""
+    sources: Mapping[str, str] = {}
+    """Its other text files, by path: scripts and data."""
 
     def says(self, fits: Callable[[str], bool]) -> bool:
         return any(fits(text) for text in self.texts.values())
@@ -93,6 +111,8 @@ class ToolEnvironment(NamedTuple):
     """The names of the tools that exist."""
     goes_out: Callable[[str], bool] = lambda text: False
     """Whether a command or script uses the network, or a variable that is not set."""
+    is_folder: Callable[[str], bool] = lambda path: False
+    has_program: Callable[[str], bool] = lambda name: True
 
 
 class _ToolStep(NamedTuple):
@@ -101,6 +121,7 @@ class _ToolStep(NamedTuple):
     used: Used
     at: int
     active: tuple[str, ...]
+    cwd: str = ""
 
 
 def find_faults(trace: Trace, skills: Mapping[str, ObservedSkill], around: ToolEnvironment) -> tuple[SkillFault, ...]:
@@ -108,15 +129,32 @@ def find_faults(trace: Trace, skills: Mapping[str, ObservedSkill], around: ToolE
     # Its failures are its own: blaming them would set off another improvement.
     if trace.started.agent == IMPROVER:
         return ()
-    steps = list(_tool_steps(trace.events))
+    steps = [step._replace(cwd=trace.started.cwd) for step in _tool_steps(trace.events)]
     faults: dict[tuple[str, str, str], SkillFault] = {}
     for step in steps:
         fault = _fault_of_step(step, steps, skills, around)
         if fault is not None:
-            fault = fault._replace(run=trace.run)
+            fault = fault._replace(run=trace.run, inputs=trace.task, at=trace.at)
             before = faults.get(fault.key)
             faults[fault.key] = fault if before is None else before._replace(times=before.times + 1)
     return tuple(faults.values())
+
+
+def blamed_party(used: Used) -> BlamedParty:
+    """Whose fault a failure is, as far as the call alone tells; most often that is unknown."""
+    reason = failure_reason(used)
+    if reason == "refused":
+        return "user"
+    if reason in _EXTERNAL_REASONS or failure_cause(used):
+        return "environment"
+    return "model" if reason in ("bad-arguments", "bad-request") else "unknown"
+
+
+def failure_cause(used: Used) -> str:
+    """What of the machine made a call fail: as it was recorded, or by its status and output in an older journal."""
+    if not used.failed:
+        return ""
+    return used.cause or cause_of_output(used.text, used.status)
 
 
 def may_show_fault(trace: Trace) -> bool:
@@ -148,21 +186,23 @@ def _fault_of_step(
     if reason == "unknown-tool" or (name in TOOL_ALIASES and name not in around.tools):
         skill = _skill_that_says(step, skills, lambda text: names_tool(text, name))
         if skill is not None:
-            return _make_fault("tool-name", skill, name, step, bridged=reason != "unknown-tool")
+            return _make_fault("tool-name", skill, name, step)._replace(bridged=reason != "unknown-tool")
     if not reason or reason in _EXTERNAL_REASONS:
         return None
     if reason == "missing-file":
-        return _missing_file_fault(step, skills)
+        return _missing_file_fault(step, skills, around)
     if reason == "exit-status":
         return _exit_status_fault(step, steps, skills, around)
     return _miscall_fault(step, steps, skills)
 
 
 def _make_fault(
-    kind: FaultKind, skill: ObservedSkill, about: str, step: _ToolStep, bridged: bool = False
+    kind: FaultKind, skill: ObservedSkill, about: str, step: _ToolStep, party: BlamedParty = "skill"
 ) -> SkillFault:
     used = step.used
-    return SkillFault(kind, skill.name, about, "", used.call.name, used.status, 1, used.text[:_MOST_TEXT], bridged)
+    text = used.text[:_MOST_TEXT]
+    call = join(call_words(used.call)) if used.call.name == "skill_run_script" else call_subject(used.call)
+    return SkillFault(kind, skill.name, about, "", used.call.name, used.status, 1, text, party=party, call=call)
 
 
 def _skill_that_says(
@@ -182,7 +222,9 @@ def _only_skill(step: _ToolStep, skills: Mapping[str, ObservedSkill]) -> Observe
     return skills.get(step.active[0]) if len(step.active) == 1 else None
 
 
-def _missing_file_fault(step: _ToolStep, skills: Mapping[str, ObservedSkill]) -> SkillFault | None:
+def _missing_file_fault(
+    step: _ToolStep, skills: Mapping[str, ObservedSkill], around: ToolEnvironment
+) -> SkillFault | None:
     """A file that the skill's text names and that does not exist."""
     arguments = step.used.call.arguments
     if step.used.call.name == "skill_run_script":
@@ -196,18 +238,31 @@ def _missing_file_fault(step: _ToolStep, skills: Mapping[str, ObservedSkill]) ->
     active = [skills[name] for name in reversed(step.active) if name in skills]
     # A missing file of the user is no fault of the skill.
     if step.used.call.name not in ("skill_read_file", "read"):
-        active = [skill for skill in active if path.startswith(f"{skill.folder}/") or _is_own_path(skill, path)]
+        active = [skill for skill in active if _is_own_path(skill, path, step, around)]
     return next((fault for skill in active if (fault := _absent_file_fault(step, skill, path))), None)
 
 
-def _is_own_path(skill: ObservedSkill, path: str) -> bool:
-    """Whether a path leads into one of the skill's folders, or into `scripts`."""
-    first, inside, _ = path.removeprefix("./").partition("/")
-    return bool(inside) and first in {"scripts", *(file.partition("/")[0] for file in skill.files if "/" in file)}
+def _is_own_path(skill: ObservedSkill, path: str, step: _ToolStep, around: ToolEnvironment) -> bool:
+    """Whether a path can only be one of the skill's: it is in its folder, or in one that only the skill has."""
+    if path.startswith(f"{skill.folder}/"):
+        return True
+    inner = inner_path(path, skill.folder)
+    first, inside, _ = inner.partition("/")
+    if (
+        inner.startswith("/")
+        or not inside
+        or first not in {file.partition("/")[0] for file in skill.files if "/" in file}
+    ):
+        return False
+    if step.used.call.name == "skill_run_script":
+        return True  # these run in the skill's folder
+    # In a project that has such a folder too, or in a line about the project, it is the project's.
+    lines = [line for text in skill.texts.values() for line in text.splitlines() if names_path(line, inner)]
+    return not around.is_folder(f"{step.cwd}/{first}") and not any(map(_users_words.search, lines))
 
 
 def _absent_file_fault(step: _ToolStep, skill: ObservedSkill, path: str) -> SkillFault | None:
-    inner = path.removeprefix(f"{skill.folder}/").removeprefix("./")
+    inner = inner_path(path, skill.folder)
     if inner in skill.files or not skill.says(partial(names_path, path=inner)):
         return None
     return _make_fault("missing-script" if inner.startswith("scripts/") else "missing-file", skill, inner, step)
@@ -217,18 +272,20 @@ def _exit_status_fault(
     step: _ToolStep, steps: Sequence[_ToolStep], skills: Mapping[str, ObservedSkill], around: ToolEnvironment
 ) -> SkillFault | None:
     """A command or script that exited with a status other than 0."""
-    command = call_subject(step.used.call)
+    # First what the skill's own text and files prove, whatever the machine did besides.
     for name in reversed(step.active):
         skill = skills.get(name)
-        if skill is not None and (fault := _misspelling_fault(step, skill, command)):
+        if skill is not None and (fault := _proven_fault(step, steps, skill, around)):
             return fault
-    status = step.used.status
-    if status is None or status < 0 or status in _MACHINE_STATUSES or around.goes_out(_executed_text(step, skills)):
+    status, command = step.used.status, call_subject(step.used.call)
+    if status is None or status < 0 or status in _MACHINE_STATUSES or failure_cause(step.used):
+        return None
+    if around.goes_out(_executed_text(step, skills)):
         return None
     # The first three words: `npx eslint`, `python -m pytest`.
     if status == 1 and _ANSWERING_PROGRAMS & {word.rpartition("/")[2] for word in command.split()[:3]}:
         return None
-    stating_skill = _skill_that_says(step, skills, lambda text: _says_step(text, step.used))
+    stating_skill = _stating_skill(step, skills)
     if stating_skill is not None and stating_skill.lacking:
         return None
     again = _later_success(step, steps)
@@ -237,18 +294,80 @@ def _exit_status_fault(
         needed = stating_skill and _came_between(step, again, steps, stating_skill)
         return _make_fault("order", stating_skill, command, step) if stating_skill and needed else None
     if stating_skill is not None:
-        return _make_fault("step", stating_skill, command, step)
+        return _make_fault("step", stating_skill, _step_text(step, stating_skill), step, "unknown")
     only_skill = _only_skill(step, skills)
     if only_skill is None or only_skill.lacking or _count_failures(step, steps) < 2:
         return None
-    return _make_fault("repeated", only_skill, step.used.call.name, step)
+    return _make_fault("repeated", only_skill, step.used.call.name, step, "unknown")
 
 
-def _misspelling_fault(step: _ToolStep, skill: ObservedSkill, command: str) -> SkillFault | None:
+def _proven_fault(
+    step: _ToolStep, steps: Sequence[_ToolStep], skill: ObservedSkill, around: ToolEnvironment
+) -> SkillFault | None:
+    """A fault that the text of the skill shows together with its own files, or with a call that then worked."""
+    if fault := _misspelling_fault(step, skill, around):
+        return fault
+    words = call_words(step.used.call)
+    script = find_own_script(words, skill.folder, skill.sources)
+    if script is not None and step.used.call.name == "run_command" and not words[script.at].startswith("/"):
+        # A relative path is the project's first, if the project has such a folder.
+        script = script if _is_own_path(skill, words[script.at], step, around) else None
+    match = next((found for text in skill.texts.values() if (found := match_step(text, words, skill.folder))), None)
+    if match is None:
+        return None
+    about = " ".join(match.piece.source.split())
+    known = ScriptWords.of(skill.sources[script.path] if script else None, skill.files)
+    # A machine that failed once and then worked shows nothing about the text.
+    if failure_cause(step.used) in ("", "no-program", "denied"):
+        for later in steps:
+            worked = call_words(later.used.call)
+            again = later.at > step.at and not later.used.failed and later.used.call.name == step.used.call.name
+            if again and _same_program(words, worked) and demonstrated_changes(words, worked, known, skill.folder):
+                return _make_fault("corrected", skill, about, step)._replace(worked=" ".join(worked))
+    return _own_script_fault(step, skill, script, around) if script is not None else None
+
+
+def _same_program(first: Sequence[str], second: Sequence[str]) -> bool:
+    if not first or not second:
+        return False
+    heads = tuple(words[0].rpartition("/")[2] for words in (first, second))
+    return heads[0] == heads[1] or set(heads) <= {"python", "python3"}
+
+
+def _own_script_fault(
+    step: _ToolStep, skill: ObservedSkill, script: OwnScript, around: ToolEnvironment
+) -> SkillFault | None:
+    """What the source of the skill's own script shows about a call of it."""
+    words, status, source = call_words(step.used.call), step.used.status, skill.sources[script.path]
+    # A shell's statuses for what can't be executed are about the script itself only if the call is nothing but that.
+    if status in _NOT_STARTED and not {"&&", "||", "|", ";"} & set(words):
+        program = interpreter_of(script.path, source)
+        starts = script.at == 0 or (words[0] in INTERPRETERS and not around.has_program(words[0]))
+        if starts and program and around.has_program(program):
+            return _make_fault("start", skill, script.path, step)
+    if broken := is_broken(script.path, source):
+        return _make_fault("script", skill, f"{script.path}: {broken}", step)
+    wrong = [option for option in rejected_options(words[script.at + 1 :], source) if skill.says(_says_option(option))]
+    if not wrong and status == _USAGE_STATUS:
+        # A word that its source does not have, where it has exactly one that it can be.
+        given, known = words[script.at + 1 :], values_of(source)
+        wrong = [
+            word for word in given if word not in known and only_reading(word, known) and skill.says(_says_option(word))
+        ]
+    return _make_fault("usage", skill, f"{script.path} {wrong[0]}", step) if wrong else None
+
+
+def _says_option(option: str) -> Callable[[str], bool]:
+    pattern = re.compile(rf"(?<![\w-]){re.escape(option)}(?![\w-])")
+    return lambda text: pattern.search(text) is not None
+
+
+def _misspelling_fault(step: _ToolStep, skill: ObservedSkill, around: ToolEnvironment) -> SkillFault | None:
     """A path or placeholder in the command that the text contains and that does not exist."""
+    command = " ".join(call_words(step.used.call)) or call_subject(step.used.call)
     for word in _word(command):
-        inner = word.removeprefix(f"{skill.folder}/").removeprefix("./")
-        if "." in inner and _is_own_path(skill, inner):
+        inner = inner_path(word, skill.folder)
+        if "." in inner and _is_own_path(skill, word, step, around):
             fault = _absent_file_fault(step, skill, inner)
             if fault is not None:
                 return fault
@@ -258,6 +377,25 @@ def _misspelling_fault(step: _ToolStep, skill: ObservedSkill, command: str) -> S
         "",
     )
     return _make_fault("placeholder", skill, name, step) if name else None
+
+
+def _stating_skill(step: _ToolStep, skills: Mapping[str, ObservedSkill]) -> ObservedSkill | None:
+    """The skill whose text gives this step, as it stands or with something filled in."""
+    words = call_words(step.used.call)
+
+    def fits(skill: ObservedSkill) -> bool:
+        return skill.says(lambda text: match_step(text, words, skill.folder) is not None or _says_step(text, step.used))
+
+    named = step.used.skill or str(step.used.call.arguments.get("skill_name", ""))
+    order = [named] if named in skills else [name for name in reversed(step.active) if name in skills]
+    return next((skills[name] for name in order if fits(skills[name])), None)
+
+
+def _step_text(step: _ToolStep, skill: ObservedSkill) -> str:
+    """A step as the text gives it: the same for every input."""
+    words = call_words(step.used.call)
+    match = next((found for text in skill.texts.values() if (found := match_step(text, words, skill.folder))), None)
+    return " ".join(match.piece.source.split()) if match else " ".join(words[:2]) or call_subject(step.used.call)
 
 
 def _executed_text(step: _ToolStep, skills: Mapping[str, ObservedSkill]) -> str:
@@ -311,7 +449,8 @@ def _miscall_fault(
     skill = _skill_that_says(step, skills, lambda text: names_tool(text, name))
     if skill is None and _count_failures(step, steps) >= 2:
         skill = _only_skill(step, skills)
-    return _make_fault("miscall", skill, name, step) if skill is not None and not skill.lacking else None
+    # Whether the text or the model was unclear about the arguments, one run can't tell.
+    return _make_fault("miscall", skill, name, step, "unknown") if skill is not None and not skill.lacking else None
 
 
 def _count_failures(step: _ToolStep, steps: Sequence[_ToolStep]) -> int:
