@@ -11,7 +11,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -41,7 +41,7 @@ def few_files(spare: int) -> Iterator[None]:
     taken: list[int] = []
     try:
         # Numbers that earlier tests freed lie below the limit: they are taken first.
-        with contextlib.suppress(OSError):
+        with suppress(OSError):
             while True:
                 taken.append(os.open("/dev/null", os.O_RDONLY))
         for _ in range(spare):
