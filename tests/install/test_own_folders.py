@@ -77,12 +77,14 @@ def test_a_token_that_others_can_read_is_refused(desk: Desk):
 
 
 def test_a_folder_called_skills_hides_no_other_skill_from_openclaw(desk: Desk):
-    root = desk.home / ".openclaw/skills"
-    desk.skill("mine", under=root)
     theirs = desk.skill("evil", under=desk.project / "src/skills").parent.parent
     assert desk.say("--dialect", "openclaw", "add", "--yes", str(theirs)).code == 0
+    [placed] = [path for path in desk.home.rglob("skills/skills") if path.is_dir()]
+    desk.skill("mine", under=placed.parent)
 
-    assert "mine" in desk.say("--dialect", "openclaw", "catalog").out
+    listed = desk.say("--dialect", "openclaw", "list").out
+    assert "mine" in listed
+    assert "evil" in listed
 
 
 @pytest.mark.parametrize("name", ["bin", "Bin", "uv", "node_modules"])
