@@ -35,7 +35,8 @@ metier reads two optional TOML files: `config.toml` in metier's own folder (`~/.
 `.metier/config.toml` in the project, which is ignored until you trust the project. The project's values override
 yours, but a project can't turn on a skill that you turned off, allow more bundled skills than you, or change
 permissions that you set for a skill. A key that is not in these tables is reported as
-[`config-unknown-key`](problems.md#configuration) and ignored.
+[`config-unknown-key`](problems.md#configuration) and ignored; where it may have been a rule or a limit, commands that
+act end with an error instead.
 """
 
 

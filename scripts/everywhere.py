@@ -121,8 +121,10 @@ def find_python(version: str) -> str:
     kept = [Path(os.environ.get("PYENV_ROOT") or "~/.pyenv").expanduser() / "versions"]
     kept.append(Path("~/.local/share/uv/python").expanduser())
     for folder in kept:
-        for found_at in sorted(folder.glob(f"*{version}.*/bin/python{version}"), reverse=True):
-            return str(found_at)
+        # Another user's folder, named by a variable that was inherited, may not be listed.
+        with contextlib.suppress(PermissionError):
+            for found_at in sorted(folder.glob(f"*{version}.*/bin/python{version}"), reverse=True):
+                return str(found_at)
     return ""
 
 

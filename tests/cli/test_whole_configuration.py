@@ -38,6 +38,19 @@ def test_a_typo_takes_no_rule_away_it_ends_the_run(desk, rules, line, what):
     assert not (desk.project / "denied.txt").exists()
 
 
+@pytest.mark.parametrize("rule", ["run_comand(touch *)", "run_comand"])
+@pytest.mark.parametrize("given", ["configured", "on the line"])
+def test_a_rule_that_denies_a_tool_which_is_none_ends_the_run(desk, rule, given):
+    with speaking([TOUCH, Says("Done.")]) as wire:
+        configure(desk, wire.url, f'[agent]\ndeny = ["{rule}"]\n' if given == "configured" else "")
+        words = () if given == "configured" else ("--deny", rule)
+        said = desk.say("run", "--yes", *words, "do it")
+
+    assert (said.code, wire.requests) == (2, [])
+    assert "did you mean `run_command`?" in said.err
+    assert not (desk.project / "denied.txt").exists()
+
+
 def test_a_misspelled_setting_that_limits_nothing_is_only_told(desk):
     with speaking([Says("Hello.")]) as wire:
         configure(desk, wire.url, "[limitz]\nlisted = 3\n")

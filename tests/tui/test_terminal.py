@@ -35,7 +35,7 @@ class Terminal:
     def tmux(self, *words: str) -> str:
         done = subprocess.run(
             ["tmux", "-S", str(self.socket), "-f", "/dev/null", *words],
-            env=self.desk.env | {"TERM": "xterm-256color"}, capture_output=True, timeout=60,
+            env=self.desk.env | {"TERM": "xterm-256color", "SHELL": "/bin/sh"}, capture_output=True, timeout=60,
         )  # fmt: skip
         return done.stdout.decode("utf-8", "replace")
 
@@ -130,6 +130,25 @@ def test_a_person_picks_completes_allows_stops_and_comes_back(desk: Desk):
         at.type("/quit", "Enter")
         at.gone()
     assert wire.faults == []
+
+
+def test_a_no_to_trust_comes_back_to_the_chat_and_trusts_nothing(desk: Desk):
+    desk.skill("theirs", under=desk.project / ".metier/skills")
+    with speaking([Says("Still here.")]) as wire, terminal(desk) as at:
+        desk.configure(f'model = "mine"\n[models.mine]\nmodel = "a-model"\nurl = "{wire.url}/v1"\n')
+        at.start()
+        at.until("type /trust")
+        at.type("/trust elsewhere", "Enter")
+        at.until("takes no path")
+        at.type("/trust", "Enter")
+        at.until("[y/N]")
+        at.type("n", "Enter")
+        at.until("nothing was trusted")
+        at.type("hello", "Enter")
+        at.until("Still here.")
+        at.type("/quit", "Enter")
+        at.gone()
+    assert not (desk.state / "trust.json").exists()
 
 
 def test_the_creator_asks_for_the_time_makes_the_skill_and_its_schedule_and_the_skill_runs_by_hand(desk: Desk):

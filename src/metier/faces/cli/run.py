@@ -227,7 +227,7 @@ def _start_session(agent: Agent, text: str, resumed: str) -> Session:
 
 def _warn_faults(agent: Agent, options: dict[str, Any]) -> None:
     """Warn about faults in the configuration, the agent file and the rules that do not prevent the run."""
-    from ...agent.agent_files import agent_file_faults, parse_rules, unknown_tool_message
+    from ...agent.agent_files import agent_file_faults, configured_permission, parse_rules, unknown_tool_message
 
     for problem in agent.library.problems:
         if problem.code.startswith("config") and problem.severity != "info":
@@ -236,7 +236,19 @@ def _warn_faults(agent: Agent, options: dict[str, Any]) -> None:
     for fault in agent_file_faults(agent.library, agent.file):
         warn(f"{paint('warning', 'yellow')} {printable(fault)}")
     extra_tools = {tool.name for tool in agent.more_tools()} if options["allow"] or options["deny"] else set()
-    for text in (*options["allow"], *options["deny"]):
+    configured = configured_permission(agent.library.settings)
+    for rule in (*configured.deny, *configured.ask):
+        # Servers are asked for their tools only if the name is none of ours.
+        if unknown_tool_message(rule.tool) and (
+            reason := unknown_tool_message(rule.tool, {tool.name for tool in agent.more_tools()})
+        ):
+            path = f"{agent.library.place.state}/config.toml"
+            raise BadRequest(f"{path}: a rule of [agent] names `{rule.tool}`: {reason}", "correct the rule", path)
+    for text in options["deny"]:
+        # A rule that would have forbidden something and matches nothing: the run would do what it was to forbid.
+        if reason := unknown_tool_message(parse_rules((text,))[0].tool, extra_tools):
+            raise BadRequest(f"the rule `{text}` of --deny matches nothing: {reason}", "correct the rule")
+    for text in options["allow"]:
         if reason := unknown_tool_message(parse_rules((text,))[0].tool, extra_tools):
             warn(f"{paint('warning', 'yellow')} the rule `{printable(text)}` matches nothing: {printable(reason)}")
 

@@ -112,31 +112,43 @@ class ChatActions(ChatAppBase):
         """Open the text of the prompt in the user's editor."""
         if self.pending is not None:
             return
+        text, failure = None, None
         try:
             with self.suspend():
-                text = edit_text(self.prompt.line.whole, self.library.place.env)
+                # Answered in here: an error that leaves this block would leave the app suspended for good.
+                try:
+                    text = edit_text(self.prompt.line.whole, self.library.place.env)
+                except MetierError as error:
+                    failure = error
         except SuspendNotSupported:
             self.log_.error("this terminal can't run another program inside the app")
             return
-        except MetierError as error:
-            self.log_.error(error.message, error.hint)
-            return
         self.refresh(layout=True)
+        if failure is not None:
+            self.log_.error(failure.message, failure.hint)
         if text is not None:
             self.prompt.fill(text)
 
-    def trust_project(self) -> None:
+    def trust_project(self, path: str = "") -> None:
         """Show what the project's skills run and ask, in the terminal itself: nothing of it may be cut or folded."""
         from ..cli.trust import trust_directory
 
+        if path:
+            # It may come from a hint about another project: this one is not trusted in its place.
+            self.log_.error("/trust is for this project and takes no path", "run `metier trust PATH` for another")
+            return
         place, error = self.library.place, ""
         try:
             with self.suspend():
-                trust_directory(place.cwd, place.profile)
+                # Answered in here: an error that leaves this block would leave the app suspended for good.
+                try:
+                    trust_directory(place.cwd, place.profile)
+                except MetierError as failure:
+                    error = failure.message
+                except KeyboardInterrupt:
+                    error = "nothing was trusted"
         except SuspendNotSupported:
             error = "this terminal can't show the review; quit and run `metier trust`"
-        except MetierError as failure:
-            error = failure.message
         self.refresh(layout=True)
         if error:
             self.log_.note(error)

@@ -255,7 +255,7 @@ class ChatApp(ChatActions):
             case "trust" | "compact" if self.busy:
                 self.log_.show(_BUSY_LINE)
             case "trust":
-                self.trust_project()
+                self.trust_project(arguments)
             case "compact" if self.session is not None:
                 self.compact(self.session)
             case _:
