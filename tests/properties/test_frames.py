@@ -3,7 +3,6 @@
 import os
 import re
 import string
-import time
 from dataclasses import replace
 
 import pytest
@@ -11,6 +10,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from tests.activate.shelling import activated
 from tests.builders import origin, skill
+from tests.properties.growth import grows_evenly
 
 from metier.activate.deliver import activated_note, deliver, skill_context, tool_result
 from metier.catalog.fit import CatalogBudget
@@ -184,16 +184,4 @@ HOSTILE = ["<", "</", "< ", "<\u200b", "</skill-", "</skill-context>", "<|im", "
 
 @pytest.mark.parametrize("piece", HOSTILE)
 def test_the_work_grows_no_faster_than_the_text(piece):
-    """By processor time, the best of several: eight times the text takes about eight times as long, never sixty-four."""
-
-    def seconds(size: int) -> float:
-        text = piece * (size // len(piece))
-        best = float("inf")
-        for _ in range(4):
-            began = time.process_time()
-            neutralize_frames(text)
-            best = min(best, time.process_time() - began)
-        return best
-
-    small, large = seconds(8_000), seconds(64_000)
-    assert large < 8 * 3 * max(small, 0.0005)
+    assert grows_evenly(neutralize_frames, piece, 8_000)

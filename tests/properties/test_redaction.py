@@ -2,7 +2,6 @@
 
 import os
 import string
-import time
 from base64 import b64encode, urlsafe_b64encode
 from collections.abc import Callable
 from json import dumps, loads
@@ -11,6 +10,7 @@ from urllib.parse import quote, quote_plus
 import pytest
 from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
+from tests.properties.growth import grows_evenly
 
 from metier.record.journal import event_line
 from metier.record.redaction import (
@@ -270,17 +270,6 @@ HOSTILE = (
 
 @pytest.mark.parametrize("piece", HOSTILE)
 def test_the_work_grows_no_faster_than_the_text(piece):
-    """By processor time, the best of several: four times the text takes about four times as long, and never sixteen."""
     hide = Redactor(["tell-nobody-123", "/another secret+value"])
 
-    def seconds(size: int) -> float:
-        text = piece * (size // len(piece))
-        best = float("inf")
-        for _ in range(4):
-            began = time.process_time()
-            hide(text)
-            best = min(best, time.process_time() - began)
-        return best
-
-    small, large = seconds(30_000), seconds(240_000)
-    assert large < 8 * 3 * max(small, 0.0005)
+    assert grows_evenly(hide, piece, 30_000)
