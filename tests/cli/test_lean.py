@@ -73,6 +73,13 @@ def test_a_read_only_command_imports_only_what_it_needs(desk, words):
         assert "metier.parse" not in modules, "the index knows the skill: there is nothing to parse"
 
 
+@pytest.mark.parametrize("name", ["list", "status", "catalog", "roots"])
+def test_plain_skills_are_listed_without_regular_expressions(desk, name):
+    desk.skill("one", "")
+    warm(desk, name)
+    assert not {"re", "enum", "json"} & imported(desk, name)
+
+
 LINES = [
     "list", "list -v", "list --verbose --json", "--root . list", "--root=. --no-index list", "-C . list", "--project . list",
     "--dialect claude --agent x --profile p status a", "status a -v", "status -v a --json", "show a", "show a --json",

@@ -11,10 +11,10 @@ from ..host import paths
 from ..library.trust import AGENT_FOLDERS
 from ..types.agent import AgentFile, TurnBounds
 from ..types.settings import Settings
-from .permissions import KNOWN_TOOLS, TOOL_ALIASES, Permission, PermissionRule, parse_rule
 
 if TYPE_CHECKING:
     from ..library.library import Library
+    from .permissions import Permission, PermissionRule
 
 
 def agent_file_faults(library: Library, file: AgentFile) -> tuple[str, ...]:
@@ -37,6 +37,8 @@ def agent_file_faults(library: Library, file: AgentFile) -> tuple[str, ...]:
 
 def unknown_tool_message(name: str, extra_tools: Iterable[str] = ()) -> str:
     """A message for a tool that does not exist; empty where it does, or an MCP server may provide it."""
+    from .permissions import KNOWN_TOOLS, TOOL_ALIASES
+
     known_tools = {*KNOWN_TOOLS, *extra_tools}
     if name in known_tools or "mcp" in name or any(fnmatchcase(tool, name) for tool in known_tools):
         return ""
@@ -46,6 +48,7 @@ def unknown_tool_message(name: str, extra_tools: Iterable[str] = ()) -> str:
 
 def configured_permission(settings: Settings) -> Permission:
     """The permission rules of the user's configuration."""
+    from .permissions import Permission
 
     def rules(key: str) -> tuple[PermissionRule, ...]:
         value = settings.own(f"agent.{key}")
@@ -55,6 +58,9 @@ def configured_permission(settings: Settings) -> Permission:
 
 
 def parse_rules(texts: tuple[str, ...]) -> tuple[PermissionRule, ...]:
+    # Reading rules needs the shell's grammar, which `doctor` and most runs without an agent file can do without.
+    from .permissions import parse_rule
+
     return tuple(rule for text in texts if (rule := parse_rule(text)) is not None)
 
 

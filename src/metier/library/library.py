@@ -7,7 +7,6 @@ that only some callers need are imported where they are used, because every comm
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
 
@@ -300,27 +299,28 @@ class Library:
         return watch_changes(self, stop)
 
 
-_odd_name = re.compile(r"[/\\\0-\x09\x0b-\x1f\x7f]|^\.{0,2}$|^.{65}", re.MULTILINE)
-"""A path, nothing, or more than the 64 characters that the standard allows."""
+_CONTROLS = dict.fromkeys((*range(32), 127))
+_LONGEST_NAME = 64
+"""What the standard allows."""
 
 
 def unusable_names(
     skills: Sequence[Skill], names: Sequence[str], untrusted: Mapping[str, Finding]
 ) -> dict[str, Finding]:
     """The skills whose names are paths, empty, too long, or written to be taken for another's; by path."""
-    # All names in one text: ten thousand plain ones are looked at in one go.
-    text = "\n".join(names)
-    if not names or (text.isascii() and text.count("\n") == len(names) - 1 and not _odd_name.search(text)):
+    # All names in one text: ten thousand plain ones are looked at in one go, and without a regular expression, whose
+    # import would take as long as all of it.
+    text = "".join(names)
+    if text.isascii() and text.isprintable() and not any(_is_odd_name(name) for name in _telling_names(names, text)):
         return {}
     from ..catalog.similarity import deceptive_names
 
     found: dict[str, Finding] = {}
     for skill in skills:
         name = skill.name
-        if _odd_name.search(name) or "\n" in name:
-            why = (
-                "it has more than 64 characters" if len(name) > 64 else "it is empty, a path, or has control characters"
-            )
+        if _is_odd_name(name):
+            long = len(name) > _LONGEST_NAME
+            why = "it has more than 64 characters" if long else "it is empty, a path, or has control characters"
             found[skill.path] = Finding("name-unusable", 0, (name[:80], why))
     trusted = [skill.name for skill in skills if skill.path not in untrusted]
     like = deceptive_names(names, trusted)
@@ -330,6 +330,20 @@ def unusable_names(
                 "name-unusable", 0, (skill.name[:80], f"it looks like `{like[skill.name][:80]}`")
             )
     return found
+
+
+def _telling_names(names: Sequence[str], text: str) -> Sequence[str]:
+    """Those of many printable names that stand for all: every one if a path is among them, else the extremes."""
+    if "/" in text or "\\" in text:
+        return names
+    return (*{"", ".", ".."}.intersection(names), max(names, key=len, default="none"))
+
+
+def _is_odd_name(name: str) -> bool:
+    """Whether it is a path, nothing, or more than the standard allows."""
+    if name in ("", ".", "..") or len(name) > _LONGEST_NAME or "/" in name or "\\" in name:
+        return True
+    return not name.isprintable() and name.translate(_CONTROLS) != name
 
 
 _PARTS = tuple(Library.__annotations__)

