@@ -6,7 +6,7 @@ import pytest
 from tests.agent.talking import call, greeter, session, spoken
 from tests.home import write_skill
 
-from metier.agent.agent import agent_for
+from metier.agent.agent import Agent, agent_for
 from metier.agent.agent_files import agent_files
 from metier.agent.permissions import Permission
 from metier.parse.agent import parse_agent_file
@@ -253,3 +253,15 @@ def test_a_list_of_tools_limits_calls_by_their_pattern_whatever_is_allowed(world
     refused = "this agent may call run_command(git *) and nothing else" in model.requests[1].messages[-1].text
     assert refused is not done
     assert not (world.project / "made").exists()
+
+
+@pytest.mark.parametrize("key", ["deny", "ask"])
+def test_no_session_begins_under_a_rule_that_forbids_nothing(world, key):
+    (world.home / ".metier").mkdir(exist_ok=True)
+    (world.home / ".metier/config.toml").write_text(f'[agent]\n{key} = ["run_comand(rm)"]\n')
+    agent = Agent(world.open(), ScriptedModel(["Done."]))
+
+    with pytest.raises(BadRequest, match=r"names `run_comand`.*did you mean `run_command`") as caught:
+        agent.start()
+
+    assert "config.toml" in str(caught.value)

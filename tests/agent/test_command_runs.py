@@ -12,7 +12,7 @@ from tests.home import World, write_skill
 
 from metier import sandbox
 from metier.agent.agent import Agent
-from metier.agent.permissions import Permission
+from metier.agent.permissions import Permission, parse_rule
 from metier.testing.models import ScriptedModel
 from metier.types.event import Asked, Used
 
@@ -192,3 +192,77 @@ def test_an_answer_that_was_not_offered_opens_nothing(world):
     )
     assert next(event for event in events if isinstance(event, Used)).error
     assert not (world.project / "a.txt").exists()
+
+
+# --- Rules about files hold for commands too ---
+
+
+def ruled(*denied: str) -> Permission:
+    rules = [parse_rule(text) for text in denied]
+    return Permission(deny=tuple(rule for rule in rules if rule is not None), otherwise="allow")
+
+
+def run_line(world: World, line: str, *denied: str) -> str:
+    return command_of(talk(world, [call("run_command", command=line)], rules=ruled(*denied))).text
+
+
+@pytest.mark.usefixtures("sandboxed")
+@pytest.mark.parametrize("rule", ["read_file(.env)", "Read(./.env)", "Read(*.env)", "read_file(.e?v)"])
+def test_a_file_that_may_not_be_read_is_hidden_from_commands(world, rule):
+    (world.project / ".env").write_text("TOKEN=violet-harbour\n")
+    (world.project / "plain.txt").write_text("plain as day\n")
+
+    answer = run_line(world, "cat .env; cat plain.txt; cp .env copy; cat copy", rule)
+
+    assert "violet-harbour" not in answer
+    assert "plain as day" in answer
+
+
+@pytest.mark.usefixtures("sandboxed")
+def test_a_folder_that_may_not_be_read_is_hidden_from_commands(world):
+    (world.project / "secrets").mkdir()
+    (world.project / "secrets/key").write_text("violet-harbour\n")
+    for rule in ("Read(secrets)", "Read(secrets/*)"):
+        assert "violet-harbour" not in run_line(world, "cat secrets/key", rule)
+
+
+@pytest.mark.usefixtures("sandboxed")
+@pytest.mark.parametrize("rule", ["write_file(notes.md)", "Edit(notes.*)", "write_file(*.md)"])
+def test_a_file_that_may_not_be_written_stays_as_it_is(world, rule):
+    (world.project / "notes.md").write_text("as it was\n")
+
+    run_line(world, "echo more >> notes.md; rm -f notes.md; mv notes.md other; echo x > fine.txt", rule)
+
+    assert (world.project / "notes.md").read_text() == "as it was\n"
+    assert (world.project / "fine.txt").read_text() == "x\n"
+
+
+@pytest.mark.usefixtures("sandboxed")
+def test_without_such_rules_commands_read_what_is_in_the_project(world):
+    (world.project / ".env").write_text("TOKEN=violet-harbour\n")
+    assert "violet-harbour" in run_line(world, "cat .env", "read_file(other)")
+
+
+# --- What was refused is explained ---
+
+
+@pytest.mark.usefixtures("sandboxed")
+@pytest.mark.parametrize(
+    "line",
+    [
+        "python3 -c 'import socket; socket.create_connection((\"127.0.0.1\", 9))'",
+        "python3 -c 'import socket; socket.create_connection((\"192.0.2.1\", 9), 2)'",
+    ],
+)
+def test_a_socket_that_was_refused_is_explained(world, line):
+    assert "has no network" in run_line(world, line)
+
+
+@pytest.mark.usefixtures("sandboxed")
+@pytest.mark.parametrize("line", ["echo 'export A=2' >> .envrc", "rm .envrc", "mv .envrc b"])
+def test_a_protected_file_that_is_there_is_explained(world, line):
+    (world.project / ".envrc").write_text("export A=1\n")
+    answer = run_line(world, line)
+    assert "may not change `.envrc`" in answer
+    assert "write_file" in answer
+    assert (world.project / ".envrc").read_text() == "export A=1\n"

@@ -260,3 +260,21 @@ def test_a_rule_about_somebody_elses_tool_sees_all_of_its_arguments():
     assert permission(allow=("srv__exec",), deny=("srv__exec(*rm -rf*)",)).says(wanted)[0] == "deny"
     assert permission(allow=("srv__exec",), deny=("srv__exec(README.md)",)).says(wanted)[0] == "deny"
     assert permission(allow=("srv__exec(README.md)",)).says(wanted)[0] == "ask"
+
+
+@pytest.mark.parametrize(
+    "typed", ["rm", "rm -f x", "/bin/rm x", "env rm x", "a; rm -rf .", "git push", "git push origin main"]
+)
+def test_a_bare_command_that_is_denied_is_denied_with_whatever_follows(typed):
+    rules = permission(allow=("run_command",), deny=("run_command(rm)", "run_command(git push)"))
+    assert rules.says(command(typed))[0] == "deny"
+
+
+@pytest.mark.parametrize("typed", ["rmdir x", "git pull", "git log --grep=push"])
+def test_a_bare_command_that_is_denied_stands_for_no_other(typed):
+    rules = permission(allow=("run_command",), deny=("run_command(rm)", "run_command(git push)"))
+    assert rules.says(command(typed))[0] == "allow"
+
+
+def test_a_bare_command_that_is_allowed_is_allowed_as_it_stands():
+    assert permission(allow=("run_command(rm)",)).says(command("rm -rf ."))[0] == "ask"

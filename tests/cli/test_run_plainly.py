@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import subprocess
 
 import pytest
 
 pytest.importorskip("pydantic_ai", reason="the extra `agent` is not installed")
 
 from tests.agent.wire import Fails, Says
+from tests.cli.console import METIER
 from tests.cli.test_run import last, model
 
 WRITE = Says(calls=[("write_file", {"path": "x.txt", "content": "new\nsame\n"})])
@@ -201,3 +203,28 @@ def test_a_wrong_key_is_named_by_its_variable_and_the_model_by_its_name(desk):
 def test_a_number_that_is_none_is_called_that_and_a_model_that_is_not_there_too(desk):
     assert "'abc' is not a valid number" in desk.say("run", "--max-cost", "abc", "x").err
     assert "does not exist" in desk.say("models", "add", "nofile.gguf").err
+
+
+def test_going_on_takes_the_last_run_of_the_folder(desk):
+    with model(desk, [Says("First."), Says("Second.")]) as server:
+        desk.say("run", "one")
+        desk.say("run", "-c", "two")
+        both = desk.say("run", "--continue", "--resume", "last", "three")
+
+    assert [message["content"] for message in server.requests[-1]["messages"] if message["role"] == "user"][-2:] == [
+        "one",
+        "two",
+    ]
+    assert both.code == 2
+    assert "two runs" in both.err
+
+
+def test_input_that_is_not_utf8_is_said_to_be_so_and_never_sent(desk):
+    with model(desk, []) as server:
+        said = subprocess.run(
+            [*METIER, "run"], input=b"caf\xe9", cwd=desk.project, env=desk.env, capture_output=True, timeout=60
+        )
+
+    assert said.returncode == 2
+    assert b"standard input is not UTF-8 at character 4" in said.stderr
+    assert not server.requests

@@ -299,7 +299,7 @@ def test_what_is_compiled_beside_a_script_does_not_run_in_its_place(world: World
 def test_a_project_chooses_no_model_permission_or_improvement(speaking: World, prefix: str):
     """Not under `config` either, where a project may write what its skills require."""
     from metier.agent.agent_files import configured_permission
-    from metier.agent.models.default_model import resolve_model_name
+    from metier.agent.models import resolve_model_name
     from metier.parse.config import USER_ONLY_KEYS
 
     text = (

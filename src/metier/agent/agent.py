@@ -25,7 +25,7 @@ from ..types.errors import BadRequest
 from ..types.event import Ended, Event, Resumed, Started
 from ..types.model import ReplyRequest, Tool
 from ..types.settings import Settings
-from .agent_files import agent_files, configured_permission, resolve_bounds
+from .agent_files import agent_files, configured_permission, require_known_tools, resolve_bounds
 from .conversation import conversation_of, repair_events
 from .mcp import ServerTools
 from .models.registry import is_known_model, open_model
@@ -168,7 +168,7 @@ class Agent:
 
     def start(self) -> Session:
         """A new conversation.  Nothing is sent before the first `say`."""
-        require_whole_settings(self.library.problems)
+        self._require_whole_rules()
         run = new_run_id()
         if self.keep:
             prune_journals(self.library.place.state, *_journal_retention(self.library.settings))
@@ -182,9 +182,14 @@ class Agent:
             library, listed = _with_habits(library, run, used), None
         return Session(self, model, library, run, self._journal(run), listed=listed, opened=opened)
 
+    def _require_whole_rules(self) -> None:
+        """Refuse to act under a configuration that could not be read in full, or forbids what does not exist."""
+        require_whole_settings(self.library.problems)
+        require_known_tools(self.library, lambda: (tool.name for tool in self.more_tools()))
+
     def resume(self, run: str) -> Session:
         """Continue a kept conversation: its id, the beginning of it, or `last` for the last used in this folder."""
-        require_whole_settings(self.library.problems)
+        self._require_whole_rules()
         run = last_session(self.library.place.state, self.base) if run == "last" else run
         journal = find_journal(self.library.place.state, run, self.hide)
         events = [record.event for record in journal.read()]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from ..host import paths
 from ..library.trust import AGENT_FOLDERS
 from ..types.agent import AgentFile, TurnBounds
+from ..types.errors import BadRequest
 from ..types.settings import Settings
 
 if TYPE_CHECKING:
@@ -55,6 +56,16 @@ def configured_permission(settings: Settings) -> Permission:
         return parse_rules(tuple(map(str, value)) if isinstance(value, list) else ())
 
     return Permission(rules("allow"), rules("ask"), rules("deny"))
+
+
+def require_known_tools(library: Library, more_tools: Callable[[], Iterable[str]]) -> None:
+    """End what is about to act if a configured rule that denies or asks names no tool: it would forbid nothing."""
+    permission = configured_permission(library.settings)
+    for rule in (*permission.deny, *permission.ask):
+        # Servers are asked for their tools only if the name is none of ours.
+        if unknown_tool_message(rule.tool) and (reason := unknown_tool_message(rule.tool, more_tools())):
+            path = f"{library.place.state}/config.toml"
+            raise BadRequest(f"{path}: a rule of [agent] names `{rule.tool}`: {reason}", "correct the rule", path)
 
 
 def parse_rules(texts: tuple[str, ...]) -> tuple[PermissionRule, ...]:

@@ -268,6 +268,24 @@ class Permission:
         return ("allow", "harmless") if call.name in HARMLESS_TOOLS else (self.otherwise, "no rule allows it")
 
 
+class DeniedPatterns(NamedTuple):
+    """Patterns of paths that may not be read, and of those that may not be written."""
+
+    read: tuple[str, ...]
+    write: tuple[str, ...]
+
+
+def denied_patterns(permission: Permission) -> DeniedPatterns:
+    """The files that rules deny to a tool that reads or writes, for whatever else could reach them."""
+
+    def about(tools: Sequence[str]) -> tuple[str, ...]:
+        return tuple(
+            rule.about for rule in permission.deny if rule.about and any(fnmatchcase(tool, rule.tool) for tool in tools)
+        )
+
+    return DeniedPatterns(about(("read_file",)), about(("write_file", "edit_file")))
+
+
 _DECISIONS: Mapping[str, RuleDecision] = {"deny": "deny", "ask": "ask", "allow": "allow"}
 
 

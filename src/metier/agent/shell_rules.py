@@ -93,7 +93,7 @@ def covers_command(pattern: str, part: CommandWords) -> bool:
 
 def names_command(pattern: str, line: CommandLine) -> bool:
     """Whether a pattern names any of the commands, however it is spelled or started."""
-    pattern_words = _split_pattern(pattern)
+    pattern_words = _open_pattern(pattern)
     return any(
         _pattern_matches(pattern_words, reading, _word_matches)
         for part in line.parts
@@ -105,7 +105,7 @@ def may_name_command(pattern: str, line: CommandLine) -> bool:
     """Whether a pattern could name one of the commands, once the shell has expanded them."""
     if not line.known:
         return True
-    pattern_words = _split_pattern(pattern)
+    pattern_words = _open_pattern(pattern)
     for part in line.parts:
         if is_opaque(part, line.written):
             return True
@@ -128,6 +128,16 @@ def _split_pattern(text: str) -> list[str]:
         return shlex.split(text)
     except ValueError:
         return text.split()
+
+
+def _open_pattern(text: str) -> list[str]:
+    """The words of a rule that denies or asks, with whatever may follow them.
+
+    Who writes `deny = ["run_command(rm)"]` means every use of it, and `rm -f x` least of all is meant to run.  A rule
+    that allows is taken as it stands.
+    """
+    words = _split_pattern(text)
+    return words if not words or set(words[-1]) & set("*?[") else [*words, "*"]
 
 
 def _command_readings(part: CommandWords, depth: int) -> Iterator[CommandWords]:

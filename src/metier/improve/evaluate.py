@@ -146,7 +146,7 @@ def run_trigger_prompts(
 
 
 def _name_of_model(model: Model | str, library: Library) -> str:
-    from ..agent.models.default_model import resolve_model_name
+    from ..agent.models import resolve_model_name
 
     return resolve_model_name(model, library) if isinstance(model, str) else model.name
 

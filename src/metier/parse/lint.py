@@ -101,7 +101,45 @@ def lint(text: str, dialect: Dialect) -> list[Finding]:
         findings += [*_check_typos(reading, dialect), *_check_permissions(reading, block or "")]
     before = text.count("\n") - body.count("\n")
     findings += foreign_constructs(body, dialect, _argument_names(reading), before)
-    return findings + _check_hazards(body, dialect, before)
+    return findings + _check_hazards(body, dialect, before) + _check_template(text)
+
+
+# A path into one of the folders that the standard gives a skill, as instructions write it: alone, in code or a link.
+_own_path = re.compile(
+    r"(?P<before>\$\{(?:SKILL_DIR|CLAUDE_SKILL_DIR)\}/|\{baseDir\}/|\]\((?:\./)?|(?<![\w./~*}>-])(?:\./)?)"
+    r"(?P<path>(?:scripts|references|assets)/[\w][\w./-]*\.[A-Za-z][A-Za-z0-9]{0,7})(?![\w/*{<-])"
+)
+
+
+def named_files(text: str, dialect: Dialect) -> Iterator[tuple[int, str, bool]]:
+    """The files of its own that a skill's instructions name: the line, the path, and whether it can only be its own.
+
+    A bare `scripts/build.sh` may be the project's; one behind the skill's folder, or in a link, is the skill's.
+    """
+    _, body, _, _ = split_frontmatter(text, dialect.authoring.indented, dialect.authoring.starred)
+    before = text.count("\n") - body.count("\n")
+    for number, line in enumerate(body.split("\n"), before + 1):
+        for match in _own_path.finditer(line):
+            yield number, match["path"], match["before"].startswith(("$", "{", "]"))
+
+
+_TEMPLATE_LINES = frozenset(
+    {
+        "Say in one sentence what this skill is for.",
+        "1. Describe the first step.",
+        "2. Describe the next step, and what to do if it fails.",
+        "Describe the result, with a short example.",
+    }
+)
+"""What `metier new` writes for the author to replace."""
+
+
+def _check_template(text: str) -> list[Finding]:
+    """The first line that `metier new` left for the author: the others follow it, and one reminder is enough."""
+    for number, line in enumerate(text.split("\n"), 1):
+        if line.strip() in _TEMPLATE_LINES or line.startswith(('description: "TODO: say', "description: TODO")):
+            return [Finding("template-text", number, (line.strip()[:60],))]
+    return []
 
 
 def _read_block(block: str | None, dialect: Dialect) -> frontmatter.FrontmatterReading | None:

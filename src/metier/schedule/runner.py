@@ -69,7 +69,7 @@ def check_run_terms(library: Library, terms: RunTerms) -> None:
     """Refuse now what would fail at each firing: an unknown model, and permissions that grant nothing."""
     _check_grants(terms.permissions)
     if terms.model:
-        from ..agent.models.default_model import LOCAL
+        from ..agent.models import LOCAL
         from ..agent.models.registry import resolve_address
 
         if terms.model.partition(":")[0] != LOCAL:
@@ -78,7 +78,7 @@ def check_run_terms(library: Library, terms: RunTerms) -> None:
 
 def pinned_model(library: Library, named: str) -> str:
     """The model a schedule is pinned to: the one named, or the one configured now."""
-    from ..agent.models.default_model import resolve_model_name
+    from ..agent.models import resolve_model_name
 
     return named or resolve_model_name("", _without_project(library))
 

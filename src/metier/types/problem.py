@@ -44,6 +44,8 @@ LintCode: TypeAlias = Literal[
     "hidden-text",
     "placeholder-hazard",
     "foreign-construct",
+    "missing-file",
+    "template-text",
     "field-typo",
     "tools-invalid",
     "stuffed-description",
@@ -205,6 +207,14 @@ CODE_MEANINGS: dict[ProblemCode, CodeMeaning] = {
     ),
     "placeholder-hazard": CodeMeaning("warning", "`{0}` will be replaced by an argument", "{1}"),
     "foreign-construct": CodeMeaning("warning", "`{0}` has no meaning in {1} and is left as written", "{2}"),
+    "missing-file": CodeMeaning(
+        "warning",
+        "the instructions name `{0}`, which is not in the skill's folder",
+        "add the file, or correct the path",
+    ),
+    "template-text": CodeMeaning(
+        "info", "`{0}` is still the text of the template", "write what belongs there, or remove the line"
+    ),
     "field-typo": CodeMeaning("warning", "`{0}` is not a field", "did you mean `{1}`?"),
     "stuffed-description": CodeMeaning(
         "warning",

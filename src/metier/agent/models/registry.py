@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from ...host import paths
 from ...types.errors import BadRequest, MetierError, NoModel
 from ...types.model import MODEL_SERVICES, ModelAddress, ModelService, Reply, ReplyRequest, StopFlag
-from .default_model import LOCAL, local_models, models_folder, resolve_model_name
+from . import LOCAL, local_models, models_folder, resolve_model_name
 
 if TYPE_CHECKING:
     from ...library.library import Library

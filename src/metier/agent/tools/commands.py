@@ -8,6 +8,7 @@ what the user lists in `agent.env`.
 
 from __future__ import annotations
 
+import fnmatch
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -33,17 +34,19 @@ from ...library.grants import (
 from ...library.locks import verify_installed
 from ...library.skill_tools import ToolArguments, guard_errors, number_argument, script_answer, text_argument
 from ...resolve.environment import is_forbidden_name
+from ...sandbox.obeyed import PROTECTED
 from ...types.activation import ToolCall
 from ...types.errors import BadRequest, MetierError, Refused
 from ...types.model import Answer, Tool, ToolParameter
 from ...types.sandbox import ProcessResult, ProgramSpec, SandboxPermissions, SandboxSpec
 from ...types.skill import Skill
 from ...types.text import neutralize_frames, visible_text
-from ..permissions import PRIVATE_FILES, PRIVATE_FOLDERS, is_private, path_argument
+from ..permissions import PRIVATE_FILES, PRIVATE_FOLDERS, denied_patterns, is_private, path_argument
 from ..shell_rules import command_text, mentions_git_write, writes_repository
 from .workspace import Workspace
 
 if TYPE_CHECKING:
+    from ..agent import Agent
     from ..session import Session
 
 # --- The tools ---
@@ -307,9 +310,38 @@ def command_sandbox(session: Session, writing: bool) -> SandboxSpec:
     write = tuple(dict.fromkeys((agent.base, *agent.writable))) if writing and not work else ()
     elsewhere = filter(None, [repository_of(agent.base)] if not agent.private else [])  # a worktree's repository
     permissions = SandboxPermissions(network=agent.network and writing, read=(*read, *elsewhere), write=write)
-    hidden = (*closed_folders(library.place), *agent.hidden)
+    unread, unwritten = _denied_files(agent)
+    hidden = (*closed_folders(library.place), *agent.hidden, *unread)
     # A command was approved, by a person or a rule of theirs, unless nobody is there.
-    return SandboxSpec(need, work=work, permissions=permissions, hidden=hidden, strict=bool(agent.alone))
+    return SandboxSpec(
+        need, work=work, permissions=permissions, hidden=hidden, kept=unwritten, strict=bool(agent.alone)
+    )
+
+
+def _denied_files(agent: Agent) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Files that the user's rules deny to file tools, to be read and to be written: `cat` is no way round them."""
+    patterns = denied_patterns(agent.permission)
+    if not any(patterns):
+        return (), ()
+    inside: list[str] = []
+    if any(set(pattern) & set("*?[") for pattern in (*patterns.read, *patterns.write)):
+        inside = paths.tree_paths(agent.base)
+        if len(inside) >= paths.MOST_FILES:
+            raise Refused(
+                f"{agent.base} has too many files to find those that your rules deny",
+                "name the files or folders in the rule without wildcards",
+            )
+
+    def matches(pattern: str) -> list[str]:
+        relative = paths.relative_path(pattern, agent.base) if pattern.startswith("/") else pattern.removeprefix("./")
+        # The named path also where it does not exist: a rule about a file holds for one that is made.
+        named = [] if set(relative) & set("*?[") else [relative.rstrip("/")]
+        return [f"{agent.base}/{path}" for path in (*named, *fnmatch.filter(inside, relative)) if path]
+
+    return (
+        tuple(path for pattern in patterns.read for path in matches(pattern)),
+        tuple(path for pattern in patterns.write for path in matches(pattern)),
+    )
 
 
 # --- What was refused, and how to allow it ---
@@ -321,10 +353,14 @@ _GIT_NOTE = (
 _NETWORK_NOTE = "this command has no network: choose `with network` when asked, or set `network = true` under [agent]"
 _offline = re.compile(
     r"could not resolve host|name or service not known|temporary failure in name resolution|network is unreachable"
-    r"|ENOTFOUND|EAI_AGAIN|ENETUNREACH|getaddrinfo|nodename nor servname|dns error|failed to lookup address",
+    r"|ENOTFOUND|EAI_AGAIN|ENETUNREACH|getaddrinfo|nodename nor servname|dns error|failed to lookup address"
+    # Sockets themselves are refused, also to this machine: programs say that they may not, or only that they did not.
+    r"|connect EPERM|(?:failed to|could ?n[o']t|could not) connect\b"
+    r"|\b(?:socket|connect|urlopen)\b[^\n]*\n?[^\n]*operation not permitted",
     re.IGNORECASE,
 ).search
-_read_only = re.compile(r"read-only file system|EROFS", re.IGNORECASE).search
+# What is closed inside a writable folder can't be removed or replaced either: it is busy.
+_read_only = re.compile(r"read-only file system|EROFS|device or resource busy|EBUSY", re.IGNORECASE).search
 
 
 def _refusals(session: Session, result: ProcessResult, box: SandboxSpec, command: str) -> Iterator[str]:
@@ -335,10 +371,24 @@ def _refusals(session: Session, result: ProcessResult, box: SandboxSpec, command
     git = bool(_own_repository(session)) and mentions_git_write(command)
     if git and (_read_only(output) or ".git" in output):
         yield _GIT_NOTE
+    elif _read_only(output) and (closed := _closed_name(output)):
+        yield (
+            f"commands may not change `{closed}`: other programs obey what it says; write it with write_file, which"
+            " asks, or change it yourself"
+        )
     elif _read_only(output):
         yield f"commands may write only in {session.agent.base} and in what skills are granted"
     if not box.permissions.network and _offline(output):
         yield _NETWORK_NOTE
+
+
+def _closed_name(output: str) -> str:
+    """The protected file or folder that an error is about; empty where it is about none."""
+    lines = [line for line in output.splitlines() if _read_only(line)]
+    named = (
+        name for name in PROTECTED if any(re.search(rf"(?<![\w.-]){re.escape(name)}(?![\w-])", line) for line in lines)
+    )
+    return max(named, key=len, default="")
 
 
 def _explain(result: ProcessResult, refusals: list[str]) -> ProcessResult:

@@ -174,7 +174,7 @@ def _check_extras() -> HealthCheck:
 
 def _check_models(library: Library) -> HealthCheck:
     """The model that `run` and `chat` would ask, and whether each configured one can be opened."""
-    from ...agent.models.default_model import resolve_model_name
+    from ...agent.models import resolve_model_name
 
     tables = library.settings.own("models")
     faults = _model_faults(tables, library) if isinstance(tables, Mapping) else []
@@ -287,7 +287,7 @@ def models() -> None:
 @click.pass_obj
 def list_models(context: CliContext, as_json: bool) -> None:
     """List the local models and the default model."""
-    from ...agent.models.default_model import resolve_model_name
+    from ...agent.models import resolve_model_name
     from ...agent.models.registry import kept_models
 
     library = context.library()

@@ -14,6 +14,7 @@ from ...library.overlap import selection_findings
 from ...parse.document import ParseRefusal, decode_text
 from ...parse.fix import fix_text
 from ...parse.lint import lint as lint_text
+from ...parse.lint import named_files
 from ...parse.reader import parse
 from ...sources.roots import RootOptions, guess_dialect
 from ...sources.strict import MAX_FILE_BYTES, file_fault, reports_of, skill_file
@@ -222,6 +223,18 @@ def _find_problems(
     for finding in lint_text(text, dialect):
         if (finding.code, finding.line) not in reported:
             yield problem_from(finding, path)
+    yield from (problem_from(finding, path) for finding in _missing_files(folder, text, dialect))
+
+
+def _missing_files(folder: str, text: str, dialect: Dialect) -> Iterator[Finding]:
+    """Files that the instructions name and that are not there, each once."""
+    told: set[str] = set()
+    for line, name, its_own in named_files(text, dialect):
+        # Without such a folder of the skill's, a bare path is more likely one of the project's.
+        known = its_own or paths.is_folder(f"{folder}/{name.partition('/')[0]}")
+        if known and name not in told and not paths.exists(f"{folder}/{name}"):
+            told.add(name)
+            yield Finding("missing-file", line, (name,))
 
 
 def _fix_file(folder: str, name: str, library: Library, fixes: list[str]) -> tuple[str, str]:

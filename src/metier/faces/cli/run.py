@@ -144,6 +144,7 @@ class _IntegerRange(click.IntRange):
 @click.option("--json", "as_json", is_flag=True, help="Print each event as a line of JSON")
 @click.option("--dry-run", is_flag=True, help="Print the exact request without sending it")
 @click.option("--resume", metavar="ID", default="", help="Continue a run: its id, a prefix of it, or `last`")
+@click.option("--continue", "-c", "go_on", is_flag=True, help="Continue the last run in this folder")
 @click.option(
     "--allow",
     multiple=True,
@@ -167,15 +168,17 @@ def run(context: CliContext, /, task: tuple[str, ...], **options: Any) -> int:
     The model's output goes to standard output, everything else to standard error. Exit codes: 0 finished, 2 usage
     error, 4 refused, 5 failed, 6 limit reached, 130 interrupted.
     """
-    text = " ".join(task).strip() or _read_stdin()
+    text = _checked_text(" ".join(task), "the task").strip() or _read_stdin()
     if not text:
         raise BadRequest("missing task", 'run `metier run "…"`')
+    if options["go_on"] and options["resume"]:
+        raise BadRequest("--continue and --resume name two runs", "pass one of them")
     try:
         agent = _build_agent(context, options)
         _warn_faults(agent, options)
         if options["dry_run"]:
             return _print_request(agent, text, options["model"])
-        session = _start_session(agent, text, options["resume"])
+        session = _start_session(agent, text, "last" if options["go_on"] else options["resume"])
     except MetierError as error:
         # A program that reads events gets an early failure as an event, too.
         if not options["as_json"]:
@@ -186,7 +189,17 @@ def run(context: CliContext, /, task: tuple[str, ...], **options: Any) -> int:
 
 
 def _read_stdin() -> str:
-    return "" if sys.stdin is None or sys.stdin.isatty() else sys.stdin.read().strip()
+    if sys.stdin is None or sys.stdin.isatty():
+        return ""
+    return _checked_text(sys.stdin.read(), "standard input").strip()
+
+
+def _checked_text(text: str, what: str) -> str:
+    """The text, if it can be sent: bytes that are no UTF-8 come in as lone surrogates, which no service takes."""
+    bad = next((at for at, character in enumerate(text) if "\ud800" <= character <= "\udfff"), None)
+    if bad is not None:
+        raise BadRequest(f"{what} is not UTF-8 at character {bad + 1}", "convert it first, as with iconv")
+    return text
 
 
 def _build_agent(context: CliContext, options: dict[str, Any]) -> Agent:
@@ -227,7 +240,7 @@ def _start_session(agent: Agent, text: str, resumed: str) -> Session:
 
 def _warn_faults(agent: Agent, options: dict[str, Any]) -> None:
     """Warn about faults in the configuration, the agent file and the rules that do not prevent the run."""
-    from ...agent.agent_files import agent_file_faults, configured_permission, parse_rules, unknown_tool_message
+    from ...agent.agent_files import agent_file_faults, parse_rules, unknown_tool_message
 
     for problem in agent.library.problems:
         if problem.code.startswith("config") and problem.severity != "info":
@@ -236,14 +249,6 @@ def _warn_faults(agent: Agent, options: dict[str, Any]) -> None:
     for fault in agent_file_faults(agent.library, agent.file):
         warn(f"{paint('warning', 'yellow')} {printable(fault)}")
     extra_tools = {tool.name for tool in agent.more_tools()} if options["allow"] or options["deny"] else set()
-    configured = configured_permission(agent.library.settings)
-    for rule in (*configured.deny, *configured.ask):
-        # Servers are asked for their tools only if the name is none of ours.
-        if unknown_tool_message(rule.tool) and (
-            reason := unknown_tool_message(rule.tool, {tool.name for tool in agent.more_tools()})
-        ):
-            path = f"{agent.library.place.state}/config.toml"
-            raise BadRequest(f"{path}: a rule of [agent] names `{rule.tool}`: {reason}", "correct the rule", path)
     for text in options["deny"]:
         # A rule that would have forbidden something and matches nothing: the run would do what it was to forbid.
         if reason := unknown_tool_message(parse_rules((text,))[0].tool, extra_tools):
