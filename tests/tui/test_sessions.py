@@ -131,6 +131,22 @@ def test_a_conversation_is_compacted_and_measured(world: World):
     drive(world, act, ["One.", "Two.", "Three.", "A summary."])
 
 
+def test_compacting_what_is_short_says_that_nothing_was_gained(world: World):
+    async def act(app: ChatApp, pilot: Pilot[int]) -> None:
+        for text in ("one", "two"):
+            app.say(text)
+            await idle(app, pilot)
+        assert app.session is not None
+        before = app.session.conversation
+        await entered(app, pilot, "/compact")
+        await idle(app, pilot)
+        assert "not compacted" in shown(app)
+        assert app.session.conversation.messages == before.messages
+        assert app.session.conversation.usage.requests == before.usage.requests + 1  # it was paid for all the same
+
+    drive(world, act, ["One.", "Two.", "A summary that is a good deal longer than the few words it stands for. " * 9])
+
+
 def test_the_window_is_measured_before_anything_was_sent(world: World):
     async def act(app: ChatApp, pilot: Pilot[int]) -> None:
         await entered(app, pilot, "/context")

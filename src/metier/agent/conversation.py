@@ -59,7 +59,9 @@ class Conversation:
                 return self  # a subagent's events stay out of its parent's conversation
             case Started(run=run, system=system, listing=listing):
                 return replace(self, run=run, system=system, listing=listing)
-            case Compacted(messages=messages) | Restored(messages=messages, whole=True):
+            case Compacted(messages=messages, usage=usage):
+                return replace(self, messages=messages, usage=self.usage + usage, rewrites=self.rewrites + 1)
+            case Restored(messages=messages, whole=True):
                 return replace(self, messages=messages, rewrites=self.rewrites + 1)
             case Activated():
                 others = tuple(activated for activated in self.active if activated.skill != event.skill)
@@ -430,26 +432,28 @@ def compact_conversation(
     tail = _newest_messages(history, tail_room(model.window) if room is None else room)
     if len(tail) >= len(history):
         return
-    summary = Message(
-        "user",
-        f"{_SUMMARY_HEADING}\n\n{(yield from _request_summary(conversation, model, tools, stop))}",
-        tag="summary",
-    )
+    text, usage = yield from _request_summary(conversation, model, tools, stop)
+    summary = Message("user", f"{_SUMMARY_HEADING}\n\n{text}", tag="summary")
     remaining = (summary, *tail)
     restored = tuple(restored_messages(lost_skills(conversation.active, remaining)))
     shorter = Conversation(conversation.run, conversation.system, conversation.listing, remaining)
     change = catalog_change(shorter, offer)
     messages = (summary, *restored, *(change.messages if change else ()), *tail)
-    yield Compacted(
-        before, estimate_tokens(conversation.system) + tokens_in(messages), len(history) - len(tail), messages
-    )
+    after = estimate_tokens(conversation.system) + tokens_in(messages)
+    # A short conversation is shorter than its summary with the skills restored: then all stays, but what was paid for.
+    if after >= before and room is not None:
+        messages, after, dropped = history, before, 0
+    else:
+        dropped = len(history) - len(tail)
+    yield Compacted(before, after, dropped, messages, usage)
 
 
 def _request_summary(
     conversation: Conversation, model: Model, tools: tuple[Tool, ...], stop: StopFlag
-) -> EventSteps[str]:
-    """The model's summary; where it fails, the user's own messages."""
+) -> EventSteps[tuple[str, Usage]]:
+    """The model's summary and what it cost; where it fails, the user's own messages."""
     messages = (*pair_answers(conversation.messages), Message("user", _SUMMARY_PROMPT))
+    usage = NOTHING_USED
     try:
         steps = model.reply(ReplyRequest(conversation.system, tools, messages, conversation.run), stop)
         while True:
@@ -457,6 +461,7 @@ def _request_summary(
                 event = next(steps)
             except StopIteration as done:
                 text: str = done.value.text.strip()
+                usage = done.value.usage
                 break
             if isinstance(event, Retried):
                 yield event
@@ -467,9 +472,8 @@ def _request_summary(
         for message in conversation.messages
         if message.role == "user" and not message.tag and not message.skill
     ]
-    return shorten_text(text, _MOST_SUMMARY) or "The user said, in order:\n" + "\n".join(
-        f"- {shorten_text(user_text, 500)}" for user_text in user_texts[-20:]
-    )
+    said = "\n".join(f"- {shorten_text(user_text, 500)}" for user_text in user_texts[-20:])
+    return shorten_text(text, _MOST_SUMMARY) or f"The user said, in order:\n{said}", usage
 
 
 def _newest_messages(messages: tuple[Message, ...], room: int) -> tuple[Message, ...]:

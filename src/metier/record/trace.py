@@ -11,6 +11,7 @@ from ..host import paths
 from ..types.event import (
     NOTHING_USED,
     Activated,
+    Compacted,
     Ended,
     Event,
     Heard,
@@ -99,7 +100,7 @@ class Trace:
     def usage(self) -> Usage:
         used = NOTHING_USED
         for event in self.events:
-            if isinstance(event, Replied):
+            if isinstance(event, Replied | Compacted):
                 used += event.usage
         return used
 

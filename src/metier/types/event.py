@@ -311,6 +311,8 @@ class Compacted:
     dropped: int
     """Messages that were dropped."""
     messages: tuple[Message, ...] = ()
+    usage: Usage = NOTHING_USED
+    """What the summary cost."""
 
 
 @dataclass(frozen=True)

@@ -75,6 +75,8 @@ def lines_of(event: Event) -> list[StyledLine]:
             return [StyledLine("quiet", f"↻ still active: {', '.join(map(clean_line, skills))}")]
         case Retried(reason=reason, seconds=seconds):
             return [StyledLine("warning", f"… {clean_line(reason)}; retrying in {seconds:g} s")]
+        case Compacted(dropped=0):
+            return [StyledLine("quiet", "↻ not compacted: a summary would be longer than the conversation")]
         case Compacted(before=before, after=after):
             return [StyledLine("quiet", f"↻ compacted: about {before:,} → {after:,} tokens")]
         case Nested(name=name, event=inner):
