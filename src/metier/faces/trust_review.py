@@ -9,7 +9,7 @@ from typing import NamedTuple, TypeAlias
 
 from ..host import paths
 from ..library.library import Library
-from ..library.open import open as open_library
+from ..library.open import OpenRequest, open_at
 from ..library.trust import (
     CONFIG_FILE,
     RunnableItem,
@@ -89,12 +89,12 @@ def _trust_record(library: Library, project: str) -> dict[str, object]:
     return make_trust_record(project, skills, limit, whole=True, settings=library.settings)
 
 
-def trust_project(profile: str, library: Library, directory: str) -> Library:
+def trust_project(library: Library) -> Library:
     """The library with its project trusted as it is, roots that its configuration adds included."""
     place = library.place
     # Twice: the first record makes the configuration count, the second covers the skills of roots that it adds.
     write_trust_record(place.state, place.project, _trust_record(library, place.project))
-    library = open_library(directory, profile=profile)
+    library = open_at(place, OpenRequest())
     write_trust_record(place.state, place.project, _trust_record(library, place.project))
     return library
 
@@ -125,7 +125,7 @@ def review_trust(library: Library, added: Sequence[Skill] = ()) -> TrustReview:
     )
 
 
-def trust_reviewed(library: Library, directory: str, profile: str, seen: tuple[str, str]) -> TrustReview | None:
+def trust_reviewed(library: Library, seen: tuple[str, str]) -> TrustReview | None:
     """Trust a project exactly as it was shown; the digests in `seen` are those of that review.
 
     None where that is done.  Another review where the configuration, which counts once it is trusted, brought skills
@@ -135,7 +135,7 @@ def trust_reviewed(library: Library, directory: str, profile: str, seen: tuple[s
     if review_trust(library).digest != seen[0]:
         raise Changed("the project changed since it was shown", "read it again, then decide", place.project)
     before = read_trust_book(place.state).get(paths.real_path(place.project))
-    reopened = trust_project(profile, library, directory)
+    reopened = trust_project(library)
     known = {skill.path for skill in library.skills}
     added = [skill for skill in project_skills(reopened) if skill.path not in known]
     review = review_trust(reopened, added)

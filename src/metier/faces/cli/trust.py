@@ -45,7 +45,7 @@ def trust(context: CliContext, directory: str | None, listing: bool, remove: boo
         return
     if as_json:
         # --json is --yes: a program can't be asked.
-        library = trust_project(context.profile, open_library(directory, profile=context.profile), directory)
+        library = trust_project(open_library(directory, profile=context.profile))
         skills = build_report(library, None)
         extra_lines = {"configuration": list(config_lines(project)), "agents": list(agent_lines(project))}
         say_json({"project": project, "skills": [_skill_runs_dict(name, runs) for name, runs in skills], **extra_lines})
@@ -60,7 +60,7 @@ def trust_directory(directory: str, profile: str, yes: bool = False) -> None:
     before = read_trust_book(place.state).get(paths.real_path(project))
     library = open_library(directory, profile=profile)
     _ask_trust(build_report(library, before), project, yes, [*config_lines(project), *agent_lines(project)])
-    reopened = trust_project(profile, library, directory)
+    reopened = trust_project(library)
     added = [
         candidate
         for candidate in project_skills(reopened)
@@ -71,7 +71,7 @@ def trust_directory(directory: str, profile: str, yes: bool = False) -> None:
     if added:
         write_trust_record(place.state, project, before)
         _ask_trust(build_report(reopened, before, added), project, yes)
-        trust_project(profile, library, directory)
+        trust_project(library)
     say(f"Trusted: {clean_path(project)}")
 
 
