@@ -18,7 +18,7 @@ from metier.install import add as install_add
 from metier.install.add import AddRequest
 from metier.install.fetch import FetchOptions
 from metier.install.managed import install_root_for
-from metier.testing.models import ScriptedModel
+from metier.testing.models import ScriptedModel, ScriptLine
 
 
 @pytest.fixture
@@ -212,10 +212,10 @@ def test_a_schedule_is_paused_resumed_run_and_removed(visit: Visit):
 
 # --- Chat, questions and runs ---
 
-ASKS = [call("run_command", command="echo hello"), "Done with it."]
+ASKS: list[ScriptLine] = [call("run_command", command="echo hello"), "Done with it."]
 
 
-def answered(world: World, decision: str, lines: list[object] | None = None) -> tuple[str, str]:
+def answered(world: World, decision: str, lines: list[ScriptLine] | None = None) -> tuple[str, str]:
     """What a conversation and the journal say after its question was answered."""
     model = ScriptedModel(lines or list(ASKS))
     with served(world, agent=lambda: Agent(world.open(), model, rules=Permission())) as visit:

@@ -85,9 +85,9 @@ def test_the_cookie_is_for_this_browser_and_this_page_alone(visit: Visit):
 
 def test_a_link_from_elsewhere_may_only_lead_to_the_entrance(visit: Visit):
     token = mint_token(str(visit.world.state))
-    headers = {"Sec_Fetch_Site": "cross-site", "Sec_Fetch_Mode": "navigate", "Cookie": ""}
-    assert visit.ask(f"/enter?token={token}", **headers).status == 200
-    assert visit.ask("/", **{**headers, "Cookie": visit.cookie}).status == 403
+    entered = visit.ask(f"/enter?token={token}", Sec_Fetch_Site="cross-site", Sec_Fetch_Mode="navigate", Cookie="")
+    assert entered.status == 200
+    assert visit.ask("/", Sec_Fetch_Site="cross-site", Sec_Fetch_Mode="navigate").status == 403
 
 
 def test_a_token_is_kept_as_a_digest_in_a_private_file_and_ages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
