@@ -39,7 +39,8 @@ SAFETY_HEADERS = {
 }
 
 _DOOR = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>metier</title>{refresh}
-<meta name="viewport" content="width=device-width"><link rel="stylesheet" href="/static/style.css"></head>
+<meta name="viewport" content="width=device-width"><link rel="stylesheet" href="/static/style.css">
+<link rel="icon" href="/static/icon.svg" type="image/svg+xml"></head>
 <body class="door"><main><h1>{title}</h1><p>{text}</p></main></body></html>"""
 
 
@@ -101,7 +102,7 @@ class PageGuard:
             return PlainTextResponse("too many requests; wait a moment\n", 429, {"Retry-After": "10"})
         if entering:
             return self._enter(scope)
-        if path == "/static/style.css":
+        if path in ("/static/style.css", "/static/icon.svg"):
             return None  # for the pages that say why somebody is not let in
         cookie = _read_cookie(headers, cookie_name(scope))
         if not cookie or not self.keys.knows(cookie):
