@@ -20,7 +20,7 @@ from metier.agent.permissions import Permission
 from metier.faces.web.access_keys import mint_token
 from metier.host.facts import which
 from metier.improve.proposal_store import list_proposals
-from metier.testing.models import ScriptedModel
+from metier.testing.models import ScriptedModel, ScriptLine
 
 CHROMIUM = which("chromium", os.environ.get("PATH", "")) or which("chromium-browser", os.environ.get("PATH", ""))
 if not CHROMIUM:
@@ -79,7 +79,8 @@ def opened(browser: Any, visit: Visit, width: int = 1280, **options: Any) -> Ite
     wrong: list[str] = []
     page.on("pageerror", lambda error: wrong.append(str(error)))
     page.on("console", lambda message: wrong.append(message.text) if message.type == "error" else None)
-    page.on("dialog", lambda dialog: (wrong.append(f"dialog: {dialog.message}"), dialog.dismiss()))
+    # With a listener a dialog stays open, and the test ends at its limit: that there was one is enough to fail.
+    page.on("dialog", lambda dialog: wrong.append(f"dialog: {dialog.message}"))
     page.goto(f"{visit.home}/enter?token={mint_token(str(visit.world.state))}")
     page.wait_for_url(f"{visit.home}/")
     try:
@@ -200,7 +201,12 @@ def test_the_keys_search_and_go(visit, browser):
         assert page.get_by_role("heading", name="Keys").is_visible()
 
 
-MARKUP = ("<script>{}</script>", "<img src=x onerror={}>", "<svg onload={}>", "<iframe srcdoc='<script>{}</script>'>")
+MARKUP: tuple[str, ...] = (
+    "<script>{}</script>",
+    "<img src=x onerror={}>",
+    "<svg onload={}>",
+    "<iframe srcdoc='<script>{}</script>'>",
+)
 MARKUP += (
     '"><script>{}</script>',
     "'><img src=x onerror={}>",
@@ -220,7 +226,13 @@ MARKUP += (
     "<style>@import 'javascript:{}';</style>",
     "data: x\\n\\nevent: item\\ndata: {}",
 )
-DEEDS = ("alert(1)", "window.hacked=1", "fetch('//evil.example')", "document.title='hacked'", "top.hacked=1")
+DEEDS: tuple[str, ...] = (
+    "alert(1)",
+    "window.hacked=1",
+    "fetch('//evil.example')",
+    "document.title='hacked'",
+    "top.hacked=1",
+)
 DEEDS += ("eval('window.hacked=1')", "window.hacked=2", "confirm(1)", "prompt(1)", "location='//evil.example'")
 HOSTILE = [markup.format(deed) for markup in MARKUP for deed in DEEDS]
 
@@ -237,7 +249,10 @@ def hostile_world(folder):
         file = write_skill(world.state / f"skills/evil-{number}", f'"{quoted}"', f"{text}\n\n# {text}\n\n    {text}\n")
         (file.parent / (text.replace("/", "∕")[:80] + ".md")).write_text(text)
     for part in (HOSTILE[:100], HOSTILE[100:]):
-        lines = [call("run_command", command=f"echo {len(part)}", note="\n".join(part)), "\n\n".join(part)]
+        lines: list[ScriptLine] = [
+            call("run_command", command=f"echo {len(part)}", note="\n".join(part)),
+            "\n\n".join(part),
+        ]
         model = ScriptedModel(lines, part[0])
         with Agent(world.open(), model, rules=Permission(otherwise="allow")).start() as session:
             list(session.say("\n".join(part)))

@@ -68,7 +68,7 @@ def run_digest(state: str, name: str) -> RunDigest:
     elif ended is None:
         cause = "cut off, or still running"
     elif failed is not None:
-        cause = f"{failed.call.name}: {failed.text.strip().splitlines()[-1] if failed.text.strip() else failed.reason}"
+        cause = f"{failed.call.name}: {_last_words(failed.text) or failed.reason}"
     digest = RunDigest(
         name,
         trace.at,
@@ -86,6 +86,13 @@ def run_digest(state: str, name: str) -> RunDigest:
         _digests.clear()
     _digests[path] = (mark, digest)
     return digest
+
+
+def _last_words(text: str) -> str:
+    """The last line that a program said: an error is at the end, before what metier notes in brackets."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    own = [line for line in lines if not line.startswith("[")]
+    return (own or lines or [""])[-1]
 
 
 def newest_runs(state: str, most: int = MOST_RUNS) -> list[RunDigest]:

@@ -14,7 +14,7 @@ from ....types.catalog import CatalogEntry
 from ..drawing import BudgetPart, draw_budget, draw_interval, draw_trend
 from ..web_site import WebSite, as_mapping
 
-_LEAST, _MOST = 500, 200_000
+_LEAST, _MOST = 500, 20_000
 _MOST_ROWS = 300
 
 

@@ -93,7 +93,11 @@ def _waiting(site: WebSite, library: Library) -> list[tuple[str, str, str]]:
     untrusted = [verdict for verdict in library.verdicts if _has_code(verdict, UNTRUSTED)]
     if untrusted:
         items.append(
-            (f"{len(untrusted)} skills of this project", "/approvals", "not used before you trust the project")
+            (
+                f"{len(untrusted)} skill{'s'[: len(untrusted) > 1]} of this project",
+                "/approvals",
+                "not used before you trust it",
+            )
         )
     items += [
         (verdict.skill.name, "/approvals", "not used before you approve it")
