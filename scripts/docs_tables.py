@@ -187,6 +187,8 @@ _VARIABLES = {
     "METIER_DATABASE_URL": "`postgresql://…`: the schedule database of a fleet; default SQLite in metier's folder",
     "TZ": "the default time zone of a schedule; default the machine's",
     "NOTIFY_SOCKET": "set by systemd: the daemon reports readiness and heartbeats",
+    "DISPLAY": "without it and `WAYLAND_DISPLAY`, `metier web` prints its address and opens no browser (Linux)",
+    "WAYLAND_DISPLAY": "the same",
     **{
         root.path[1:].partition("/")[0]: f"the folder of {dialect.title}'s bundled skills"
         for dialect in DIALECTS.values()

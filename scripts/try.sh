@@ -69,4 +69,4 @@ else
     show 'Show the exact request of a run without sending it.' \
         run --dry-run '/csv-report sales.csv'
 fi
-printf '\n%sThe temporary copy is deleted. Next: docs/start.md%s\n' "$dim" "$plain"
+printf '\n%sThe temporary copy is deleted. To look at your own skills, runs and schedules in a browser: metier web\nNext: docs/start.md%s\n' "$dim" "$plain"

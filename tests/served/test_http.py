@@ -28,7 +28,7 @@ from uvicorn.server import ServerState
 
 from metier.agent.agent import agent_for
 from metier.agent.permissions import Permission
-from metier.faces.mcp.http_server import HeaderTimeoutProtocol
+from metier.faces.loopback import HeaderTimeoutProtocol
 from metier.testing.models import ScriptedModel
 from metier.types.activation import ToolCall
 from metier.types.errors import HostError

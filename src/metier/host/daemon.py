@@ -83,7 +83,9 @@ def _process_start_time(pid: int) -> str:
 
 
 @contextlib.contextmanager
-def hold_daemon_lock(path: str) -> Iterator[None]:
+def hold_daemon_lock(
+    path: str, taken: str = "a daemon is already running", hint: str = "`metier daemon stop` stops it"
+) -> Iterator[None]:
     """Hold the lock during the block; refused, naming the holder, if another process has it."""
     make_folder(os.path.dirname(path))
     opened = open_lock(path)
@@ -91,7 +93,7 @@ def hold_daemon_lock(path: str) -> Iterator[None]:
         if not try_flock(opened):
             holder = _read_holder(opened)
             process = f"process {holder.pid}" if holder else "another process"
-            raise Refused(f"a daemon is already running: {process}", "`metier daemon stop` stops it")
+            raise Refused(f"{taken}: {process}", hint)
         os.ftruncate(opened, 0)
         os.pwrite(opened, json.dumps([os.getpid(), _process_start_time(os.getpid())]).encode(), 0)
         yield

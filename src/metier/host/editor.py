@@ -1,11 +1,13 @@
-"""Let a person write a text in the editor of their choice."""
+"""Programs that a person looks at: the editor of their choice, and the browser."""
 
 from __future__ import annotations
 
 import os
 import shlex
 import subprocess
+import sys
 import tempfile
+import webbrowser
 from collections.abc import Mapping
 
 from ..types.errors import HostError
@@ -45,3 +47,14 @@ def editor_command(env: Mapping[str, str]) -> list[str]:
         if any(os.access(os.path.join(folder, name), os.X_OK) for folder in folders):
             return [name]
     return [_FALLBACKS[-1]]
+
+
+def open_in_browser(address: str) -> bool:
+    """Show a page in the user's browser; False where there is none to show it in."""
+    # Without a display, some systems would open a browser in this very terminal.
+    if sys.platform.startswith("linux") and not (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")):
+        return False
+    try:
+        return webbrowser.open(address)
+    except webbrowser.Error:
+        return False

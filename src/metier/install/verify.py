@@ -17,7 +17,7 @@ from ..library.lockfile import DifferenceKind, InstallRoot, compare_files, folde
 from ..library.trust import run_digests
 from ..sources.skill_files import manifest_digest
 from ..types.dialect import Dialect
-from ..types.errors import HostError, NotInstalled, Refused
+from ..types.errors import Changed, HostError, NotInstalled, Refused
 from ..types.installed import FileManifest, FileRecord, FolderEntry, LockEntry, Lockfile, Provenance, SkillApproval
 from . import transaction
 from .add import read_folder, read_skill
@@ -151,12 +151,16 @@ def _refuse_changed(install_root: InstallRoot, now: Mapping[str, FileManifest]) 
             )
 
 
-def approve_skills(install_root: InstallRoot, keys: Iterable[str], dialect: Dialect) -> None:
-    """Approve skills as they are now."""
+def approve_skills(
+    install_root: InstallRoot, keys: Iterable[str], dialect: Dialect, seen: Mapping[str, str] | None = None
+) -> None:
+    """Approve skills as they are now; with `seen`, only if these are still the digests of their files."""
     keys = list(keys)
     with transaction.hold_folders(install_root, {key.partition("/")[0] for key in keys}):
         now = {key: folder_manifest(f"{install_root.root}/{key}") for key in keys}
         for key in keys:
+            if seen is not None and manifest_digest(now[key]) != seen[key]:
+                raise Changed(f"`{key}` changed since it was shown", "read it again, then decide")
             transaction.try_record_history(install_root, key, "edit")
 
         def change(lock: Lockfile) -> Lockfile:

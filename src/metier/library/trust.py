@@ -123,10 +123,15 @@ def _changed_book(folder: str) -> Iterator[dict[str, dict[str, object]]]:
 # --- Skills that lie outside projects ---
 
 
-def approve_skills(folder: str, skills: Iterable[Skill], limit: int) -> None:
-    """Record that a person approved these skills as they are now."""
+def approve_skills(
+    folder: str, skills: Iterable[Skill], limit: int, check_settled: Callable[[], None] | None = None
+) -> None:
+    """Record that a person approved these skills as they are now; `check_settled` may still refuse that."""
     # Hashed before the book is locked: a large skill must not keep others waiting.
     approved = {paths.real_path(skill.directory): sorted(run_digests(skill, limit)) for skill in skills}
+    # After the digests were taken: what is approved must be what the person saw.
+    if check_settled is not None:
+        check_settled()
     if approved:
         with _changed_book(folder) as book:
             book["approved"] |= approved

@@ -10,18 +10,9 @@ from ...types.errors import Refused
 from ...types.installed import InspectedSkill, Provenance, SkillPowers
 from ...types.problem import Problem
 from ...types.text import escaped_line
+from ..skill_review import POWER_LABELS
 from .output import clean_path, count_of, hint_line, paint, printable, problem_dict, problem_lines, say, warn
 
-_POWER_LABELS = {
-    "commands": "commands in the body",
-    "scripts": "can run",
-    "network": "network",
-    "env": "variables",
-    "binaries": "programs",
-    "tools": "tools",
-    "recipes": "would install",
-    "permissions": "asks for",
-}
 # More would scroll the skill, and the question about it, off the screen.
 _MAX_FINDINGS = 40
 
@@ -74,10 +65,10 @@ def power_lines(powers: SkillPowers, sign: str = "") -> Iterable[str]:
         if values:
             # Commands get a line each and are never cut: what is not shown would be approved unseen.
             if key == "commands":
-                yield f"{sign}{_POWER_LABELS[key]}:"
+                yield f"{sign}{POWER_LABELS[key]}:"
                 yield from (f"{sign}  {escaped_line(value)}" for value in values)
             else:
-                yield f"{sign}{_POWER_LABELS[key]}: {', '.join(map(escaped_line, values))}"
+                yield f"{sign}{POWER_LABELS[key]}: {', '.join(map(escaped_line, values))}"
     if powers.nothing and not sign:
         yield "nothing in it runs"
 

@@ -38,6 +38,7 @@ COMMANDS = {
     "stats": ("runs:stats", "Show how often each skill is listed, used and useful"),
     "models": ("doctor:models", "Manage local models"),
     "chat": ("..tui.command:chat", "Chat with an agent that uses your skills"),
+    "web": ("..web.web_command:web", "Open a page in your browser: skills, runs, schedules and approvals"),
     "why": ("status:why", "Explain why a skill is or is not in the catalog"),
     "validate": ("lint:validate", "Check skills against the agentskills.io specification"),
     "lint": ("lint:lint", "Find and fix mistakes in skills"),
@@ -78,7 +79,7 @@ COMMANDS = {
 
 SECTIONS = {
     "Inspect": "list status show search catalog commands why roots",
-    "Use": "chat run runs render preview read script models",
+    "Use": "chat web run runs render preview read script models",
     "Write": "new lint validate trust",
     "Install": "add update outdated remove restore clean verify freeze approve sync install plugins unpack",
     "Improve": "eval stats improve proposals history diff rollback blame",

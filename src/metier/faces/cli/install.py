@@ -12,9 +12,10 @@ from ...install.operations import install_means, perform_plan
 from ...install.recipes import InstallOption, InstallPlan
 from ...types.errors import BadRequest, HostError, Refused
 from ...types.skill import Skill
+from ...types.verdict import state_of
 from .approval import can_ask, require_approval
 from .options import CliContext, skill_names
-from .output import ProgressBar, clean_path, format_columns, hint_line, paint, printable, say, say_json, state_of
+from .output import ProgressBar, clean_path, format_columns, hint_line, paint, printable, say, say_json
 
 
 @click.command("install")

@@ -9,9 +9,9 @@ from contextlib import suppress
 
 from ...host.facts import monotonic
 from ...light_typing import TYPE_CHECKING
-from ...types.problem import Problem, ProblemCode
+from ...types.problem import Problem
 from ...types.text import clean_line, escape_hidden_in_json, one_line, shorten_text
-from ...types.verdict import Verdict
+from ...types.verdict import Verdict, state_of
 
 if TYPE_CHECKING:
     from ...library.library import Library
@@ -29,11 +29,6 @@ _STYLES = {
     "cyan": "36",
 }
 _SEVERITY_STYLES = {"error": "red", "warning": "yellow", "info": "dim"}
-UNTRUSTED: tuple[ProblemCode, ...] = ("untrusted", "changed-since-trust")
-UNAPPROVED: tuple[ProblemCode, ...] = ("unapproved", "changed-since-approval", "lock-unreadable", "lock-missing")
-MISNAMED: ProblemCode = "name-unusable"
-WITHHELD = (*UNTRUSTED, *UNAPPROVED, MISNAMED)
-"""Codes that mean a person has to approve the skill first, or to rename it."""
 PIPE_WIDTH = 100
 MIN_LAST_COLUMN = 10
 """A narrower last column would be useless, and is left out."""
@@ -204,41 +199,6 @@ def problem_dict(problem: Problem) -> dict[str, object]:
         "line": problem.line,
         "column": problem.column,
     }
-
-
-def state_of(verdict: Verdict) -> str:
-    """The state of a skill in a word or two."""
-    # The first thing to do comes first: trust, then approval, then what the machine lacks.
-    codes = {finding.code for finding in verdict.findings}
-    if not codes.isdisjoint(UNTRUSTED):
-        return "untrusted"
-    if not codes.isdisjoint(UNAPPROVED):
-        return "unapproved"
-    if MISNAMED in codes:
-        return "misnamed"
-    if verdict.shadowed_by is not None:
-        return "shadowed"
-    if "not-allowed" in codes:
-        return "not allowed"
-    if verdict.diagnostics:
-        return _missing_label(verdict.diagnostics)
-    skill = verdict.skill
-    if not skill.user_may_invoke and skill.origin.dialect.authoring.user_invocable_hides:
-        return "hidden"
-    if not skill.model_may_invoke:
-        return "user only"
-    if not skill.user_may_invoke:
-        return "model only"
-    return "ready"
-
-
-def _missing_label(diagnostics: Sequence[str]) -> str:
-    """What a skill lacks, in a few words; `metier status NAME` has the details."""
-    alone = {"disabled": "disabled", "not_in_allowlist": "not allowed", "platform": "other platform"}
-    if diagnostics[0] in alone:
-        return alone[diagnostics[0]]
-    kinds = list(dict.fromkeys("binary" if code == "any_binary" else code for code in diagnostics))
-    return "needs " + ", ".join(kinds[:2]) + (", …" if len(kinds) > 2 else "")
 
 
 def library_dict(library: Library) -> dict[str, object]:

@@ -178,31 +178,23 @@ def add(
 ) -> None:
     """Run SKILL at TIME: `+5m`, `tomorrow at 9am`, `every monday 8:00`, `每天 9 點`, or five cron fields."""
     from ...library.open import OpenRequest, open_at
-    from ...schedule.requests import ScheduleRequest, create_schedule
-    from ...schedule.runner import check_run_terms, pinned_model, resolve_scheduled_folder
+    from ...schedule.orders import ScheduleOrder, place_order
     from ...schedule.times import trigger_warning
 
     if name is not None and not name.strip():
         raise BadRequest("--id must not be empty", "leave it out to use the skill's name")
     place, engine = _open_database(context)
-    library = open_at(place, OpenRequest())
-    skill_name, folder, is_own = resolve_scheduled_folder(library, skill)
-    terms = _changed_terms(RunTerms(), options)
-    check_run_terms(library, terms)
-    # The model is pinned with the skill: a new default must not change what runs unattended.
-    request = ScheduleRequest(
-        skill_name,
-        folder,
+    order = ScheduleOrder(
+        skill,
         " ".join(time),
-        zone or facts.zone_name(),
-        is_own,
-        name or "",
+        zone or "",
+        name,
         options["arguments"] or "",
         session,
         _changed_rules(ScheduleRules(), options),
-        replace(terms, model=pinned_model(library, terms.model)),
+        _changed_terms(RunTerms(), options),
     )
-    created = create_schedule(place, engine, request, _utc_now())
+    created = place_order(open_at(place, OpenRequest()), engine, order, _utc_now())
     if as_json:
         say_json(schedule_dict(created))
         return
@@ -346,17 +338,10 @@ def pause(context: CliContext, name: str) -> None:
 @click.pass_obj
 def resume(context: CliContext, name: str) -> None:
     """Resume a schedule from now on, with the current version of its skill."""
-    from ...schedule import pins, store
-    from ...schedule.worker import home_id
+    from ...schedule.orders import resume_order
 
     place, engine = _open_database(context)
-    entry = _find_schedule(engine, name)
-    # Only the home that has the folder can tell whether the skill has changed.
-    pin = pins.pin_folder(entry.source) if entry.home == home_id(place) else None
-    changed = pin is not None and pin.digest != entry.digest
-    if pin is not None and changed:
-        entry = store.repin_schedule(engine, entry, pin)
-    resumed = store.resume_schedule(engine, entry, _utc_now())
+    resumed, changed = resume_order(place, engine, _find_schedule(engine, name), _utc_now())
     say(f"Resumed: {printable(resumed.id)}, next at {format_instant(resumed.next, resumed.zone)}")
     if changed:
         say("Its skill had changed; the schedule now uses the current version.")
@@ -434,18 +419,14 @@ def patch(context: CliContext, /, name: str, time: str | None, zone: str | None,
 @click.pass_obj
 def remove(context: CliContext, name: str, keep_skill: bool) -> None:
     """Remove a schedule; its scheduler skill goes to the trash if no other schedule uses it."""
-    from ...host import paths
-    from ...schedule import pins, store
-    from ...schedule.worker import home_id
+    from ...schedule.orders import remove_order
 
     place, engine = _open_database(context)
     entry = _find_schedule(engine, name)
-    store.remove_schedule(engine, entry.id, _utc_now())
+    trashed = remove_order(place, engine, entry, _utc_now(), keep_skill)
     say(f"Removed: {printable(entry.id)}")
-    # Only a skill that exists for its schedule, in this home; one from a root is the user's or a project's.
-    deletable = entry.own and entry.home == home_id(place) and paths.exists(entry.source)
-    if deletable and not keep_skill and not store.is_used(engine, entry.skill):
-        say(f"Moved its skill to {clean_path(pins.trash_skill(place, entry.source))}")
+    if trashed:
+        say(f"Moved its skill to {clean_path(trashed)}")
 
 
 @schedule.command("history")

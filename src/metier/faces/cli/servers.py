@@ -126,7 +126,8 @@ def mcp(
         serve_stdio(server)
         _exit_now()
     with _extra("the MCP server", "mcp", _MCP_PACKAGES):
-        from ..mcp.http_server import PATH, ListenAddress, serve_http
+        from ..loopback import ListenAddress
+        from ..mcp.http_server import PATH, serve_http
     address = ListenAddress(host, port, tuple(name.lower() for name in allow_host))
     # These addresses name no host, and every request must name one that is allowed (see http_server).
     if host in ("0.0.0.0", "::") and not allow_host:

@@ -8,12 +8,11 @@ from ...light_typing import TYPE_CHECKING
 from ...types.errors import BadRequest
 from ...types.skill import Skill
 from ...types.text import one_line
+from ...types.verdict import UNAPPROVED, UNTRUSTED, state_of
 from . import commands
 from .commands import JSON, Argument, Flag, Option
 from .options import CliContext, skill_names
 from .output import (
-    UNAPPROVED,
-    UNTRUSTED,
     clean_path,
     color_enabled,
     count_of,
@@ -27,7 +26,6 @@ from .output import (
     problem_lines,
     say,
     say_json,
-    state_of,
     verdict_dict,
     warn,
 )

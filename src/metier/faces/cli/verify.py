@@ -10,15 +10,14 @@ from ...host import paths
 from ...install import add, remove, transaction
 from ...install import sync as install_sync
 from ...install import verify as install_verify
-from ...install.inspect import inspect_skill
 from ...install.operations import find_scanner, present_skills, taken_names, trust_placed_skills
 from ...install.sync import SyncResult
 from ...library import lockfile
 from ...library.lockfile import BadLock, InstallRoot, foreign_digest, read_foreign
-from ...library.trust import approve_skills
 from ...types.errors import BadRequest, MetierError, NotInstalled, Refused, UnknownSkill
 from ...types.installed import Lockfile
 from ...types.problem import Problem
+from ..skill_review import approve_own_skill, names_taken_over, review_folder, review_locked
 from .approval import (
     ask_confirmation,
     can_ask,
@@ -224,30 +223,19 @@ def approve(
         return
     lock = lockfile.read_lock(scope.install_root)
     keys = install_verify.find_locked(lock, name)
-    dangers: list[Problem] = []
-    for key in keys:
-        old = lock.skills[key]
-        path = f"{scope.install_root.root}/{key}"
-        now = lockfile.folder_manifest(path)
-        inspected = inspect_skill(add.read_folder(path, "", key.rpartition("/")[2], now), scope.dialect, ())
-        dangers += inspected.dangers
-        if not as_json:
-            say(paint(printable(key), "bold"))
-            for file_path, difference in lockfile.compare_files(old.files, now, scope.install_root.shared):
-                say(f"  {clean_path(file_path)}: {difference}")
-            for line in power_lines(inspected.powers):
-                say(f"  {line}")
-            show_findings(inspected.findings)
-    # Unapproved it shadowed nothing; approved it may take another skill's name.
-    root = scope.install_root.root
-    fresh = {
-        key: add.NamedFolder(lock.skills[key].name, f"{root}/{key}")
-        for key in keys
-        if lock.skills[key].approval is None
-    }
-    confirm_taken_names(taken_names(scope.place, scope.install_root, fresh))
+    reviewed = review_locked(scope.install_root, lock, keys, scope.dialect)
+    for item in reviewed if not as_json else ():
+        say(paint(printable(item.key), "bold"))
+        for file_path, difference in item.differences:
+            say(f"  {clean_path(file_path)}: {difference}")
+        for line in power_lines(item.inspected.powers):
+            say(f"  {line}")
+        show_findings(item.inspected.findings)
+    confirm_taken_names(names_taken_over(scope.place, scope.install_root, lock, keys))
+    dangers = [danger for item in reviewed for danger in item.inspected.dangers]
     _ask_approval(name, dangers, yes, as_json)
-    install_verify.approve_skills(scope.install_root, keys, scope.dialect)
+    seen = {item.key: item.digest for item in reviewed}
+    install_verify.approve_skills(scope.install_root, keys, scope.dialect, seen)
     trust_placed_skills(scope.place, scope.install_root, keys)
     if as_json:
         say_json({"root": scope.install_root.root, "approved": keys})
@@ -280,8 +268,8 @@ def _approve_own(context: CliContext, name: str, yes: bool, as_json: bool) -> No
         raise NotInstalled(name, error.nearest) from error
     if skill.origin.source == "project":
         raise NotInstalled(name)  # such a skill is trusted with its project
-    now = lockfile.folder_manifest(skill.directory)
-    inspected = inspect_skill(add.read_folder(skill.directory, "", skill.id, now), skill.origin.dialect, ())
+    own = review_folder(skill.directory, skill.id, skill.origin.dialect, None)
+    inspected = own.inspected
     if inspected.powers.nothing:
         raise BadRequest(f"`{name}` needs no approval", "nothing in it runs, and it asks for nothing")
     if not as_json:
@@ -290,7 +278,7 @@ def _approve_own(context: CliContext, name: str, yes: bool, as_json: bool) -> No
             say(f"  {line}")
         show_findings(inspected.findings)
     _ask_approval(name, inspected.dangers, yes, as_json)
-    approve_skills(library.place.state, [skill], library.limits.file_bytes)
+    approve_own_skill(library, name, own.digest)
     if as_json:
         say_json({"root": skill.origin.path, "approved": [skill.id]})
         return
