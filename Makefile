@@ -8,7 +8,7 @@ RUN := $(BIN)/python
 MAKEFLAGS += --no-builtin-rules
 .DELETE_ON_ERROR:
 .DEFAULT_GOAL := help
-.PHONY: help venv try test test-everywhere lint style types tests fix bench bench-select fuzz soak mutants interop docs map lock clean
+.PHONY: help venv try test test-everywhere lint style types tests fix bench bench-select fuzz soak mutants interop docs map lock release clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-15s %s\n", $$1, $$2 }' Makefile
@@ -78,6 +78,9 @@ lock: ## resolve requirements/*.in into pinned, hashed *.txt (needs uv)
 		uv pip compile --quiet --no-config --universal --python-version 3.11 --generate-hashes \
 			--no-emit-index-url --no-header --output-file $$name.txt $$name.in || exit 1; \
 	done
+
+release: $(STAMP) ## a release without the upload: build, check, install in empty environments (QUICK=1 without the extras)
+	@$(RUN) -m scripts.release $(if $(QUICK),--quick)
 
 clean: ## remove everything that make created, including .venv
 	rm -rf .venv build dist site .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .bench .models

@@ -192,7 +192,39 @@ cli = LazyGroup(
     invoke_without_command=True,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-click.version_option(__version__, message="metier %(version)s")(cli)
+
+
+def _show_version(context: click.Context, parameter: click.Parameter, asked: bool) -> None:
+    """Print the version; with `--json`, also what a bug report or a tool needs to know."""
+    if not asked or context.resilient_parsing:
+        return
+    if not context.params.get("version_json"):
+        click.echo(f"metier {__version__}")
+        context.exit()
+    from .output import say_json
+
+    say_json(version_facts())
+    context.exit()
+
+
+def version_facts() -> dict[str, str]:
+    """The version of metier, and what it runs on."""
+    import platform
+
+    return {
+        "version": __version__,
+        "python": platform.python_version(),
+        "implementation": platform.python_implementation(),
+        "platform": platform.platform(terse=True),
+        "location": __file__.rpartition("/faces/")[0],
+    }
+
+
+click.option("--version", is_flag=True, callback=_show_version, expose_value=False, help="Print the version and exit")(
+    cli
+)
+# Only for --version, and so not listed: every command has its own --json. Read first, wherever it stands.
+click.option("--json", "version_json", is_flag=True, is_eager=True, hidden=True)(cli)
 
 
 # --- Running it ---

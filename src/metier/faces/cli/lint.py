@@ -82,10 +82,24 @@ class LintReport(NamedTuple):
 @click.option("--fix", is_flag=True, help="Fix what has an unambiguous fix; leave the rest of each file unchanged")
 @click.option("--dialect", metavar="NAME", help="Read as this dialect [default: by location]")
 @click.option("--overlap", is_flag=True, help="Check every skill for overlap with the others, however many there are")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["text", "json", "sarif", "github"]),
+    default="text",
+    show_default=True,
+    help="Print for a person, a program, code scanning or a GitHub workflow",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON")
 @click.pass_context
 def lint(
-    context: click.Context, where: tuple[str, ...], fix: bool, dialect: str | None, overlap: bool, as_json: bool
+    context: click.Context,
+    where: tuple[str, ...],
+    fix: bool,
+    dialect: str | None,
+    overlap: bool,
+    form: str,
+    as_json: bool,
 ) -> None:
     """Find mistakes in skills: repaired YAML, misspelled fields, hidden text, dangerous commands, keyword stuffing.
 
@@ -109,27 +123,40 @@ def lint(
     reports = [
         lint_folder(folder, library, chosen or folder_dialects.get(folder), fix, check_overlap) for folder in folders
     ]
-    if as_json:
-        say_json(
-            [
-                {
-                    "path": report.path,
-                    "problems": [problem_dict(p) for p in report.problems],
-                    "fixed": list(report.fixes),
-                }
-                | ({"left": report.not_fixed} if report.not_fixed else {})
-                for report in reports
-            ]
-        )
-    else:
-        for report in reports:
-            for line in _report_lines(report):
-                say(line)
-        say(
-            f"{len(reports)} checked, {sum(report.clean for report in reports)} clean"
-            + (f", {sum(bool(report.fixes) for report in reports)} fixed" if fix else "")
-        )
+    _say_reports(reports, "json" if as_json else form, fix)
     context.exit(0 if all(report.clean for report in reports) else 1)
+
+
+def _say_reports(reports: list[LintReport], form: str, fix: bool) -> None:
+    if form == "json":
+        say_json([report_dict(report) for report in reports])
+        return
+    if form != "text":
+        from ... import __version__
+        from ...parse.problem_formats import github_lines, sarif_document
+
+        problems = [problem for report in reports for problem in report.problems]
+        if form == "sarif":
+            say_json(sarif_document(problems, paths.working_folder(), __version__))
+            return
+        for line in github_lines(problems, paths.working_folder()):
+            say(line)
+    for report in reports if form == "text" else ():
+        for line in _report_lines(report):
+            say(line)
+    say(
+        f"{len(reports)} checked, {sum(report.clean for report in reports)} clean"
+        + (f", {sum(bool(report.fixes) for report in reports)} fixed" if fix else "")
+    )
+
+
+def report_dict(report: LintReport) -> dict[str, object]:
+    document: dict[str, object] = {
+        "path": report.path,
+        "problems": [problem_dict(problem) for problem in report.problems],
+        "fixed": list(report.fixes),
+    }
+    return document | ({"left": report.not_fixed} if report.not_fixed else {})
 
 
 def _report_lines(report: LintReport) -> Iterator[str]:
