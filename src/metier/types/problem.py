@@ -92,6 +92,7 @@ InspectionCode: TypeAlias = Literal[
     "trigger-overlap",
     "git-inside",
     "left-out",
+    "registry-suspicious",
     "lfs-pointer",
     "archive-inside",
     "scan-finding",
@@ -325,6 +326,9 @@ CODE_MEANINGS: dict[ProblemCode, CodeMeaning] = {
     ),
     "git-inside": CodeMeaning(
         "warning", "`{0}` is a git repository inside the skill", "git may run what its config says"
+    ),
+    "registry-suspicious": CodeMeaning(
+        "error", "{0} calls it suspicious: {1}", "read it in full before you install it"
     ),
     "left-out": CodeMeaning("info", "`{0}` is {1} and was left out", "nothing to do, unless the skill needs it"),
     "lfs-pointer": CodeMeaning("info", "`{0}` is a Git LFS pointer; the file itself was not fetched", ""),
