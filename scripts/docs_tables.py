@@ -85,6 +85,7 @@ _SKILLS = {
     "entries": "one table per skill (below)",
     "allowBundled": "if not empty, the only bundled skills that may be used",
     "install": "`preferBrew` (true or false) and `nodeManager` (`npm`, `pnpm`, `yarn`, `bun`), for `metier install`",
+    "packages": "`off`: skills that [installed packages](../guides/packages.md) bring are not looked for",
     "shell": "`off`: commands in bodies do not run; a project can't turn them on again",
 }
 _ENTRY = {
@@ -210,6 +211,7 @@ _VARIABLES = {
     "METIER_MODEL": "the default model",
     "NO_COLOR": "if set, no colours",
     "TERM": "if `dumb`, no colours",
+    "VIRTUAL_ENV": "the active Python environment, whose packages may [bring skills](../guides/packages.md)",
     "PATH": "where required programs are looked up; none of them is run",
     "METIER_SANDBOX": "the [tier](../concepts/sandbox.md) to use: `bubblewrap`, `landlock`, `seatbelt`, `none`; default"
     " the best",

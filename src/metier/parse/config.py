@@ -60,7 +60,7 @@ MODEL_KEYS = (
 )
 SERVER_KEYS = ("command", "args", "env", "url", "headers")
 LIMIT_KEYS = LibraryLimits._fields
-_SKILLS_KEYS = ("entries", "allowBundled", "shell", "install")
+_SKILLS_KEYS = ("entries", "allowBundled", "shell", "install", "packages")
 _ENTRY_KINDS = {
     "enabled": (bool, "true or false"),
     "apiKey": (str, "a string"),

@@ -61,6 +61,7 @@ StandingCode: TypeAlias = Literal[
     "changed-since-trust",
     "not-allowed",
     "unapproved",
+    "package-unapproved",
     "changed-since-approval",
     "lock-unreadable",
     "lock-missing",
@@ -263,6 +264,11 @@ CODE_MEANINGS: dict[ProblemCode, CodeMeaning] = {
     ),
     "not-allowed": CodeMeaning("info", "not in this agent's list of skills", "add `{0}` to the agent's `skills:`"),
     "unapproved": CodeMeaning("warning", "installed but not approved yet", "read it, then run `metier approve {0}`"),
+    "package-unapproved": CodeMeaning(
+        "warning",
+        "it comes with the package {0}, and nobody approved it as it is now",
+        "read it, then run `metier approve {1}`, or `metier approve {0}` for all of the package",
+    ),
     "changed-since-approval": CodeMeaning(
         "warning",
         "changed since it was approved: {1}",

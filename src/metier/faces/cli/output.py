@@ -30,7 +30,13 @@ _STYLES = {
 }
 _SEVERITY_STYLES = {"error": "red", "warning": "yellow", "info": "dim"}
 UNTRUSTED: tuple[ProblemCode, ...] = ("untrusted", "changed-since-trust")
-UNAPPROVED: tuple[ProblemCode, ...] = ("unapproved", "changed-since-approval", "lock-unreadable", "lock-missing")
+UNAPPROVED: tuple[ProblemCode, ...] = (
+    "unapproved",
+    "package-unapproved",
+    "changed-since-approval",
+    "lock-unreadable",
+    "lock-missing",
+)
 MISNAMED: ProblemCode = "name-unusable"
 WITHHELD = (*UNTRUSTED, *UNAPPROVED, MISNAMED)
 """Codes that mean a person has to approve the skill first, or to rename it."""
