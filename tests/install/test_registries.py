@@ -469,7 +469,9 @@ def test_a_project_adds_rules_for_sources_and_lifts_none(desk: Desk, tmp_path: P
     folder.mkdir()
     (folder / "config.toml").write_text('[sources]\nallow = ["/"]\n')
     desk.say("trust", "--yes")
-    assert desk.say("add", "/usr/share", "--yes").code == 4
+    desk.skill("wave", under=tmp_path / "others")
+    said = desk.say("add", f"{tmp_path}/others/wave", "--yes")
+    assert (said.code, "it is not in `sources.allow`" in said.err) == (4, True)
     assert desk.say("add", f"{tmp_path}/team/greet", "--yes").code == 0
     (folder / "config.toml").write_text(f'[sources]\ndeny = ["{tmp_path}/team"]\n')
     desk.say("trust", "--yes")
