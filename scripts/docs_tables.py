@@ -71,6 +71,9 @@ _TOP = {
     "sandbox": "the sandbox for programs of skills (below)",
     "improve": "what to do with skills that fail (below)",
     "record": "how long journals of runs are kept (below)",
+    "registries": "registries to install from, by name or as tables (below); default `clawhub` and `skills.sh`; `[]` is"
+    " none",
+    "sources": "which sources skills may be installed from (below)",
     "config": "settings that skills require with `config.requiresConfig`",
 }
 _ROOT = {
@@ -82,6 +85,7 @@ _SKILLS = {
     "entries": "one table per skill (below)",
     "allowBundled": "if not empty, the only bundled skills that may be used",
     "install": "`preferBrew` (true or false) and `nodeManager` (`npm`, `pnpm`, `yarn`, `bun`), for `metier install`",
+    "packages": "`off`: skills that [installed packages](../guides/packages.md) bring are not looked for",
     "shell": "`off`: commands in bodies do not run; a project can't turn them on again",
 }
 _ENTRY = {
@@ -147,6 +151,17 @@ _SERVER = {
     "url": "the URL of a running server",
     "headers": "headers of every request; `$NAME` stands for a variable",
 }
+_REGISTRY = {
+    "name": "the prefix that `metier add` takes, as in `NAME:skill`",
+    "kind": "`clawhub`, `skills.sh`, `marketplace`, `tap`, `site` or `folder`; a known name has its own",
+    "url": "its address: a URL, `owner/repo` or a path; a known kind has its own",
+    "path": "the folder of a repository that its skills are in",
+    "git": "the server of the repositories it names by owner and name; default `https://github.com`",
+}
+_SOURCES = {
+    "allow": "patterns of the only sources that are allowed, such as `github.com/acme` or `clawhub:acme/*`",
+    "deny": "patterns of sources that are refused, whatever `allow` says",
+}
 _LIMITS = {
     "candidates": "skill folders taken from one root",
     "skills": "skills loaded from one source",
@@ -198,6 +213,7 @@ _VARIABLES = {
     "METIER_MODEL": "the default model",
     "NO_COLOR": "if set, no colours",
     "TERM": "if `dumb`, no colours",
+    "VIRTUAL_ENV": "the active Python environment, whose packages may [bring skills](../guides/packages.md)",
     "PATH": "where required programs are looked up; none of them is run",
     "METIER_SANDBOX": "the [tier](../concepts/sandbox.md) to use: `bubblewrap`, `landlock`, `seatbelt`, `none`; default"
     " the best",
@@ -247,6 +263,14 @@ def configuration() -> str:
         "## record",
         "Read from your own configuration only. Older journals are deleted when the next run starts.",
         _keys("record.", config.RECORD_KEYS, _RECORD),
+        "## registries",
+        "Read from your own configuration only: "
+        '`registries = ["clawhub", { name = "team", kind = "tap", url = "acme/skills" }]`. '
+        "[Find skills in registries](../guides/registries.md) explains them.",
+        _keys("", config.REGISTRY_KEYS, _REGISTRY),
+        "## sources",
+        "A project's rules are added to yours: a source must pass both.",
+        _keys("sources.", config.SOURCE_KEYS, _SOURCES),
         "## limits",
         _limits(),
         "## catalog",

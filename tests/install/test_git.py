@@ -9,8 +9,9 @@ from tests.install.servers import Repo, git
 from metier.host import git as host
 from metier.host.archives import ArchiveBounds
 from metier.host.git import GitAccess
-from metier.install.fetch import FetchOptions, fetch_git
-from metier.install.reference import parse_github, parse_reference
+from metier.install.fetch import fetch_git
+from metier.install.fetch_access import FetchOptions
+from metier.registries.reference import parse_github, parse_reference
 from metier.types.errors import BadRequest, HostError, MetierError, Refused
 
 HERE = GitAccess(os.environ, ("file",))

@@ -10,8 +10,9 @@ from tests.install.servers import Repo, Server, anthropic_like, files, git_http,
 from metier.host import git as host
 from metier.host.git import GitAccess
 from metier.host.http import FetchLimits, download_file, follow_redirects, same_origin
-from metier.install.fetch import FetchOptions, fetch_git, latest_commit
-from metier.install.reference import parse_reference
+from metier.install.fetch import fetch_git, latest_commit
+from metier.install.fetch_access import FetchOptions
+from metier.registries.reference import parse_reference
 from metier.types.errors import Refused
 
 ASKED = "/info/refs?service=git-upload-pack"

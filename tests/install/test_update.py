@@ -11,7 +11,7 @@ from tests.install.servers import Repo, git
 from metier.dialects import DIALECTS
 from metier.install import add, update
 from metier.install.add import AddRequest
-from metier.install.fetch import FetchOptions
+from metier.install.fetch_access import FetchOptions
 from metier.install.merge import merge_texts, plan_merge
 from metier.library.lockfile import InstallRoot
 from metier.types.errors import Refused

@@ -13,13 +13,15 @@ from ..install.operations import taken_names, trust_placed_skills
 from ..library import lockfile
 from ..library.library import Library
 from ..library.lockfile import InstallRoot
-from ..library.trust import approve_skills
+from ..library.trust import approve_contents, approve_skills
+from ..sources.roots import PACKAGE_TIER
 from ..sources.skill_files import manifest_digest
 from ..types.dialect import Dialect
 from ..types.errors import BadRequest, Changed, NotInstalled
 from ..types.installed import InspectedSkill, Lockfile
 from ..types.place import Place
 from ..types.problem import Problem
+from ..types.skill import Skill
 
 POWER_LABELS = {
     "commands": "commands in the body",
@@ -114,7 +116,7 @@ def review_skill(library: Library, name: str) -> SkillReview:
     if skill.origin.source == "project":
         raise NotInstalled(name)  # such a skill is trusted with its project
     own = review_folder(skill.directory, skill.id, skill.origin.dialect, None)
-    if own.inspected.powers.nothing:
+    if own.inspected.powers.nothing and skill.origin.tier != PACKAGE_TIER:
         raise BadRequest(f"`{name}` needs no approval", "nothing in it runs, and it asks for nothing")
     return SkillReview(name, (own,))
 
@@ -134,10 +136,16 @@ def approve_reviewed(library: Library, review: SkillReview, digest: str) -> None
 
 def approve_own_skill(library: Library, name: str, digest: str) -> None:
     """Approve a skill that no lock holds, at the content of that digest."""
-    skill = library.find(name).skill
+    approve_content(library, library.find(name).skill, digest)
+
+
+def approve_content(library: Library, skill: Skill, digest: str) -> None:
+    """Approve a skill at the content of that digest; one of a package wherever the same content lies."""
 
     def check_settled() -> None:
         if manifest_digest(lockfile.folder_manifest(skill.directory)) != digest:
-            raise Changed(f"`{name}` changed since it was shown", "read it again, then decide", skill.directory)
+            raise Changed(f"`{skill.name}` changed since it was shown", "read it again, then decide", skill.directory)
 
+    if skill.origin.tier == PACKAGE_TIER:
+        approve_contents(library.place.state, [skill], check_settled)
     approve_skills(library.place.state, [skill], library.limits.file_bytes, check_settled)

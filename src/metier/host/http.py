@@ -95,6 +95,8 @@ _HOPS = 5
 _PAUSE = 20.0
 """Seconds without a byte after which a connection is given up."""
 _CHUNK = 65_536
+_ERROR_BYTES = 300
+"""Of what a server says about an error."""
 
 
 class FetchLimits(NamedTuple):
@@ -148,10 +150,22 @@ def download_file(url: str, path: str, limits: FetchLimits, progress: Progress |
                 os.unlink(path)
 
 
-def fetch_document(url: str, limits: FetchLimits) -> tuple[str, bytes]:
-    """A small document and its address after redirects."""
+class BadStatus(HostError):
+    """A server answered, but not with what was asked for."""
+
+    def __init__(self, url: str, status: int, reason: str, text: str = "", wait: int = 0) -> None:
+        super().__init__(f"{url} returned {status} {reason}".rstrip(), "check the address")
+        self.status = status
+        self.text = text
+        """The beginning of what the server said."""
+        self.wait = wait
+        """Seconds to wait before the next request, if the server says so."""
+
+
+def fetch_document(url: str, limits: FetchLimits, body: bytes | None = None) -> tuple[str, bytes]:
+    """A small document and its address after redirects; a body is posted as JSON."""
     until = monotonic() + limits.seconds
-    with _open_response(url, limits, until) as (where, response):
+    with _open_response(url, limits, until, body=body) as (where, response):
         data = b""
         for piece in _read_pieces(response, until):
             data += piece
@@ -177,6 +191,19 @@ def follow_redirects(url: str, limits: FetchLimits) -> RedirectTarget:
     _check_addresses(host, addresses, limits.private and same_origin(url, where))
     address = f"[{addresses[0]}]" if ":" in addresses[0] else addresses[0]
     return RedirectTarget(where, f"{host}:{port}:{address}")
+
+
+def public_address(url: str, env: Mapping[str, str]) -> str:
+    """The public address of a server that nobody named in person, as `host:port:address`; empty behind a proxy."""
+    parts = urlsplit(url)
+    if parts.scheme != "https":
+        raise Refused(f"{url} is not https", "nothing was fetched")
+    host, port = parts.hostname or "", _port_of(parts)
+    if proxy_for(parts.scheme, host, port, env) is not None:
+        return ""
+    addresses = _resolve_addresses(host, port)
+    _check_addresses(host, addresses, False)
+    return f"{host}:{port}:{f'[{addresses[0]}]' if ':' in addresses[0] else addresses[0]}"
 
 
 def same_origin(one: str, other: str) -> bool:
@@ -244,7 +271,7 @@ def _content_length(response: http.client.HTTPResponse, most: int) -> int:
 
 @contextlib.contextmanager
 def _open_response(
-    url: str, limits: FetchLimits, until: float, any_status: bool = False
+    url: str, limits: FetchLimits, until: float, any_status: bool = False, body: bytes | None = None
 ) -> Iterator[tuple[str, http.client.HTTPResponse]]:
     """The response after redirects.  Every hop is checked like the first, and none may downgrade to http."""
     first = url
@@ -271,20 +298,31 @@ def _open_response(
                 target, headers = f"http://{parts.netloc.rpartition('@')[2]}{target}", headers | proxy.headers
             try:
                 connection.response_class = partial(_DeadlineResponse, until)  # type: ignore[assignment]  # only ever called
-                connection.request("GET", target, headers=headers)
+                headers |= {"Content-Type": "application/json"} if body is not None else {}
+                connection.request("GET" if body is None else "POST", target, body, headers)
                 response = connection.getresponse()
             except (OSError, http.client.HTTPException) as error:
                 raise HostError(f"{url} does not answer: {error}", "check the address and the network") from error
-            if response.status in (301, 302, 303, 307, 308) and response.headers.get("Location"):
+            # What is posted is for the server that was named, and for no other.
+            if response.status in (301, 302, 303, 307, 308) and response.headers.get("Location") and body is None:
                 url = urljoin(url, response.headers["Location"])
                 continue
             if response.status != 200 and not any_status:
-                raise HostError(f"{url} returned {response.status} {response.reason}", "check the address")
+                raise _status_error(url, response)
             yield url, response
             return
         finally:
             connection.close()
     raise Refused(f"too many redirects: {url}", "nothing was fetched")
+
+
+def _status_error(url: str, response: http.client.HTTPResponse) -> BadStatus:
+    try:
+        text = response.read(_ERROR_BYTES).decode("utf-8", "replace").strip()
+    except (OSError, http.client.HTTPException):
+        text = ""
+    wait = response.headers.get("Retry-After", "")
+    return BadStatus(url, response.status, response.reason, text, int(wait) if wait.isdecimal() else 0)
 
 
 def _connect_directly(scheme: str, host: str, port: int, private: bool) -> http.client.HTTPConnection:

@@ -19,6 +19,7 @@ from ..host.trees import read_first_bytes
 from ..library.lockfile import InstallRoot
 from ..library.trust import run_digests
 from ..parse.reader import parse
+from ..registries.reference import parse_reference
 from ..sources.skill_files import manifest_digest
 from ..types.dialect import Dialect
 from ..types.errors import BadRequest, Refused
@@ -35,10 +36,10 @@ from ..types.installed import (
 from ..types.problem import Problem, problem_from
 from ..types.skill import Found, Origin, Skill
 from . import transaction
-from .fetch import FetchedFolder, FetchOptions, fetch_reference, local_kind
+from .fetch import FetchedFolder, fetch_reference, local_kind
+from .fetch_access import FetchOptions
 from .inspect import SkillFolderContents, inspect_skill
 from .merge import MAX_TEXT_BYTES, is_text, keep_texts
-from .reference import parse_reference
 from .transaction import FolderChange, StagingArea, folder_name, name_fault
 
 _MAX_TEXT_BYTES = 33_554_432
@@ -87,7 +88,8 @@ class InstallTarget(NamedTuple):
 
     @property
     def dangers(self) -> tuple[Problem, ...]:
-        return tuple(danger for skill in self.skills for danger in skill.dangers)
+        found = tuple(danger for skill in self.skills for danger in skill.dangers)
+        return (*(note for note in self.notes if note.severity == "error"), *found)
 
     @property
     def names(self) -> dict[str, NamedFolder]:
@@ -123,7 +125,11 @@ def resolve_reference(spec: str, options: FetchOptions) -> SourceReference:
     path = paths.absolute_path(text, options.cwd, options.home) if paths.can_be_path(text) else ""
     before_at = path.rpartition("@")[0]
     return parse_reference(
-        text, local_kind(path) if text and path else "", local_kind(before_at) if before_at else "", options.insecure
+        text,
+        local_kind(path) if text and path else "",
+        local_kind(before_at) if before_at else "",
+        options.insecure,
+        options.registries.names if options.registries is not None else None,
     )
 
 
@@ -135,7 +141,8 @@ def open_offer(request: AddRequest, options: FetchOptions) -> Iterator[InstallOf
     if request.name:
         folder_name(request.name)
     # Refuse a name that is taken before fetching, as far as the name is known by then.
-    likely = request.name or reference.path.rpartition("/")[2] or reference.repo
+    path = "" if reference.kind == "registry" else reference.path
+    likely = request.name or path.rpartition("/")[2] or reference.repo
     if reference.kind != "index" and not request.skills and not name_fault(likely) and reference.kind != "archive":
         _refuse_existing(request, [likely])
     with transaction.open_staging(request.install_root) as staging:
@@ -329,7 +336,8 @@ def change_for_target(
 def describe_source(source: Provenance) -> str:
     """Where a folder comes from, for its history."""
     inside = f" ({source.path})" if source.path else ""
-    return f"from {source.source}{inside}" + (f" at {source.commit}" if source.commit else "")
+    version = source.commit or source.version
+    return f"from {source.source}{inside}" + (f" at {version}" if version else "")
 
 
 def accept_offer(

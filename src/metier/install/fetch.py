@@ -7,33 +7,22 @@ read from the object store and written file by file, so only plain files arrive,
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from difflib import get_close_matches
 from typing import Any, NamedTuple
 from urllib.parse import urljoin, urlsplit
 
 from ..host import archives, git, http, paths, trees
-from ..host.archives import ArchiveBounds, Progress
 from ..host.trees import check_path_conflicts, copy_folder_into, inner_path, open_folder_writer, read_pieces
+from ..registries.protocol import ResolvedSource, registry_source
+from ..registries.reference import LocalKind, is_commit
+from ..registries.source_policy import source_names
 from ..types.errors import BadRequest, HostError, Refused
 from ..types.installed import Provenance, SourceReference
 from ..types.problem import Finding
-from .reference import LocalKind, is_commit
+from .fetch_access import FetchOptions, git_access
 from .transaction import name_fault
-
-
-@dataclass(frozen=True)
-class FetchOptions:
-    """How to fetch: environment, limits, progress."""
-
-    env: Mapping[str, str] = field(default_factory=dict, repr=False)
-    cwd: str = "/"
-    home: str = "/"
-    insecure: bool = False
-    bounds: ArchiveBounds = field(default_factory=ArchiveBounds)
-    seconds: float = 300.0
-    progress: Progress | None = None
 
 
 class FetchedFolder(NamedTuple):
@@ -47,7 +36,6 @@ class FetchedFolder(NamedTuple):
     """Findings about what was left out, by path."""
 
 
-INSECURE_SCHEMES = ("http://", "git://", "file://")
 _SKIPPED_MODES = {"120000": "a link", "160000": "another repository (a submodule)"}
 
 
@@ -65,37 +53,125 @@ def fetch_reference(
     reference: SourceReference, new_folder: Callable[[], str], options: FetchOptions
 ) -> tuple[FetchedFolder, ...]:
     """Fetch what a reference names, each folder into one that `new_folder()` makes."""
+    if reference.kind == "registry":
+        return (_fetch_registered(reference, new_folder, options),)
+    options.policy.check(_names_of(reference, options))
+    return _fetch_plain(reference, new_folder, options)
+
+
+def _names_of(reference: SourceReference, options: FetchOptions) -> tuple[str, ...]:
+    """The names that `sources.allow` and `sources.deny` are compared with; a path of this machine is made absolute."""
+    if reference.kind != "github" and "://" not in reference.url and reference.url.startswith(("/", ".", "~")):
+        reference = replace(reference, url=paths.absolute_path(reference.url, options.cwd, options.home))
+    return source_names(reference)
+
+
+def _fetch_plain(
+    reference: SourceReference,
+    new_folder: Callable[[], str],
+    options: FetchOptions,
+    commit: str = "",
+    private: bool = True,
+) -> tuple[FetchedFolder, ...]:
     if reference.kind in ("github", "git"):
-        return (fetch_git(reference, new_folder, options),)
+        return (fetch_git(reference, new_folder, options, commit, private),)
     if reference.kind == "archive":
-        return (_fetch_archive(reference, new_folder, options),)
+        return (_fetch_archive(reference, new_folder, options, private),)
     if reference.kind == "index":
-        return fetch_index(reference, new_folder, options)
+        return fetch_index(reference, new_folder, options, private)
     return (_fetch_folder(reference, new_folder(), options),)
+
+
+# --- Registries ---
+
+
+def resolve_registered(reference: SourceReference, options: FetchOptions) -> ResolvedSource:
+    """What a name of a registry stands for now; refused if its source is not allowed."""
+    if options.registries is None:
+        raise BadRequest(f"{reference.spec} needs a registry, and none is configured", "use owner/repo or a URL")
+    names = source_names(reference)
+    # Before anything is asked: a registry that is denied hears of nothing.
+    if options.policy.denial(names):
+        options.policy.check(names)
+    registry, name, version = options.registries.find(reference.owner, reference.path)
+    resolved = registry.resolve(name, version)
+    options.policy.check((*names, *_names_of(resolved.reference, options)))
+    return resolved
+
+
+def _fetch_registered(
+    reference: SourceReference, new_folder: Callable[[], str], options: FetchOptions
+) -> FetchedFolder:
+    """What a registry resolves a name to, checked against every digest that it promised."""
+    resolved = resolve_registered(reference, options)
+    source = registry_source(resolved.registry, resolved.name)
+    try:
+        (fetched, *_) = _fetch_plain(resolved.reference, new_folder, options, resolved.commit, resolved.private)
+    except BadRequest as error:
+        raise type(error)(f"{source}: {error.message}", error.hint) from error
+    for path in resolved.unlisted:
+        trees.remove_tree(f"{fetched.path}/{path}")
+    _check_promises(source, fetched, resolved)
+    if resolved.keep:
+        _keep_only(source, fetched.path, resolved.keep)
+    was = fetched.provenance
+    asked = reference.path[1:].rpartition("@")[2] if "@" in reference.path[1:] else ""
+    provenance = Provenance(
+        "registry",
+        source,
+        ref=asked,
+        commit=was.commit,
+        committed=was.committed,
+        digest=was.digest,
+        version=resolved.version or was.commit,
+        origin=_names_of(resolved.reference, options)[0],
+    )
+    notes = (*fetched.notes, *((source, note) for note in resolved.notes))
+    return FetchedFolder(fetched.path, resolved.folder, provenance, notes)
+
+
+def _check_promises(source: str, fetched: FetchedFolder, resolved: ResolvedSource) -> None:
+    """Refuse what differs from what the registry promised: the archive, or any file of it."""
+    if resolved.digest and fetched.provenance.digest != resolved.digest:
+        raise Refused(
+            f"digest mismatch for {source}: got {fetched.provenance.digest}, the registry says {resolved.digest}",
+            "nothing was placed",
+        )
+    if not resolved.files:
+        return
+    marks = {path: record.digest.removeprefix("sha256:") for path, record in trees.file_marks(fetched.path).items()}
+    for path in sorted({*marks, *resolved.files}):
+        if marks.get(path) != resolved.files.get(path):
+            why = "is missing" if path not in marks else "was not promised" if path not in resolved.files else "differs"
+            raise Refused(f"digest mismatch for {source}: `{path}` {why}", "nothing was placed; tell the registry")
+
+
+def _keep_only(source: str, path: str, keep: Sequence[str]) -> None:
+    """Remove what does not belong to a plugin that is a part of a folder."""
+    kept = [f"{inside}/" for inside in keep if paths.is_folder(f"{path}/{inside}")]
+    if not kept:
+        raise BadRequest(f"{source} has none of the folders that it lists", "tell the owner of the marketplace")
+    for file, _ in paths.tree_of(path, passing_over=frozenset(), whole=True):
+        if not file.startswith(tuple(kept)) and "" not in keep:
+            trees.remove_tree(f"{path}/{file}")
+            trees.remove_empty(path, file.rpartition("/")[0])
 
 
 # --- Git ---
 
 
-def git_access(reference: SourceReference, options: FetchOptions) -> tuple[str, git.GitAccess]:
-    """The URL for git, and how it may connect."""
-    url = reference.url
-    protocols: tuple[str, ...] = ("https", "ssh", "http", "git", "file") if options.insecure else ("https", "ssh")
-    if reference.kind == "git" and url.startswith(INSECURE_SCHEMES) and not options.insecure:
-        raise BadRequest(
-            f"`{url.partition(':')[0]}` is not secure: the skill was added with --allow-insecure",
-            "pass --allow-insecure again to fetch it",
-        )
-    if reference.kind == "git" and url.startswith(("/", ".", "~")):
-        url, protocols = paths.absolute_path(url, options.cwd, options.home), ("file",)
-    return url, git.GitAccess(options.env, protocols, url, reference.secret, options.seconds)
-
-
 def fetch_git(
-    reference: SourceReference, new_folder: Callable[[], str], options: FetchOptions, commit: str = ""
+    reference: SourceReference,
+    new_folder: Callable[[], str],
+    options: FetchOptions,
+    commit: str = "",
+    private: bool = True,
 ) -> FetchedFolder:
     """One commit, resolved to its full hash before it is fetched; only the blobs below the path are downloaded."""
     url, access = git_access(reference, options)
+    if not private:
+        # Nobody named this server but a registry: it must be a public one, and git looks up no other address.
+        access = access._replace(pinned=http.public_address(url, access.env))
     source = git.redact_url(reference.url if reference.kind == "github" else url)
     if options.progress is not None:
         options.progress("looking up", 0, 0)
@@ -202,14 +278,14 @@ def _fetch_folder(reference: SourceReference, target: str, options: FetchOptions
     return FetchedFolder(target, paths.real_name(source), Provenance("folder", source), notes)
 
 
-def _fetch_archive(reference: SourceReference, new_folder: Callable[[], str], options: FetchOptions) -> FetchedFolder:
+def _fetch_archive(
+    reference: SourceReference, new_folder: Callable[[], str], options: FetchOptions, private: bool = True
+) -> FetchedFolder:
     source, digest = reference.url, ""
     if "://" in reference.url:
-        from ..host import http  # slow to import
-
         file = f"{new_folder()}/archive"
         limits = http.FetchLimits(
-            options.insecure, True, options.bounds.archive, options.seconds, reference.secret, options.env
+            options.insecure, private, options.bounds.archive, options.seconds, reference.secret, options.env
         )
         digest = http.download_file(reference.url, file, limits, options.progress).digest
     else:
@@ -241,10 +317,10 @@ _MAX_SKILLS = 500
 
 
 def fetch_index(
-    reference: SourceReference, new_folder: Callable[[], str], options: FetchOptions
+    reference: SourceReference, new_folder: Callable[[], str], options: FetchOptions, private: bool = True
 ) -> tuple[FetchedFolder, ...]:
-    """Every skill of an index; entries that are not valid are left out and reported."""
-    limits = http.FetchLimits(options.insecure, True, _MAX_INDEX_BYTES, 60.0, reference.secret, options.env)
+    """Every skill of an index, or the one that the reference names; invalid entries are left out and reported."""
+    limits = http.FetchLimits(options.insecure, private, _MAX_INDEX_BYTES, 60.0, reference.secret, options.env)
     where, tree = _read_index(reference.url, limits)
     skills = tree.get("skills")
     if not isinstance(skills, list) or not skills:
@@ -256,6 +332,8 @@ def fetch_index(
     left_out: list[tuple[str, Finding]] = []
     for entry in skills:
         name = entry.get("name") if isinstance(entry, dict) else None
+        if reference.path and name != reference.path:
+            continue
         kind = "skill-md" if old else entry.get("type") if isinstance(entry, dict) else None
         if not isinstance(name, str) or name_fault(name) or kind not in ("skill-md", "archive"):
             left_out.append((str(name)[:80], Finding("left-out", 0, (str(name)[:80], "not a valid entry"))))

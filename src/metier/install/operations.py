@@ -29,7 +29,8 @@ from ..types.skill import Skill
 from . import add as install_add
 from . import remove as install_remove
 from .add import AddRequest, FolderScanner, NamedFolder
-from .fetch import FetchOptions
+from .fetch_access import FetchOptions
+from .fetch_settings import fetch_options_for
 from .managed import install_root_for
 from .recipes import (
     INSTALL_SECONDS,
@@ -265,7 +266,7 @@ def perform_plan(
 async def add(place: Place, spec: str, *, name: str = "", skills: Sequence[str] = (), force: bool = False) -> list[str]:
     """Add skills that the caller has approved, in turn.  Returns the paths of the skills in the root."""
     install_root = install_root_for(place, f"{place.state}/skills")
-    options = FetchOptions(place.env, place.cwd, place.home)
+    options = fetch_options_for(place)
     request = AddRequest(
         spec, install_root, DIALECTS["standard"], place.state, tuple(skills), name, force, present_skills(place)
     )

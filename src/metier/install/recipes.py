@@ -20,7 +20,7 @@ from ..types.sandbox import ProcessResult, ProgramSpec, SandboxPermissions, Sand
 from ..types.skill import InstallRecipe
 from ..types.tree import TextTree
 from . import transaction
-from .fetch import FetchOptions
+from .fetch_access import FetchOptions
 from .rules import SandboxRunner, readable_prefix
 from .transaction import FolderChange
 

@@ -18,12 +18,14 @@ from ..host.trees import read_first_bytes
 from ..library import lockfile
 from ..library.lockfile import InstallRoot, compare_files, folder_manifest, read_entry
 from ..record import history
+from ..registries.source_policy import source_names
 from ..sources.skill_files import manifest_digest
 from ..types.errors import MetierError, Refused
 from ..types.installed import FileManifest, FileRecord, FolderEntry, LockEntry, Lockfile, Provenance
 from . import transaction
 from .add import AddRequest, describe_source
-from .fetch import FetchedFolder, FetchOptions, fetch_git
+from .fetch import FetchedFolder, fetch_git
+from .fetch_access import FetchOptions
 from .merge import edited_text, kept_text
 from .transaction import FolderChange, StagingArea
 from .update import fetch_again, installed_folders, reference_of
@@ -159,8 +161,12 @@ def _matches_lock(install_root: InstallRoot, locked: Mapping[str, LockEntry]) ->
 
 
 def _fetch_exactly(source: Provenance, staging: StagingArea, options: FetchOptions) -> FetchedFolder:
+    options.policy.check(source_names(source))
     if source.kind in ("github", "git"):
         return fetch_git(reference_of(source), staging.inner, options, source.commit)
+    if source.kind == "registry":
+        # The version in the lock, not the newest; what is fetched must be what the lock lists.
+        return fetch_again(replace(source, ref=source.commit or source.version), staging, options)
     return fetch_again(source, staging, options)
 
 

@@ -30,7 +30,8 @@ from ..types.installed import (
 )
 from . import transaction
 from .add import AddRequest, InstallTarget, NamedFolder, change_for_target, files_inside, inspect_target, skill_places
-from .fetch import FetchedFolder, FetchOptions, fetch_reference, latest_commit
+from .fetch import FetchedFolder, fetch_reference, latest_commit, resolve_registered
+from .fetch_access import FetchOptions
 from .merge import (
     MAX_TEXT_BYTES,
     collect_edits,
@@ -74,12 +75,22 @@ class UpdateProposal(NamedTuple):
 
 def reference_of(source: Provenance) -> SourceReference:
     """The reference to fetch a folder again."""
+    if source.kind == "registry":
+        return registered_reference(source, source.ref)
     if source.kind not in ("github", "git", "archive", "folder", "index"):
         raise BadRequest(f"it has no upstream ({source.kind})", "edit it in place")
     name = source.path.rpartition("/")[2] or source.source.rstrip("/").rpartition("/")[2].removesuffix(".git")
     path = "" if source.kind == "index" else source.path
     kind = source.kind
     return SourceReference(kind, source.source, source.source, path, source.ref, repo=name)  # type: ignore[arg-type]
+
+
+def registered_reference(source: Provenance, version: str) -> SourceReference:
+    """A version of what came from a registry; without one, the newest."""
+    prefix, _, body = source.source.partition(":")
+    spec = f"{source.source}@{version}" if version else source.source
+    path = f"{body}@{version}" if version else body
+    return SourceReference("registry", spec, "", path, owner=prefix)
 
 
 def installed_folders(lock: Lockfile, names: Sequence[str]) -> dict[str, Provenance]:
@@ -114,6 +125,7 @@ def open_proposal(
         source = installed_folders(lock, [folder])[folder]
         fetched = fetch_again(source, staging, options)
         _refuse_rollback(folder, source, fetched.provenance, request.force)
+        _refuse_moved(source, fetched, fetched_before(lock, folder), request.force)
         if old and not skill_places(fetched.path):
             raise _no_skill(folder, source)
         theirs = trees.file_marks(fetched.path)
@@ -155,7 +167,7 @@ def fetch_again(source: Provenance, staging: StagingArea, options: FetchOptions)
         fetched = tuple(candidate for candidate in fetched if candidate.provenance.path == source.path)
         if not fetched:
             raise BadRequest(f"{source.source} no longer offers `{source.path}`", "keep it, or run `metier remove`")
-    if source.path and source.kind in ("folder", "archive"):  # one skill that was chosen out of many
+    if source.path and source.kind in ("folder", "archive", "registry"):  # one skill that was chosen out of many
         path = f"{fetched[0].path}/{source.path}"
         if not paths.is_folder(path):
             raise BadRequest(f"{source.source} no longer has `{source.path}`", "keep it, or run `metier remove`")
@@ -168,6 +180,18 @@ def _refuse_rollback(folder: str, before: Provenance, now: Provenance, force: bo
         raise Refused(
             f"upstream of `{folder}` was rewound: {now.commit[:12]} is older than the installed {before.commit[:12]}",
             "pass --force to install the older commit",
+        )
+
+
+def _refuse_moved(source: Provenance, fetched: FetchedFolder, before: FileManifest, force: bool) -> None:
+    """Refuse a version that has other content than when it was installed: a moved tag, or a replaced archive."""
+    now = fetched.provenance
+    if now.kind != "registry" or not now.version or now.version != source.version or force:
+        return
+    if trees.file_marks(fetched.path) != dict(before):
+        raise Refused(
+            f"version {now.version} of {now.source} has changed since it was installed",
+            "nothing was changed; ask its author, or pass --force to take what it is now",
         )
 
 
@@ -358,7 +382,7 @@ def check_outdated(install_root: InstallRoot, names: Sequence[str], options: Fet
     """Whether upstream has changed.  Git is asked for its commit; anything newer or without commits is fetched."""
     lock = lockfile.read_lock(install_root)
     for name, source in installed_folders(lock, names).items():
-        commit = source.commit or manifest_digest(fetched_before(lock, name))
+        commit = source.commit or source.version or manifest_digest(fetched_before(lock, name))
         try:
             latest, fault = _latest_revision(install_root, lock, name, source, options), ""
         except MetierError as error:
@@ -376,6 +400,9 @@ def _latest_revision(
             if latest == source.commit or _folder_unchanged(install_root, lock, name, source, options)
             else latest
         )
+    if source.kind == "registry" and source.version:
+        resolved = resolve_registered(reference_of(source), options)
+        return resolved.commit or resolved.version
     with transaction.open_staging(install_root) as staging:
         return manifest_digest(trees.file_marks(fetch_again(source, staging, options).path))
 

@@ -18,7 +18,7 @@ from ..light_typing import TYPE_CHECKING, NamedTuple
 from ..sources import index, scan
 from ..sources.bundled import bundled_paths
 from ..sources.plugins import find_plugins
-from ..sources.roots import RootOptions, any_lock, find_roots, named_root
+from ..sources.roots import PACKAGE_TIER, RootOptions, any_lock, find_roots, named_root
 from ..sources.scan import ScanResult, SkillReader
 from ..types.catalog import UsageHabits
 from ..types.dialect import Dialect
@@ -138,6 +138,8 @@ def open_at(place: Place, request: OpenRequest) -> Library:
         withheld = dict(trust_findings(skills, place, found.record, found.limits))
         skills = mark_trusted_skills(skills, withheld, found.record)
         settings = settings._replace(lent=lent_settings(skills, place, found.record))
+    if any(root.origin.tier == PACKAGE_TIER for root in library_roots):
+        withheld, skills = _judge_packages(skills, withheld, place)
     root_locks = None
     if any_lock([root.origin.path for root in library_roots], place):
         from .locks import lock_findings, locks_beside_roots  # only where something was installed
@@ -168,6 +170,22 @@ def open_at(place: Place, request: OpenRequest) -> Library:
         database=database,
         reopen=open_at,
     )
+
+
+def _judge_packages(
+    skills: Sequence[Skill], withheld: dict[str, Finding], place: Place
+) -> tuple[dict[str, Finding], Sequence[Skill]]:
+    """Withhold the skills of packages whose content nobody approved, and trust the others."""
+    from .trust import package_findings
+
+    found = package_findings((skill for skill in skills if skill.origin.tier == PACKAGE_TIER), place.state)
+    marked = [
+        skill._replace(origin=skill.origin._replace(trusted=True))
+        if skill.origin.tier == PACKAGE_TIER and skill.path not in found
+        else skill
+        for skill in skills
+    ]
+    return {**withheld, **found}, marked
 
 
 def _only_bundled(scanned: ScanResult, roots: Sequence[SkillRoot], bundled: frozenset[str]) -> ScanResult:

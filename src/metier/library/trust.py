@@ -19,6 +19,7 @@ from ..host.facts import now_ns
 from ..parse.markers import commands_to_trust
 from ..parse.reader import parse_body
 from ..resolve.capabilities import SkillCapabilities, TrustRecord, find_untrusted
+from ..sources.skill_files import folder_digest
 from ..types.dialect import Dialect, LibraryLimits
 from ..types.errors import HostError, MetierError
 from ..types.place import Place
@@ -143,6 +144,38 @@ def is_skill_approved(folder: str, skill: Skill, limit: int) -> bool:
         return False
     digests = _read_book(folder)["approved"].get(paths.real_path(skill.directory))
     return isinstance(digests, list) and run_digests(skill, limit) <= frozenset(map(str, digests))
+
+
+# --- Skills that packages bring ---
+
+
+def approve_contents(folder: str, skills: Iterable[Skill], check_settled: Callable[[], None] | None = None) -> None:
+    """Record that a person approved the content of these skills, wherever it lies; `check_settled` may refuse that."""
+    # By content and not by path: every environment with the same version of a package has the same skills.
+    approved: dict[str, object] = {digest: [skill.name] for skill in skills if (digest := _whole_digest(skill))}
+    if check_settled is not None:
+        check_settled()
+    if approved:
+        with _changed_book(folder) as book:
+            book["approved"] |= approved
+
+
+def package_findings(skills: Iterable[Skill], folder: str) -> dict[str, Finding]:
+    """The skills of packages that may not be used, by path: their content was never approved, or has changed."""
+    approved = _read_book(folder)["approved"] if paths.exists(f"{folder}/{TRUST_FILE}") else {}
+    return {
+        skill.path: Finding("package-unapproved", 0, (skill.origin.root, skill.qualified))
+        for skill in skills
+        if not approved or _whole_digest(skill) not in approved
+    }
+
+
+def _whole_digest(skill: Skill) -> str:
+    """The digest of every file of a skill; empty, and so never approved, if one can't be read."""
+    try:
+        return folder_digest(skill.directory)
+    except (OSError, MetierError):
+        return ""
 
 
 # --- What a skill can run ---

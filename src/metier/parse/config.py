@@ -36,10 +36,14 @@ TOP_LEVEL_KEYS = (
     "sandbox",
     "record",
     "improve",
+    "registries",
+    "sources",
     "config",
 )
-USER_ONLY_KEYS = ("sandbox", "model", "models", "agent", "mcp", "record", "improve")
+USER_ONLY_KEYS = ("sandbox", "model", "models", "agent", "mcp", "record", "improve", "registries")
 """Only the user's own file may set these: a cloned project must not choose models, permissions or servers."""
+REGISTRY_KEYS = ("name", "kind", "url", "path", "git")
+SOURCE_KEYS = ("allow", "deny")
 AGENT_KEYS = ("allow", "ask", "deny", "network", "git", "env", "turns", "tokens", "seconds", "cost")
 MODEL_KEYS = (
     "provider",
@@ -56,7 +60,7 @@ MODEL_KEYS = (
 )
 SERVER_KEYS = ("command", "args", "env", "url", "headers")
 LIMIT_KEYS = LibraryLimits._fields
-_SKILLS_KEYS = ("entries", "allowBundled", "shell", "install")
+_SKILLS_KEYS = ("entries", "allowBundled", "shell", "install", "packages")
 _ENTRY_KINDS = {
     "enabled": (bool, "true or false"),
     "apiKey": (str, "a string"),
@@ -74,8 +78,8 @@ IMPROVE_KEYS = ("mode", "budget")
 BUDGET_KEYS = ("requests", "tokens", "cost")
 RECORD_KEYS = ("days", "runs")
 _TABLES = ("skills", "limits", "catalog", "search", "sandbox", "agents", "dialects", "config", "models", "agent", "mcp")
-_KINDS = {**dict.fromkeys((*_TABLES, "record", "improve"), dict), "dialect": str, "model": str}
-_BOUNDING_KEYS = ("agent", "agents", "sandbox", "skills")
+_KINDS = {**dict.fromkeys((*_TABLES, "record", "improve", "sources"), dict), "dialect": str, "model": str}
+_BOUNDING_KEYS = ("agent", "agents", "sandbox", "skills", "registries", "sources")
 """Tables that forbid and limit: what is lost of them must not go unnoticed by a command that acts."""
 _at_line = re.compile(r"\(at line (\d+), column \d+\)").search
 
@@ -102,6 +106,7 @@ def parse_settings(text: str, findings: list[Finding]) -> Settings:
     _check_improve(tree.get("improve", {}), findings)
     _check_acting(tree, findings)
     _check_record(tree.get("record", {}), findings)
+    _check_sources(tree, findings)
     settings = Settings(
         tree=tree,
         roots=_parse_roots(tree.get("roots", []), findings),
@@ -120,6 +125,25 @@ def parse_settings(text: str, findings: list[Finding]) -> Settings:
     return settings
 
 
+def _check_sources(tree: dict[str, Any], findings: list[Finding]) -> None:
+    """Check registries and source rules.  What can't be read denies: no registry is asked, no source is allowed."""
+    registries = tree.get("registries", [])
+    tables = registries if isinstance(registries, list) else [None]
+    if not all(isinstance(item, str | dict) for item in tables):
+        findings.append(Finding("config-type", 0, ("registries", "a list of names and tables")))
+        tree["registries"] = []
+    for table in tables:
+        if isinstance(table, dict):
+            _mark_unknown_keys("registries.", table, REGISTRY_KEYS, findings)
+    sources = tree.get("sources", {})
+    _mark_unknown_keys("sources.", sources, SOURCE_KEYS, findings)
+    for key in SOURCE_KEYS:
+        value = sources.get(key, [])
+        if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+            findings.append(Finding("config-type", 0, (f"sources.{key}", "a list of patterns")))
+            sources[key] = [] if key == "allow" else ["*"]
+
+
 def _loses_a_bound(finding: Finding) -> bool:
     """Whether a rule, a limit or a sandbox may be lost with what this finding is about."""
     key = finding.details[0]
@@ -127,7 +151,7 @@ def _loses_a_bound(finding: Finding) -> bool:
     if finding.code == "config-type":
         return re.split(r"[.[]", key, maxsplit=1)[0] in _BOUNDING_KEYS
     if rest:
-        return table in ("agent", "agents", "sandbox") or ".permissions." in key
+        return table in ("agent", "agents", "sandbox", "sources") or ".permissions." in key
     # `[agnet]` holds rules that nobody will read.
     return bool(get_close_matches(key, _BOUNDING_KEYS, 1, 0.75))
 

@@ -34,6 +34,8 @@ _MANIFEST_KEYS = frozenset(
     }
 )
 _MAX_NAME_LENGTH = 64
+ENVIRONMENT_FOLDERS = (".venv", "venv")
+"""Where a project keeps its Python environment."""
 
 
 def is_plugin_name(name: str) -> bool:
@@ -52,6 +54,8 @@ class PluginRoot(NamedTuple):
     label: str
     source: Literal["plugin", "project"]
     namespace: str = ""
+    package: str = ""
+    """Set for skills that an installed package brings: its name and version."""
 
 
 _STANDARD_FILE = "plugin.json"
@@ -82,6 +86,7 @@ def find_plugins(place: Place, settings: Settings, problems: list[Problem]) -> t
         else:
             problems.append(problem_from(Finding("link-outside", 0, (path, place.project)), inside))
     plugin_roots += _entry_points(problems)
+    plugin_roots += _package_roots(place, settings)
     return tuple(_unique_labels(plugin_roots))
 
 
@@ -186,6 +191,30 @@ def _skill_folders(
             continue
         plugin_roots.append(PluginRoot(name, folder, dialect, name, source, name if manifest.namespaced else ""))
     return plugin_roots
+
+
+def _package_roots(place: Place, settings: Settings) -> list[PluginRoot]:
+    """The `.agents/skills` of packages in the project's environments; nobody chose those skills, so none is trusted."""
+    named = place.env.get("VIRTUAL_ENV", "").strip().rstrip("/")
+    folders = [named, *(f"{place.project}/{name}" for name in ENVIRONMENT_FOLDERS)]
+    environments = [folder for folder in dict.fromkeys(folders) if folder.startswith("/") and paths.is_folder(folder)]
+    modules = [folder for folder in (f"{place.project}/node_modules",) if paths.is_folder(folder)]
+    if (not environments and not modules) or settings.own("skills.packages") in ("off", False):
+        return []
+    from ..host.site_packages import packages_with_skills  # only where a project has an environment
+
+    found = packages_with_skills(environments, modules, f"{place.state}/packages.txt")
+    return [
+        PluginRoot(
+            skills.package,
+            skills.folder,
+            "standard",
+            skills.package.replace("/", "-").lstrip("@"),
+            "plugin",
+            package=f"{skills.package} {skills.version}".rstrip(),
+        )
+        for skills in found
+    ]
 
 
 def _entry_points(problems: list[Problem]) -> list[PluginRoot]:

@@ -21,6 +21,10 @@ _STATE_PREFIX = "~/.metier/"
 """Templates with this prefix lie in metier's own folder, which METIER_HOME may move."""
 
 
+PACKAGE_TIER = "packages"
+"""The tier of skills that installed packages bring: each is approved by its content before it is used."""
+
+
 class RootOptions(NamedTuple):
     """Who serves the skills, and what the configuration and plugins add."""
 
@@ -67,7 +71,7 @@ def find_roots(place: Place, options: RootOptions) -> tuple[SkillRoot, ...]:
             draft.label,
             draft.path,
             options.dialects[spec.dialect],
-            spec.source != "project" or options.project_trusted,
+            (spec.source != "project" or options.project_trusted) and spec.tier != PACKAGE_TIER,
             spec.tier or draft.label,
             draft.namespace,
         )
@@ -100,7 +104,9 @@ def _drafts_in_order(place: Place, options: RootOptions) -> Iterator[_RootDraft]
 
 
 def _plugin_tier(plugin: PluginRoot) -> str:
-    """A project's plugins have a limit of their own: they can't crowd out the user's."""
+    """A project's plugins have a limit of their own, and so have packages: they can't crowd out the user's."""
+    if plugin.package:
+        return PACKAGE_TIER
     return "extra" if plugin.source == "plugin" else "extra-project"
 
 

@@ -21,13 +21,13 @@ from ..catalog.formats import compact_path, get_layout, make_entries
 from ..dialects import DIALECTS
 from ..host import files, fs, paths, trees
 from ..host.facts import find_place
-from ..install.reference import parse_github
 from ..library.access import SkillAccess
 from ..library.library import Library
 from ..library.open import OpenRequest, open_at
 from ..library.skill_tools import tools_of
 from ..parse.document import ParseRefusal, decode_text
 from ..parse.reader import parse, parse_body, parse_head
+from ..registries.reference import parse_github
 from ..resolve.environment import build_overlay
 from ..resolve.resolver import ResolvePolicy, required_facts, resolve
 from ..sources.strict import reports_of

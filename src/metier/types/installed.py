@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple, TypeAlias
 
 from .problem import Problem
 
-ReferenceKind: TypeAlias = Literal["github", "git", "archive", "folder", "index"]
+ReferenceKind: TypeAlias = Literal["github", "git", "archive", "folder", "index", "registry"]
 
 
 @dataclass(frozen=True)
@@ -90,6 +90,10 @@ class Provenance:
     """When the commit was made, in seconds: an older one is no update."""
     digest: str = ""
     """Of the archive, for what came as one."""
+    version: str = ""
+    """The version that a registry resolved to."""
+    origin: str = ""
+    """Where the registry has it from, as `host/path`."""
 
 
 @dataclass(frozen=True)

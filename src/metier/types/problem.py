@@ -61,6 +61,7 @@ StandingCode: TypeAlias = Literal[
     "changed-since-trust",
     "not-allowed",
     "unapproved",
+    "package-unapproved",
     "changed-since-approval",
     "lock-unreadable",
     "lock-missing",
@@ -92,6 +93,7 @@ InspectionCode: TypeAlias = Literal[
     "trigger-overlap",
     "git-inside",
     "left-out",
+    "registry-suspicious",
     "lfs-pointer",
     "archive-inside",
     "scan-finding",
@@ -270,6 +272,11 @@ CODE_MEANINGS: dict[ProblemCode, CodeMeaning] = {
     ),
     "not-allowed": CodeMeaning("info", "not in this agent's list of skills", "add `{0}` to the agent's `skills:`"),
     "unapproved": CodeMeaning("warning", "installed but not approved yet", "read it, then run `metier approve {0}`"),
+    "package-unapproved": CodeMeaning(
+        "warning",
+        "it comes with the package {0}, and nobody approved it as it is now",
+        "read it, then run `metier approve {1}`, or `metier approve {0}` for all of the package",
+    ),
     "changed-since-approval": CodeMeaning(
         "warning",
         "changed since it was approved: {1}",
@@ -333,6 +340,9 @@ CODE_MEANINGS: dict[ProblemCode, CodeMeaning] = {
     ),
     "git-inside": CodeMeaning(
         "warning", "`{0}` is a git repository inside the skill", "git may run what its config says"
+    ),
+    "registry-suspicious": CodeMeaning(
+        "error", "{0} calls it suspicious: {1}", "read it in full before you install it"
     ),
     "left-out": CodeMeaning("info", "`{0}` is {1} and was left out", "nothing to do, unless the skill needs it"),
     "lfs-pointer": CodeMeaning("info", "`{0}` is a Git LFS pointer; the file itself was not fetched", ""),

@@ -10,7 +10,13 @@ from .skill import Skill
 
 ELIGIBILITY_CODES = frozenset(CODE_FAMILIES["eligibility"])
 UNTRUSTED: tuple[ProblemCode, ...] = ("untrusted", "changed-since-trust")
-UNAPPROVED: tuple[ProblemCode, ...] = ("unapproved", "changed-since-approval", "lock-unreadable", "lock-missing")
+UNAPPROVED: tuple[ProblemCode, ...] = (
+    "unapproved",
+    "package-unapproved",
+    "changed-since-approval",
+    "lock-unreadable",
+    "lock-missing",
+)
 MISNAMED: ProblemCode = "name-unusable"
 WITHHELD = (*UNTRUSTED, *UNAPPROVED, MISNAMED)
 """Codes that mean a person has to approve the skill first, or to rename it."""

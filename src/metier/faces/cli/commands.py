@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from ...light_typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from ...light_typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 if TYPE_CHECKING:
     import click
@@ -57,6 +57,7 @@ COMMANDS = {
     "diff": ("history:diff", "Show what changed in a skill since a version"),
     "rollback": ("history:rollback", "Restore an earlier version of a skill"),
     "blame": ("history:blame", "Show which change last touched each line of a skill"),
+    "audit": ("..remote.audit:audit", "Check installed skills against registries and allowed sources"),
     "verify": ("verify:verify", "Compare installed skills with the lock file"),
     "freeze": ("verify:freeze", "Lock skills at their current content"),
     "approve": ("verify:approve", "Approve an installed skill at its current content"),
@@ -83,7 +84,7 @@ SECTIONS = {
     "Inspect": "list status show search catalog commands why roots",
     "Use": "chat web run runs render preview read script models",
     "Write": "new lint validate schema ci trust",
-    "Install": "add update outdated remove restore clean verify freeze approve sync install plugins unpack",
+    "Install": "add update outdated audit remove restore clean verify freeze approve sync install plugins unpack",
     "Improve": "eval stats improve proposals history diff rollback blame",
     "Schedule": "schedule batch daemon",
     "Integrate": "mcp acp export",
@@ -112,6 +113,7 @@ LOOKING = READ_ONLY | frozenset(
         "diff",
         "blame",
         "outdated",
+        "audit",
         "verify",
         "export",
         "schedule list",
@@ -190,6 +192,8 @@ class Option(NamedTuple):
     """The value is an integer, and at least this."""
     complete: Completer | None = None
     hidden: bool = False
+    bare: str = ""
+    """The value if the option stands without `=VALUE`; empty if it always takes the next word."""
 
     def convert(self, text: str) -> str | int | None:
         """The value that a word means; None if it is not a good one."""
@@ -220,13 +224,18 @@ def command(name: str, *parameters: CliParameter) -> Callable[[CommandFunction],
 
 def load_command(name: str) -> ReadOnlyCommand | click.Command:
     """The command of that name; imports its module."""
-    written, _, function = COMMANDS[name][0].partition(":")
+    command: ReadOnlyCommand | click.Command = load_named(COMMANDS[name][0])
+    return command
+
+
+def load_named(target: str) -> Any:
+    """What `module:function` names, relative to this package; imports its module."""
+    written, _, function = target.partition(":")
     # A module of another face is given relative to the parent package, with its dots. Not `import_module`: importing
     # `importlib` takes longer than importing the command.
     module = written.lstrip(".")
     loaded = __import__(module, globals(), fromlist=(function,), level=len(written) - len(module) or 1)
-    command: ReadOnlyCommand | click.Command = getattr(loaded, function)
-    return command
+    return getattr(loaded, function)
 
 
 # --- The strict parser ---
@@ -257,6 +266,8 @@ def parse_options(
         item = named.get(name)
         if isinstance(item, Flag) and not equals:
             values[item.field] = True
+        elif isinstance(item, Option) and item.bare and not equals:
+            values[item.field] = item.bare
         # `-C=DIR` is left to click: for a short option, the `=` may be part of the value.
         elif isinstance(item, Option) and (name.startswith("--") or not equals):
             text = text if equals else rest.pop(0) if rest else ""

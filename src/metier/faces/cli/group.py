@@ -18,6 +18,7 @@ from .commands import (
     Argument,
     CliParameter,
     Flag,
+    Option,
     ReadOnlyCommand,
     load_command,
 )
@@ -34,7 +35,22 @@ def to_click(command: ReadOnlyCommand) -> click.Command:
         context.exit(invoke(command, context.obj, values))
 
     parameters = [_click_parameter(parameter) for parameter in command.parameters]
-    return click.Command(command.name, callback=call, params=parameters, help=command.function.__doc__)
+    made = _BareValueCommand(command.name, callback=call, params=parameters, help=command.function.__doc__)
+    made.bare = {
+        name: item.bare for item in command.parameters if isinstance(item, Option) and item.bare for name in item.names
+    }
+    return made
+
+
+class _BareValueCommand(click.Command):
+    """A command with options whose value may be left out; click would take the next word for it."""
+
+    bare: dict[str, str]
+
+    def parse_args(self, context: click.Context, args: list[str]) -> list[str]:
+        end = args.index("--") if "--" in args else len(args)
+        written = [f"{word}={self.bare[word]}" if word in self.bare else word for word in args[:end]]
+        return super().parse_args(context, written + args[end:])
 
 
 def _click_parameter(parameter: CliParameter) -> click.Parameter:

@@ -269,7 +269,7 @@ class ProgressBar:
 
     def __init__(self, label: str) -> None:
         # Imported here, as only slow commands show a bar. The label is often a URL, which may hold a password.
-        from ...install.reference import without_password
+        from ...registries.reference import without_password
 
         self._label = shorten_text(without_password(label).rstrip("/").rpartition("/")[2] or label, 32)
         self._on = sys.stderr is not None and sys.stderr.isatty()

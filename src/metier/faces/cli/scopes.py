@@ -10,7 +10,8 @@ from ...dialects import DIALECTS
 from ...host import paths
 from ...host.facts import find_place
 from ...install.add import AddRequest, FolderScanner
-from ...install.fetch import FetchOptions
+from ...install.fetch_access import FetchOptions
+from ...install.fetch_settings import fetch_options_for
 from ...install.managed import install_root_for
 from ...library.lockfile import InstallRoot
 from ...sources.roots import RootOptions, guess_dialect
@@ -123,7 +124,7 @@ def scoped_command(command: str, scope: InstallScope) -> str:
 
 
 def fetch_options(place: Place, bar: ProgressBar | None = None, insecure: bool = False) -> FetchOptions:
-    return FetchOptions(place.env, place.cwd, place.home, insecure, progress=bar)
+    return fetch_options_for(place, insecure, bar)
 
 
 def add_request(spec: str, scope: InstallScope, scan: FolderScanner | None = None, **options: Any) -> AddRequest:

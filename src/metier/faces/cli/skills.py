@@ -212,16 +212,30 @@ _MIN_SCORE_SHARE = 0.1
     Argument("query", many=True),
     Option("limit", ("--limit",), "Show at most N skills", "N", default=10, minimum=1),
     Flag("explain", ("--explain",), "Show the matching words, their weights, and each engine's rank"),
+    Option(
+        "registry",
+        ("--registry",),
+        "Search registries for skills to install: all configured ones, or the named one",
+        "[=NAME]",
+        default="",
+        bare="*",
+    ),
     JSON,
 )
-def search(context: CliContext, query: tuple[str, ...], limit: int, explain: bool, as_json: bool) -> int:
+def search(context: CliContext, query: tuple[str, ...], limit: int, explain: bool, registry: str, as_json: bool) -> int:
     """Search skills by name, description and content, best match first.
+
+    With --registry, search for skills to install instead; `metier add` takes the names that are shown.
 
     Exits with 1 if nothing matches.
     """
     request = " ".join(query)
     if not request.strip():
         raise BadRequest("the query is empty", "describe the task in a few words")
+    if registry:
+        # By name, as the command table does: what asks the network lies above this package.
+        ask = commands.load_named("..remote.registry_search:search_registries")
+        return int(ask(context, request, limit, registry, as_json))
     library = context.library(shows_problems=True)
     hits = library.search(request, limit=limit, audience="person")
     if not as_json:

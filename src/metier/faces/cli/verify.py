@@ -13,11 +13,14 @@ from ...install import verify as install_verify
 from ...install.operations import find_scanner, present_skills, taken_names, trust_placed_skills
 from ...install.sync import SyncResult
 from ...library import lockfile
+from ...library.library import Library
 from ...library.lockfile import BadLock, InstallRoot, foreign_digest, read_foreign
+from ...sources.roots import PACKAGE_TIER
 from ...types.errors import BadRequest, MetierError, NotInstalled, Refused, UnknownSkill
 from ...types.installed import Lockfile
 from ...types.problem import Problem
-from ..skill_review import approve_own_skill, names_taken_over, review_folder, review_locked
+from ...types.skill import Skill
+from ..skill_review import approve_content, approve_own_skill, names_taken_over, review_folder, review_locked
 from .approval import (
     ask_confirmation,
     can_ask,
@@ -260,8 +263,11 @@ def _ask_approval(name: str, dangers: Sequence[Problem], yes: bool, quiet: bool)
 
 
 def _approve_own(context: CliContext, name: str, yes: bool, as_json: bool) -> None:
-    """Approve a skill that metier did not install, in a root of the user's."""
+    """Approve a skill that metier did not install, in a root of the user's or of a package."""
     library = context.library()
+    if packaged := _packaged_skills(library, name):
+        _approve_packaged(library, name, packaged, yes, as_json)
+        return
     try:
         skill = library.find(name).skill
     except UnknownSkill as error:
@@ -283,6 +289,35 @@ def _approve_own(context: CliContext, name: str, yes: bool, as_json: bool) -> No
         say_json({"root": skill.origin.path, "approved": [skill.id]})
         return
     say(f"Approved: {printable(skill.name)}")
+
+
+def _packaged_skills(library: Library, name: str) -> list[Skill]:
+    """The skills of packages that a name means: all of a package, or one that is used or withheld under it."""
+    packaged = [skill for skill in library.skills if skill.origin.tier == PACKAGE_TIER]
+    of_package = [skill for skill in packaged if skill.origin.root == name]
+    # A skill of the user's own goes first under a plain name; `name@package` means the package's.
+    own = {skill.name for skill in library.skills if skill.origin.tier != PACKAGE_TIER}
+    return of_package or [
+        skill for skill in packaged if name == skill.qualified or (name == skill.name and name not in own)
+    ]
+
+
+def _approve_packaged(library: Library, name: str, skills: list[Skill], yes: bool, as_json: bool) -> None:
+    """Approve skills of an installed package at their content; an upgrade that changes it asks again."""
+    reviewed = [review_folder(skill.directory, skill.id, skill.origin.dialect, None) for skill in skills]
+    if not as_json:
+        for skill, review in zip(skills, reviewed, strict=True):
+            say(f"{paint(printable(skill.name), 'bold')}  {clean_path(skill.directory)}")
+            for line in power_lines(review.inspected.powers):
+                say(f"  {line}")
+            show_findings(review.inspected.findings)
+    _ask_approval(name, [danger for review in reviewed for danger in review.inspected.dangers], yes, as_json)
+    for skill, review in zip(skills, reviewed, strict=True):
+        approve_content(library, skill, review.digest)
+    if as_json:
+        say_json({"root": skills[0].origin.path, "approved": [skill.qualified for skill in skills]})
+        return
+    say(f"Approved: {', '.join(printable(skill.qualified) for skill in skills)}")
 
 
 @click.command("sync")

@@ -8,6 +8,8 @@ reaches git or a shell later is checked here once, by allow lists of characters.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from difflib import get_close_matches
 from typing import Literal, TypeAlias
 from urllib.parse import unquote, urlsplit
 
@@ -18,11 +20,12 @@ LocalKind: TypeAlias = Literal["", "folder", "file", "repository"]
 """What is at a path of this machine."""
 
 ARCHIVE_SUFFIXES = (".zip", ".tar.gz", ".tgz", ".skill", ".tar", ".tar.bz2", ".tbz2", ".tar.xz")
-_FORMS_HINT = "use owner/repo, owner/repo/path, a git or archive URL, or ./folder"
+_FORMS_HINT = "use owner/repo, owner/repo/path, registry:name, a git or archive URL, or ./folder"
 _owner = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*").fullmatch
 _repo = re.compile(r"[A-Za-z0-9_.][A-Za-z0-9_.-]*").fullmatch
 _part = re.compile(r"[\w.+=,][\w.+=,-]*").fullmatch
 _scp = re.compile(r"(?:[A-Za-z0-9_.-]+@)?[A-Za-z0-9][A-Za-z0-9.-]*:[^\s:][^\s]*").fullmatch
+_prefixed = re.compile(r"([A-Za-z][A-Za-z0-9._+-]*):(?!//)(\S+)").fullmatch
 _forbidden = re.compile(r"[\x00-\x20\x7f-\xa0\u2028\u2029\"'`$;&|<>(){}\\^*!]").search
 _INSECURE_SCHEMES = ("http", "git", "file")
 _COMMIT = re.compile(r"[0-9a-f]{40}").fullmatch
@@ -96,7 +99,11 @@ def _bad_source(spec: str, why: str) -> BadRequest:
 
 
 def parse_reference(
-    spec: str, local: LocalKind = "", before_at: LocalKind = "", insecure: bool = False
+    spec: str,
+    local: LocalKind = "",
+    before_at: LocalKind = "",
+    insecure: bool = False,
+    registries: Sequence[str] | None = None,
 ) -> SourceReference:
     """Parse a source.  `local` is what exists at that path, `before_at` what exists at the part before its `@`."""
     text = spec.strip()
@@ -108,6 +115,8 @@ def parse_reference(
         return SourceReference("archive", text, text, repo=_archive_stem(text))
     if _is_path(text):
         return _local_reference(text, local, before_at)
+    if registries is not None and (registered := _registry_reference(text, registries)) is not None:
+        return registered
     try:
         return parse_github(text)
     except BadRequest as refusal:
@@ -120,6 +129,30 @@ def parse_reference(
         if local:
             raise BadRequest(f"{refusal.message}", f"for the {local} of that name here, use ./{text}") from None
         raise
+
+
+def _registry_reference(text: str, registries: Sequence[str]) -> SourceReference | None:
+    """`clawhub:owner/slug`; None for what is not written with a prefix, and for `host:path` of git."""
+    match = _prefixed(text)
+    if match is None:
+        return None
+    prefix, body = match[1], match[2]
+    if prefix in registries:
+        if _forbidden(body) or body.startswith("-"):
+            raise _bad_source(text, "it contains spaces, control or shell characters")
+        return SourceReference("registry", text, "", body, owner=prefix, repo=_registered_name(body))
+    near = get_close_matches(prefix.lower(), registries, 1, 0.75)
+    # `host:path` is git's own form; a name without a dot is more likely a registry that is not there.
+    if not near and ("." in prefix or body.endswith(".git") or body.startswith(("/", "~"))):
+        return None
+    known = f"known: {', '.join(registries)}" if registries else "`registries` is empty in the configuration"
+    hint = f"did you mean `{near[0]}`? {known}" if near else f"{known}; for a git server, write ssh://{prefix}/path"
+    raise BadRequest(f"no registry named `{prefix}`", hint)
+
+
+def _registered_name(body: str) -> str:
+    """The likely name of what a registry has under this name."""
+    return re.split(r"[/#]", body[:1] + body[1:].partition("@")[0])[-1]
 
 
 def _is_path(text: str) -> bool:

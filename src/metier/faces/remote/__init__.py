@@ -1,0 +1,1 @@
+"""Commands that ask registries: search for skills, and audit the installed ones."""
