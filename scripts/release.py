@@ -33,6 +33,7 @@ EXTRA_COMMANDS: dict[str, list[str]] = {
     "local": [*_RUN, "models", "list"],
     "sandbox": [*_RUN, "doctor", "--json"],
     "chat": [*_RUN, "chat", "--help"],
+    "web": [*_RUN, "web", "--help"],
     "all": [*_RUN, "doctor", "--json"],
     "dev": ["-c", "import pytest, hypothesis"],
 }

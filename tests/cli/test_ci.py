@@ -7,7 +7,6 @@ import pytest
 from tests.cli.console import Desk
 
 from metier.dialects import DIALECTS
-from metier.faces.cli.commands import COMMANDS
 
 HOSTILE = "a\n::error file=/etc/passwd::x\r::stop-commands::y"
 
@@ -41,9 +40,15 @@ def test_every_check_runs_although_one_failed(repository: Desk):
     assert (found["lint"], found["validate"], found["evals"]) == ("failed", "failed", "skipped")
 
 
-def test_the_audit_is_a_check_where_there_is_one(repository: Desk):
-    assert ("audit" in outcomes(repository)) is ("audit" in COMMANDS)
-    assert outcomes(repository).get("audit", "passed") == "passed"
+def test_sources_that_are_not_allowed_fail_the_audit(repository: Desk):
+    assert outcomes(repository)["audit"] == "skipped"  # nothing was installed
+
+    source = repository.skill("fetched", under=repository.home / "source").parent
+    assert repository.say("add", str(source), "--project", "--yes").code == 0
+    assert outcomes(repository)["audit"] in ("passed", "skipped")
+
+    repository.configure(f'[sources]\ndeny = ["{source.parent}/*"]\n')
+    assert outcomes(repository)["audit"] == "failed"
 
 
 def test_trigger_prompts_are_tried_without_a_model(repository: Desk):

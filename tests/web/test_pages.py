@@ -16,7 +16,7 @@ from metier.agent.permissions import Permission
 from metier.faces.web.web_app import PAGES
 from metier.install import add as install_add
 from metier.install.add import AddRequest
-from metier.install.fetch import FetchOptions
+from metier.install.fetch_access import FetchOptions
 from metier.install.managed import install_root_for
 from metier.testing.models import ScriptedModel, ScriptLine
 
@@ -64,7 +64,7 @@ def test_an_unknown_page_is_a_page_too(visit: Visit):
 def test_today_says_what_waits_and_that_nobody_fires(visit: Visit):
     answer = visit.ask("/")
 
-    assert "skills of this project" in answer.text
+    assert "1 skill of this project" in answer.text
     assert "can be used" in answer.text
 
 
@@ -324,6 +324,22 @@ def test_evals_show_both_arms_with_their_intervals(visit: Visit, world: World):
     assert "90%" in text
     assert "without it" in text
     assert "better" in text
+
+
+def test_a_source_that_is_denied_or_that_nobody_can_tell_is_not_fetched(visit: Visit, world: World):
+    source = write_skill(world.project.parent / "source/clock", "Tells the time.", "Look.\n").parent
+    config = world.home / ".metier/config.toml"
+    before = config.read_text() if config.exists() else ""
+
+    config.write_text(before + f'\n[sources]\ndeny = ["{source.parent}/*"]\n')
+    denied = visit.send("/get/inspect", spec=str(source))
+    config.write_text(before + "\n[oops\n")
+    broken = visit.send("/get/inspect", spec=str(source))
+
+    assert denied.status >= 400
+    assert "denied" in denied.text or "deny" in denied.text
+    assert broken.status >= 400
+    assert "config.toml" in broken.text
 
 
 def test_a_folder_is_inspected_and_installed_as_it_was_shown(visit: Visit, world: World):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..host.archives import Progress
-from ..library.settings import load_settings
+from ..library.settings import load_settings, require_whole_settings
 from ..registries.configured import RegistrySet
 from ..registries.protocol import RegistryAccess
 from ..registries.source_policy import policy_from
@@ -14,9 +14,14 @@ from .fetch_access import FetchOptions
 
 
 def settings_of(place: Place) -> Settings:
-    """The user's settings, with those of a trusted project; what is wrong in them is shown by the command itself."""
+    """The user's settings, with those of a trusted project.
+
+    A configuration that can't be read in full is an error: a source that it denies must not be fetched because of it.
+    """
     problems: list[Problem] = []
-    return load_settings(place, problems)[0]
+    settings = load_settings(place, problems)[0]
+    require_whole_settings(problems)
+    return settings
 
 
 def registries_of(place: Place, insecure: bool = False, settings: Settings | None = None) -> RegistrySet:

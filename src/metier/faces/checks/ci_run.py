@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import io
 import re
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import redirect_stdout
 from typing import Any, Literal, NamedTuple
 
 import click
@@ -17,7 +15,6 @@ from ...parse.problem_formats import github_lines
 from ...types.errors import BadRequest, MetierError
 from ...types.problem import Problem
 from ...types.skill import Skill
-from ..cli.commands import COMMANDS, load_command
 from ..cli.lint import folders_of, lint_folder
 from ..cli.options import CliContext, model_option
 from ..cli.output import count_of, paint, printable, problem_dict, problem_lines, say, say_json
@@ -96,8 +93,7 @@ def run_checks(context: CliContext, options: CiOptions) -> Iterator[CheckResult]
     ]
     if options.strict:
         checks.append(("validate", lambda: _validate_folders(folders)))
-    if "audit" in COMMANDS:
-        checks.append(("audit", lambda: _run_audit(context, options.where or folders)))
+    checks.append(("audit", lambda: _audit_lock(context)))
     checks.append(("evals", lambda: _run_evals(context, options)))
     for name, check in checks:
         try:
@@ -158,20 +154,22 @@ def _validate_folders(folders: list[str]) -> CheckResult:
     return CheckResult("validate", "failed" if wrong else "passed", note, problems)
 
 
-def _run_audit(context: CliContext, where: Sequence[str]) -> CheckResult:
-    """`metier audit`, by its command line: its exit code says whether it found something serious."""
-    command = load_command("audit")
-    assert isinstance(command, click.Command)
-    printed = io.StringIO()
-    with redirect_stdout(printed):
-        try:
-            code = command.main(args=list(where), prog_name="metier audit", standalone_mode=False, obj=context)
-        except click.exceptions.Exit as leaving:
-            code = leaving.exit_code
-        except click.ClickException as error:
-            raise BadRequest(f"audit: {error.format_message()}", "run `metier audit --help`") from error
-    lines = tuple(line for line in printed.getvalue().splitlines() if line.strip())
-    return CheckResult("audit", "failed" if code else "passed", lines[-1] if lines else "", (), lines if code else ())
+def _audit_lock(context: CliContext) -> CheckResult:
+    """What the registries say of the skills that the lock holds, and whether their sources are allowed."""
+    from ...install.audit_lock import BAD_STATES, audit_root
+    from ..cli.scopes import fetch_options, install_scope
+
+    scope = install_scope(context, False, context.root is None, "")
+    if not paths.exists(scope.install_root.lock):
+        return CheckResult("audit", "skipped", "no lock file")
+    results = list(audit_root(scope.install_root, fetch_options(scope.place)))
+    told = [result for result in results if result.state in (*BAD_STATES, "unchecked")]
+    details = tuple(f"{result.folder}: {result.state}: {'; '.join(result.reasons)}" for result in told)
+    bad = sum(result.state in BAD_STATES for result in results)
+    # A registry that can't be reached says nothing against a skill, and a check that was not made is no pass.
+    outcome: CheckOutcome = "failed" if bad else "skipped" if told else "passed"
+    note = f"{bad} of {len(results)} should not be used" if bad or not told else f"{len(told)} could not be checked"
+    return CheckResult("audit", outcome, note, (), details)
 
 
 def _run_evals(context: CliContext, options: CiOptions) -> CheckResult:

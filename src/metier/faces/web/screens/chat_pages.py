@@ -24,6 +24,9 @@ _LONGEST = 100_000
 def chat(site: WebSite, request: Request) -> Response:
     run = request.query_params.get("run", "")
     live = site.hub.find(run) if site.hub is not None and run else None
+    # How far the turn is, before its journal is read: what ends in between is then still followed, and never lost.
+    running = live is not None and live.running
+    question = waiting_question(live) if live is not None else None
     events = []
     if run:
         trace = read_trace(find_journal(site.state, run)) if live is None or live.events or live.running else None
@@ -35,9 +38,9 @@ def chat(site: WebSite, request: Request) -> Response:
         current="chat",
         run=run,
         live=live,
-        running=live is not None and live.running,
+        running=running,
         timeline=events,
-        question=waiting_question(live) if live is not None else None,
+        question=question,
         choices=APPROVAL_CHOICES,
         commands=library.commands(),
         text=request.query_params.get("text", "")[:2_000],

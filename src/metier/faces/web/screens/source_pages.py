@@ -12,7 +12,7 @@ from starlette.responses import Response
 from ....install import add as install_add
 from ....install import remove
 from ....install.add import AddRequest, InstallOffer
-from ....install.fetch import FetchOptions
+from ....install.fetch_settings import fetch_options_for
 from ....install.managed import install_root_for
 from ....install.operations import find_scanner, present_skills, taken_names, trust_placed_skills
 from ....library import lockfile
@@ -55,7 +55,7 @@ def _offered(site: WebSite, spec: str) -> Iterator[InstallOffer]:
     root = install_root_for(place, _root(site))
     nearby = present_skills(place)
     request = AddRequest(spec, root, library.dialect, place.state, nearby=nearby, scan=find_scanner(place))
-    with install_add.open_offer(request, FetchOptions(place.env, place.cwd, place.home, False)) as offer:
+    with install_add.open_offer(request, fetch_options_for(place)) as offer:
         yield offer
 
 

@@ -86,7 +86,8 @@
         location.reload();
       });
     }
-    source.onerror = () => { if (source.readyState === EventSource.CLOSED) source.close(); };
+    // Refused, as when too many are open: the page itself still tells how far it is.
+    source.onerror = () => { if (source.readyState === EventSource.CLOSED) setTimeout(() => location.reload(), 2000); };
   };
 
   offerCopy(document);
