@@ -129,6 +129,11 @@ def open_at(place: Place, request: OpenRequest) -> Library:
     found = discover(place, request.dialect, request.root, request.use_index)
     library_roots, database, scan_result, problems = found.roots, found.database, found.scan, list(found.problems)
     skills: Sequence[Skill] = scan_result.skills
+    shared_roots = [root.origin.path for root in library_roots if root.companions and paths.exists(root.origin.path)]
+    if shared_roots:
+        from ..sources.companion_files import with_companions  # only where other agents keep skills too
+
+        skills = with_companions(skills, shared_roots)
     settings = found.options.settings
     withheld: dict[str, Finding] = {}
     in_project = any(root.origin.source == "project" for root in library_roots)

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from ...catalog.formats import compact_path
 from ...host.facts import gather_facts
+from ...host.paths import exists
 from ...library.library import Library
 from ...light_typing import NamedTuple
 from ...resolve.eligibility import RECIPE_TOOLS, install_command, recipe_note
@@ -106,12 +107,27 @@ def status_lines(library: Library, verbose: bool) -> Iterator[str]:
             yield f"  {printable(item.id)}"
             for issue in item.problems:
                 yield from (f"    {text}" for text in problem_lines(issue, hint=verbose))
+    yield from _unsupported_lines(library)
     yield from _left_out_lines(library)
     if library.problems:
         yield ""
     for issue in library.problems:
         yield from problem_lines(issue, hint=verbose)
     yield from _next_steps(library, verbose)
+
+
+def _unsupported_lines(library: Library) -> Iterator[str]:
+    """The fields of skills that have no effect here."""
+    rows = [
+        (printable(skill.name), printable(problem_from(finding).message))
+        for skill in library.skills
+        for finding in skill.findings
+        if finding.code == "not-supported"
+    ]
+    if rows:
+        yield ""
+        yield paint(f"not-supported ({len(rows)})", "bold")
+        yield from ("  " + line for line in format_columns(rows, last_cut=False))
 
 
 def _left_out_lines(library: Library) -> Iterator[str]:
@@ -357,7 +373,7 @@ def _skill_steps(library: Library, verdict: Verdict) -> list[WhyStep]:
     command = next((candidate.name for candidate in library.commands() if candidate.skill is skill), None)
     return [
         _make_step("found", True, f"{skill.path} ({skill.origin.root}, rank {skill.origin.rank})"),
-        _parsed_step(verdict),
+        _parsed_step(library, verdict),
         _gate_step("trusted", problems, WITHHELD),
         _gate_step("allowed", problems, ("not-allowed",)),
         WhyStep("eligible", "no" if missing else "yes", _problem_messages(missing), _problem_hints(missing)),
@@ -375,9 +391,19 @@ def _problem_hints(problems: Sequence[Problem]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(problem.hint for problem in problems if problem.severity != "info" and problem.hint))
 
 
-def _parsed_step(verdict: Verdict) -> WhyStep:
-    problems = verdict.skill.problems
+def _parsed_step(library: Library, verdict: Verdict) -> WhyStep:
+    skill, problems = verdict.skill, verdict.skill.problems
+    if _has_companion(skill) and not any(
+        root.origin.path == skill.origin.path and root.companions for root in library.roots
+    ):
+        from ...sources.companion_files import companion_findings
+
+        problems += tuple(problem_from(finding, skill.path) for finding in companion_findings(skill.directory, False))
     return WhyStep("parsed", "yes", _problem_messages(problems), _problem_hints(problems))
+
+
+def _has_companion(skill: Skill) -> bool:
+    return exists(f"{skill.directory}/agents/openai.yaml")
 
 
 def _gate_step(question: str, problems: dict[str, Problem], codes: tuple[str, ...]) -> WhyStep:
@@ -399,7 +425,10 @@ def _listed_step(library: Library, verdict: Verdict) -> WhyStep:
     for omitted in catalog.left_out:
         # A listing writes locations as they are, cleaned, or with `~` for the home.
         if omitted.location in (path, one_line(path), one_line(compact_path(path, library.place.home))):
-            return _make_step("listed", False, _cut_reason(omitted.reason, library), _limit_hint(omitted.reason))
+            reason = _cut_reason(omitted.reason, library)
+            if omitted.reason == "hidden-from-model" and _has_companion(verdict.skill):
+                reason = "`policy.allow_implicit_invocation` in agents/openai.yaml hides it from the model"
+            return _make_step("listed", False, reason, _limit_hint(omitted.reason))
     return _make_step("listed", False, "hidden from the model")
 
 
