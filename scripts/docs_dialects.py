@@ -65,7 +65,8 @@ def _placeholders(authoring: AuthoringRules) -> str:
     found = authoring.arguments
     if found is None:
         return "none"
-    forms = [f"`${found.first}` is the first word", "`$ARGUMENTS`"]
+    alone = ", where it stands alone and not in fenced code" if found.alone else ""
+    forms = [f"`${found.first}` is the first word{alone}", "`$ARGUMENTS`"]
     forms += ["`$ARGUMENTS[N]`"] * found.bracketed + ["`$@`, `${@:2}`"] * found.slices + ["`$name`"] * found.named
     return ", ".join(forms) + ("; `\\$` is a literal `$`" if found.escape else "")
 

@@ -51,6 +51,8 @@ class ArgumentRules(NamedTuple):
     """One backslash before a placeholder makes it literal."""
     single_digit: bool = False
     """`$N` has one digit, and no letter, digit or `_` after it."""
+    alone: bool = False
+    """`$N` in text must stand alone, unlike a price, and outside fenced code; in a command it may stand anywhere."""
 
 
 class ShellRules(NamedTuple):
