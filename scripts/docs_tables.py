@@ -71,6 +71,8 @@ _TOP = {
     "sandbox": "the sandbox for programs of skills (below)",
     "improve": "what to do with skills that fail (below)",
     "record": "how long journals of runs are kept (below)",
+    "instructions": 'names of a project\'s [instructions](../guides/project-instructions.md); default `["AGENTS.md"]`,'
+    " and `[]` for none; only in your own file",
     "config": "settings that skills require with `config.requiresConfig`",
 }
 _ROOT = {

@@ -122,6 +122,12 @@ def agents_trusted(place: Place, record: TrustRecord | None) -> bool:
     return record is not None and record.whole and record.agents == agents_digest(place.project)
 
 
+def is_project_trusted(place: Place) -> bool:
+    """Whether a person trusts the project as a whole, and not only some skills of it."""
+    record = read_trust_record(place)
+    return record is not None and record.whole
+
+
 def all_dialects(settings: Settings, problems: list[Problem]) -> Mapping[str, Dialect]:
     """The built-in dialects, and those that the configuration defines."""
     tables = settings.tree.get("dialects")

@@ -36,9 +36,10 @@ TOP_LEVEL_KEYS = (
     "sandbox",
     "record",
     "improve",
+    "instructions",
     "config",
 )
-USER_ONLY_KEYS = ("sandbox", "model", "models", "agent", "mcp", "record", "improve")
+USER_ONLY_KEYS = ("sandbox", "model", "models", "agent", "mcp", "record", "improve", "instructions")
 """Only the user's own file may set these: a cloned project must not choose models, permissions or servers."""
 AGENT_KEYS = ("allow", "ask", "deny", "network", "git", "env", "turns", "tokens", "seconds", "cost")
 MODEL_KEYS = (
@@ -77,6 +78,7 @@ _TABLES = ("skills", "limits", "catalog", "search", "sandbox", "agents", "dialec
 _KINDS = {**dict.fromkeys((*_TABLES, "record", "improve"), dict), "dialect": str, "model": str}
 _BOUNDING_KEYS = ("agent", "agents", "sandbox", "skills")
 """Tables that forbid and limit: what is lost of them must not go unnoticed by a command that acts."""
+_is_file_name = re.compile(r"[\w-][\w.-]*").fullmatch
 _at_line = re.compile(r"\(at line (\d+), column \d+\)").search
 
 
@@ -102,6 +104,7 @@ def parse_settings(text: str, findings: list[Finding]) -> Settings:
     _check_improve(tree.get("improve", {}), findings)
     _check_acting(tree, findings)
     _check_record(tree.get("record", {}), findings)
+    _check_instructions(tree, findings)
     settings = Settings(
         tree=tree,
         roots=_parse_roots(tree.get("roots", []), findings),
@@ -340,6 +343,15 @@ def _check_record(record: dict[str, object], findings: list[Finding]) -> None:
         if not isinstance(value, int) or isinstance(value, bool) or value < 0:
             findings.append(Finding("config-type", 0, (f"record.{key}", "a whole number, 0 for no limit")))
             del record[key]
+
+
+def _check_instructions(tree: dict[str, Any], findings: list[Finding]) -> None:
+    """Names of files, without a folder: a path could lead out of the project."""
+    names = tree.get("instructions", [])
+    if not isinstance(names, list) or any(not isinstance(name, str) or not _is_file_name(name) for name in names):
+        findings.append(Finding("config-type", 0, ("instructions", "a list of file names")))
+        # Nothing rather than the default: whoever wrote this wanted something else.
+        tree["instructions"] = []
 
 
 def _check_permissions(where: str, table: object, findings: list[Finding]) -> None:

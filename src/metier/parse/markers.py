@@ -87,11 +87,11 @@ def fenced_code(body: str) -> Iterator[tuple[int, int]]:
     while at < end:
         stop = body.find("\n", at)
         stop = end if stop < 0 else stop
-        opened = _fence.match(body, at, stop)
-        if opened is None or ("`" in opened["info"] and opened["mark"][0] == "`"):
+        fence = _fence.match(body, at, stop)
+        if fence is None or ("`" in fence["info"] and fence["mark"][0] == "`"):
             at = stop + 1
             continue
-        closing = _find_closing_fence(body, stop + 1, opened["mark"])[1]
+        closing = _find_closing_fence(body, stop + 1, fence["mark"])[1]
         closing = end if closing < 0 else closing
         yield at, closing
         at = closing + 1

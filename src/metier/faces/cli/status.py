@@ -319,7 +319,7 @@ def why(context: CliContext, name: str, as_json: bool) -> None:
     except Unloadable:
         steps = _broken_steps(broken[0])
     except UnknownSkill:
-        steps = _twin_steps(library, name)
+        steps = _twin_steps(library, name) or _instruction_steps(library, name)
         if not steps:
             raise
     else:
@@ -359,6 +359,36 @@ def _twin_steps(library: Library, folder: str) -> list[WhyStep]:
         _make_step("parsed", True, f"name `{skill.name}`"),
         _make_step("shadowed", True, f"identical to {twin.path}", "change its `name`, or remove one of them"),
     ]
+
+
+def _instruction_steps(library: Library, name: str) -> list[WhyStep]:
+    """The steps for a file of the project's instructions, `AGENTS.md` for example."""
+    if not name.endswith(".md"):
+        return []
+    from ...library.settings import is_project_trusted
+    from ...sources.project_instructions import instruction_names, read_instructions
+
+    place, names = library.place, instruction_names(library.settings)
+    file_name = name.rpartition("/")[2]
+    found = [one for one in read_instructions(place, (file_name,)) if name in (one.path, file_name)]
+    if not found:
+        return []
+    chosen, trusted = file_name in names, is_project_trusted(place)
+    listed = ", ".join(f'"{one}"' for one in (*names, file_name))
+    steps = [
+        _make_step("found", True, ", ".join(one.path for one in found)),
+        _make_step("chosen", True)
+        if chosen
+        else _make_step("chosen", False, "not among `instructions`", f"set `instructions = [{listed}]` in config.toml"),
+        _make_step("trusted", True)
+        if trusted
+        else _make_step("trusted", False, "the project is not trusted", f"run `metier trust {place.project}`"),
+    ]
+    notes = [f"{one.path}: {len(one.text):,} characters" + (", cut" if one.cut else "") for one in found]
+    notes += [f"imports {path}" for one in found for path in one.imports]
+    notes += [f"left as it stands: {reason}" for one in found for reason in one.refused]
+    in_use = chosen and trusted
+    return [*steps, WhyStep("sent", "yes" if in_use else "no", tuple(notes) if in_use else ("for the reasons above",))]
 
 
 def _make_step(question: str, answer: bool, because: str = "", hint: str = "") -> WhyStep:

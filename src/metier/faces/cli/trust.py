@@ -24,6 +24,7 @@ from ...library.trust import (
 )
 from ...parse.agent import parse_agent_file
 from ...parse.config import USER_ONLY_KEYS
+from ...sources.project_instructions import instruction_names, read_instructions
 from ...types.errors import Refused
 from ...types.skill import Skill
 from ...types.text import escaped_line
@@ -73,7 +74,8 @@ def trust_directory(directory: str, profile: str, yes: bool = False) -> None:
     project = place.project
     before = read_trust_book(place.state).get(paths.real_path(project))
     library = open_library(directory, profile=profile)
-    _ask_trust(_build_report(library, before), project, yes, [*_config_lines(project), *_agent_lines(project)])
+    extra_lines = [*_config_lines(project), *_agent_lines(project), *_instruction_lines(library)]
+    _ask_trust(_build_report(library, before), project, yes, extra_lines)
     reopened = _trust_project(profile, library, directory)
     added = [
         candidate
@@ -172,6 +174,13 @@ def _agent_lines(project: str) -> Iterator[str]:
         if agent is not None:
             tools = "every tool" if agent.tools is None else ", ".join(agent.tools) or "no tool"
             yield f"{path}: the agent {agent.name} may call {tools}"
+
+
+def _instruction_lines(library: Library) -> Iterator[str]:
+    """The files that every model which works here is told to follow."""
+    for found in read_instructions(library.place, instruction_names(library.settings)):
+        imports = f", with {', '.join(found.imports)}" if found.imports else ""
+        yield f"{found.path}: a model that works here is told to follow its {len(found.text):,} characters{imports}"
 
 
 def _skill_runs_dict(name: str, runs: Sequence[RunnableItem]) -> dict[str, object]:
