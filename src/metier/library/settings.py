@@ -97,9 +97,9 @@ def read_trust_record(place: Place) -> TrustRecord | None:
     if not paths.exists(f"{place.state}/trust.json"):
         return None
     from ..resolve.capabilities import SkillCapabilities, TrustRecord
-    from .trust import read_trust_book
+    from .trust import project_record
 
-    entry = read_trust_book(place.state).get(paths.real_path(place.project))
+    entry = project_record(place.state, place.project)
     if entry is None:
         return None
     skills = entry.get("skills")

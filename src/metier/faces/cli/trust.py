@@ -17,7 +17,9 @@ from ...library.trust import (
     RunnableItem,
     agent_paths,
     make_trust_record,
+    project_record,
     read_trust_book,
+    revoke_trust,
     runnable_items,
     settings_digest,
     write_trust_record,
@@ -54,8 +56,8 @@ def trust(context: CliContext, directory: str | None, listing: bool, remove: boo
         return
     project = place.project
     if remove:
-        was_trusted = paths.real_path(project) in read_trust_book(place.state)
-        write_trust_record(place.state, project, None)
+        was_trusted = project_record(place.state, project) is not None
+        revoke_trust(place.state, project)
         say(f"{clean_path(project)} is no longer trusted" if was_trusted else f"{clean_path(project)} was not trusted")
         return
     if as_json:
@@ -72,7 +74,7 @@ def trust_directory(directory: str, profile: str, yes: bool = False) -> None:
     """Show what the skills of a project can run, ask, and trust them as they are."""
     place = find_place(directory)
     project = place.project
-    before = read_trust_book(place.state).get(paths.real_path(project))
+    before = project_record(place.state, project)
     library = open_library(directory, profile=profile)
     extra_lines = [*_config_lines(project), *_agent_lines(project), *_instruction_lines(library)]
     _ask_trust(_build_report(library, before), project, yes, extra_lines)
@@ -197,7 +199,9 @@ def _trust_record(library: Library, project: str) -> dict[str, object]:
 
 
 def _list_trusted(state: str, as_json: bool) -> None:
-    book = read_trust_book(state)
+    book = {
+        path: record for path, record in read_trust_book(state).items() if record.get("whole") or record.get("skills")
+    }
     if as_json:
         say_json({path: {"skills": len(record.get("skills", {}))} for path, record in book.items()})  # type: ignore[arg-type]
         return
