@@ -63,6 +63,7 @@ _TOP = {
     "catalog": "what to do with a catalog that does not fit (below)",
     "search": "search (below)",
     "agents": "agents by name (below)",
+    "kits": "[kits](../guides/switches-and-kits.md) of skills by name, each with `skills`: a list",
     "dialects": "dialects of your own (below)",
     "model": "the default model, such as `anthropic:NAME`",
     "models": "models under your own names (below)",

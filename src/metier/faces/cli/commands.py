@@ -39,6 +39,8 @@ COMMANDS = {
     "models": ("doctor:models", "Manage local models"),
     "chat": ("..tui.command:chat", "Chat with an agent that uses your skills"),
     "why": ("status:why", "Explain why a skill is or is not in the catalog"),
+    "off": ("..reach.switch_commands:off", "Switch skills off, everywhere or in this project"),
+    "on": ("..reach.switch_commands:on", "Switch skills on again"),
     "validate": ("lint:validate", "Check skills against the agentskills.io specification"),
     "lint": ("lint:lint", "Find and fix mistakes in skills"),
     "improve": ("improve:improve", "Propose a fix for a skill that failed"),
@@ -78,7 +80,7 @@ COMMANDS = {
 
 SECTIONS = {
     "Inspect": "list status show search catalog commands why roots",
-    "Use": "chat run runs render preview read script models",
+    "Use": "chat run runs render preview read script models on off",
     "Write": "new lint validate trust",
     "Install": "add update outdated remove restore clean verify freeze approve sync install plugins unpack",
     "Improve": "eval stats improve proposals history diff rollback blame",
@@ -144,6 +146,8 @@ COMMAND_ALIASES = {
     "create": "new",
     "ask": "run",
     "tui": "chat",
+    "disable": "off",
+    "enable": "on",
 }
 """What other tools call our commands, for suggestions: the nearest spelling would often mislead."""
 
