@@ -188,6 +188,7 @@ _VARIABLES = {
     "METIER_HOME": "metier's own folder; default `~/.metier`",
     "METIER_PATH": "folders of skills, separated by `:`, with the highest precedence",
     "METIER_DATABASE_URL": "`postgresql://…`: the schedule database of a fleet; default SQLite in metier's folder",
+    "XDG_CONFIG_HOME": "where `metier agents` looks for agents that keep their things there; default `~/.config`",
     "TZ": "the default time zone of a schedule; default the machine's",
     "NOTIFY_SOCKET": "set by systemd: the daemon reports readiness and heartbeats",
     **{

@@ -41,6 +41,7 @@ COMMANDS = {
     "why": ("status:why", "Explain why a skill is or is not in the catalog"),
     "off": ("..reach.switch_commands:off", "Switch skills off, everywhere or in this project"),
     "on": ("..reach.switch_commands:on", "Switch skills on again"),
+    "agents": ("..reach.agents_command:agents", "List other agents here, and the skills each would see"),
     "validate": ("lint:validate", "Check skills against the agentskills.io specification"),
     "lint": ("lint:lint", "Find and fix mistakes in skills"),
     "improve": ("improve:improve", "Propose a fix for a skill that failed"),
@@ -85,7 +86,7 @@ SECTIONS = {
     "Install": "add update outdated remove restore clean verify freeze approve sync install plugins unpack",
     "Improve": "eval stats improve proposals history diff rollback blame",
     "Schedule": "schedule batch daemon",
-    "Integrate": "mcp acp export",
+    "Integrate": "mcp acp export agents",
     "Maintain": "doctor init conform completion",
 }
 """The sections of the help, in order."""
@@ -121,6 +122,7 @@ LOOKING = READ_ONLY | frozenset(
         "daemon status",
         "daemon stop",
         "daemon unit",
+        "agents",
         "doctor",
         "conform",
         "completion",
