@@ -65,7 +65,8 @@ def _placeholders(authoring: AuthoringRules) -> str:
     found = authoring.arguments
     if found is None:
         return "none"
-    forms = [f"`${found.first}` is the first word", "`$ARGUMENTS`"]
+    alone = ", where it stands alone and not in fenced code" if found.alone else ""
+    forms = [f"`${found.first}` is the first word{alone}", "`$ARGUMENTS`"]
     forms += ["`$ARGUMENTS[N]`"] * found.bracketed + ["`$@`, `${@:2}`"] * found.slices + ["`$name`"] * found.named
     return ", ".join(forms) + ("; `\\$` is a literal `$`" if found.escape else "")
 
@@ -186,7 +187,7 @@ SERVING: dict[str, tuple[str, Callable[[ServingRules], str]]] = {
     "unlisted_agent": ("an agent without a skill list gets", lambda one: one.unlisted_agent),
 }
 
-LATER = {"unused_when", "preface", "fields", "roots"}
+LATER = {"unused_when", "preface", "fields", "roots", "unsupported"}
 """Fields that are documented elsewhere."""
 
 
@@ -210,7 +211,21 @@ def answers(name: str) -> str:
 def fields(name: str) -> str:
     own = DIALECTS[name].authoring.fields
     extra = f"In this dialect: {codes(sorted(own - COMMON_FIELDS))}." if own - COMMON_FIELDS else "No others."
-    return f"Known in every dialect: {codes(sorted(COMMON_FIELDS))}.\n{extra}\n"
+    known = f"Known in every dialect: {codes(sorted(COMMON_FIELDS))}.\n{extra}\n"
+    return known + _unsupported(DIALECTS[name].authoring)
+
+
+def _unsupported(authoring: AuthoringRules) -> str:
+    if not authoring.unsupported:
+        return ""
+    rows = [
+        (code(field.name), codes(sorted(field.harmless)) or "none", field.instead) for field in authoring.unsupported
+    ]
+    return (
+        "\nThese are kept and have no effect; a skill that has one gets the problem "
+        "[`not-supported`](../reference/problems.md#reading), unless its value asks for nothing else:\n\n"
+        + table(("field", "values that work", "what happens instead"), rows)
+    )
 
 
 def roots_of(name: str) -> str:

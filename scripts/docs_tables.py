@@ -63,6 +63,7 @@ _TOP = {
     "catalog": "what to do with a catalog that does not fit (below)",
     "search": "search (below)",
     "agents": "agents by name (below)",
+    "kits": "[kits](../guides/switches-and-kits.md) of skills by name, each with `skills`: a list",
     "dialects": "dialects of your own (below)",
     "model": "the default model, such as `anthropic:NAME`",
     "models": "models under your own names (below)",
@@ -74,6 +75,8 @@ _TOP = {
     "registries": "registries to install from, by name or as tables (below); default `clawhub` and `skills.sh`; `[]` is"
     " none",
     "sources": "which sources skills may be installed from (below)",
+    "instructions": 'names of a project\'s [instructions](../guides/project-instructions.md); default `["AGENTS.md"]`,'
+    " and `[]` for none; only in your own file",
     "config": "settings that skills require with `config.requiresConfig`",
 }
 _ROOT = {
@@ -200,6 +203,7 @@ _VARIABLES = {
     "METIER_HOME": "metier's own folder; default `~/.metier`",
     "METIER_PATH": "folders of skills, separated by `:`, with the highest precedence",
     "METIER_DATABASE_URL": "`postgresql://…`: the schedule database of a fleet; default SQLite in metier's folder",
+    "XDG_CONFIG_HOME": "where `metier agents` looks for agents that keep their things there; default `~/.config`",
     "TZ": "the default time zone of a schedule; default the machine's",
     "NOTIFY_SOCKET": "set by systemd: the daemon reports readiness and heartbeats",
     "DISPLAY": "without it and `WAYLAND_DISPLAY`, `metier web` prints its address and opens no browser (Linux)",

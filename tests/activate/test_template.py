@@ -6,7 +6,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from metier.activate.template import PlaceholderForms, TemplateValues, fill_pieces, split_arguments, split_pieces
+from metier.activate.render import BodyCommand, split_body
+from metier.activate.template import (
+    PlaceholderForms,
+    PositionalArgument,
+    TemplateValues,
+    fill_pieces,
+    split_arguments,
+    split_pieces,
+    split_text,
+)
 from metier.dialects import DIALECTS
 
 
@@ -19,6 +28,62 @@ def filled(
         reads,
         TemplateValues(arguments, names, variables),
     )
+
+
+LITERAL = [
+    "It costs $1,000 or $1.50.",
+    "$10/month, $1/seat",
+    "$1M and $1k",
+    "from $1-$2",
+    "US$1",
+    "a$1b",
+    "$$1",
+    "awk '{print $1}'",
+    "regex ^$1$",
+    "```sh\nawk '{ print $1 }'\n```",
+    "> ~~~\n> set $1 here\n> ~~~",
+    "- ```\n  $1\n  ```",
+    "```\nnever closed $1",
+]
+REPLACED = [
+    ("Deploy $1 now", "Deploy b now"),
+    ("$1", "b"),
+    ('Read `$1`, "$1" and ($1).', 'Read `b`, "b" and (b).'),
+    ("Is it $1? Then $1, please: $1; $1!", "Is it b? Then b, please: b; b!"),
+    ("path=$1\n| $1 |", "path=b\n| b |"),
+    ("**$1**", "**b**"),
+    ("```sh\nrun $ARGUMENTS\n```", "```sh\nrun a b\n```"),
+    ("```\n$1\n```\nthen $1", "```\n$1\n```\nthen b"),
+    (r"\$1,000 and \$1", "$1,000 and $1"),
+    ("```\necho \\$1\n```", "```\necho $1\n```"),
+    ("`` ``` `` is no fence: $1", "`` ``` `` is no fence: b"),
+]
+
+
+def _in_text(body: str) -> str:
+    reads = DIALECTS["standard"].authoring.arguments
+    return fill_pieces(split_text(body, PlaceholderForms(reads)), reads, TemplateValues("a b"))
+
+
+@pytest.mark.parametrize("body", LITERAL)
+def test_a_price_and_a_field_of_awk_stay_where_the_standard_is_read(body):
+    assert _in_text(body) == body
+
+
+@pytest.mark.parametrize(("body", "becomes"), REPLACED)
+def test_a_placeholder_that_stands_alone_is_filled_where_the_standard_is_read(body, becomes):
+    assert _in_text(body) == becomes
+
+
+def test_in_a_command_a_placeholder_may_stand_anywhere():
+    forms = PlaceholderForms(DIALECTS["standard"].authoring.arguments)
+    parts = split_body("!`cat $1/x`", forms, DIALECTS["standard"].authoring.shell)
+    assert isinstance(parts[0], BodyCommand)
+    assert any(isinstance(piece, PositionalArgument) for piece in parts[0].pieces)
+
+
+def test_the_products_that_promise_it_fill_a_placeholder_in_code_too():
+    assert filled("claude", "```\n$1\n``` $1,000", "a b") == "```\nb\n``` b,000"
 
 
 def test_the_first_word_is_one_in_umbra_and_nought_elsewhere():

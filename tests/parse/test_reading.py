@@ -683,6 +683,15 @@ def test_the_dialect_named_in_the_metadata_is_the_one_that_counts():
 # Every code of the reading family that a file's text can bring about is brought about somewhere here.
 
 
+def test_a_field_without_effect_is_marked_and_costs_nothing_else():
+    place = Origin("user", 1, "root", "/skills", DIALECTS["claude"])
+    head = b"---\nname: one\neffort: high\n---\nB.\n"
+    found = parse(Found(place, "one", "/skills/one/SKILL.md", (1, 0, 0, 0), head, True), DIALECTS)
+    assert isinstance(found, Skill)
+    assert "not-supported" in {finding.code for finding in found.findings}
+    assert found.extra.text("effort") == "high"
+
+
 def test_every_reading_code_is_known_to_these_tests():
     source = Path(__file__).read_text(encoding="utf-8")
     outside = {"not-found", "not-a-directory", "missing-skill-md", "too-large"}  # of folders: test_strict.py

@@ -42,6 +42,7 @@ from .template import (
     prepare_values,
     slice_words,
     split_pieces,
+    split_text,
 )
 
 
@@ -121,12 +122,12 @@ def split_body(body: str, forms: PlaceholderForms, shell: ShellRules | None) -> 
     body_parts: list[BodyPart] = []
     last = 0
     for marker in find_markers(body, shell) if shell is not None else ():
-        body_parts.extend(split_pieces(body[last : marker.start], forms))
+        body_parts.extend(split_text(body[last : marker.start], forms))
         body_parts.append(
             BodyCommand(body[marker.start : marker.end], marker.command.strip(), split_pieces(marker.command, forms))
         )
         last = marker.end
-    body_parts.extend(split_pieces(body[last:] if last else body, forms))
+    body_parts.extend(split_text(body[last:] if last else body, forms))
     return tuple(body_parts)
 
 

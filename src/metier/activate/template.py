@@ -12,8 +12,9 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import NamedTuple, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
+from ..parse.markers import fenced_code
 from ..types.dialect import ArgumentRules, ArgumentSplitting
 
 # --- Arguments ---
@@ -138,6 +139,8 @@ class PlaceholderForms(NamedTuple):
     names: tuple[str, ...] = ()
     variables: tuple[str, ...] = ()
     rooted: tuple[str, ...] = ()
+    numbers: Literal["any", "alone", "escaped"] = "any"
+    """Which `$N` is a placeholder: any, one that stands alone, or none; the last still drops a backslash."""
 
 
 @dataclass(frozen=True)
@@ -192,6 +195,19 @@ def split_pieces(text: str, forms: PlaceholderForms) -> tuple[Piece, ...]:
     return tuple(parts)
 
 
+def split_text(text: str, forms: PlaceholderForms) -> tuple[Piece, ...]:
+    """Split the text of a body, in which a dialect may want `$N` to stand alone and outside fenced code."""
+    if forms.arguments is None or not forms.arguments.alone or "$" not in text:
+        return split_pieces(text, forms)
+    prose, code = forms._replace(numbers="alone"), forms._replace(numbers="escaped")
+    pieces: list[Piece] = []
+    last = 0
+    for start, end in fenced_code(text):
+        pieces += [*split_pieces(text[last:start], prose), *split_pieces(text[start:end], code)]
+        last = end
+    return (*pieces, *split_pieces(text[last:] if last else text, prose))
+
+
 _MAX_CACHED = 1_000
 """Placeholders that are remembered for each set of forms; a body may hold any number."""
 
@@ -235,11 +251,26 @@ def _placeholder_pattern(placeholder_forms: PlaceholderForms) -> tuple[re.Patter
         if arguments.bracketed:
             forms.append(r"ARGUMENTS\[(?P<bracket>[0-9]+)\]")
         forms.append(r"(?P<whole>ARGUMENTS" + (r"|@" if arguments.slices else "") + ")")
-        forms.append(r"(?P<number>[0-9](?!\w))" if arguments.single_digit else r"(?P<number>[0-9]+)")
+        number = r"[0-9](?!\w)" if arguments.single_digit else r"[0-9]+"
+        forms.append(f"(?P<number>{_number_pattern(number, placeholder_forms.numbers)})")
         if arguments.named and placeholder_forms.names:
             longest = sorted((name for name in placeholder_forms.names if name), key=len, reverse=True)
             forms.append(r"(?P<name>" + "|".join(map(re.escape, longest)) + r")(?!\w)")
     return (re.compile(r"\$(?:" + "|".join(forms) + ")"), {}) if forms else None
+
+
+# Around a `$N` that stands alone: white space, quotes, brackets, or the end of a sentence or a clause.
+_ESCAPED_NUMBER = r"(?<=\\\$)(?<!\\\\\$)"
+_BEFORE_ALONE = r"(?<![^\s\"'`(\[=:|*_]\$)"
+_AFTER_ALONE = r"(?=\Z|[\s\"'`)\]|*_]|[.,;:!?](?![\w$]))"
+
+
+def _number_pattern(number: str, which: Literal["any", "alone", "escaped"]) -> str:
+    """The digits after a `$`.  After a single backslash they always count, so that the backslash is taken away."""
+    if which == "any":
+        return number
+    escaped = _ESCAPED_NUMBER + number
+    return escaped if which == "escaped" else f"{escaped}|{_BEFORE_ALONE}{number}(?![0-9]){_AFTER_ALONE}"
 
 
 def _parse_placeholder(match: re.Match[str], forms: PlaceholderForms) -> Placeholder:

@@ -17,12 +17,14 @@ from .template import (
     ArgumentSlice,
     EscapedPlaceholder,
     NamedArgument,
+    Piece,
     Placeholder,
     PlaceholderForms,
     PositionalArgument,
     RootedPath,
     VariablePlaceholder,
     split_pieces,
+    split_text,
 )
 
 _FOLDERS = ("SKILL_DIR", "CLAUDE_SKILL_DIR")
@@ -40,7 +42,7 @@ def translate_body(body: str, names: Sequence[str], old: AuthoringRules, new: Au
     """Write a body for another dialect; what has no equivalent stays as written and is reported."""
     losses: dict[str, None] = {}
     new_forms = PlaceholderForms(new.arguments, tuple(names), new.variables, new.rooted)
-    parts = list(split_pieces(body, PlaceholderForms(old.arguments, tuple(names), old.variables, old.rooted)))
+    parts = _split_source(body, PlaceholderForms(old.arguments, tuple(names), old.variables, old.rooted), old)
     written = []
     for at, piece in enumerate(parts):
         if isinstance(piece, str | EscapedPlaceholder):
@@ -58,6 +60,17 @@ def translate_body(body: str, names: Sequence[str], old: AuthoringRules, new: Au
         written.append(_translate_placeholder(piece, after[:1], new, losses))
     _note_command_losses(body, old, new, losses)
     return TranslatedBody("".join(written), tuple(losses))
+
+
+def _split_source(body: str, forms: PlaceholderForms, old: AuthoringRules) -> list[Piece]:
+    """The pieces of a body, split as rendering does: a command has other placeholders than the text around it."""
+    parts: list[Piece] = []
+    last = 0
+    for marker in find_markers(body, old.shell) if old.shell is not None else ():
+        parts += split_text(body[last : marker.start], forms)
+        parts += split_pieces(body[marker.start : marker.end], forms)
+        last = marker.end
+    return [*parts, *split_text(body[last:], forms)]
 
 
 def _literal_text(text: str, forms: PlaceholderForms, losses: dict[str, None]) -> str:
@@ -107,9 +120,13 @@ def _translate_position(at: int, after: str, arguments: ArgumentRules | None) ->
     if arguments is None or at < 0:
         return None
     number = at + arguments.first
-    # A digit right after `$1` would become part of the number.
-    joined = after.isdigit() or (arguments.single_digit and (number > 9 or after.isalnum() or after == "_"))
-    if joined:
+    # A digit right after `$1` would become part of the number; and where `$1` must stand alone, it may not here.
+    joined = (
+        arguments.alone
+        or after.isdigit()
+        or (arguments.single_digit and (number > 9 or after.isalnum() or after == "_"))
+    )
+    if joined or arguments.alone:
         return f"$ARGUMENTS[{at}]" if arguments.bracketed else None
     return f"${number}"
 

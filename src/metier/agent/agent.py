@@ -151,7 +151,8 @@ class Agent:
         """The skills that both this agent and the delegating one may use: delegation never widens a list."""
         from ..resolve.resolver import AllowedSkills
 
-        names, before = self.file.skills, library.allowed.names
+        listed, before = self.file.skills, library.allowed.names
+        names = None if listed is None else library.settings.without_kits(listed)
         if names is None and library.dialect.serving.unlisted_agent == "none":
             names = ()
         if before is not None:

@@ -28,7 +28,7 @@ def agent_file_faults(library: Library, file: AgentFile) -> tuple[str, ...]:
             else []
         )
     known_names = {name for skill in library.skills for name in (skill.name, skill.id)}
-    for name in file.skills or ():
+    for name in library.settings.without_kits(file.skills or ()):
         if name not in known_names:
             near = get_close_matches(name, known_names, 1)
             offer = f"; did you mean `{near[0]}`?" if near else ""

@@ -358,6 +358,12 @@ def find_allowing_rule(rules: Sequence[PermissionRule], checked: CheckedCall) ->
     return covering[0] if all(covering) else None
 
 
+def find_denying_rule(texts: Sequence[str], checked: CheckedCall) -> PermissionRule | None:
+    """The rule among these that denies a call, or that may: a skill's own denial leaves nobody to ask."""
+    rules = [rule for text in texts if (rule := parse_rule(text)) is not None]
+    return next((rule for rule in rules if rule_names_call(rule, checked) or _may_name_call(rule, checked)), None)
+
+
 def _granted_rules(texts: Sequence[str]) -> list[PermissionRule]:
     return [rule for text in texts if (rule := parse_rule(text)) is not None and _grantable(rule.tool)]
 

@@ -36,6 +36,7 @@ from .permissions import (
     call_subject,
     checked_call,
     find_allowing_rule,
+    find_denying_rule,
     format_rule,
     narrowest_rule,
     path_target_of,
@@ -145,6 +146,22 @@ def with_tool_rules(
         if tool_call.name in names and find_allowing_rule(rules, checked_call(tool_call, target_of(tool_call))) is None:
             only = ", ".join(format_rule(rule) for rule in rules if fnmatchcase(tool_call.name, rule.tool))
             return Answer(f"Not allowed: this agent may call {only} and nothing else of {tool_call.name}.", True)
+        return (yield from inner.call(tool_call))
+
+    return Toolset(inner.tools, call)
+
+
+def with_denied_tools(
+    inner: Toolset, denied: Callable[[], Sequence[str]], target_of: Callable[[ToolCall], PathTarget] = path_target_of
+) -> Toolset:
+    """Refuse calls that an active skill's `disallowed-tools` covers, whatever anybody else allows."""
+
+    def call(tool_call: ToolCall) -> EventSteps[Answer]:
+        texts = denied()
+        rule = find_denying_rule(texts, checked_call(tool_call, target_of(tool_call))) if texts else None
+        if rule is not None:
+            text = f"Not allowed: an active skill disallows {format_rule(rule)}. Do it another way."
+            return Answer(text, error=True, reason="refused")
         return (yield from inner.call(tool_call))
 
     return Toolset(inner.tools, call)

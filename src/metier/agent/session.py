@@ -19,8 +19,16 @@ from ..catalog.formats import get_layout
 from ..host.facts import monotonic, now_ns
 from ..library.grants import secret_values
 from ..library.locks import SkillBaseline
+from ..library.settings import is_project_trusted
 from ..record.journal import Journal, new_run_id, runs_folder
 from ..record.redaction import hide_strings
+from ..sources.project_instructions import (
+    MAX_CHARACTERS,
+    InstructionFile,
+    instruction_names,
+    instructions_section,
+    read_instructions,
+)
 from ..types.activation import InvokedBy, Message
 from ..types.agent import TurnBounds
 from ..types.catalog import Catalog
@@ -77,10 +85,13 @@ def start_event(session: Session) -> Started:
     library, agent, tools = session.library, session.agent, session.tools()
     catalog = session.catalog()
     names = frozenset(tool.name for tool in tools.shown)
+    instructions = _project_instructions(session)
     parts = [
         agent.instructions or PLAIN_INSTRUCTIONS,
         rules_section(names) if tools.skilled else "",
         catalog.text,
+        # Behind the catalog: it differs from project to project, and what comes before is cached for all of them.
+        agent.hide(instructions_section(instructions)),
         _folder_section(session),
     ]
     return Started(
@@ -95,7 +106,18 @@ def start_event(session: Session) -> Started:
         session.offer().digests,
         library.request.habits.used,
         agent.alone.schedule if agent.alone else "",
+        tuple(found.path for found in instructions),
     )
+
+
+def _project_instructions(session: Session) -> tuple[InstructionFile, ...]:
+    """What the project asks of agents, once a person trusts it; an unattended run has its orders from its schedule."""
+    agent, library = session.agent, session.library
+    names = instruction_names(library.settings)
+    if agent.alone or agent.private or not names or not is_project_trusted(library.place):
+        return ()
+    # An eighth of the window, at about four characters a token: a small model must still have room to work.
+    return read_instructions(library.place, names, min(MAX_CHARACTERS, session.model.window // 2))
 
 
 def _folder_section(session: Session) -> str:

@@ -32,6 +32,7 @@ from .policies import (
     ApprovalPolicy,
     with_aliases,
     with_approval,
+    with_denied_tools,
     with_durable_steps,
     with_redaction,
     with_repeat_guard,
@@ -89,7 +90,8 @@ def build_session_tools(session: Session) -> SessionTools:
         return (yield from _call_tool(session, tool_call))
 
     inner = with_repeat_guard(Toolset(shown, call))
-    allowed = with_approval(with_redaction(inner, session.agent.hide), _approval_policy(session))
+    approved = with_approval(with_redaction(inner, session.agent.hide), _approval_policy(session))
+    allowed = with_denied_tools(approved, partial(_denied_tools, session), partial(_path_target, session))
     own_rules = _own_rules(session.agent)
     ruled = allowed if own_rules is None else with_tool_rules(allowed, own_rules, partial(_path_target, session))
     return SessionTools(
@@ -247,6 +249,14 @@ def _granted_tools(session: Session) -> list[str]:
         if verdict.skill.path in named and verdict.usable and covers(library, verdict.skill)
     }
     return [tool for active in session.conversation.active for tool in active.tools if tool in now.get(active.path, ())]
+
+
+def _denied_tools(session: Session) -> list[str]:
+    """The tools that active skills deny themselves."""
+    active = {activated.path for activated in session.conversation.active}
+    if not active:
+        return []
+    return [tool for skill in session.library.skills if skill.path in active for tool in skill.disallowed_tools]
 
 
 def _approval_key(session: Session, tool_call: ToolCall) -> str:

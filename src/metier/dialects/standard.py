@@ -50,7 +50,10 @@ STANDARD = Dialect(
         fields=COMMON_FIELDS | SPECIFIED_FIELDS | {"arguments"},
         name_rule="standard",
         requires_at=("metier", *VENDOR_KEYS, ""),
-        arguments=ArgumentRules(first=0, splitting="shell", missing="stays", bracketed=True, named=True, escape=True),
+        # The specification has no placeholders, so most `$1` in these bodies are sums of money and fields of awk.
+        arguments=ArgumentRules(
+            first=0, splitting="shell", missing="stays", bracketed=True, named=True, escape=True, alone=True
+        ),
         shell=ShellRules(fenced=True, anchored=True, cwd="agent", on_failure="error", program="bash"),
         variables=("SKILL_DIR", "CLAUDE_SKILL_DIR"),
         unused="ARGUMENTS: ",

@@ -15,13 +15,14 @@ from ..library.trust import (
     RunnableItem,
     agent_paths,
     make_trust_record,
-    read_trust_book,
+    project_record,
     runnable_items,
     settings_digest,
     write_trust_record,
 )
 from ..parse.agent import parse_agent_file
 from ..parse.config import USER_ONLY_KEYS
+from ..sources.project_instructions import instruction_names, read_instructions
 from ..types.errors import Changed
 from ..types.skill import Skill
 
@@ -80,6 +81,21 @@ def agent_lines(project: str) -> Iterator[str]:
             yield f"{path}: the agent {agent.name} may call {tools}"
 
 
+def _instruction_lines(library: Library) -> Iterator[str]:
+    """The files that every model which works here is told to follow."""
+    for found in read_instructions(library.place, instruction_names(library.settings)):
+        imports = f", with {', '.join(found.imports)}" if found.imports else ""
+        yield f"{found.path}: a model that works here is told to follow its {len(found.text):,} characters{imports}"
+
+
+def counting_lines(library: Library) -> Iterator[str]:
+    """What counts in a trusted project besides its skills: its configuration, its agents and its instructions."""
+    project = library.place.project
+    yield from config_lines(project)
+    yield from agent_lines(project)
+    yield from _instruction_lines(library)
+
+
 def project_skills(library: Library) -> list[Skill]:
     return [skill for skill in library.skills if skill.origin.source == "project"]
 
@@ -113,9 +129,9 @@ class TrustReview(NamedTuple):
 def review_trust(library: Library, added: Sequence[Skill] = ()) -> TrustReview:
     """What trusting the project of a library means; `added` are the skills of roots that its configuration adds."""
     project = library.place.project
-    before = read_trust_book(library.place.state).get(paths.real_path(project))
+    before = project_record(library.place.state, project)
     own = [skill for skill in project_skills(library) if skill not in added]
-    lines = (*config_lines(project), *agent_lines(project))
+    lines = tuple(counting_lines(library))
     return TrustReview(
         project,
         [*build_report(library, before, own), *build_report(library, before, added)],
@@ -134,7 +150,7 @@ def trust_reviewed(library: Library, seen: tuple[str, str]) -> TrustReview | Non
     place = library.place
     if review_trust(library).digest != seen[0]:
         raise Changed("the project changed since it was shown", "read it again, then decide", place.project)
-    before = read_trust_book(place.state).get(paths.real_path(place.project))
+    before = project_record(place.state, place.project)
     reopened = trust_project(library)
     known = {skill.path for skill in library.skills}
     added = [skill for skill in project_skills(reopened) if skill.path not in known]

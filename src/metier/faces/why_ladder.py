@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..catalog.formats import compact_path
+from ..host.paths import exists
 from ..library.library import Library
 from ..light_typing import NamedTuple
 from ..types.errors import UnknownSkill, Unloadable
-from ..types.problem import Problem
-from ..types.skill import BrokenSkill
+from ..types.problem import Problem, problem_from
+from ..types.skill import BrokenSkill, Skill
 from ..types.text import one_line
 from ..types.verdict import WITHHELD, Verdict
 
@@ -35,7 +36,7 @@ def why_steps(library: Library, name: str) -> list[WhyStep]:
     except Unloadable:
         return _broken_steps(broken[0])
     except UnknownSkill:
-        steps = _twin_steps(library, name)
+        steps = _twin_steps(library, name) or _instruction_steps(library, name)
         if not steps:
             raise
         return steps
@@ -63,6 +64,36 @@ def _twin_steps(library: Library, folder: str) -> list[WhyStep]:
     ]
 
 
+def _instruction_steps(library: Library, name: str) -> list[WhyStep]:
+    """The steps for a file of the project's instructions, `AGENTS.md` for example."""
+    if not name.endswith(".md"):
+        return []
+    from ..library.settings import is_project_trusted
+    from ..sources.project_instructions import instruction_names, read_instructions
+
+    place, names = library.place, instruction_names(library.settings)
+    file_name = name.rpartition("/")[2]
+    found = [one for one in read_instructions(place, (file_name,)) if name in (one.path, file_name)]
+    if not found:
+        return []
+    chosen, trusted = file_name in names, is_project_trusted(place)
+    listed = ", ".join(f'"{one}"' for one in (*names, file_name))
+    steps = [
+        _make_step("found", True, ", ".join(one.path for one in found)),
+        _make_step("chosen", True)
+        if chosen
+        else _make_step("chosen", False, "not among `instructions`", f"set `instructions = [{listed}]` in config.toml"),
+        _make_step("trusted", True)
+        if trusted
+        else _make_step("trusted", False, "the project is not trusted", f"run `metier trust {place.project}`"),
+    ]
+    notes = [f"{one.path}: {len(one.text):,} characters" + (", cut" if one.cut else "") for one in found]
+    notes += [f"imports {path}" for one in found for path in one.imports]
+    notes += [f"left as it stands: {reason}" for one in found for reason in one.refused]
+    in_use = chosen and trusted
+    return [*steps, WhyStep("sent", "yes" if in_use else "no", tuple(notes) if in_use else ("for the reasons above",))]
+
+
 def _make_step(question: str, answer: bool, because: str = "", hint: str = "") -> WhyStep:
     return WhyStep(question, "yes" if answer else "no", (because,) if because else (), (hint,) if hint else ())
 
@@ -75,7 +106,7 @@ def _skill_steps(library: Library, verdict: Verdict) -> list[WhyStep]:
     command = next((candidate.name for candidate in library.commands() if candidate.skill is skill), None)
     return [
         _make_step("found", True, f"{skill.path} ({skill.origin.root}, rank {skill.origin.rank})"),
-        _parsed_step(verdict),
+        _parsed_step(library, verdict),
         _gate_step("trusted", problems, WITHHELD),
         _gate_step("allowed", problems, ("not-allowed",)),
         WhyStep("eligible", "no" if missing else "yes", _problem_messages(missing), _problem_hints(missing)),
@@ -93,9 +124,19 @@ def _problem_hints(problems: Sequence[Problem]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(problem.hint for problem in problems if problem.severity != "info" and problem.hint))
 
 
-def _parsed_step(verdict: Verdict) -> WhyStep:
-    problems = verdict.skill.problems
+def _parsed_step(library: Library, verdict: Verdict) -> WhyStep:
+    skill, problems = verdict.skill, verdict.skill.problems
+    if _has_companion(skill) and not any(
+        root.origin.path == skill.origin.path and root.companions for root in library.roots
+    ):
+        from ..sources.companion_files import companion_findings
+
+        problems += tuple(problem_from(finding, skill.path) for finding in companion_findings(skill.directory, False))
     return WhyStep("parsed", "yes", _problem_messages(problems), _problem_hints(problems))
+
+
+def _has_companion(skill: Skill) -> bool:
+    return exists(f"{skill.directory}/agents/openai.yaml")
 
 
 def _gate_step(question: str, problems: dict[str, Problem], codes: tuple[str, ...]) -> WhyStep:
@@ -117,7 +158,10 @@ def _listed_step(library: Library, verdict: Verdict) -> WhyStep:
     for omitted in catalog.left_out:
         # A listing writes locations as they are, cleaned, or with `~` for the home.
         if omitted.location in (path, one_line(path), one_line(compact_path(path, library.place.home))):
-            return _make_step("listed", False, _cut_reason(omitted.reason, library), _limit_hint(omitted.reason))
+            reason = _cut_reason(omitted.reason, library)
+            if omitted.reason == "hidden-from-model" and _has_companion(verdict.skill):
+                reason = "`policy.allow_implicit_invocation` in agents/openai.yaml hides it from the model"
+            return _make_step("listed", False, reason, _limit_hint(omitted.reason))
     return _make_step("listed", False, "hidden from the model")
 
 

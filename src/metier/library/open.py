@@ -35,6 +35,7 @@ from .settings import (
     load_settings,
     read_trust_record,
     with_product_settings,
+    with_switches,
 )
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from ..resolve.capabilities import TrustRecord
     from ..resolve.resolver import AllowedSkills
     from ..types.dialect import LibraryLimits
+    from ..types.settings import Settings
     from .library import Library
 
     AnySkill = TypeVar("AnySkill", Skill, BrokenSkill)
@@ -59,6 +61,8 @@ class OpenRequest(NamedTuple):
     use_index: bool = True
     habits: UsageHabits = UsageHabits()
     """Of the conversation that this library serves."""
+    kit: str = ""
+    """A kit of the configuration: nothing outside it may be used."""
     room: int | None = None
     """Characters that a listing without a limit of its own may take: a share of the model's window."""
 
@@ -101,6 +105,7 @@ def discover(place: Place, dialect: str | None, root: str | None, use_index: boo
     """Scan a place. Completing a name needs no more, and imports no more: see `open_at`."""
     problems: list[Problem] = []
     settings, record = load_settings(place, problems)
+    settings = with_switches(settings, place, problems)
     dialects = all_dialects(settings, problems)
     settings = drop_unknown_dialects(settings, dialects, f"{place.state}/{CONFIG_FILE}", problems)
     settings = drop_outside_roots(settings, place, problems)
@@ -129,6 +134,11 @@ def open_at(place: Place, request: OpenRequest) -> Library:
     found = discover(place, request.dialect, request.root, request.use_index)
     library_roots, database, scan_result, problems = found.roots, found.database, found.scan, list(found.problems)
     skills: Sequence[Skill] = scan_result.skills
+    shared_roots = [root.origin.path for root in library_roots if root.companions and paths.exists(root.origin.path)]
+    if shared_roots:
+        from ..sources.companion_files import with_companions  # only where other agents keep skills too
+
+        skills = with_companions(skills, shared_roots)
     settings = found.options.settings
     withheld: dict[str, Finding] = {}
     in_project = any(root.origin.source == "project" for root in library_roots)
@@ -163,7 +173,7 @@ def open_at(place: Place, request: OpenRequest) -> Library:
         problems=(*problems, *scan_result.problems),
         dialects=found.options.dialects,
         settings=settings,
-        allowed=_allowed_skills(request.agent, place, found.options),
+        allowed=_allowed_skills(request, place, found.options),
         bundled=found.bundled,
         untrusted=withheld,
         guards=scan_result.guards,
@@ -240,7 +250,30 @@ def _open_index(place: Place, problems: list[Problem]) -> IndexDatabase | None:
     return database
 
 
-def _allowed_skills(agent: str | Sequence[str] | None, place: Place, root_options: RootOptions) -> AllowedSkills:
+def _allowed_skills(request: OpenRequest, place: Place, root_options: RootOptions) -> AllowedSkills:
+    """The skills that the agent may use, as far as the kit has them too."""
+    from ..resolve.resolver import AllowedSkills
+
+    settings = root_options.settings
+    allowed = _agents_skills(request.agent, place, root_options)
+    names = None if allowed.names is None else settings.without_kits(allowed.names)
+    if request.kit:
+        kit = _kit_skills(request.kit, settings)
+        names = kit if names is None else tuple(name for name in names if name in kit)
+    return AllowedSkills(names)
+
+
+def _kit_skills(name: str, settings: Settings) -> tuple[str, ...]:
+    if name in settings.kits:
+        return settings.without_kits(settings.kits[name])
+    from difflib import get_close_matches
+
+    near = get_close_matches(name, settings.kits, 1)
+    there = "there are: " + ", ".join(settings.kits) if settings.kits else f"add [kits.{name}] to config.toml"
+    raise BadRequest(f"no kit named `{name}`", f"did you mean `{near[0]}`?" if near else there)
+
+
+def _agents_skills(agent: str | Sequence[str] | None, place: Place, root_options: RootOptions) -> AllowedSkills:
     """The skills an agent may use: as a list, from the configuration, from its own file, or all."""
     from ..resolve.resolver import AllowedSkills
 

@@ -58,6 +58,49 @@ def load_settings(place: Place, problems: list[Problem]) -> tuple[Settings, Trus
     return merge_settings(settings, project_settings), record
 
 
+SWITCHES_FILE = "switches.json"
+"""What `metier off` switched off, under the project's real path, and under nothing for all projects."""
+
+
+def with_switches(settings: Settings, place: Place, problems: list[Problem]) -> Settings:
+    """The settings with what was switched off for this project or for all of them."""
+    path = f"{place.state}/{SWITCHES_FILE}"
+    if not paths.exists(path):
+        return settings
+    try:
+        switches = read_switches(place.state)
+    except HostError as error:
+        # What is off may be on without it, so commands that act stop at this.
+        problems.append(problem_from(Finding("config-syntax", 0, (error.message,), fatal=True), path))
+        return settings
+    off = {*switches.get("", ()), *switches.get(paths.real_path(place.project), ())}
+    if not off:
+        return settings
+    from ..parse.config import merge_trees
+
+    switched = {"skills": {"entries": {key: {"enabled": False} for key in off}}}
+    return settings._replace(
+        tree=merge_trees(settings.tree, switched),
+        own_tree=merge_trees(settings.own_tree, switched) if settings.project_tree else settings.own_tree,
+        switched_off=frozenset(off),
+    )
+
+
+def read_switches(state: str) -> dict[str, list[str]]:
+    """What is switched off, by project."""
+    path = f"{state}/{SWITCHES_FILE}"
+    text = paths.read_text_file(path)
+    if text is None:
+        return {}
+    from json import loads
+
+    try:
+        off = loads(text)["off"]
+        return {str(project): list(map(str, names)) for project, names in off.items()}
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise HostError(f"{path} is damaged", "move it away, then run `metier off` again", path) from error
+
+
 def settings_faults(problems: Iterable[Problem]) -> list[Problem]:
     """The faults of a configuration that may have cost a rule or a limit."""
     return [problem for problem in problems if problem.code.startswith("config-") and problem.severity == "error"]
@@ -97,9 +140,9 @@ def read_trust_record(place: Place) -> TrustRecord | None:
     if not paths.exists(f"{place.state}/trust.json"):
         return None
     from ..resolve.capabilities import SkillCapabilities, TrustRecord
-    from .trust import read_trust_book
+    from .trust import project_record
 
-    entry = read_trust_book(place.state).get(paths.real_path(place.project))
+    entry = project_record(place.state, place.project)
     if entry is None:
         return None
     skills = entry.get("skills")
@@ -120,6 +163,12 @@ def agents_trusted(place: Place, record: TrustRecord | None) -> bool:
     from .trust import agents_digest
 
     return record is not None and record.whole and record.agents == agents_digest(place.project)
+
+
+def is_project_trusted(place: Place) -> bool:
+    """Whether a person trusts the project as a whole, and not only some skills of it."""
+    record = read_trust_record(place)
+    return record is not None and record.whole
 
 
 def all_dialects(settings: Settings, problems: list[Problem]) -> Mapping[str, Dialect]:

@@ -83,6 +83,33 @@ def _read_book(folder: str) -> dict[str, dict[str, object]]:
     return {"projects": projects, "approved": approved}
 
 
+def project_record(folder: str, project: str) -> dict[str, object] | None:
+    """The record of a project: its own, or, in a git worktree that has none, that of another checkout of it.
+
+    A record holds digests of what runs, so a checkout with other content is asked about as any change is.
+    """
+    return _record_in(read_trust_book(folder), project)
+
+
+def _record_in(projects: Mapping[str, object], project: str) -> dict[str, object] | None:
+    own = projects.get(paths.real_path(project))
+    if isinstance(own, dict):
+        return own
+    if not projects or not paths.is_file(f"{project}/.git"):
+        return None
+    from ..host.worktrees import other_checkouts  # few projects are worktrees
+
+    shared = (projects.get(path) for path in other_checkouts(project))
+    return next((record for record in shared if isinstance(record, dict) and record.get("whole") is True), None)
+
+
+def revoke_trust(folder: str, project: str) -> None:
+    """Stop trusting a project.  A worktree keeps an empty record, or it would go on with that of another checkout."""
+    write_trust_record(folder, project, None)
+    if project_record(folder, project) is not None:
+        write_trust_record(folder, project, {"skills": {}, "configuration": "", "agents": "", "whole": False})
+
+
 def write_trust_record(folder: str, project: str, record: Mapping[str, object] | None) -> None:
     """Store what of a project is trusted; None revokes the trust."""
     _update_book(folder, project, lambda _: record)
@@ -105,8 +132,9 @@ def _update_book(
     """Change the record of a project."""
     with _changed_book(folder) as book:
         projects, real = book["projects"], paths.real_path(project)
-        before = projects.pop(real, {})
-        record = change(before if isinstance(before, dict) else {})
+        before = _record_in(projects, project)
+        projects.pop(real, None)
+        record = change(before or {})
         if record is not None:
             projects[real] = dict(record)
 

@@ -29,6 +29,7 @@ TOP_LEVEL_KEYS = (
     "dialects",
     "dialect",
     "agents",
+    "kits",
     "model",
     "models",
     "agent",
@@ -38,9 +39,10 @@ TOP_LEVEL_KEYS = (
     "improve",
     "registries",
     "sources",
+    "instructions",
     "config",
 )
-USER_ONLY_KEYS = ("sandbox", "model", "models", "agent", "mcp", "record", "improve", "registries")
+USER_ONLY_KEYS = ("sandbox", "model", "models", "agent", "mcp", "record", "improve", "registries", "instructions")
 """Only the user's own file may set these: a cloned project must not choose models, permissions or servers."""
 REGISTRY_KEYS = ("name", "kind", "url", "path", "git")
 SOURCE_KEYS = ("allow", "deny")
@@ -77,10 +79,24 @@ SEARCH_KEYS = ("dense",)
 IMPROVE_KEYS = ("mode", "budget")
 BUDGET_KEYS = ("requests", "tokens", "cost")
 RECORD_KEYS = ("days", "runs")
-_TABLES = ("skills", "limits", "catalog", "search", "sandbox", "agents", "dialects", "config", "models", "agent", "mcp")
+_TABLES = (
+    "skills",
+    "limits",
+    "catalog",
+    "search",
+    "sandbox",
+    "agents",
+    "kits",
+    "dialects",
+    "config",
+    "models",
+    "agent",
+    "mcp",
+)
 _KINDS = {**dict.fromkeys((*_TABLES, "record", "improve", "sources"), dict), "dialect": str, "model": str}
-_BOUNDING_KEYS = ("agent", "agents", "sandbox", "skills", "registries", "sources")
+_BOUNDING_KEYS = ("agent", "agents", "kits", "sandbox", "skills", "registries", "sources")
 """Tables that forbid and limit: what is lost of them must not go unnoticed by a command that acts."""
+_is_file_name = re.compile(r"[\w-][\w.-]*").fullmatch
 _at_line = re.compile(r"\(at line (\d+), column \d+\)").search
 
 
@@ -107,12 +123,14 @@ def parse_settings(text: str, findings: list[Finding]) -> Settings:
     _check_acting(tree, findings)
     _check_record(tree.get("record", {}), findings)
     _check_sources(tree, findings)
+    _check_instructions(tree, findings)
     settings = Settings(
         tree=tree,
         roots=_parse_roots(tree.get("roots", []), findings),
         plugins=_text_list("plugins", tree.get("plugins", []), findings),
         limits=_parse_limits(tree.get("limits", {}), findings),
         agents=_parse_agents(tree.get("agents", {}), findings),
+        kits={name: skills or () for name, skills in _parse_agents(tree.get("kits", {}), findings, "kits").items()},
         allow_bundled=_text_list("skills.allowBundled", skills.get("allowBundled", []), findings),
         policy=_listing_policy(tree.get("catalog", {}), findings),
         pinned=_text_list("catalog.pinned", tree.get("catalog", {}).get("pinned", []), findings),
@@ -151,7 +169,7 @@ def _loses_a_bound(finding: Finding) -> bool:
     if finding.code == "config-type":
         return re.split(r"[.[]", key, maxsplit=1)[0] in _BOUNDING_KEYS
     if rest:
-        return table in ("agent", "agents", "sandbox", "sources") or ".permissions." in key
+        return table in ("agent", "agents", "kits", "sandbox", "sources") or ".permissions." in key
     # `[agnet]` holds rules that nobody will read.
     return bool(get_close_matches(key, _BOUNDING_KEYS, 1, 0.75))
 
@@ -258,6 +276,7 @@ def merge_settings(first: Settings, second: Settings) -> Settings:
         project_plugins=second.plugins,
         limits={**first.limits, **second.limits},
         agents={**second.agents, **first.agents},  # which skills an agent of the user's may use, the user says
+        kits={**second.kits, **first.kits},
         # A project may leave out some of those that the user allows, and adds none.
         allow_bundled=tuple(
             name for name in second.allow_bundled if name in first.allow_bundled or not first.allow_bundled
@@ -366,6 +385,15 @@ def _check_record(record: dict[str, object], findings: list[Finding]) -> None:
             del record[key]
 
 
+def _check_instructions(tree: dict[str, Any], findings: list[Finding]) -> None:
+    """Names of files, without a folder: a path could lead out of the project."""
+    names = tree.get("instructions", [])
+    if not isinstance(names, list) or any(not isinstance(name, str) or not _is_file_name(name) for name in names):
+        findings.append(Finding("config-type", 0, ("instructions", "a list of file names")))
+        # Nothing rather than the default: whoever wrote this wanted something else.
+        tree["instructions"] = []
+
+
 def _check_permissions(where: str, table: object, findings: list[Finding]) -> None:
     if not isinstance(table, Mapping):
         return
@@ -419,16 +447,19 @@ def _parse_roots(value: object, findings: list[Finding]) -> tuple[ConfiguredRoot
     return tuple(roots)
 
 
-def _parse_agents(table: Mapping[str, object], findings: list[Finding]) -> dict[str, tuple[str, ...] | None]:
+def _parse_agents(
+    table: Mapping[str, object], findings: list[Finding], where: str = "agents"
+) -> dict[str, tuple[str, ...] | None]:
+    """Agents, or kits, which are written in the same way: tables with a list of `skills`."""
     agents: dict[str, tuple[str, ...] | None] = {}
     for name, entry in table.items():
         if not isinstance(entry, Mapping):
-            findings.append(Finding("config-type", 0, (f"agents.{name}", "a table")))
+            findings.append(Finding("config-type", 0, (f"{where}.{name}", "a table")))
             agents[name] = ()
             continue
-        _mark_unknown_keys(f"agents.{name}.", entry, ("skills",), findings)
+        _mark_unknown_keys(f"{where}.{name}.", entry, ("skills",), findings)
         if "skills" in entry:
-            agents[name] = _text_list(f"agents.{name}.skills", entry["skills"], findings)
+            agents[name] = _text_list(f"{where}.{name}.skills", entry["skills"], findings)
         else:
             # Without a list an agent may use everything; with a list under a misspelt key it may use nothing.
             agents[name] = () if entry else None

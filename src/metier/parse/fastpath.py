@@ -188,7 +188,8 @@ class SimpleSkillReader:
             authoring = origin.dialect.authoring
             requires = parse_requirements(tree, authoring) if may_require(tree) else NOTHING_REQUIRED
             key, value = tree.popitem()
-            field = (key, value, _is_deciding(key, value), key in authoring.fields, requires)
+            telling = _is_deciding(key, value) or any(key == field.name for field in authoring.unsupported)
+            field = (key, value, telling, key in authoring.fields, requires)
         if len(self._fields) >= _MOST_KNOWN:
             self._fields.clear()
         self._fields[row] = field

@@ -175,6 +175,8 @@ def complete_skill(
         _check_tools(tree["allowed-tools"], head, findings)
     if "compatibility" in tree:
         _check_compatibility(tree["compatibility"], head, authoring, findings)
+    if authoring.unsupported:
+        findings += unsupported_fields(head, authoring)
     # A skill that neither a person nor a model may call is off.
     needs, enabled = NOTHING_REQUIRED, user or model
     if authoring.json_metadata and "metadata" in tree:
@@ -198,6 +200,19 @@ def complete_skill(
         TextTree(tree) if tree else EMPTY_TREE,
         tuple(findings),
     )
+
+
+def unsupported_fields(head: ParsedHead, authoring: AuthoringRules) -> list[Finding]:
+    """A finding for each field that asks for something metier does not do: what an author wrote is never ignored."""
+    return [
+        Finding("not-supported", line_of_key(field.name, head.block), (field.name, field.instead))
+        for field in authoring.unsupported
+        if field.name in head.tree and not _asks_nothing(head.tree[field.name], field.harmless)
+    ]
+
+
+def _asks_nothing(value: RawValue, harmless: frozenset[str]) -> bool:
+    return not value or (isinstance(value, str) and value.strip().lower() in ("", *harmless))
 
 
 def normalize_keys(head: ParsedHead, authoring: AuthoringRules, findings: list[Finding]) -> None:

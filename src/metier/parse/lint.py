@@ -21,7 +21,7 @@ from .document import split_frontmatter
 from .fields import SPELLINGS, line_of_key
 from .fix import KEY_TYPOS
 from .frontmatter import BadYaml
-from .markers import ANY_DIALECT, find_markers
+from .markers import ANY_DIALECT, fenced_code, find_markers
 
 _variable = re.compile(r"\$\{(?:SKILL_DIR|CLAUDE_SKILL_DIR|CLAUDE_PROJECT_DIR|CLAUDE_SESSION_ID|CLAUDE_EFFORT)\}")
 _word = re.compile(r"\$ARGUMENTS\[[0-9]+\]")
@@ -86,6 +86,7 @@ def _foreign_patterns(authoring: AuthoringRules, names: tuple[str, ...]) -> Iter
 
 # Bounded repeats: a line may be as long as the file.
 _awk = re.compile(r"\bawk\b[^\n`'\"]{0,200}['\"][^'\"\n$]{0,400}(\$[0-9])")
+_awk_alone = re.compile(_awk.pattern + r"(?=[\s,;)])")
 _LONGEST_KEY, _MOST_KEYS = 40, 100
 _price = re.compile(r"(?<![\w$\\])(\$[0-9][0-9,]*(?:\.[0-9]+)?(?:,[0-9]{3}|\.[0-9]{2}|[0-9]{2,}))")
 
@@ -213,9 +214,24 @@ def _check_hazards(body: str, dialect: Dialect, before: int) -> list[Finding]:
     if arguments is None:
         return []
     findings = []
-    for number, line in enumerate(body.split("\n") if "$" in body else (), before + 1):
-        for placeholder in (*_awk.findall(line), *_price.findall(line)):
+    # Where `$1` must stand alone and outside code, prices and most of awk are no placeholders.
+    patterns = (_awk_alone,) if arguments.alone else (_awk, _price)
+    for number, line in _lines_of_text(body, arguments.alone) if "$" in body else ():
+        for placeholder in (found for pattern in patterns for found in pattern.findall(line)):
             cure = f"write `\\{placeholder}` if it is meant literally" if arguments.escape else _NO_ESCAPE
-            findings.append(Finding("placeholder-hazard", number, (placeholder, cure)))
+            findings.append(Finding("placeholder-hazard", before + number, (placeholder, cure)))
             break
     return findings
+
+
+def _lines_of_text(body: str, without_code: bool) -> Iterator[tuple[int, str]]:
+    """The numbered lines of a body, without those in fenced code if that is no place for what is looked for."""
+    blocks = fenced_code(body) if without_code else iter(())
+    block = next(blocks, None)
+    at = 0
+    for number, line in enumerate(body.split("\n"), 1):
+        while block is not None and block[1] <= at:
+            block = next(blocks, None)
+        if block is None or at < block[0]:
+            yield number, line
+        at += len(line) + 1

@@ -79,6 +79,24 @@ def find_markers(body: str, shell: ShellRules) -> Iterator[CommandMarker]:
         at = end + 1 if at < 0 else at + 1
 
 
+def fenced_code(body: str) -> Iterator[tuple[int, int]]:
+    """Where each fenced block begins and ends; one that is never closed goes to the end."""
+    if "```" not in body and "~~~" not in body:
+        return
+    at, end = 0, len(body)
+    while at < end:
+        stop = body.find("\n", at)
+        stop = end if stop < 0 else stop
+        fence = _fence.match(body, at, stop)
+        if fence is None or ("`" in fence["info"] and fence["mark"][0] == "`"):
+            at = stop + 1
+            continue
+        closing = _find_closing_fence(body, stop + 1, fence["mark"])[1]
+        closing = end if closing < 0 else closing
+        yield at, closing
+        at = closing + 1
+
+
 class _MarkerScan(NamedTuple):
     body: str
     shell: ShellRules

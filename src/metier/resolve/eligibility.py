@@ -66,7 +66,7 @@ def check_eligibility(skill: Skill, facts: Facts, settings: Settings, bundled: b
     # A project's configuration may switch any skill off, but gives variables and keys to its own skills only.
     entry = _entry_of(skill, settings)
     if not skill.enabled or not entry.enabled:
-        return (Finding("disabled", 0, (_how_to_enable(skill, entry),)),)
+        return (Finding("disabled", 0, (_how_to_enable(skill, entry, settings),)),)
     if bundled and settings.allow_bundled and not _in_allowlist(skill, settings.allow_bundled):
         return (Finding("not_in_allowlist", 0, (skill.settings_key,)),)
     needs = skill.requires
@@ -102,7 +102,9 @@ def _missing_requirements(skill: Skill, facts: Facts, settings: Settings, entry:
     return tuple(findings)
 
 
-def _how_to_enable(skill: Skill, entry: SkillSettings) -> str:
+def _how_to_enable(skill: Skill, entry: SkillSettings, settings: Settings) -> str:
+    if skill.settings_key in settings.switched_off:
+        return f"run `metier on {skill.settings_key}`"
     if not entry.enabled:
         return f"Enable via skills.{skill.settings_key}.enabled: true"
     if not skill.user_may_invoke and not skill.model_may_invoke:

@@ -362,7 +362,7 @@ def _decode_requirements(text: str) -> Requirements:
 
 # --- The database ---
 
-READER_VERSION = 5
+READER_VERSION = 6
 """Raised whenever parsing changes: rows of an older reader are then ignored."""
 
 SCHEMA = """

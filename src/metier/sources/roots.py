@@ -76,7 +76,9 @@ def find_roots(place: Place, options: RootOptions) -> tuple[SkillRoot, ...]:
             draft.namespace,
         )
         resolved.append(
-            SkillRoot(origin, spec.depth, spec.links, spec.nested, spec.itself, spec.skip, draft.named, base)
+            SkillRoot(
+                origin, spec.depth, spec.links, spec.nested, spec.itself, spec.skip, draft.named, base, spec.companions
+            )
         )
     return tuple(resolved)
 

@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import Any
 
 from ..activate.deliver import request_message, user_message
-from ..activate.template import PlaceholderForms, TemplateValues, fill_pieces, split_pieces
+from ..activate.template import PlaceholderForms, TemplateValues, fill_pieces, split_text
 from ..activate.template import split_arguments as split_words
 from ..catalog.commands import command_names, match_command, name_commands
 from ..catalog.fit import CatalogBudget, fit_entries
@@ -62,7 +62,7 @@ def substitute_op(dialect: str, given: Case) -> Case:
     )
     forms = PlaceholderForms(authoring.arguments, (), variable_names if authoring.variables else ())
     filled = TemplateValues(_case_arguments(given), (), variables)
-    return {"text": fill_pieces(split_pieces(given["body"], forms), authoring.arguments, filled)}
+    return {"text": fill_pieces(split_text(given["body"], forms), authoring.arguments, filled)}
 
 
 def _case_arguments(given: Case) -> str | tuple[str, ...]:

@@ -51,6 +51,8 @@ class ArgumentRules(NamedTuple):
     """One backslash before a placeholder makes it literal."""
     single_digit: bool = False
     """`$N` has one digit, and no letter, digit or `_` after it."""
+    alone: bool = False
+    """`$N` in text must stand alone, unlike a price, and outside fenced code; in a command it may stand anywhere."""
 
 
 class ShellRules(NamedTuple):
@@ -72,6 +74,16 @@ class ShellRules(NamedTuple):
     """A block may open and close on one line: ` ```!command``` `."""
     quiet: frozenset[str] = frozenset()
     """Programs whose exit status 1 is an answer, not a failure."""
+
+
+class UnsupportedField(NamedTuple):
+    """A field that the product acts on and metier does not, except where its value asks for nothing else."""
+
+    name: str
+    instead: str
+    """What happens here."""
+    harmless: frozenset[str] = frozenset()
+    """The values, in small letters, that ask for what happens here anyway."""
 
 
 class AuthoringRules(NamedTuple):
@@ -106,6 +118,8 @@ class AuthoringRules(NamedTuple):
     """How arguments that the body has no place for are put after it."""
     unused_when: Literal["always", "no-whole", "no-argument"] = "no-argument"
     """When that is: always, when the body has no `$ARGUMENTS`, or when it has no placeholder for one at all."""
+    unsupported: tuple[UnsupportedField, ...] = ()
+    """Fields of the product that are kept and have no effect: each is reported where a skill has it."""
 
 
 # --- Serving: where skills are found, and how they are listed and called ---
@@ -144,6 +158,8 @@ class RootSpec(NamedTuple):
     tier: str = ""
     shared: bool = True
     """The standard's serving looks here too."""
+    companions: bool = False
+    """Codex keeps skills here: `agents/openai.yaml` in their folders counts."""
 
 
 class ListingRules(NamedTuple):

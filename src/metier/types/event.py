@@ -133,6 +133,8 @@ class Started:
     """How often skills were used before, by path, where that decided which of them are listed."""
     schedule: str = ""
     """The schedule that it was for."""
+    instructions: tuple[str, ...] = ()
+    """The project's own instructions in the system prompt, by path within the project."""
 
 
 @dataclass(frozen=True)

@@ -60,3 +60,5 @@ class SkillRoot(NamedTuple):
     """The user named this root: report it if it is missing."""
     base: str = ""
     """The project that the root must lie in, links on the way to it included."""
+    companions: bool = False
+    """What lies beside a SKILL.md for Codex counts."""

@@ -38,6 +38,7 @@ ParseCode: TypeAlias = Literal[
     "compatibility-empty",
     "compatibility-too-long",
     "unknown-field",
+    "not-supported",
 ]
 FileCode: TypeAlias = Literal["file-case", "not-a-file", "unreadable", "link-outside", "link-broken", "reader-fault"]
 LintCode: TypeAlias = Literal[
@@ -193,6 +194,9 @@ CODE_MEANINGS: dict[ProblemCode, CodeMeaning] = {
     ),
     "unknown-field": CodeMeaning(
         "info", "not a field of this dialect: {0}", "other agents may ignore or reject it; put extras under `metadata:`"
+    ),
+    "not-supported": CodeMeaning(
+        "info", "`{0}` has no effect here: {1}", "keep it for other agents; do not rely on it in metier"
     ),
     "file-case": CodeMeaning("warning", "the file is called `{0}`", "rename it to `SKILL.md`"),
     "not-a-file": CodeMeaning("error", "`{0}` is {1}, not a regular file", "replace it with a regular file"),

@@ -6,7 +6,7 @@ checked by `parse.config` and held in fields.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from ..light_typing import TYPE_CHECKING, NamedTuple, TypeAlias
 from .dialect import Dialect, ListingPolicy
@@ -64,6 +64,10 @@ class Settings(NamedTuple):
     dialects: Mapping[str, Dialect] = {}
     limits: Mapping[str, int] = {}
     agents: Mapping[str, tuple[str, ...] | None] = {}
+    kits: Mapping[str, tuple[str, ...]] = {}
+    """Named sets of skills: `kit:NAME` in a list of skills stands for its members."""
+    switched_off: frozenset[str] = frozenset()
+    """The skills that `metier off` switched off here, by the key of their settings."""
     allow_bundled: tuple[str, ...] = ()
     policy: ListingPolicy | None = None
     """What becomes of a catalog that does not fit, whatever the dialect says."""
@@ -161,6 +165,21 @@ class Settings(NamedTuple):
             elif isinstance(asked := permissions.get(name), list) and isinstance(allowed, list):
                 permissions[name] = [item for item in asked if item in allowed]
         return theirs._replace(enabled=theirs.enabled and users.enabled, permissions=permissions)
+
+    def without_kits(self, names: Sequence[str]) -> tuple[str, ...]:
+        """A list of skills with each `kit:NAME` replaced by its members; an unknown kit stands for nothing."""
+        members: dict[str, None] = {}
+        seen: set[str] = set()
+        rest = list(names)
+        while rest:
+            name = rest.pop(0)
+            kit = name.removeprefix("kit:")
+            if kit == name or kit not in self.kits:
+                members[name] = None
+            elif kit not in seen:  # kits may name each other
+                seen.add(kit)
+                rest[:0] = self.kits[kit]
+        return tuple(members)
 
     @property
     def shell_off(self) -> bool:

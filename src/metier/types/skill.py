@@ -259,6 +259,12 @@ class Skill(NamedTuple):
         return allowed_tools(written if isinstance(written, str) else self.extra.words("allowed-tools")) or ()
 
     @property
+    def disallowed_tools(self) -> tuple[str, ...]:
+        """The tools that must not be called while it is active."""
+        written = self.extra.get("disallowed-tools", "")
+        return allowed_tools(written if isinstance(written, str) else self.extra.words("disallowed-tools")) or ()
+
+    @property
     def options(self) -> TextTree:
         """`config.options`, as its author wrote them."""
         return self.extra.branch("config", "options")

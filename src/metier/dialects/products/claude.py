@@ -11,6 +11,7 @@ from ...types.dialect import (
     PluginManifest,
     ServingRules,
     ShellRules,
+    UnsupportedField,
 )
 from ..common import COMMON_FIELDS, PROJECT_CLAUDE, USER_CLAUDE, VENDOR_KEYS
 
@@ -32,6 +33,19 @@ _CLAUDE_FIELDS = frozenset(
         "compatibility",
         "version",
     }
+)
+
+_UNSUPPORTED = (
+    UnsupportedField("agent", "a forked skill runs in a subagent like its parent", frozenset({"general-purpose"})),
+    UnsupportedField("background", "the conversation waits for a forked skill", frozenset({"false"})),
+    UnsupportedField(
+        "context", "only `fork` is known; the skill runs in the conversation", frozenset({"fork", "inherit"})
+    ),
+    UnsupportedField("effort", "the model thinks as much as it is configured to"),
+    UnsupportedField("hooks", "none of them runs"),
+    UnsupportedField("model", "the run keeps its model", frozenset({"inherit"})),
+    UnsupportedField("paths", "it is listed whatever files are worked on"),
+    UnsupportedField("shell", "commands in the body run in bash", frozenset({"bash"})),
 )
 
 # They exit with 1 to say "no match" or "different".
@@ -62,6 +76,7 @@ DIALECT = Dialect(
         variables=("CLAUDE_SKILL_DIR", "CLAUDE_PROJECT_DIR", "CLAUDE_SESSION_ID", "CLAUDE_EFFORT"),
         unused="ARGUMENTS: ",
         unused_when="no-whole",
+        unsupported=_UNSUPPORTED,
     ),
     serving=ServingRules(
         roots=(USER_CLAUDE, PROJECT_CLAUDE),

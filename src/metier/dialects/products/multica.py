@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...types.dialect import AuthoringRules, CommandRules, Dialect, ListingRules, RootSpec, ServingRules
-from ..common import BUNDLED, COMMON_FIELDS, VENDOR_KEYS
+from ..common import BUNDLED, COMMON_FIELDS, RAW_ARGUMENTS, VENDOR_KEYS
 
 PROFILE = RootSpec(
     "profile", "~/.super-multica/agent-profiles/{profile}/skills", "user", "multica", depth=4, links="follow"
@@ -34,6 +34,7 @@ DIALECT = Dialect(
         empty_env_counts=True,
         unused="User request: ",
         unused_when="always",
+        unsupported=RAW_ARGUMENTS,
     ),
     serving=ServingRules(
         roots=(PROFILE, MANAGED, BUNDLED),

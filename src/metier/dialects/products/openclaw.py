@@ -13,7 +13,7 @@ from ...types.dialect import (
     RootSpec,
     ServingRules,
 )
-from ..common import COMMON_FIELDS, VENDOR_KEYS
+from ..common import COMMON_FIELDS, RAW_ARGUMENTS, VENDOR_KEYS
 
 WORKSPACE = RootSpec(
     "workspace",
@@ -58,6 +58,7 @@ DIALECT = Dialect(
         json_metadata=True,
         requires_at=VENDOR_KEYS,
         config_defaults=frozenset({"browser.enabled", "browser.evaluateEnabled"}),
+        unsupported=RAW_ARGUMENTS,
     ),
     serving=ServingRules(
         roots=(

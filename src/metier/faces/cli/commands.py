@@ -40,6 +40,9 @@ COMMANDS = {
     "chat": ("..tui.command:chat", "Chat with an agent that uses your skills"),
     "web": ("..web.web_command:web", "Open a page in your browser: skills, runs, schedules and approvals"),
     "why": ("status:why", "Explain why a skill is or is not in the catalog"),
+    "off": ("..reach.switch_commands:off", "Switch skills off, everywhere or in this project"),
+    "on": ("..reach.switch_commands:on", "Switch skills on again"),
+    "agents": ("..reach.agents_command:agents", "List other agents here, and the skills each would see"),
     "validate": ("lint:validate", "Check skills against the agentskills.io specification"),
     "lint": ("lint:lint", "Find and fix mistakes in skills"),
     "schema": ("..checks.schema_print:schema", "Print a JSON Schema of a skill's frontmatter"),
@@ -82,12 +85,12 @@ COMMANDS = {
 
 SECTIONS = {
     "Inspect": "list status show search catalog commands why roots",
-    "Use": "chat web run runs render preview read script models",
+    "Use": "chat web run runs render preview read script models on off",
     "Write": "new lint validate schema ci trust",
     "Install": "add update outdated audit remove restore clean verify freeze approve sync install plugins unpack",
     "Improve": "eval stats improve proposals history diff rollback blame",
     "Schedule": "schedule batch daemon",
-    "Integrate": "mcp acp export",
+    "Integrate": "mcp acp export agents",
     "Maintain": "doctor init conform completion",
 }
 """The sections of the help, in order."""
@@ -125,6 +128,7 @@ LOOKING = READ_ONLY | frozenset(
         "daemon status",
         "daemon stop",
         "daemon unit",
+        "agents",
         "doctor",
         "conform",
         "completion",
@@ -150,6 +154,8 @@ COMMAND_ALIASES = {
     "create": "new",
     "ask": "run",
     "tui": "chat",
+    "disable": "off",
+    "enable": "on",
 }
 """What other tools call our commands, for suggestions: the nearest spelling would often mislead."""
 

@@ -138,8 +138,10 @@ class TerminalEventPrinter:
 def event_lines(event: Event) -> Iterator[str]:
     """What is printed for an event, other than the reply itself."""
     match event:
-        case Started(model=model, run=run):
+        case Started(model=model, run=run, instructions=instructions):
             yield paint(f"{printable(model)} · {f'run {run}' if run else 'no journal'}", "dim")
+            if instructions:
+                yield paint(f"instructions: {printable(', '.join(instructions))}", "dim")
             yield from _small_model_lines(model)
         case Resumed(model=model, run=run, cwd=cwd, before=before):
             yield paint(f"{printable(model)} · continuing run {run}", "dim")

@@ -16,6 +16,7 @@ from ...parse.fix import fix_text
 from ...parse.lint import lint as lint_text
 from ...parse.lint import named_files
 from ...parse.reader import parse
+from ...sources.companion_files import companion_findings
 from ...sources.roots import RootOptions, guess_dialect
 from ...sources.strict import MAX_FILE_BYTES, file_fault, reports_of, skill_file
 from ...types.dialect import Dialect
@@ -237,6 +238,9 @@ def _find_problems(
     findings = () if name == "SKILL.md" else (Finding("file-case", 0, (name,)),)
     parsed = parse(Found(origin, paths.real_name(folder), path, key, data, True, findings), library.dialects)
     yield from parsed.problems
+    shared = [root.origin.path for root in library.roots if root.companions]
+    counts = any(paths.is_inside(folder, path) for path in shared) or "/.agents/skills/" in f"{folder}/"
+    yield from (problem_from(finding, path) for finding in companion_findings(folder, counts))
     if isinstance(parsed, Skill):
         yield from (
             problem_from(finding, path) for finding in selection_findings(parsed, library if check_overlap else None)

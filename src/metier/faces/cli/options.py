@@ -35,19 +35,15 @@ class CliContext(NamedTuple):
     directory: str = "."
     """Where the command runs: `-C DIR`."""
     use_index: bool = True
+    kit: str = ""
 
     def library(self, shows_problems: bool = False) -> Library:
         """Open the library these options choose; unless the caller shows problems, a broken configuration is told."""
-        from ...library.open import open
+        from ...host.facts import find_place
+        from ...library.open import OpenRequest, open_at
 
-        library = open(
-            self.directory,
-            dialect=self.dialect,
-            agent=self.agent,
-            profile=self.profile,
-            root=self.root,
-            index=self.use_index,
-        )
+        request = OpenRequest(self.dialect, self.agent, self.root, self.use_index, kit=self.kit)
+        library = open_at(find_place(self.directory, self.profile), request)
         if self.profile and self.root is None:
             _require_profile(
                 self.profile, [root.origin.path for root in library.roots if root.origin.root == "profile"]
@@ -87,6 +83,7 @@ def make_context(values: Mapping[str, Any]) -> CliContext:
         values.get("profile") or "",
         directory,
         not values.get("no_index"),
+        values.get("kit") or "",
     )
 
 
@@ -304,6 +301,7 @@ GLOBAL_OPTIONS: tuple[Flag | Option, ...] = (
         metavar="NAME",
         complete=agents,
     ),
+    Option("kit", ("--kit",), "Use only the skills of this kit of the configuration", metavar="NAME"),
     Option("profile", ("--profile",), "Also use the skills of this agent profile", metavar="ID"),
     Option("directory", ("-C", "--directory"), "Run as if started in DIR", metavar="DIR"),
     # The old name of --directory. Subcommands have a `--project` flag of their own, which this one does not affect.

@@ -73,7 +73,7 @@ def _is_connected(number: int) -> bool:
 # --- metier mcp ---
 
 TOKEN_FILE = "mcp-token"
-_CARRIED_OPTIONS = ("root", "dialect", "agent", "profile")
+_CARRIED_OPTIONS = ("root", "dialect", "agent", "kit", "profile")
 """Global options that go into a client's configuration."""
 
 

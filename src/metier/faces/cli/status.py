@@ -102,12 +102,27 @@ def status_lines(library: Library, verbose: bool) -> Iterator[str]:
             yield f"  {printable(item.id)}"
             for issue in item.problems:
                 yield from (f"    {text}" for text in problem_lines(issue, hint=verbose))
+    yield from _unsupported_lines(library)
     yield from _left_out_lines(library)
     if library.problems:
         yield ""
     for issue in library.problems:
         yield from problem_lines(issue, hint=verbose)
     yield from _next_steps(library, verbose)
+
+
+def _unsupported_lines(library: Library) -> Iterator[str]:
+    """The fields of skills that have no effect here."""
+    rows = [
+        (printable(skill.name), printable(problem_from(finding).message))
+        for skill in library.skills
+        for finding in skill.findings
+        if finding.code == "not-supported"
+    ]
+    if rows:
+        yield ""
+        yield paint(f"not-supported ({len(rows)})", "bold")
+        yield from ("  " + line for line in format_columns(rows, last_cut=False))
 
 
 def _left_out_lines(library: Library) -> Iterator[str]:

@@ -9,10 +9,18 @@ import click
 from ...host import paths
 from ...host.facts import find_place
 from ...library.open import open as open_library
-from ...library.trust import RunnableItem, read_trust_book, write_trust_record
+from ...library.trust import RunnableItem, project_record, read_trust_book, revoke_trust, write_trust_record
 from ...types.errors import Refused
 from ...types.text import escaped_line
-from ..trust_review import TrustReport, agent_lines, build_report, config_lines, project_skills, trust_project
+from ..trust_review import (
+    TrustReport,
+    agent_lines,
+    build_report,
+    config_lines,
+    counting_lines,
+    project_skills,
+    trust_project,
+)
 from .approval import ask_confirmation, can_ask
 from .options import CliContext
 from .output import clean_path, paint, printable, say, say_json
@@ -39,8 +47,8 @@ def trust(context: CliContext, directory: str | None, listing: bool, remove: boo
         return
     project = place.project
     if remove:
-        was_trusted = paths.real_path(project) in read_trust_book(place.state)
-        write_trust_record(place.state, project, None)
+        was_trusted = project_record(place.state, project) is not None
+        revoke_trust(place.state, project)
         say(f"{clean_path(project)} is no longer trusted" if was_trusted else f"{clean_path(project)} was not trusted")
         return
     if as_json:
@@ -57,9 +65,9 @@ def trust_directory(directory: str, profile: str, yes: bool = False) -> None:
     """Show what the skills of a project can run, ask, and trust them as they are."""
     place = find_place(directory)
     project = place.project
-    before = read_trust_book(place.state).get(paths.real_path(project))
+    before = project_record(place.state, project)
     library = open_library(directory, profile=profile)
-    _ask_trust(build_report(library, before), project, yes, [*config_lines(project), *agent_lines(project)])
+    _ask_trust(build_report(library, before), project, yes, list(counting_lines(library)))
     reopened = trust_project(library)
     added = [
         candidate
@@ -100,7 +108,9 @@ def _skill_runs_dict(name: str, runs: Sequence[RunnableItem]) -> dict[str, objec
 
 
 def _list_trusted(state: str, as_json: bool) -> None:
-    book = read_trust_book(state)
+    book = {
+        path: record for path, record in read_trust_book(state).items() if record.get("whole") or record.get("skills")
+    }
     if as_json:
         say_json({path: {"skills": len(record.get("skills", {}))} for path, record in book.items()})  # type: ignore[arg-type]
         return

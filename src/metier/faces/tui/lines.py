@@ -55,9 +55,10 @@ def fold_lines(style: LineStyle, lines: Sequence[str], most: int = _MOST_LINES) 
 def lines_of(event: Event) -> list[StyledLine]:
     """The lines of an event; a reply itself is drawn as Markdown and has none here."""
     match event:
-        case Started(model=model, skills=skills):
+        case Started(model=model, skills=skills, instructions=instructions):
+            read = f" · follows {', '.join(map(clean_line, instructions))}" if instructions else ""
             return [
-                StyledLine("quiet", f"{clean_line(model)} · {len(skills):,} skills listed"),
+                StyledLine("quiet", f"{clean_line(model)} · {len(skills):,} skills listed{read}"),
                 *small_model_warning(model),
             ]
         case Resumed(model=model):

@@ -1,0 +1,1 @@
+"""Commands about which skills count, and which agents see them."""
