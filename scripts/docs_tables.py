@@ -174,7 +174,7 @@ _LIMITS = {
     "characters": "characters of the catalog",
 }
 _CATALOG = {
-    "policy": "`ranked` or `prefix`; overrides the dialect",
+    "policy": "`ranked`, `stable` or `prefix`; overrides the dialect",
     "pinned": "names that are always in the stable block, in this order",
 }
 _SEARCH = {"dense": "`true` also searches by meaning; needs the extra `dense`; your own file only"}

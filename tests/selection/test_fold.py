@@ -60,18 +60,59 @@ def test_both_blocks_together_stay_within_the_limits():
         assert len(found.entries) + len(found.suggested) <= most
 
 
-def test_the_ranked_block_has_25_lines_at_most_and_says_how_many_more_there_are():
+LENGTHY = [skill(f"long-{number:03}", f"Does thing {number} for {'somebody ' * 20}.") for number in range(300)]
+
+
+def test_the_ranked_block_takes_what_the_stable_one_leaves_and_says_how_many_more_there_are():
     found = listed(RankingHints("do it", rank=lambda most: hits(SKILLS[::-1])), count=50)
-    assert len(found.suggested) == 20
-    found = listed(RankingHints("do it", rank=lambda most: hits(SKILLS[::-1])), characters=6_000)
-    lines = found.ranked.split("\n")
-    assert lines[0] == "Skills for this request, most likely first:"
-    assert 10 <= len(lines) - 2 <= 25
-    assert lines[-1] == f"{len(found.left_out)} more skills are installed; `skill_search` finds them."
+    assert len(found.entries) + len(found.suggested) == 50
+    assert len(found.entries) == 13
+    for characters in (4_000, 8_000, 30_000):
+        found = listed(RankingHints("do it", rank=answer(LENGTHY[::-1])), LENGTHY, characters=characters)
+        lines = found.ranked.split("\n")
+        assert lines[0] == "Skills for this request, most likely first:"
+        # One more line would not have fitted: nothing of the limit is given away.
+        assert characters - 450 < len(found.text) + len(found.ranked) <= characters
+        assert lines[-1] == f"{len(found.left_out)} more skills are installed; `skill_search` finds them."
+
+
+def test_a_small_catalog_spends_nothing_on_skills_that_nobody_asked_for_pinned_or_used():
+    found = listed(RankingHints("do it", rank=answer(LENGTHY)), LENGTHY, characters=4_000)
+    assert found.entries == ()
+    habits = UsageHabits(("long-007",), {LENGTHY[9].path: 2})
+    found = listed(RankingHints("do it", habits, answer(LENGTHY)), LENGTHY, characters=4_000)
+    assert names(found) == ["long-007"]
+    assert "long-009" in names(listed(RankingHints("do it", habits), LENGTHY, characters=6_000))
+
+
+def test_a_caller_without_a_ranked_block_has_the_whole_limit_for_the_stable_one():
+    alone = listed(RankingHints("do it", rank=answer(LENGTHY), alone=True), LENGTHY, characters=30_000)
+    assert alone.suggested == ()
+    assert 29_000 < len(alone.text) <= 30_000
+
+
+def test_pins_may_take_more_than_the_stable_share_but_not_the_whole_limit():
+    habits = UsageHabits(tuple(one.name for one in SKILLS))
+    found = listed(RankingHints("do it", habits, answer(SKILLS)), count=20)
+    assert (len(found.entries), len(found.suggested)) == (12, 8)
+
+
+def test_a_near_copy_is_named_without_its_description():
+    first = skill("review", "Reviews a change for mistakes in logic, style and tests.", origin(root="one"))
+    second = skill(
+        "review-two", "Reviews a change for mistakes in logic, style and tests, quickly.", origin(root="two")
+    )
+    other = skill("reviewers", "Reviews a change for mistakes in tone before a mail is sent to customers.")
+    found = listed(
+        RankingHints("do it", rank=answer([first, second, other])), [*SKILLS, first, second, other], count=40
+    )
+    assert "- review-two (much like review)\n" in found.ranked
+    assert "- reviewers: Reviews a change" in found.ranked
+    assert [entry.name for entry in found.suggested] == ["review", "review-two", "reviewers"]
 
 
 def test_everything_is_listed_suggested_or_left_out_with_a_reason():
-    found = listed(RankingHints("do it", rank=lambda most: hits(SKILLS[::-1])), characters=4_000)
+    found = listed(RankingHints("do it", rank=lambda most: hits(SKILLS[::-1])), characters=2_000)
     every = {*names(found), *(entry.name for entry in found.suggested), *(one.name for one in found.left_out)}
     assert every == {one.name for one in SKILLS}
     assert {one.reason for one in found.left_out} == {"limit-characters"}
@@ -80,6 +121,14 @@ def test_everything_is_listed_suggested_or_left_out_with_a_reason():
 
 def test_pinned_come_first_then_the_most_used_then_the_order_of_precedence():
     habits = UsageHabits(("skill-050",), {SKILLS[40].path: 9, SKILLS[41].path: 2})
+    assert names(listed(RankingHints(habits=habits), count=30)) == [
+        "skill-000",
+        "skill-001",
+        "skill-002",
+        "skill-040",
+        "skill-041",
+        "skill-050",
+    ]
     assert names(listed(RankingHints(habits=habits), count=8)) == [
         "skill-000",
         "skill-001",
@@ -87,11 +136,13 @@ def test_pinned_come_first_then_the_most_used_then_the_order_of_precedence():
         "skill-041",
         "skill-050",
     ]
+    # Below what a ranked block needs there are none by precedence alone.
+    assert names(listed(RankingHints(habits=habits), count=12)) == ["skill-040", "skill-041", "skill-050"]
 
 
 def test_what_is_used_takes_no_more_than_half_of_the_stable_block():
     habits = UsageHabits(used={one.path: 5 for one in SKILLS[30:]})
-    assert len([name for name in names(listed(RankingHints(habits=habits), count=20)) if name >= "skill-030"]) == 6
+    assert len([name for name in names(listed(RankingHints(habits=habits), count=20)) if name >= "skill-030"]) == 3
 
 
 def test_a_skill_that_was_never_used_keeps_a_chance_to_be_seen():
@@ -121,7 +172,8 @@ def test_neighbours_that_differ_only_by_source_share_a_line():
 
 
 def test_what_stands_in_the_stable_block_is_named_again_without_its_description():
-    found = listed(RankingHints("do it", rank=lambda most: hits(SKILLS)), characters=4_000)
+    habits = UsageHabits(("skill-000",))
+    found = listed(RankingHints("do it", habits, lambda most: hits(SKILLS)), characters=4_000)
     assert "- skill-000 (listed above)" in found.ranked
 
 

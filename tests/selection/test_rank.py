@@ -69,9 +69,16 @@ def test_a_stuffed_card_counts_for_less():
 
 
 def test_small_talk_is_for_no_skill_and_a_task_is():
-    assert not ranking.request_applies([9.0, 4.0, 2.0, 1.0, 1.0], 1, 2_500)
-    assert ranking.request_applies([40.0, 30.0, 20.0, 20.0, 20.0], 4, 2_500)
-    assert not ranking.request_applies([], 0, 2_500)
+    def confidence(words: list[float], matched: int, total: int) -> float:
+        terms = {f"term{number}": 6.0 for number in range(matched + 2)}
+        parts = [ranking.CardParts(value, value, value / 4, matched / 2) for value in words]
+        query = ranking.WeightedQuery(terms, (), {}, total)
+        return ranking.request_confidence(query, parts, list(terms)[:matched])
+
+    for total in (500, 2_500, 66_500):
+        assert confidence([5.0, 4.0, 2.0, 1.0, 1.0], 1, total) < 0.5
+        assert confidence([40.0, 30.0, 20.0, 20.0, 20.0], 4, total) > 0.5
+        assert confidence([], 0, total) == 0
 
 
 @given(st.text(max_size=400), st.text(max_size=200), st.text(max_size=400))

@@ -71,7 +71,7 @@ class AgentSkills:
     def _changes(self, context: ToolContext[Any]) -> str:
         """What changed since the run last got an announcement; empty for nothing."""
         before = self._run_catalog(context)
-        after = self.live.library.catalog()
+        after = self.live.library.catalog(policy="stable")
         changed = describe_changes(before.entries, after.entries)
         if changed:
             # The instructions keep their text for the provider's cache; only the entries to compare with move on.

@@ -14,11 +14,11 @@ from ..types.dialect import ListingFormat, ListingRules
 from ..types.skill import Skill, field_getter
 from ..types.text import TAG_OPENERS
 from ..types.verdict import Verdict
-from .fit import CatalogBudget, fit_entries
+from .fit import CatalogBudget, RankingHints, fit_entries
 from .formats import get_layout, make_entries
 
 if TYPE_CHECKING:
-    from .fit import RankingHints
+    from .fit import PreparedFold
 
 
 class ListingStyle(NamedTuple):
@@ -37,6 +37,13 @@ def _model_may_see(skill: Skill) -> bool:
     return not skill.origin.dialect.authoring.user_invocable_hides
 
 
+class PreparedCatalog(NamedTuple):
+    """A catalog that must be folded, up to the request."""
+
+    fold: PreparedFold
+    hidden: tuple[LeftOut, ...]
+
+
 def build_catalog(
     verdicts: Iterable[Verdict], style: ListingStyle, budget: CatalogBudget, hints: RankingHints | None = None
 ) -> Catalog:
@@ -44,6 +51,14 @@ def build_catalog(
 
     If it does not fit, it is folded by the hints; without hints, it is cut at the end.
     """
+    prepared = prepare_catalog(verdicts, style, budget, hints)
+    return prepared if isinstance(prepared, Catalog) else finish_catalog(prepared, hints or RankingHints())
+
+
+def prepare_catalog(
+    verdicts: Iterable[Verdict], style: ListingStyle, budget: CatalogBudget, hints: RankingHints | None = None
+) -> Catalog | PreparedCatalog:
+    """The whole catalog, or what of it can be made before the request is known."""
     listing = style.listing
     usable = [skill for skill, reasons, _ in verdicts if not reasons]
     visible = usable
@@ -65,10 +80,17 @@ def build_catalog(
     fitted = fit_entries(entries, listing_layout, budget)
     if hints is None or len(fitted.entries) == len(entries):
         return Catalog(fitted.entries, (*fitted.left_out, *hidden), fitted.text)
-    from .fit import fold_catalog  # imported late: most catalogs fit
+    from .fit import prepare_fold  # imported late: most catalogs fit
 
-    folded = fold_catalog(entries, listing_layout, budget, hints)
-    return folded._replace(left_out=(*folded.left_out, *hidden))
+    return PreparedCatalog(prepare_fold(entries, listing_layout, budget, hints), tuple(hidden))
+
+
+def finish_catalog(prepared: PreparedCatalog, hints: RankingHints) -> Catalog:
+    """The folded catalog for the request that the hints name."""
+    from .fit import fold_catalog
+
+    folded = fold_catalog(prepared.fold, hints)
+    return folded._replace(left_out=(*folded.left_out, *prepared.hidden)) if prepared.hidden else folded
 
 
 def describe_changes(before: Sequence[CatalogEntry], after: Sequence[CatalogEntry]) -> str:

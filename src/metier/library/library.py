@@ -27,6 +27,7 @@ from ..types.skill import BrokenSkill, Skill, SkillBody, StatKey
 from ..types.verdict import Facts, RequirementCheck, Verdict
 
 if TYPE_CHECKING:
+    from ..catalog.listing import PreparedCatalog
     from ..host.paths import StopSignal
     from ..record.redaction import Redactor
     from ..types.activation import Activation, InvokedBy
@@ -158,20 +159,20 @@ class Library:
         """The listing for a system prompt, in the dialect's format and within its limits.
 
         `policy` decides what is left out when not everything fits (default: the dialect's).  `ranked` reserves a part
-        of the limits for skills that match `request`; these belong at the end of the conversation.  `prefix` cuts
-        from the end; its note about how many were left out comes on top of the limits.
+        of the limits for skills that match `request`; these belong at the end of the conversation.  `stable` reserves
+        nothing.  `prefix` cuts from the end; its note about how many were left out comes on top of the limits.
         """
         options = CatalogOptions(format, max_skills, max_chars, policy, request, habits)
         if request or habits is not None:  # for one turn only: keeping these would grow without bound
             return library_catalog(self, options)
-        if options not in self._catalogs:
-            self._catalogs[options] = library_catalog(self, options)
-        return self._catalogs[options]
+        if options not in self.kept_catalogs.whole:
+            self.kept_catalogs.whole[options] = library_catalog(self, options)
+        return self.kept_catalogs.whole[options]
 
     @cached_property
-    def _catalogs(self) -> dict[CatalogOptions, Catalog]:
+    def kept_catalogs(self) -> KeptCatalogs:
         """Listings made so far: a turn asks for the same one several times.  Not a field, so `replace()` drops it."""
-        return {}
+        return KeptCatalogs({}, {})
 
     def search(self, query: str, *, limit: int = 10, audience: Audience = "model") -> tuple[SearchHit, ...]:
         """The skills that match a request, best first.  A model finds what its catalog may list, a person all."""
@@ -452,10 +453,18 @@ class CatalogOptions(NamedTuple):
     habits: UsageHabits | None = None
 
 
+class KeptCatalogs(NamedTuple):
+    """The catalogs of a library that were made so far."""
+
+    whole: dict[CatalogOptions, Catalog]
+    prepared: dict[CatalogOptions, Catalog | PreparedCatalog]
+    """What of each kind of catalog does not depend on the request."""
+
+
 def library_catalog(library: Library, options: CatalogOptions) -> Catalog:
     """Build a listing: whole if it fits, else as the policy says."""
     from ..catalog.fit import CatalogBudget, RankingHints
-    from ..catalog.listing import ListingStyle, build_catalog
+    from ..catalog.listing import ListingStyle, build_catalog, finish_catalog, prepare_catalog
 
     _check_options(options)
     listing = library.dialect.serving.listing
@@ -466,7 +475,9 @@ def library_catalog(library: Library, options: CatalogOptions) -> Catalog:
         own_limit if options.max_chars is None else options.max_chars,
     )
     style = ListingStyle(listing, library.place.home, options.format)
-    policy = options.policy or library.settings.policy or listing.policy
+    usual = library.settings.policy or listing.policy
+    # A caller without a ranked block leaves it to the settings whether a catalog is cut or folded.
+    policy = usual if options.policy == "stable" and usual == "prefix" else options.policy or usual
     # Cutting from the end needs no ranking, and so neither an index nor a search.
     if policy == "prefix" or (budget.skills is None and budget.characters is None):
         return build_catalog(library.in_order(), style, budget)
@@ -487,9 +498,23 @@ def library_catalog(library: Library, options: CatalogOptions) -> Catalog:
         habits._replace(pinned=habits.pinned or library.settings.pinned),
         rank,
         library.dialect.serving.delivery == "model-reads",
+        policy == "stable",
     )
-    catalog = build_catalog(library.in_order(), style, budget, hints)
-    return catalog._replace(problems=tuple(problems)) if problems else catalog
+    # All but the ranked block is the same for every request, and slow to make for tens of thousands of skills.
+    lasting = options._replace(request="", policy=policy)
+    prepared = library.kept_catalogs.prepared.get(lasting) if options.habits is None else None
+    if prepared is None:
+        prepared = prepare_catalog(library.in_order(), style, budget, hints)
+        if options.habits is None:
+            library.kept_catalogs.prepared[lasting] = prepared
+    if isinstance(prepared, Catalog):
+        return prepared
+    catalog = finish_catalog(prepared, hints)
+    if not problems:
+        return catalog
+    # Nothing could be ranked, and a stable block alone must be worth its limit.
+    unranked = build_catalog(library.in_order(), style, budget, hints._replace(alone=True))
+    return unranked._replace(problems=tuple(problems))
 
 
 def _check_options(options: CatalogOptions) -> None:

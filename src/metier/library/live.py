@@ -32,7 +32,8 @@ class LiveLibrary:
         return self.library
 
     def catalog(self) -> Catalog:
-        return self.now().catalog()
+        """The listing for a system prompt; nothing ranked follows it."""
+        return self.now().catalog(policy="stable")
 
     def tools(self) -> tuple[Tool, ...]:
         """The tools, even without skills: some may be added while the conversation lasts."""

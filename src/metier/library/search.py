@@ -36,10 +36,12 @@ if TYPE_CHECKING:
     from .library import Library
 
 
-_MAX_TERMS = 16
-"""Terms of a request that select candidates; every term counts in the score."""
+_MAX_TERMS = 64
+"""Terms of a request that select candidates, the most telling ones; every term counts in the score."""
 _MIN_CANDIDATES = 150
 _MAX_CANDIDATES = 6_400
+_CLEAR_CONFIDENCE = 0.5
+"""From which confidence a request counts as one for a skill."""
 _MAX_EXPLAINED = 25
 """Results that carry an explanation of the matched terms."""
 _BATCH_SIZE = 200
@@ -60,15 +62,22 @@ class LexicalEngine(NamedTuple):
 
     def rank(self, request: str, most: int) -> Sequence[RankedSkill]:
         weighed, candidates = self._candidates(request, most)
-        scores = ranking.score_cards(weighed, [skill_card for _, skill_card in candidates])
-        best = sorted(zip(scores, candidates, strict=True), key=lambda pair: (-pair[0], pair[1][0]))[:most]
-        explained = [ranking.explain_match(weighed, skill_card) for _, (_, skill_card) in best[:_MAX_EXPLAINED]]
-        first = sum(bool(term.fields) for term in explained[0]) if explained else 0
+        cards = [skill_card for _, skill_card in candidates]
+        parts = ranking.score_parts(weighed, cards)
+        scores = ranking.combine_parts(parts, cards)
+        best = sorted(range(len(scores)), key=lambda at: (-scores[at], candidates[at][0]))
+        explained = [ranking.explain_match(weighed, cards[at]) for at in best[: min(most, _MAX_EXPLAINED)]]
+        matched = [term.term for term in explained[0] if term.fields] if explained else []
         # "Clear" is for skills that really fit: half the best score, of a request that fits any skill at all.
-        clear = ranking.request_applies([score for score, _ in best], first, self.total)
+        clear = ranking.request_confidence(weighed, [parts[at] for at in best[:5]], matched) >= _CLEAR_CONFIDENCE
         return [
-            RankedSkill(path, score, clear and score >= best[0][0] / 2, explained[at] if at < _MAX_EXPLAINED else ())
-            for at, (score, (path, _)) in enumerate(best)
+            RankedSkill(
+                candidates[at][0],
+                scores[at],
+                clear and scores[at] >= scores[best[0]] / 2,
+                explained[place] if place < len(explained) else (),
+            )
+            for place, at in enumerate(best[:most])
         ]
 
     def loses(self, request: str, owner: str, newcomer: str, card: SearchCard) -> bool:

@@ -12,10 +12,11 @@ from ..host.sqlite import IndexDatabase, StatementExecutor
 from ..light_typing import NamedTuple, TypeAlias
 from ..types.search import SearchCard
 
-_WEIGHTS = "8.0, 2.0, 1.0"
+_WEIGHTS = "2.0, 1.0, 0.5"
 """BM25 weights of name, description and the rest of the card, for choosing candidates."""
-_MAX_OCCURRENCES = 60_000
-"""Occurrences that the terms of one query may have together; commoner terms are left out beyond that."""
+_MAX_OCCURRENCES = 36_000
+"""Occurrences that the terms of one query may have together, about a microsecond each; commoner terms are left out
+beyond that."""
 _MIN_TERMS = 4
 """Terms that are always looked for, however common."""
 _QUERY_CHUNK = 100

@@ -23,8 +23,9 @@ LinkPolicy: TypeAlias = Literal["follow", "contain"]
 ArgumentSplitting: TypeAlias = Literal["quotes", "blanks", "shell", "none"]
 ImprovementMode: TypeAlias = Literal["auto", "review", "off"]
 """Who decides about an improvement: it is applied, a person decides, or none is proposed."""
-ListingPolicy: TypeAlias = Literal["ranked", "prefix"]
-"""A listing that does not fit: a stable block and one ranked for the request, or the longest run from the front."""
+ListingPolicy: TypeAlias = Literal["ranked", "stable", "prefix"]
+"""A listing that does not fit: a stable block and one ranked for the request, the stable block alone over the whole
+limit, or the longest run from the front."""
 
 
 # --- Authoring: how a file is read ---

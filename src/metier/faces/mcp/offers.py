@@ -67,7 +67,7 @@ class LibrarySurface:
         names = [skill.name for skill in access.offered()]
         if not names:
             return []
-        catalog = now.catalog(max_chars=_LONGEST_CATALOG).text
+        catalog = now.catalog(max_chars=_LONGEST_CATALOG, policy="stable").text
         listed_tools = []
         # The catalog goes into the first tool's description: not every client shows a model the server's instructions.
         for at, tool in enumerate(tools_of(access, now.dialect.serving.tools)):
