@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 from collections.abc import Sequence
 from typing import Any
@@ -266,3 +267,83 @@ def test_a_protected_file_that_is_there_is_explained(world, line):
     assert "may not change `.envrc`" in answer
     assert "write_file" in answer
     assert (world.project / ".envrc").read_text() == "export A=1\n"
+
+
+@pytest.mark.usefixtures("sandboxed")
+@pytest.mark.parametrize(
+    ("rule", "line"),
+    [
+        ("Read(**/.env)", "cat .env"),
+        ("Read(*/.env)", "cat .env"),
+        ("Read(*.pem)", "cat __pycache__/c.pem"),
+        ("Read(*.pem)", "cat .hidden/c.pem"),
+        ("Read(secrets/*)", "cat secrets/k.txt"),
+        ("Read(secrets/*)", "cat store/k.txt"),
+        ("Read(linked)", "cat linked"),
+    ],
+)
+def test_a_rule_closes_to_commands_what_it_closes_to_tools(world, rule, line):
+    secret = "violet-harbour\n"
+    for name in (".env", "__pycache__/c.pem", ".hidden/c.pem", "store/k.txt", "plain"):
+        (world.project / name).parent.mkdir(exist_ok=True)
+        (world.project / name).write_text(secret)
+    (world.project / "secrets").symlink_to("store")
+    (world.project / "linked").symlink_to("plain")
+
+    assert "violet-harbour" not in run_line(world, line, rule)
+
+
+@pytest.mark.usefixtures("sandboxed")
+def test_a_plain_rule_holds_in_the_folder_that_one_works_in(world):
+    (world.project / ".git").mkdir(exist_ok=True)
+    inner = world.project / "sub"
+    inner.mkdir()
+    (inner / ".env").write_text("violet-harbour\n")
+    library = world.open(place=world.place(cwd=str(inner)))
+    agent = Agent(library, ScriptedModel([call("run_command", command="cat .env"), "Done."]), rules=ruled("Read(.env)"))
+
+    assert "violet-harbour" not in command_of(spoken(agent.start(), "go", None)).text
+
+
+@pytest.mark.usefixtures("sandboxed")
+def test_too_many_files_to_close_end_the_command_and_not_the_rule(world, monkeypatch):
+    monkeypatch.setattr("metier.agent.tools.commands._MOST_CLOSED", 3)
+    for number in range(6):
+        (world.project / f"{number}.pem").write_text("violet-harbour\n")
+
+    ran = command_of(talk(world, [call("run_command", command="cat 1.pem")], rules=ruled("Read(*.pem)")))
+
+    assert ran.error
+    assert "violet-harbour" not in ran.text
+    assert "too many" in ran.text
+
+
+@pytest.mark.usefixtures("sandboxed")
+def test_a_planted_bytecode_file_is_not_run_in_place_of_the_script(world):
+    folder = world.home / ".metier/skills/helper"
+    write_skill(folder, "Helps.", "Run it.\n")
+    (folder / "scripts").mkdir()
+    (folder / "scripts/part.py").write_text("print('as approved')\n")
+    (folder / "scripts/run.py").write_text("import part\n")
+    evil = world.project.parent / "evil.py"
+    evil.write_text("print('planted')\n")
+    python = shutil.which("python3", path="/usr/bin:/bin")
+    if python is None:
+        pytest.skip("commands find no python3 here")
+    plant = (
+        "import importlib.util, py_compile, sys; py_compile.compile(sys.argv[1],"
+        " importlib.util.cache_from_source(sys.argv[2]),"
+        " invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH)"
+    )
+    env = {"PATH": "/usr/bin:/bin"}
+    subprocess.run([python, "-I", "-c", plant, str(evil), str(folder / "scripts/part.py")], check=True, env=env)
+    assert list((folder / "scripts/__pycache__").iterdir())
+    lines = [
+        call("skill_use", skill_name="helper"),
+        call("run_command", command=f"{python} $SKILL_DIR/scripts/run.py"),
+    ]
+
+    text = command_of(talk(world, lines, dialect="standard")).text
+
+    assert "as approved" in text
+    assert "planted" not in text

@@ -278,3 +278,10 @@ def test_a_bare_command_that_is_denied_stands_for_no_other(typed):
 
 def test_a_bare_command_that_is_allowed_is_allowed_as_it_stands():
     assert permission(allow=("run_command(rm)",)).says(command("rm -rf ."))[0] == "ask"
+
+
+@pytest.mark.parametrize(
+    "typed", ["ed -s zz <<< '!rm zz'", "at now <<< 'rm zz'", "rg --pre rm x", "vim -c ':!rm x' y", "sqlite3 a"]
+)
+def test_a_program_that_takes_commands_of_its_own_is_asked_about_where_something_is_denied(typed):
+    assert permission(allow=("run_command",), deny=("run_command(rm *)",)).says(command(typed))[0] in ("ask", "deny")

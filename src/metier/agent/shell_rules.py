@@ -224,8 +224,13 @@ _GIT_RUN_OPTIONS = (
     "--open-files",
 )
 _GIT_RUN_COMMANDS = GIT_RUNS | {"rebase"}
-_NEVER_PLAIN = frozenset({"compgen", "complete", "hash", "enable", "bind", "fc"})
-"""Builtins that change what a later word means, or run one of their own."""
+_READS_COMMANDS = """
+    ed ex vi vim nvim view emacs at batch crontab gdb lldb expect screen tmux sqlite3 psql mysql socat
+"""
+# Builtins that change what a later word means or run one of their own, and programs that take commands from their
+# input, a file of theirs or a line: none of those is among their words.
+_NEVER_PLAIN = frozenset({"compgen", "complete", "hash", "enable", "bind", "fc", *_READS_COMMANDS.split()})
+"""What may run a program that its words don't name."""
 _SUBSCRIPT_BUILTINS = NAME_BUILTINS | {"mapfile", "readarray"}
 _LANGUAGES = INTERPRETERS - {"sed", "gsed"}
 """Without sed: nearly every script of it would look like one that runs something, and be asked about for nothing."""
@@ -255,6 +260,8 @@ def is_opaque(words: CommandWords, written: Collection[str] = ()) -> bool:
     if evaluates_subscript(words) or name in _NEVER_PLAIN:
         return True
     if name not in QUIET_PROGRAMS and any(_subscript(word.text) for word in words):
+        return True
+    if name == "rg" and any(argument.startswith("--pre") for argument in arguments):
         return True
     if name in ("mapfile", "readarray"):
         return any(argument.startswith("-C") for argument in arguments)

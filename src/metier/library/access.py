@@ -38,7 +38,9 @@ PAGE_BYTES = 64_000
 _MAX_NAMES = 50
 """Names that a refusal lists."""
 _INTERPRETERS = {".py": ("python3", "python"), ".sh": ("bash", "sh"), ".bash": ("bash",), ".js": ("node", "nodejs")}
-_private = re.compile(r"(?:^|/)(?:\.(?!\.?(?:/|$))[^/]*|#[^/]*#|[^/]*(?:~|\.swp|\.swo|\.orig|\.bak))(?:/|$)")
+_private = re.compile(
+    r"(?:^|/)(?:__pycache__|\.(?!\.?(?:/|$))[^/]*|#[^/]*#|[^/]*(?:~|\.swp|\.swo|\.orig|\.bak))(?:/|$)"
+)
 """Files that are neither listed nor read: hidden ones, and what editors leave behind."""
 _windows_path = re.compile(r"[A-Za-z]:|.*\\")
 

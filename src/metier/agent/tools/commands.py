@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import fnmatch
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from stat import S_ISLNK
 from typing import TYPE_CHECKING
 
 from ...host import fs, paths
@@ -262,6 +263,8 @@ def _command_environment(session: Session, grants: tuple[CommandGrants, ...], co
         named = [granted.skill for granted in grants if granted.skill.directory in command]
         folder = (named or [grants[-1].skill])[-1].directory
         env |= {"SKILL_DIR": folder, "CLAUDE_SKILL_DIR": folder, "PYTHONDONTWRITEBYTECODE": "1"}
+        # What was approved is x.py: without this Python would run an x.pyc beside it that nobody looked at.
+        env |= {"PYTHONPYCACHEPREFIX": "/nonexistent"}
     return env
 
 
@@ -318,30 +321,71 @@ def command_sandbox(session: Session, writing: bool) -> SandboxSpec:
     )
 
 
+_MOST_LOOKED_AT = 300_000
+_MOST_CLOSED = 2_000
+"""Files that are looked at for the rules, and those that a sandbox closes one by one; each is a mount."""
+
+
 def _denied_files(agent: Agent) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Files that the user's rules deny to file tools, to be read and to be written: `cat` is no way round them."""
     patterns = denied_patterns(agent.permission)
     if not any(patterns):
         return (), ()
-    inside: list[str] = []
-    if any(set(pattern) & set("*?[") for pattern in (*patterns.read, *patterns.write)):
-        inside = paths.tree_paths(agent.base)
-        if len(inside) >= paths.MOST_FILES:
-            raise Refused(
-                f"{agent.base} has too many files to find those that your rules deny",
-                "name the files or folders in the rule without wildcards",
-            )
-
-    def matches(pattern: str) -> list[str]:
-        relative = paths.relative_path(pattern, agent.base) if pattern.startswith("/") else pattern.removeprefix("./")
-        # The named path also where it does not exist: a rule about a file holds for one that is made.
-        named = [] if set(relative) & set("*?[") else [relative.rstrip("/")]
-        return [f"{agent.base}/{path}" for path in (*named, *fnmatch.filter(inside, relative)) if path]
-
+    wild = any(set(pattern) & set("*?[") for pattern in (*patterns.read, *patterns.write))
+    spelled = list(_spelled_files(agent.base)) if wild else []
     return (
-        tuple(path for pattern in patterns.read for path in matches(pattern)),
-        tuple(path for pattern in patterns.write for path in matches(pattern)),
+        _closed_paths(agent, patterns.read, spelled),
+        _closed_paths(agent, patterns.write, spelled),
     )
+
+
+def _spelled_files(base: str) -> Iterator[tuple[str, str]]:
+    """Every file beneath a folder: its path, also through links to folders beside it, and where that leads."""
+    waiting, visited, looked_at = [(base, paths.real_path(base))], {paths.real_path(base)}, 0
+    while waiting:
+        spelling, real_folder = waiting.pop()
+        # Nothing is passed over, not even `.git`: a rule means what it says wherever the file lies.
+        for path, status in paths.tree_of(real_folder, _MOST_LOOKED_AT, frozenset()):
+            looked_at += 1
+            if looked_at >= _MOST_LOOKED_AT:
+                raise Refused(
+                    f"{base} has too many files to find those that your rules deny",
+                    "name the files or folders in the rule without wildcards",
+                )
+            here = f"{spelling}/{path}"
+            if not S_ISLNK(status.st_mode):
+                yield here, f"{real_folder}/{path}"
+                continue
+            real = paths.real_path(f"{real_folder}/{path}")
+            yield here, real
+            if real not in visited and paths.is_folder(real) and paths.is_inside(real, paths.real_path(base)):
+                visited.add(real)
+                waiting.append((here, real))
+
+
+def _closed_paths(agent: Agent, patterns: Sequence[str], spelled: list[tuple[str, str]]) -> tuple[str, ...]:
+    """The paths that the patterns name, compared as the rules for file tools are: from the base, the folder, the root.
+
+    A plain path counts also where nothing is there: a rule about a file holds for one that is made.
+    """
+    closed: dict[str, None] = {}
+    folders = dict.fromkeys((agent.base, agent.cwd))
+    for pattern in (pattern.removeprefix("./") for pattern in patterns):
+        if not set(pattern) & set("*?["):
+            plain = [pattern] if pattern.startswith("/") else [f"{folder}/{pattern}" for folder in folders]
+            closed |= dict.fromkeys(path.rstrip("/") for path in plain)
+            continue
+        is_named = re.compile(fnmatch.translate(pattern)).match
+        for path, real in spelled:
+            spellings = (path, *(path[len(folder) + 1 :] for folder in folders if path.startswith(f"{folder}/")))
+            if any(is_named(spelling) for spelling in (*spellings, real)):
+                closed |= {path: None, real: None}
+    if len(closed) > _MOST_CLOSED:
+        raise Refused(
+            f"your rules deny {len(closed):,} files, too many to close one by one",
+            "name their folder in the rule without wildcards, or deny run_command",
+        )
+    return tuple(closed)
 
 
 # --- What was refused, and how to allow it ---
