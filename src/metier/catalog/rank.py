@@ -13,8 +13,8 @@ as a share of the best card's, so that none drowns the others whatever the reque
 
 Differences from textbook BM25: the usual lengths are constants, not averages, so that installing one skill does not
 change the scores of others; pasted code and quotations weigh less, and so do everyday words (`COMMON_TERMS`).  The
-weights were chosen by `bench/select_tune.py`, over whole sources and styles of requests at a time;
-docs/concepts/selection.md has the figures.  Refused, because the bench got worse: feeding the words of the best skills
+weights were chosen over whole sources and styles of requests at a time, as `make bench-select` prints them;
+docs/quality.md has the figures.  Refused, because the bench got worse: feeding the words of the best skills
 back into the request, counting repeated words of a request, and letting later words fade by more than a little, which
 loses the second half of a long task.
 
