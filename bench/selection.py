@@ -110,7 +110,7 @@ def _recall(pool: list[Record], asked: list[Request], folder: Path, with_dense: 
     sizes = {one.id: len(_line(one)) + 1 for one in pool}
     heads = "".join(f"{f'{budget:,} chars':>14}" for budget in BUDGETS)
     print(
-        f"{len(pool)} skills; {sum(not one.tuning for one in asked)} requests that nothing was tuned on (of {len(asked)})"
+        f"{len(pool)} skills; {sum(not one.tuning for one in asked)} requests of the second half, in view when weights were chosen (of {len(asked)})"
     )
     print(f"{'ranker':<26}{'Hit@1':>16}{'R@10':>16}{'R@50':>8}{'R@150':>8}{heads}")
     found = {}
