@@ -85,6 +85,8 @@ _RANKED_FIRST = (24, 4_400)
 """Entries and characters that the ranked block needs before any skill is in the stable block by precedence alone."""
 MIN_RANKED, MAX_RANKED = 10, 250
 """Entries of the ranked block; a smaller one has no place to draw."""
+_SMALLEST_RANKED = 2_400
+"""Characters of a catalog in which a ranked block of ten lines fits."""
 _USUAL_LINE = 130
 """Characters of a short ranked line: how many hits are asked for."""
 _DRAW_DEPTH = 35
@@ -208,10 +210,6 @@ def _allowances(budget: CatalogBudget, total: int, alone: bool) -> dict[EntryOri
         whole = (total if skills is None else skills, characters)
         return {"pinned": whole, "used": whole, "listed": whole}
     first_entries, first_characters = _RANKED_FIRST
-    if skills is not None and skills < MIN_RANKED:
-        # Too few places to rank in: most of them are the stable block's, for all who never see another.
-        small = (ceil(skills * _PINNED_SHARE), None if characters is None else int(characters * _PINNED_SHARE))
-        return {"pinned": small, "used": small, "listed": small}
 
     def share(part: float) -> tuple[int, int | None]:
         return (
@@ -219,6 +217,9 @@ def _allowances(budget: CatalogBudget, total: int, alone: bool) -> dict[EntryOri
             None if characters is None else int(characters * part),
         )
 
+    if (skills is not None and skills < MIN_RANKED) or (characters is not None and characters < _SMALLEST_RANKED):
+        # Too little room to rank in: most of it is the stable block's, for all who never see another.
+        return {"pinned": share(_PINNED_SHARE), "used": share(_PINNED_SHARE), "listed": share(_PINNED_SHARE)}
     most, room = share(STABLE_SHARE)
     return {
         "pinned": share(_PINNED_SHARE),

@@ -13,8 +13,8 @@ as a share of the best card's, so that none drowns the others whatever the reque
 
 Differences from textbook BM25: the usual lengths are constants, not averages, so that installing one skill does not
 change the scores of others; pasted code and quotations weigh less, and so do everyday words (`COMMON_TERMS`).  The
-weights were chosen by `bench/select_tune.py`, over whole sources and styles of requests at a time;
-docs/concepts/selection.md has the figures.  Refused, because the bench got worse: feeding the words of the best skills
+weights were chosen over whole sources and styles of requests at a time, as `make bench-select` prints them;
+docs/quality.md has the figures.  Refused, because the bench got worse: feeding the words of the best skills
 back into the request, counting repeated words of a request, and letting later words fade by more than a little, which
 loses the second half of a long task.
 
@@ -81,6 +81,9 @@ _FADING = 0.05
 _FADING_START, _FADING_END = 5, 90
 """A request of a few sentences says first what it wants: after five words, the word at place p has 1 / (1 + (p-5)/20)
 of its weight.  The longer the request, the less: a task of 90 words or more asks for something in every sentence."""
+_TERSE = 20
+"""Fewer words are search phrases, not sentences: none comes first, and whole phrases of a description are covered by
+accident more often."""
 _split_segments = re.compile(r"(?<=[.!?;:])\s+|\n+").split
 _SEGMENT_TERMS = 2
 """Terms of a segment; a shorter sentence is joined with the next."""
@@ -97,6 +100,8 @@ _USUAL_LENGTH = 57.0
 """The usual length of a card in terms; a constant, so that a skill's score does not depend on the others'."""
 _SEGMENTS, _PHRASES, _PAIRS = 0.5, 0.3, 0.1
 """The weights of segments, phrases and pairs against words, all as shares of the best."""
+_TERSE_PHRASES = 0.1
+"""The weight of phrases for a few words; pairs have none there."""
 _SEGMENT_POWER = 4
 """How far the strongest segments stand out in their sum: 1 is not at all."""
 _PHRASE_SHARES = (1.0, 0.5, 0.25)
@@ -116,6 +121,8 @@ class SearchQuery(NamedTuple):
     """Neighbouring terms."""
     segments: Mapping[str, tuple[int, ...]] = {}
     """The segments that a term is in, by number; empty where the request is one segment."""
+    terse: bool = False
+    """Whether it is a few words rather than a sentence."""
 
 
 class WeightedQuery(NamedTuple):
@@ -129,6 +136,7 @@ class WeightedQuery(NamedTuple):
     segments: Mapping[str, tuple[int, ...]] = {}
     unknown: float = 0.0
     """The value of the terms that no skill has."""
+    terse: bool = False
 
 
 def parse_query(request: str) -> SearchQuery:
@@ -139,7 +147,8 @@ def parse_query(request: str) -> SearchQuery:
     order: list[str] = []
     segments: dict[str, list[int]] = {}
     place = segment = filled = 0
-    fading = _FADING * max(0.02, 1 - unquoted.count(" ") / _FADING_END)
+    length = unquoted.count(" ") + 1
+    fading = 0.0 if length < _TERSE else _FADING * max(0.02, 1 - length / _FADING_END)
     for sentence in _split_segments(unquoted):
         for word in raw_words(sentence):
             place += 1
@@ -163,7 +172,7 @@ def parse_query(request: str) -> SearchQuery:
     pairs = dict.fromkeys(pairwise(order))
     several = segment > 1 or (segment == 1 and filled > 0)
     by_term = {term: tuple(numbers) for term, numbers in segments.items()} if several else {}
-    return SearchQuery(weighted or dict.fromkeys(weights, 1.0), tuple(pairs), by_term)
+    return SearchQuery(weighted or dict.fromkeys(weights, 1.0), tuple(pairs), by_term, length < _TERSE)
 
 
 def _term_weight(term: str) -> float:
@@ -191,7 +200,9 @@ def weigh_query(
     }
     unknown = sum(weight for term, weight in query.weights.items() if term not in worth) * rarity(0, max(total, 1))
     best = sorted(worth, key=lambda term: (-worth[term], term))
-    return WeightedQuery({term: worth[term] for term in best}, query.pairs, common, total, query.segments, unknown)
+    return WeightedQuery(
+        {term: worth[term] for term in best}, query.pairs, common, total, query.segments, unknown, query.terse
+    )
 
 
 def usual_weights(frequencies: Mapping[str, int], total: int) -> dict[str, float]:
@@ -226,18 +237,19 @@ class _CardMatch(NamedTuple):
 
 def score_cards(query: WeightedQuery, cards: Sequence[SearchCard]) -> list[float]:
     """The score of each card: its words, segments, phrases and pairs, each as a share of the best card's."""
-    return combine_parts(score_parts(query, cards), cards)
+    return combine_parts(query, score_parts(query, cards), cards)
 
 
-def combine_parts(parts: Sequence[CardParts], cards: Sequence[SearchCard]) -> list[float]:
+def combine_parts(query: WeightedQuery, parts: Sequence[CardParts], cards: Sequence[SearchCard]) -> list[float]:
     """One score for the parts of each card."""
     if not parts:
         return []
     best_words, best_segments, best_phrases, best_pairs = (max(values) or 1.0 for values in zip(*parts, strict=True))
+    phrase_weight, pair_weight = (_TERSE_PHRASES, 0.0) if query.terse else (_PHRASES, _PAIRS)
     scores = []
     for (words, segments, phrases, pairs), card in zip(parts, cards, strict=True):
         score = words / best_words + _SEGMENTS * segments / best_segments
-        score += _PHRASES * phrases / best_phrases + _PAIRS * pairs / best_pairs
+        score += phrase_weight * phrases / best_phrases + pair_weight * pairs / best_pairs
         scores.append(score * _STUFFED_FACTOR if card.stuffed else score)
     return scores
 
@@ -321,7 +333,11 @@ def _phrase_score(query: WeightedQuery, card: _CardMatch) -> float:
 
 def explain_match(query: WeightedQuery, card: SearchCard) -> tuple[MatchedTerm, ...]:
     """Every term of the request, its value, and the fields of the card that have it."""
-    words_by_field = {"name": card.name.split(), "description": card.description.split(), "card": card.more.split()}
+    words_by_field = {
+        "name": frozenset(card.name.split()),
+        "description": frozenset(card.description.split()),
+        "card": frozenset(card.more.split()),
+    }
     return tuple(
         MatchedTerm(term, round(worth, 2), tuple(field for field, words in words_by_field.items() if term in words))
         for term, worth in query.terms.items()

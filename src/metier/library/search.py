@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from .library import Library
 
 
-_MAX_TERMS = 64
+_MAX_TERMS = 40
 """Terms of a request that select candidates, the most telling ones; every term counts in the score."""
 _MIN_CANDIDATES = 150
 _MAX_CANDIDATES = 6_400
@@ -64,7 +64,7 @@ class LexicalEngine(NamedTuple):
         weighed, candidates = self._candidates(request, most)
         cards = [skill_card for _, skill_card in candidates]
         parts = ranking.score_parts(weighed, cards)
-        scores = ranking.combine_parts(parts, cards)
+        scores = ranking.combine_parts(weighed, parts, cards)
         best = sorted(range(len(scores)), key=lambda at: (-scores[at], candidates[at][0]))
         explained = [ranking.explain_match(weighed, cards[at]) for at in best[: min(most, _MAX_EXPLAINED)]]
         matched = [term.term for term in explained[0] if term.fields] if explained else []

@@ -14,7 +14,7 @@ from ..types.search import SearchCard
 
 _WEIGHTS = "2.0, 1.0, 0.5"
 """BM25 weights of name, description and the rest of the card, for choosing candidates."""
-_MAX_OCCURRENCES = 36_000
+_MAX_OCCURRENCES = 26_000
 """Occurrences that the terms of one query may have together, about a microsecond each; commoner terms are left out
 beyond that."""
 _MIN_TERMS = 4
