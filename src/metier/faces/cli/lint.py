@@ -102,11 +102,12 @@ def lint(
     form: str,
     as_json: bool,
 ) -> None:
-    """Find mistakes in skills: repaired YAML, misspelled fields, hidden text, dangerous commands, keyword stuffing.
+    """Find mistakes in skills: repaired YAML, misspelled fields, hidden text, missing files, keyword stuffing.
 
     PATH is a skill's folder, its SKILL.md, or a folder of skills [default: every skill that `metier list` shows].
     Up to 20 skills are also checked for overlap with the others: whose trigger prompts would they take?
-    Exits with 1 if errors or warnings remain.
+    What a skill would run is judged by `metier add --dry-run`, which installs nothing. Exits with 1 if errors or
+    warnings remain.
     """
     settings: CliContext = context.obj
     # --dialect of this command says how files are read, not which product's skills are searched.
