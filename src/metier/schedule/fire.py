@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 from ..host import http, paths
 from ..host.trouble import check_machine, is_machine_trouble
 from ..library import scheduled
+from ..record.observation import observe_firing
 from ..types.errors import MetierError, Refused
 from ..types.place import Place
 from ..types.schedule import FireCallback, RunOutcome, Schedule
@@ -171,7 +172,9 @@ class FiringExecutor:
             lambda name, work: self._step(firing, name, work, done),
             lambda: self._must_stop(firing),
         )
-        return self.fire(schedule, at, run)
+        late = max(0.0, (self.now() - at).total_seconds())
+        with observe_firing(self.place.env, schedule.id, schedule.skill, late):
+            return self.fire(schedule, at, run)
 
     def _pinned_folder(self, schedule: Schedule) -> str:
         """The folder of the pinned skill.  A change that its owner did not make pauses the schedule, or is ignored."""

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from starlette.requests import Request
 from starlette.responses import Response
 
-from ....agent.models.registry import resolve_model_name
+from ....agent.models import resolve_model_name
 from ....host import daemon as machine
 from ....improve.proposal_store import list_proposals
 from ....library.grants import machine_options
