@@ -1,4 +1,4 @@
-"""Observe turns and firings, where somebody wants traces of them.
+"""Observe turns and firings, where somebody wants traces or a log of them.
 
 Every turn of every run passes here; OpenTelemetry is imported only for one that is traced.
 """
@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from .trace_context import TurnSubject, asks_for_telemetry, in_trace
+from .trace_context import LOG_VARIABLE, TurnSubject, asks_for_telemetry, in_trace
 
 if TYPE_CHECKING:
     from ..types.event import EventSteps
@@ -18,7 +18,11 @@ if TYPE_CHECKING:
 
 
 def observe_turn(steps: EventSteps[None], subject: TurnSubject) -> EventSteps[None]:
-    """The same events, and a span for the turn and what happens in it, where somebody wants them."""
+    """The same events, with a line in the log for each, and spans, where somebody wants them."""
+    if subject.env.get(LOG_VARIABLE):
+        from .run_log import log_turn
+
+        steps = log_turn(steps, subject)
     telemetry = _telemetry_for(subject.env)
     return steps if telemetry is None else telemetry.observe_turn(steps, subject)
 

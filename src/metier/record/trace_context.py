@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 
 VARIABLE = "TRACEPARENT"
 """What a traced program is told by: `00-<trace>-<span>-<flags>`, as W3C Trace Context writes it."""
+LOG_VARIABLE = "METIER_LOG"
+"""Where the structured log goes: a file, or `stderr`."""
 _SWITCHES = (
     "OTEL_EXPORTER_OTLP_ENDPOINT",
     "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",

@@ -48,19 +48,27 @@ class HealthCheck(NamedTuple):
 
 
 @click.command("doctor")
+@click.option("--report", "report_file", metavar="FILE", help="Write a file for a bug report, without secrets")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON")
 @click.pass_context
-def doctor(context: click.Context, as_json: bool) -> None:
+def doctor(context: click.Context, report_file: str | None, as_json: bool) -> None:
     """Check the metier installation: sandbox, index, configuration, locks. Exits with 1 if a required check fails."""
     settings: CliContext = context.obj
+    library = None
     try:
-        checks = _run_checks(settings.library(shows_problems=True))
+        library = settings.library(shows_problems=True)
+        checks = _run_checks(library)
     # Without a library nothing else can be checked, but the report, and its JSON, keep their form.
     except HostError as error:
         checks = [_check_metier(), HealthCheck("library", False, error.message, error.hint)]
+    if report_file:
+        from ..support.bug_report import write_report
+
+        write_report(report_file, [entry._asdict() for entry in checks], find_place(settings.directory), library)
+        warn(f"wrote {clean_path(report_file)}; read it before you send it")
     if as_json:
         say_json([entry._asdict() for entry in checks])
-    else:
+    elif not report_file:
         for check in checks:
             mark = paint("✓", "green") if check.ok else paint("✗", "red") if check.vital else paint("!", "yellow")
             say(f"{mark} {check.what:<14} {clean_path(check.note)}")
