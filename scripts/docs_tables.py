@@ -71,6 +71,7 @@ _TOP = {
     "sandbox": "the sandbox for programs of skills (below)",
     "improve": "what to do with skills that fail (below)",
     "record": "how long journals of runs are kept (below)",
+    "notify": "whom to [notify](../guides/notifications.md) (below)",
     "config": "settings that skills require with `config.requiresConfig`",
 }
 _ROOT = {
@@ -139,6 +140,17 @@ _AGENT_RULES = {
 _RECORD = {
     "days": "days to keep the journal of a run; default 180, 0 for no limit",
     "runs": "number of newest runs to keep; default 5000, 0 for no limit",
+}
+_NOTIFY = {
+    "to": "`webhook:URL`, `ntfy:URL`, `slack:URL`, `discord:URL`, `matrix:SERVER/ROOM`, `smtp:HOST:PORT` or `desktop`;"
+    " `$NAME` in place of the address takes it from a variable",
+    "level": "the least that is told: `info`, `attention` or `failure`; default `attention`",
+    "schedules": "patterns of schedules, such as `nightly-*`; default all",
+    "secret": "the variable with the key that signs, the token or the password",
+    "user": "the user at the mail server",
+    "sender": "the address that mail comes from",
+    "recipient": "the address that mail goes to",
+    "local": "`true` allows plain http and private addresses, for a server of your own network",
 }
 _SERVER = {
     "command": "the server's program",
@@ -256,6 +268,9 @@ def configuration() -> str:
         "## record",
         "Read from your own configuration only. Older journals are deleted when the next run starts.",
         _keys("record.", config.RECORD_KEYS, _RECORD),
+        "## notify.NAME",
+        "Read from your own configuration only. [Be notified](../guides/notifications.md) has an example of each.",
+        _keys("", config.NOTIFY_KEYS, _NOTIFY),
         "## limits",
         _limits(),
         "## catalog",

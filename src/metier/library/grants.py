@@ -260,6 +260,10 @@ def _lent_names(library: Library) -> set[str]:
     models = library.settings.tree.get("models")
     tables = models.values() if isinstance(models, Mapping) else ()
     names = {str(table.get("key", "")) for table in tables if isinstance(table, Mapping)}
+    told = library.settings.own("notify")
+    for table in told.values() if isinstance(told, Mapping) else ():
+        if isinstance(table, Mapping):
+            names.update((str(table.get("secret", "")), str(table.get("to", "")).partition(":$")[2]))
     for skill in library.skills:
         needs = skill.requires
         names.update(needs.env, (needs.primary_env,))

@@ -36,9 +36,10 @@ TOP_LEVEL_KEYS = (
     "sandbox",
     "record",
     "improve",
+    "notify",
     "config",
 )
-USER_ONLY_KEYS = ("sandbox", "model", "models", "agent", "mcp", "record", "improve")
+USER_ONLY_KEYS = ("sandbox", "model", "models", "agent", "mcp", "record", "improve", "notify")
 """Only the user's own file may set these: a cloned project must not choose models, permissions or servers."""
 AGENT_KEYS = ("allow", "ask", "deny", "network", "git", "env", "turns", "tokens", "seconds", "cost")
 MODEL_KEYS = (
@@ -73,8 +74,9 @@ SEARCH_KEYS = ("dense",)
 IMPROVE_KEYS = ("mode", "budget")
 BUDGET_KEYS = ("requests", "tokens", "cost")
 RECORD_KEYS = ("days", "runs")
+NOTIFY_KEYS = ("to", "level", "schedules", "secret", "user", "sender", "recipient", "local")
 _TABLES = ("skills", "limits", "catalog", "search", "sandbox", "agents", "dialects", "config", "models", "agent", "mcp")
-_KINDS = {**dict.fromkeys((*_TABLES, "record", "improve"), dict), "dialect": str, "model": str}
+_KINDS = {**dict.fromkeys((*_TABLES, "record", "improve", "notify"), dict), "dialect": str, "model": str}
 _BOUNDING_KEYS = ("agent", "agents", "sandbox", "skills")
 """Tables that forbid and limit: what is lost of them must not go unnoticed by a command that acts."""
 _at_line = re.compile(r"\(at line (\d+), column \d+\)").search
@@ -102,6 +104,8 @@ def parse_settings(text: str, findings: list[Finding]) -> Settings:
     _check_improve(tree.get("improve", {}), findings)
     _check_acting(tree, findings)
     _check_record(tree.get("record", {}), findings)
+    for name, table in tree.get("notify", {}).items():
+        _mark_unknown_keys(f"notify.{name}.", table if isinstance(table, dict) else {}, NOTIFY_KEYS, findings)
     settings = Settings(
         tree=tree,
         roots=_parse_roots(tree.get("roots", []), findings),
