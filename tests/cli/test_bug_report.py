@@ -19,7 +19,8 @@ def written(desk: Desk) -> str:
     run = desk.state / "runs" / "20250101-000000-abcdef.jsonl"
     run.parent.mkdir()
     events = [
-        {"at": 1, "event": "started", "run": "20250101-000000-abcdef", "model": "openai:x"},
+        # A key where a report has a word: in the name of a model.
+        {"at": 1, "event": "started", "run": "20250101-000000-abcdef", "model": f"openai:{KEY}"},
         {"at": 2, "event": "heard", "text": "buy the company"},
         {"at": 3, "event": "ended", "outcome": "failed", "text": f"no {KEY}", "reason": "missing-key", "code": 5},
     ]
