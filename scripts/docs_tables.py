@@ -77,6 +77,7 @@ _TOP = {
     "sources": "which sources skills may be installed from (below)",
     "instructions": 'names of a project\'s [instructions](../guides/project-instructions.md); default `["AGENTS.md"]`,'
     " and `[]` for none; only in your own file",
+    "notify": "whom to [notify](../guides/notifications.md) (below)",
     "config": "settings that skills require with `config.requiresConfig`",
 }
 _ROOT = {
@@ -146,6 +147,17 @@ _AGENT_RULES = {
 _RECORD = {
     "days": "days to keep the journal of a run; default 180, 0 for no limit",
     "runs": "number of newest runs to keep; default 5000, 0 for no limit",
+}
+_NOTIFY = {
+    "to": "`webhook:URL`, `ntfy:URL`, `slack:URL`, `discord:URL`, `matrix:SERVER/ROOM`, `smtp:HOST:PORT` or `desktop`;"
+    " `$NAME` in place of the address takes it from a variable",
+    "level": "the least that is told: `info`, `attention` or `failure`; default `attention`",
+    "schedules": "patterns of schedules, such as `nightly-*`; default all",
+    "secret": "the variable with the key that signs, the token or the password",
+    "user": "the user at the mail server",
+    "sender": "the address that mail comes from",
+    "recipient": "the address that mail goes to",
+    "local": "`true` allows plain http and private addresses, for a server of your own network",
 }
 _SERVER = {
     "command": "the server's program",
@@ -224,6 +236,15 @@ _VARIABLES = {
     "VISUAL": "the editor that `metier chat` opens with Ctrl+G",
     "EDITOR": "the same, where `VISUAL` is not set",
     "COLORFGBG": "set by some terminals: `metier chat` is light on a light background",
+    "OTEL_EXPORTER_OTLP_ENDPOINT": "where [traces and metrics](../guides/traces.md) go",
+    "OTEL_EXPORTER_OTLP_PROTOCOL": "`http/protobuf`, which is the only one",
+    "OTEL_SERVICE_NAME": "the name of this service in traces [default: metier]",
+    "OTEL_RESOURCE_ATTRIBUTES": "more about this service, `name=value,name=value`",
+    "OTEL_SDK_DISABLED": "`true` switches traces and metrics off",
+    "TRACEPARENT": "the trace that turns continue; scripts get that of the call that runs them",
+    "USER": "the name that `metier doctor --report` leaves out of paths",
+    "LOGNAME": "the same, where `USER` is not set",
+    "METIER_LOG": "a file, or `stderr`, for a structured log of commands and runs, without what was said",
     "METIER_DEBUG": "if set, an internal error prints a traceback",
     "_METIER_COMPLETE": "set by the completion script",
     "COMP_WORDS": "set by the shell: the line to complete",
@@ -275,6 +296,9 @@ def configuration() -> str:
         "## sources",
         "A project's rules are added to yours: a source must pass both.",
         _keys("sources.", config.SOURCE_KEYS, _SOURCES),
+        "## notify.NAME",
+        "Read from your own configuration only. [Be notified](../guides/notifications.md) has an example of each.",
+        _keys("", config.NOTIFY_KEYS, _NOTIFY),
         "## limits",
         _limits(),
         "## catalog",

@@ -32,8 +32,9 @@ EXTRA_COMMANDS: dict[str, list[str]] = {
     "google": ["-c", "import metier.agent.models.hosted, google.genai"],
     "local": [*_RUN, "models", "list"],
     "sandbox": [*_RUN, "doctor", "--json"],
-    "chat": [*_RUN, "chat", "--help"],
     "web": [*_RUN, "web", "--help"],
+    "otel": ["-c", "import metier.record.telemetry"],
+    "chat": [*_RUN, "chat", "--help"],
     "all": [*_RUN, "doctor", "--json"],
     "dev": ["-c", "import pytest, hypothesis"],
 }

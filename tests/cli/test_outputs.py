@@ -115,6 +115,7 @@ def test_doctor_says_what_stands_and_what_does_not(furnished, desk):
         "locks",
         "agents",
         "extras",
+        "traces",
         "models",
         "skills",
     ]

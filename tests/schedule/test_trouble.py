@@ -22,7 +22,7 @@ from tests.schedule.test_crashes import triggered
 from metier.agent.loop import failure_ending
 from metier.agent.policies import DurableModel, durable_step
 from metier.host import paths
-from metier.host.trouble import check_machine, is_machine_trouble
+from metier.host.failure import check_machine, is_machine_trouble
 from metier.schedule import pins, store
 from metier.schedule.database import fetch_rows, is_database_trouble, named_errors, open_engine, run_statement
 from metier.schedule.patience import Patience
@@ -209,7 +209,7 @@ def test_a_run_that_the_machine_spoiled_goes_on_and_repeats_no_step(house):
 
 HUNGRY = """
 import resource
-from metier.host import trouble
+from metier.host import failure
 from metier.schedule import fire as firing
 real = firing.FiringExecutor._pinned_folder
 looks = []

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from typing import TypeAlias
 
+from ..host.failure import is_machine_trouble
 from ..host.process import stop_programs_when
-from ..host.trouble import is_machine_trouble
 from ..types.activation import Message, ToolCall
 from ..types.errors import MachineTrouble, MetierError, ModelError
 from ..types.event import (

@@ -15,7 +15,7 @@ from itertools import count
 from json import dumps, loads
 from typing import Any, NamedTuple, cast
 
-from ..host.trouble import is_machine_trouble
+from ..host.failure import is_machine_trouble
 from ..record.journal import decode_dataclass, decode_event, encode_dataclass, encode_event
 from ..record.redaction import hide_strings
 from ..types.activation import ToolCall

@@ -18,10 +18,12 @@ from typing import TYPE_CHECKING, Self
 from ..catalog.formats import get_layout
 from ..host.facts import monotonic, now_ns
 from ..library.grants import secret_values
-from ..library.locks import SkillBaseline
+from ..library.locks import SkillBaseline, source_uri
 from ..library.settings import is_project_trusted
 from ..record.journal import Journal, new_run_id, runs_folder
+from ..record.observation import observe_turn
 from ..record.redaction import hide_strings
+from ..record.trace_context import TurnSubject
 from ..sources.project_instructions import (
     MAX_CHARACTERS,
     InstructionFile,
@@ -235,7 +237,7 @@ class Session:
         with self.journal.claimed() if self.journal else nullcontext():
             finished = False
             try:
-                for event in self._turn(begin, text, by):
+                for event in observe_turn(self._turn(begin, text, by), _traced_subject(self)):
                     event = self.hidden(_with_partial_reply(self, event))
                     self._keep(event)
                     finished = isinstance(event, Ended)
@@ -383,6 +385,21 @@ class Session:
         if self.stale:
             self.stale = False
             self.update(self.library.reload())
+
+
+def _traced_subject(session: Session) -> TurnSubject:
+    """Whose turn it is, for traces."""
+    agent, library = session.agent, session.library
+    return TurnSubject(
+        session.run,
+        session.model.name,
+        agent.name,
+        library.dialect.name,
+        agent.alone.schedule if agent.alone else "",
+        library.place.env,
+        agent.hide,
+        lambda path: source_uri(session.library, path),
+    )
 
 
 def _with_partial_reply(session: Session, event: Event) -> Event:

@@ -14,7 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import NamedTuple, NoReturn
 
 from ..types.errors import Refused
 from .fs import make_folder, open_lock, try_flock
@@ -49,8 +49,18 @@ def kill_children() -> int:
     return len(pids)
 
 
-def exit_now(code: int) -> None:
+_before_exit: list[Callable[[], None]] = []
+
+
+def before_exit(work: Callable[[], None]) -> None:
+    """Do this before `exit_now`, which skips what `atexit` has; it must not take long."""
+    _before_exit.append(work)
+
+
+def exit_now(code: int) -> NoReturn:
     """Exit at once, without waiting for threads that ignore a stop."""
+    for work in _before_exit:
+        work()
     os._exit(code)
 
 

@@ -382,6 +382,18 @@ def _check_addresses(host: str, addresses: list[str], private: bool) -> None:
             raise Refused(f"{host} resolves to the private address {address}", "nothing was fetched")
 
 
+def connect_checked(scheme: str, host: str, port: int, private: bool) -> http.client.HTTPConnection:
+    """A connection to a public address of the host, or to any if `private`."""
+    return _connect_directly(scheme, host, port, private)
+
+
+def checked_address(host: str, port: int, private: bool) -> str:
+    """An address of the host; a private one is refused, unless `private`."""
+    addresses = _resolve_addresses(host, port)
+    _check_addresses(host, addresses, private)
+    return addresses[0]
+
+
 # --- Sinks: where the result of a scheduled run goes ---
 
 _SINK_SECONDS = 30

@@ -235,6 +235,8 @@ def secret_values(library: Library) -> Iterator[str]:
         secret = name in lent or is_secret_name(name)
         if secret and name not in _GIVEN_VARIABLES and not (value.startswith("/") and _is_path(value)):
             yield value
+        if name.startswith("OTEL_EXPORTER_OTLP_") and name.endswith("HEADERS"):
+            yield from _header_secrets(value)
         yield from url_secrets(value)
     for skill in library.skills if library.settings.mentions_skills else ():
         entry = library.settings.entry(skill.settings_key)
@@ -244,11 +246,24 @@ def secret_values(library: Library) -> Iterator[str]:
             yield from url_secrets(value)
 
 
+def _header_secrets(value: str) -> Iterator[str]:
+    """The values of `name=value,name=value`: what opens the service that traces go to."""
+    from urllib.parse import unquote  # most commands hide nothing
+
+    for pair in value.split(","):
+        # `Basic` or `Bearer` is no part of what opens it, and alone it is in every text about HTTP.
+        yield from (word for word in unquote(pair.partition("=")[2]).split() if len(word) > 6)
+
+
 def _lent_names(library: Library) -> set[str]:
     """The variables that some skill asks for or is granted, and those that hold the keys of models."""
     models = library.settings.tree.get("models")
     tables = models.values() if isinstance(models, Mapping) else ()
     names = {str(table.get("key", "")) for table in tables if isinstance(table, Mapping)}
+    told = library.settings.own("notify")
+    for table in told.values() if isinstance(told, Mapping) else ():
+        if isinstance(table, Mapping):
+            names.update((str(table.get("secret", "")), str(table.get("to", "")).partition(":$")[2]))
     for skill in library.skills:
         needs = skill.requires
         names.update(needs.env, (needs.primary_env,))
@@ -343,11 +358,15 @@ def run_program(library: Library, program: ProgramSpec, sandbox_spec: SandboxSpe
     Every program of a library runs through here, so no caller can forget to protect the folders of skills.
     """
     from .. import sandbox  # most commands run nothing
+    from ..record.trace_context import VARIABLE, current_traceparent
 
     try:
         spec, closed = keep_roots(library, sandbox_spec)
         protected = (*PROTECTED_FOLDERS, *spec.protected)
         spec = replace(spec, protected=protected, allowed=(*_allowed_files(library), *spec.allowed))
+        if traceparent := current_traceparent():
+            # A traced program continues the trace of the call that runs it.
+            program = replace(program, env={**program.env, VARIABLE: traceparent})
         result = sandbox.run_sandboxed(program, spec, machine_options(library))
     except Refused as refusal:
         return ProcessResult(None, "", note=f"{refusal.message}; {refusal.hint}" if refusal.hint else refusal.message)

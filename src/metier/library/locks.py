@@ -370,3 +370,16 @@ def was_installed(library: Library, skill: Skill) -> bool:
         if entry is not None and entry[1].provenance.kind != "local":
             return True
     return False
+
+
+def source_uri(library: Library, path: str) -> str:
+    """Where the skill of a file comes from: what it was installed from, or the file, with the home shortened."""
+    folder = path.rpartition("/")[0]
+    skill = next((skill for skill in library.skills if skill.directory == folder), None)
+    for install_root in locked_roots(roots_with_lock(skill, library.place), library.place) if skill else ():
+        entry = read_locks([install_root]).entries.get(folder)
+        if entry is not None and entry[1].provenance.kind != "local":
+            return entry[1].provenance.source
+    # A user's name is nobody's business who only reads traces.
+    home = library.place.home
+    return f"file:~{path.removeprefix(home)}" if home and path.startswith(f"{home}/") else f"file://{path}"

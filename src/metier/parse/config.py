@@ -40,9 +40,11 @@ TOP_LEVEL_KEYS = (
     "registries",
     "sources",
     "instructions",
+    "notify",
     "config",
 )
-USER_ONLY_KEYS = ("sandbox", "model", "models", "agent", "mcp", "record", "improve", "registries", "instructions")
+_OWN_TABLES = ("sandbox", "model", "models", "agent", "mcp", "record", "improve", "notify")
+USER_ONLY_KEYS = (*_OWN_TABLES, "registries", "instructions")
 """Only the user's own file may set these: a cloned project must not choose models, permissions or servers."""
 REGISTRY_KEYS = ("name", "kind", "url", "path", "git")
 SOURCE_KEYS = ("allow", "deny")
@@ -79,6 +81,7 @@ SEARCH_KEYS = ("dense",)
 IMPROVE_KEYS = ("mode", "budget")
 BUDGET_KEYS = ("requests", "tokens", "cost")
 RECORD_KEYS = ("days", "runs")
+NOTIFY_KEYS = ("to", "level", "schedules", "secret", "user", "sender", "recipient", "local")
 _TABLES = (
     "skills",
     "limits",
@@ -93,7 +96,7 @@ _TABLES = (
     "agent",
     "mcp",
 )
-_KINDS = {**dict.fromkeys((*_TABLES, "record", "improve", "sources"), dict), "dialect": str, "model": str}
+_KINDS = {**dict.fromkeys((*_TABLES, "record", "improve", "sources", "notify"), dict), "dialect": str, "model": str}
 _BOUNDING_KEYS = ("agent", "agents", "kits", "sandbox", "skills", "registries", "sources")
 """Tables that forbid and limit: what is lost of them must not go unnoticed by a command that acts."""
 _is_file_name = re.compile(r"[\w-][\w.-]*").fullmatch
@@ -124,6 +127,8 @@ def parse_settings(text: str, findings: list[Finding]) -> Settings:
     _check_record(tree.get("record", {}), findings)
     _check_sources(tree, findings)
     _check_instructions(tree, findings)
+    for name, table in tree.get("notify", {}).items():
+        _mark_unknown_keys(f"notify.{name}.", table if isinstance(table, dict) else {}, NOTIFY_KEYS, findings)
     settings = Settings(
         tree=tree,
         roots=_parse_roots(tree.get("roots", []), findings),

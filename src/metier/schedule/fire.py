@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from json import dumps
 from typing import TYPE_CHECKING, TypeVar
 
 from ..host import http, paths
-from ..host.trouble import check_machine, is_machine_trouble
+from ..host.failure import check_machine, is_machine_trouble
 from ..library import scheduled
+from ..library.open import OpenRequest, open_at
+from ..library.settings import load_settings
+from ..record.observation import observe_firing
 from ..types.errors import MetierError, Refused
 from ..types.place import Place
 from ..types.schedule import FireCallback, RunOutcome, Schedule
@@ -19,6 +24,7 @@ from ..types.text import clean_line, shorten_text
 from . import pins, queue, store
 from .durable import DurableExecutor, QueueEntry
 from .failures import CrashRecorder, failed_outcome
+from .notifications import Notice, NoticeTarget, Severity, notice_targets, send_notice
 from .patience import Patience
 from .queue import QueuedFiring
 
@@ -139,12 +145,17 @@ class FiringExecutor:
             reason = error.message
             self._patiently(firing, lambda: queue.refuse_firing(self.engine, firing, reason, self.now()))
             self.say(f"paused {schedule.id}: {error.message}")
+            self._notify(firing, "attention", f"{schedule.id} is paused", reason)
             return None
         except MetierError as error:
             outcome = failed_outcome(error)
         self._park_if_given_up()
         self.say(_outcome_line(firing, outcome))
         self._deliver(schedule, firing, outcome)
+        if outcome.ok:
+            self._notify(firing, "info", f"{schedule.id} finished", run=outcome.run)
+        else:
+            self._notify(firing, "failure", f"{schedule.id} failed", outcome.text, outcome.run)
         return outcome
 
     def _fire_when_well(self, schedule: Schedule, firing: QueuedFiring, done: dict[str, object]) -> RunOutcome:
@@ -171,7 +182,9 @@ class FiringExecutor:
             lambda name, work: self._step(firing, name, work, done),
             lambda: self._must_stop(firing),
         )
-        return self.fire(schedule, at, run)
+        late = max(0.0, (self.now() - at).total_seconds())
+        with observe_firing(self.place.env, schedule.id, schedule.skill, late):
+            return self.fire(schedule, at, run)
 
     def _pinned_folder(self, schedule: Schedule) -> str:
         """The folder of the pinned skill.  A change that its owner did not make pauses the schedule, or is ignored."""
@@ -240,6 +253,30 @@ class FiringExecutor:
         )
         if failure:  # the run itself succeeded, and its result is in the journal
             self.say(str(failure))
+
+    def _notify(self, firing: QueuedFiring, severity: Severity, title: str, text: str = "", run: str = "") -> None:
+        """Tell whoever wants to know, each in a step of its own: a worker that takes over tells nobody again."""
+        notice = Notice(f"{firing.schedule}@{firing.due}", severity, title, text, firing.schedule, run)
+        try:
+            targets = notice_targets(load_settings(self.place, [])[0])
+        except MetierError as error:
+            self.say(error.message)
+            return
+        for target in filter(lambda target: target.wants(notice), targets):
+            failure = self.patience.step_once(
+                describe_firing(firing),
+                f"notify {target.name}",
+                partial(self._send_notice, target, notice),
+                self.durable,
+                {},
+            )
+            if failure:
+                self.say(str(failure))
+
+    def _send_notice(self, target: NoticeTarget, notice: Notice) -> str:
+        # Opened only to know its secrets, and only where somebody is told.
+        with closing(open_at(self.place, OpenRequest(use_index=False))) as library:
+            return send_notice(target, notice, self.place.env, library.hide)
 
     def clear(self, schedule: Schedule) -> None:
         """Trash the skill of a completed one-shot, unless another schedule uses it, then delete the schedule.

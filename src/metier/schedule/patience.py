@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar
 
 from ..host.facts import monotonic
-from ..host.trouble import is_machine_trouble
+from ..host.failure import is_machine_trouble
 from ..types.errors import MetierError
 from ..types.text import clean_line, shorten_text
 from .database import database_errors, is_database_trouble

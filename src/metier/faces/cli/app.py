@@ -34,11 +34,30 @@ def run(arguments: list[str]) -> int:
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
+    target = os.environ.get("METIER_LOG")
     try:
-        code = _run_command(arguments)
+        code = _run_logged(arguments, target) if target else _run_command(arguments)
         sys.stdout.flush()
     except OSError as error:
         return _report_unwritable(error)
+    return code
+
+
+def _run_logged(arguments: list[str], target: str) -> int:
+    """Run the command, with two lines in the log; its words are left out, because they may be a request."""
+    from ... import __version__
+    from ...host.facts import monotonic
+    from ...record.run_log import write_log
+    from .commands import COMMANDS
+
+    name = next((word for word in arguments if word in COMMANDS), "")
+    write_log(target, "command", {"command": name, "version": __version__, "pid": os.getpid()})
+    began, code = monotonic(), EXIT_INTERNAL_ERROR
+    try:
+        code = _run_command(arguments)
+    finally:
+        about = {"command": name, "exit": code, "seconds": round(monotonic() - began, 3), "pid": os.getpid()}
+        write_log(target, "command-ended", about)
     return code
 
 

@@ -48,19 +48,27 @@ class HealthCheck(NamedTuple):
 
 
 @click.command("doctor")
+@click.option("--report", "report_file", metavar="FILE", help="Write a file for a bug report, without secrets")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON")
 @click.pass_context
-def doctor(context: click.Context, as_json: bool) -> None:
+def doctor(context: click.Context, report_file: str | None, as_json: bool) -> None:
     """Check the metier installation: sandbox, index, configuration, locks. Exits with 1 if a required check fails."""
     settings: CliContext = context.obj
+    library = None
     try:
-        checks = _run_checks(settings.library(shows_problems=True))
+        library = settings.library(shows_problems=True)
+        checks = _run_checks(library)
     # Without a library nothing else can be checked, but the report, and its JSON, keep their form.
     except HostError as error:
         checks = [_check_metier(), HealthCheck("library", False, error.message, error.hint)]
+    if report_file:
+        from ..support.bug_report import write_report
+
+        write_report(report_file, [entry._asdict() for entry in checks], find_place(settings.directory), library)
+        warn(f"wrote {clean_path(report_file)}; read it before you send it")
     if as_json:
         say_json([entry._asdict() for entry in checks])
-    else:
+    elif not report_file:
         for check in checks:
             mark = paint("✓", "green") if check.ok else paint("✗", "red") if check.vital else paint("!", "yellow")
             say(f"{mark} {check.what:<14} {clean_path(check.note)}")
@@ -96,6 +104,7 @@ def _run_checks(library: Library) -> list[HealthCheck]:
         _check_locks(library),
         _check_agents(library),
         _check_extras(),
+        _check_traces(library),
         _check_models(library),
         _optional_check(
             "skills",
@@ -156,20 +165,46 @@ _EXTRAS = {
     "schedule": "dbos",
     "dense": "onnxruntime",
     "local": "xllamacpp",
+    "web": "starlette",
+    "otel": "opentelemetry.sdk",
 }
 """The extras of pyproject.toml that commands need, each with a package that it brings."""
 
 
 def _check_extras() -> HealthCheck:
     """Which extras are installed. None is required, so one that lacks is no fault."""
-    from importlib.util import find_spec
-
-    there = [name for name, package in _EXTRAS.items() if find_spec(package) is not None]
+    there = [name for name, package in _EXTRAS.items() if _is_installed(package)]
     lacking = [name for name in _EXTRAS if name not in there]
     note = "; ".join(
         filter(None, (", ".join(there), f"not installed: {', '.join(lacking)}" if lacking else "all installed"))
     )
     return _optional_check("extras", True, note, "")
+
+
+def _is_installed(package: str) -> bool:
+    from importlib.util import find_spec
+
+    try:
+        return find_spec(package) is not None
+    except ModuleNotFoundError:  # not even the package that it is inside of
+        return False
+
+
+def _check_traces(library: Library) -> HealthCheck:
+    """Whether runs are traced, and what keeps them from it."""
+    from ...record.trace_context import asks_for_telemetry
+
+    env = library.place.env
+    if not asks_for_telemetry(env):
+        return _optional_check("traces", True, "not sent: no OTEL_EXPORTER_OTLP_ENDPOINT", "")
+    if not _is_installed("opentelemetry.sdk"):
+        return _optional_check(
+            "traces", False, "OTEL_* asks for them, but the extra lacks", "pip install 'metier[otel]'"
+        )
+    if (protocol := env.get("OTEL_EXPORTER_OTLP_PROTOCOL", "http/protobuf")) != "http/protobuf":
+        hint = "set OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf; its usual port is 4318"
+        return _optional_check("traces", False, f"sent as http/protobuf: {protocol} is not supported", hint)
+    return _optional_check("traces", True, "sent to where OTEL_EXPORTER_OTLP_ENDPOINT says", "")
 
 
 def _check_models(library: Library) -> HealthCheck:

@@ -272,8 +272,20 @@ def improve(context: CliContext, /, name: str | None, **options: Any) -> int:
 
             say(paint(budget_line(library), "dim"))
     proposals = [proposal for result in results for proposal in result.proposals]
+    if options["after"]:
+        _notify_waiting(library, proposals)
     # The exit code of a refusal, so that a script can tell it from a failure.
     return 4 if proposals and all(proposal.standing == "refused" for proposal in proposals) else 0
+
+
+def _notify_waiting(library: Library, proposals: list[Proposal]) -> None:
+    """Tell somebody that proposals wait: this runs in the background, and nobody sees what it prints."""
+    from ...schedule.notifications import Notice, notify_all
+
+    for proposal in proposals:
+        if proposal.standing == "waiting":
+            text = f"review it with `metier proposals show {proposal.id}`"
+            notify_all(library, Notice(proposal.id, "attention", f"a change of {proposal.skill} waits for you", text))
 
 
 @contextmanager

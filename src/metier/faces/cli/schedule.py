@@ -20,6 +20,7 @@ from .output import clean_path, count_of, format_columns, hint_line, paint, prin
 
 if TYPE_CHECKING:
     from ...schedule.database import Engine
+    from ...schedule.notifications import Severity
     from .options import Command
 
 
@@ -452,6 +453,28 @@ def history(context: CliContext, name: str | None, count: int, as_json: bool) ->
     rows = [(*([] if name else [printable(firing.schedule)]), *firing_row(firing)) for firing in firings]
     for line in format_columns(rows):
         say(line)
+
+
+@schedule.command("notify")
+@click.argument("message", default="a test of metier's notices")
+@click.option("--level", type=click.Choice(["info", "attention", "failure"]), default="failure", help="How bad it is")
+@_json_option
+@click.pass_context
+def notify(context: click.Context, message: str, level: Severity, as_json: bool) -> None:
+    """Send a test notice to everybody whom your configuration notifies at this level."""
+    from ...host.facts import random_hex
+    from ...schedule.notifications import Notice, notify_all
+
+    settings: CliContext = context.obj
+    told = notify_all(settings.library(), Notice(f"test-{random_hex(8)}", level, "metier", message))
+    if not told:
+        raise BadRequest(f"nobody is notified of {level}", "add a [notify.NAME] table to your configuration")
+    if as_json:
+        say_json([{"target": name, "ok": not failure, "error": failure} for name, failure in told])
+    else:
+        for name, failure in told:
+            say(failure or f"notified {printable(name)}")
+    context.exit(1 if any(failure for _, failure in told) else 0)
 
 
 def _has_worker(engine: Engine) -> bool:

@@ -58,7 +58,7 @@ def acp(context: CliContext, model: str) -> None:
     serve(open_in)
     sys.stderr.flush()
     # The editor is gone: do not wait for threads that still run for it.
-    os._exit(0)
+    _exit_now()
 
 
 def _is_connected(number: int) -> bool:
@@ -155,7 +155,7 @@ def _warn_unserved(library: Library) -> None:
 def _exit_now() -> NoReturn:
     """Exit without waiting for scripts that still run for a client that is gone."""
     sys.stderr.flush()
-    os._exit(0)
+    machine.exit_now(0)
 
 
 _MCP_PACKAGES = ("mcp", "mcp_types", "anyio", "starlette", "uvicorn")

@@ -1,0 +1,1 @@
+"""For people who report a fault: the file of `metier doctor --report`."""
