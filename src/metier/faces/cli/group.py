@@ -197,6 +197,10 @@ def _start(**values: object) -> None:
     if context.invoked_subcommand is None:
         click.echo(context.get_help())
         return
+    if values.get("version_json"):
+        # It would be taken and do nothing: a program that asked for JSON would get text.
+        command = context.invoked_subcommand
+        raise BadRequest("no such option: --json before the command", f"run `metier {command} --json`")
     context.obj = make_context(values)
 
 
