@@ -9,7 +9,10 @@ import pytest
 from tests.agent.talking import session, spoken
 from tests.home import World, write_skill
 
+from metier.faces.trust_review import review_trust, trust_reviewed
+from metier.library.trust import project_record
 from metier.sources.project_instructions import MAX_FILE_BYTES, read_instructions
+from metier.types.errors import Changed
 from metier.types.event import Started
 
 
@@ -176,3 +179,69 @@ def test_a_run_of_a_private_folder_has_none(world: World) -> None:
     with talk:
         started = next(event for event in spoken(talk, "hello") if isinstance(event, Started))
     assert started.instructions == ()
+
+
+# --- The user's rules for reading files ---
+
+
+def _system_with_rules(world: World, rules: str) -> str:
+    world.state.mkdir(exist_ok=True)
+    world.trust()
+    (world.state / "config.toml").write_text(f"[agent]\n{rules}\n")
+    return _system(world)[0]
+
+
+@pytest.mark.parametrize(
+    "rule", ["read_file(private/*)", "Read(./private/notes.md)", "read_*(*/private/*)", "read_file"]
+)
+@pytest.mark.parametrize("name", ["private/notes.md", "docs/../private/notes.md", "link.md"])
+def test_what_the_user_denies_to_read_is_not_imported(world: World, rule: str, name: str) -> None:
+    for folder in ("private", "docs"):
+        (world.project / folder).mkdir()
+    (world.project / "private/notes.md").write_text("SECRET\n")
+    (world.project / "link.md").symlink_to("private/notes.md")
+    (world.project / "AGENTS.md").write_text(f"Use tabs. @{name}\n")
+    system = _system_with_rules(world, f'deny = ["{rule}"]')
+    assert "SECRET" not in system
+    assert ("Use tabs." in system) is (rule != "read_file")
+
+
+def test_what_the_user_wants_to_be_asked_about_is_not_imported(world: World) -> None:
+    (world.project / "notes.md").write_text("SECRET\n")
+    (world.project / "AGENTS.md").write_text("Use tabs. @notes.md\n")
+    system = _system_with_rules(world, 'ask = ["read_file(notes.md)"]')
+    assert "SECRET" not in system
+    assert "Use tabs. @notes.md" in system
+
+
+@pytest.mark.parametrize("rule", ["read_file(AGENTS.md)", "read_file(*.md)"])
+def test_instructions_that_the_user_denies_to_read_are_not_heard(world: World, rule: str) -> None:
+    (world.project / "AGENTS.md").write_text("Use tabs.\n")
+    assert "Use tabs." not in _system_with_rules(world, f'deny = ["{rule}"]')
+
+
+@pytest.mark.parametrize("size", [1, MAX_FILE_BYTES + 1])
+def test_a_file_with_another_name_is_not_imported(world: World, size: int) -> None:
+    outside = world.project.parent / "secret.md"
+    outside.write_text("SECRET" * size)
+    os.link(outside, world.project / "notes.md")
+    assert _read(world, "See @notes.md\n") == "See @notes.md\n"
+    (found,) = read_instructions(world.place(), ("AGENTS.md",))
+    assert found.refused == ("@notes.md: it is a hard link",)
+
+
+# --- What is shown before trust ---
+
+
+@pytest.mark.parametrize("name", ["AGENTS.md", "docs.md"])
+def test_other_words_of_the_same_length_are_not_trusted(world: World, name: str) -> None:
+    (world.project / "AGENTS.md").write_text("Use tabs. @docs.md\n")
+    (world.project / "docs.md").write_text("one two\n" * 20)
+    review = review_trust(world.open())
+    changed = world.project / name
+    changed.write_text(changed.read_text().replace("tabs", "vims") if name == "AGENTS.md" else "one six\n" * 20)
+    with pytest.raises(Changed):
+        trust_reviewed(world.open(), (review.digest, review.added))
+    assert project_record(str(world.state), str(world.project)) is None
+    review = review_trust(world.open())
+    assert trust_reviewed(world.open(), (review.digest, review.added)) is None

@@ -136,3 +136,55 @@ def test_a_checked_address_is_pinned(monkeypatch, certificate: Path):
 )
 def test_a_server_is_its_scheme_host_and_port(one: str, other: str, same: bool):
     assert same_origin(one, other) is same
+
+
+def ruled(server: Server, rules: str) -> FetchOptions:
+    from dataclasses import replace
+
+    from metier.parse.config import parse_settings
+    from metier.registries.source_policy import policy_from
+
+    return replace(options(server), policy=policy_from(parse_settings(f"[sources]\n{rules}\n", [])))
+
+
+@pytest.mark.parametrize("how", ["deny", "allow"])
+def test_a_repository_may_not_move_to_where_the_rules_forbid(repo: Repo, tmp_path: Path, how: str):
+    with serving(moved(repo.path.parent, {f"/old.git{ASKED}": f"/new.git{ASKED}"})) as server:
+        host_name = server.url.partition("://")[2]
+        rules = f'deny = ["{host_name}/new"]' if how == "deny" else f'allow = ["{host_name}/old"]'
+        reference = parse_reference(f"{server.url}/old.git", insecure=True)
+        with pytest.raises(Refused, match="is not an allowed source"):
+            fetch_git(reference, lambda: str(tmp_path), ruled(server, rules))
+        with pytest.raises(Refused, match="is not an allowed source"):
+            latest_commit(reference, ruled(server, rules))
+        assert not [path for path, _ in server.seen if path.startswith("/new")]
+        assert latest_commit(reference, ruled(server, f'allow = ["{host_name}"]'))
+
+
+@pytest.mark.parametrize("how", ["deny", "allow"])
+def test_an_archive_may_not_move_to_where_the_rules_forbid(tmp_path: Path, how: str):
+    from metier.install.fetch import fetch_reference
+
+    targets = {"/good/a.zip": "/middle/a.zip", "/middle/a.zip": "/evil/a.zip"}
+    with serving(files({"/evil/a.zip": b"never read"}, targets)) as server:
+        host_name = server.url.partition("://")[2]
+        rules = f'deny = ["{host_name}/evil"]' if how == "deny" else f'allow = ["{host_name}/good", "*/middle/*"]'
+        reference = parse_reference(f"{server.url}/good/a.zip", insecure=True)
+        with pytest.raises(Refused, match=r"/evil/a.zip is not an allowed source"):
+            fetch_reference(reference, lambda: str(tmp_path), ruled(server, rules))
+        assert not [path for path, _ in server.seen if path.startswith("/evil")]
+
+
+def test_an_index_may_not_list_what_the_rules_forbid(tmp_path: Path):
+    import json
+
+    from metier.install.fetch import INDEX_SCHEMA, fetch_reference
+
+    entry = {"name": "x", "type": "archive", "url": "/evil/x.zip", "digest": "sha256:0", "description": "X."}
+    index = json.dumps({"$schema": INDEX_SCHEMA, "skills": [entry]}).encode()
+    with serving(files({"/.well-known/agent-skills/index.json": index, "/evil/x.zip": b"x"})) as server:
+        host_name = server.url.partition("://")[2]
+        reference = parse_reference(f"{server.url}/.well-known/agent-skills/index.json", insecure=True)
+        with pytest.raises(Refused, match=r"/evil/x.zip is not an allowed source"):
+            fetch_reference(reference, lambda: str(tmp_path), ruled(server, f'deny = ["{host_name}/evil"]'))
+        assert not [path for path, _ in server.seen if path.startswith("/evil")]

@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 import shutil
 import stat
 import zipfile
@@ -462,6 +463,76 @@ def test_a_source_that_is_not_allowed_is_not_asked(desk: Desk, hub: tuple[ClawHu
     assert nothing_placed(desk)
 
 
+@pytest.mark.parametrize(
+    "source",
+    [
+        "https://ｇithub.com/evil/x",
+        "https://github。com/evil/x",
+        "https://%67ithub.com/evil/x",
+        "https://git\u00adhub.com/evil/x",
+        "ssh://git@%67ithub.com/evil/x",
+        "https://2130706433/evil/x.git",
+        "https://0x7f.1/evil/x.zip",
+    ],
+)
+def test_a_host_that_is_not_written_plainly_is_refused(desk: Desk, source: str):
+    desk.configure('[sources]\ndeny = ["github.com", "127.0.0.1"]\n')
+    said = desk.say("add", source, "--yes")
+    assert said.code in (2, 4)
+    assert re.search(r"is not written plainly|is not a plain address", said.err)
+    assert nothing_placed(desk)
+
+
+@pytest.mark.parametrize("url", ["https://github.com\\@good.example/evil/x", "git@ｇithub.com:evil/x.git"])
+def test_nor_may_a_server_or_a_lock_name_one(url: str):
+    from metier.registries.source_policy import check_host_spelling
+    from metier.types.errors import Refused
+
+    with pytest.raises(Refused, match="is not written plainly"):
+        check_host_spelling(url)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://github.com./a",
+        "https://xn--bcher-kva.example/a",
+        "https://[::1]:8/a",
+        "https://192.0.2.1/a",
+        "git@a.b:c",
+    ],
+)
+def test_a_host_that_is_written_plainly_is_not(url: str):
+    from metier.registries.source_policy import check_host_spelling
+
+    check_host_spelling(url)
+
+
+def test_a_rule_may_be_written_as_people_write_it():
+    from metier.registries.source_policy import SourcePolicy, SourceRules, plain_name
+
+    def denied(pattern: str, url: str) -> bool:
+        return bool(SourcePolicy((SourceRules(None, (pattern,)),)).fault((plain_name(url),)))
+
+    assert denied("bücher.example", "https://xn--bcher-kva.example/skills")
+    assert denied("github.com/evil/x.git", "https://github.com/evil/x")
+    assert denied("github.com/evil/x", "https://github.com/evil/x.git/archive/main.zip")
+    assert denied("127.0.0.1", "https://[::ffff:7f00:1]/x")
+    assert not denied("github.com/evil/x", "https://github.com/evil/x2.git")
+
+
+def test_an_owner_that_the_registry_chose_is_compared_too(desk: Desk, hub: tuple[ClawHub, Server]):
+    config = (desk.state / "config.toml").read_text()
+    desk.configure(f'{config}[sources]\ndeny = ["clawhub:acme"]\n')
+    said = desk.say("add", "clawhub:weather", "--yes")
+    assert said.code == 4
+    assert "`sources.deny` has `clawhub:acme`" in said.err
+    assert nothing_placed(desk)
+    assert not [path for path, _ in hub[1].seen if "/download" in path]
+    desk.configure(f'{config}[sources]\nallow = ["clawhub:acme/*"]\n')
+    assert desk.say("add", "clawhub:weather", "--yes").code == 0
+
+
 def test_a_project_adds_rules_for_sources_and_lifts_none(desk: Desk, tmp_path: Path):
     desk.skill("greet", under=tmp_path / "team")
     desk.configure(f'[sources]\nallow = ["{tmp_path}/team"]\n')
@@ -534,3 +605,17 @@ def test_an_audit_asks_for_a_hundred_verdicts_at_a_time(hub: tuple[ClawHub, Serv
         held = [HeldSkill(f"acme/skill-{number}", "1.0.0") for number in range(150)]
         assert {verdict.state for verdict in registry.verdicts(held)} == {"passed"}
     assert [len(body["items"]) for body in hub[0].posted] == [100, 50]
+
+
+def test_a_registry_that_is_not_reached_is_named_once_and_without_numbers(desk: Desk):
+    desk.configure('registries = [{ name = "clawhub", url = "https://clawhub.invalid" }]\n')
+    said = desk.say("search", "--registry=clawhub", "weather")
+    assert said.err.startswith("error: clawhub: clawhub.invalid can't be resolved: ")
+    assert "[Errno" not in said.err
+
+
+def test_an_audit_offline_says_that_nobody_was_asked(desk: Desk, hub: tuple[ClawHub, Server]):
+    assert desk.say("add", "clawhub:acme/weather", "--yes").code == 0
+    said = desk.say("audit", "--offline")
+    assert "no registry was asked" in said.out
+    assert "no registry knows it" not in said.out

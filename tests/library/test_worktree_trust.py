@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -193,3 +195,41 @@ def test_a_repository_of_which_only_some_skills_are_trusted_lends_nothing(reposi
         make_trust_record(str(repository.project), repository.open().skills, 256_000),
     )
     assert project_record(str(tree.state), str(tree.project)) is None
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
+@pytest.mark.parametrize("given", ["", ".git"])
+def test_a_worktree_that_somebody_else_made_again_is_worth_nothing(repository: World, given: str) -> None:
+    tree = worktree(repository)
+    assert usable(tree) == {"one": []}
+    # The repository still lists the folder; its owner is another person now.
+    os.chown(tree.project / given, 12_345, -1)
+    assert other_checkouts(str(tree.project)) == ()
+    assert usable(tree) == {"one": ["untrusted"]}
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
+def test_nor_does_it_lend_its_trust(repository: World) -> None:
+    tree, second = worktree(repository), worktree(repository, "second")
+    assert str(tree.project) in other_checkouts(str(second.project))
+    os.chown(tree.project, 12_345, -1)
+    assert other_checkouts(str(second.project)) == (str(repository.project),)
+
+
+@pytest.mark.parametrize("where", ["gitdir", "commondir"])
+def test_a_pipe_in_place_of_a_pointer_is_not_waited_for(repository: World, where: str) -> None:
+    tree = worktree(repository)
+    worktree(repository, "second")
+    pointer = repository.project / ".git/worktrees/second" / where
+    pointer.unlink()
+    os.mkfifo(pointer)
+    asked = "import sys; from metier.host.worktrees import other_checkouts; print(*other_checkouts(sys.argv[1]))"
+    done = subprocess.run([sys.executable, "-c", asked, tree.project], capture_output=True, text=True, timeout=20)
+    assert str(repository.project) in done.stdout.split()
+
+
+def test_a_pointer_of_any_length_is_not_read(repository: World) -> None:
+    tree = worktree(repository)
+    pointer = repository.project / ".git/worktrees/tree/gitdir"
+    pointer.write_text(pointer.read_text() + "x" * 5_000)
+    assert other_checkouts(str(tree.project)) == ()

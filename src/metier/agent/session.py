@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
+from functools import partial
 from threading import Event as Flag
 from typing import TYPE_CHECKING, Self
 
@@ -63,7 +64,7 @@ from .conversation import (
 from .loop import TurnEnding, TurnPorts, failure_ending, run_turn
 from .permissions import rules_section
 from .policies import AnswerMailbox, BudgetedModel, DurableModel, WindowedModel
-from .session_tools import SessionTools, build_session_tools
+from .session_tools import SessionTools, build_session_tools, reading_rule
 from .turns import begin_turn
 
 if TYPE_CHECKING:
@@ -119,7 +120,8 @@ def _project_instructions(session: Session) -> tuple[InstructionFile, ...]:
     if agent.alone or agent.private or not names or not is_project_trusted(library.place):
         return ()
     # An eighth of the window, at about four characters a token: a small model must still have room to work.
-    return read_instructions(library.place, names, min(MAX_CHARACTERS, session.model.window // 2))
+    most = min(MAX_CHARACTERS, session.model.window // 2)
+    return read_instructions(library.place, names, most, partial(reading_rule, session))
 
 
 def _folder_section(session: Session) -> str:

@@ -146,6 +146,12 @@ def _path_target(session: Session, tool_call: ToolCall) -> PathTarget:
     )
 
 
+def reading_rule(session: Session, path: str) -> str:
+    """What the user's rules say about reading a file, for text that no tool reads."""
+    tool_call = ToolCall("", "read_file", {"path": path})
+    return session.agent.permission.says(tool_call, (), _path_target(session, tool_call))[0]
+
+
 def _history_tools(session: Session) -> list[Tool]:
     """The tools for the history of skills, where the dialect has them or the agent's own file names them."""
     named = session.agent.file.tools or ()

@@ -26,6 +26,10 @@ from ..sources.project_instructions import instruction_names, read_instructions
 from ..types.errors import Changed
 from ..types.skill import Skill
 
+_SHOWN_LINES, _SHOWN_WIDTH = 5, 120
+"""Of each file of instructions."""
+_SHOWN_DIGITS = 32
+"""Of a digest: nobody finds another text with the same half of it."""
 TrustReport: TypeAlias = list[tuple[str, tuple[RunnableItem, ...]]]
 
 
@@ -85,7 +89,16 @@ def _instruction_lines(library: Library) -> Iterator[str]:
     """The files that every model which works here is told to follow."""
     for found in read_instructions(library.place, instruction_names(library.settings)):
         imports = f", with {', '.join(found.imports)}" if found.imports else ""
-        yield f"{found.path}: a model that works here is told to follow its {len(found.text):,} characters{imports}"
+        # The digest is of all that is said, imports included: other words of the same length are another text.
+        digest = sha256(found.text.encode("utf-8", "surrogatepass")).hexdigest()
+        yield (
+            f"{found.path}: a model that works here is told to follow its {len(found.text):,} characters{imports} "
+            f"(sha256 {digest[:_SHOWN_DIGITS]})"
+        )
+        said = [line for line in found.text.splitlines() if line.strip()]
+        yield from (f"{found.path}| {line[:_SHOWN_WIDTH]}" for line in said[:_SHOWN_LINES])
+        if len(said) > _SHOWN_LINES:
+            yield f"{found.path}| … {len(said) - _SHOWN_LINES} more lines"
 
 
 def counting_lines(library: Library) -> Iterator[str]:
@@ -149,7 +162,7 @@ def trust_reviewed(library: Library, seen: tuple[str, str]) -> TrustReview | Non
     """
     place = library.place
     if review_trust(library).digest != seen[0]:
-        raise Changed("the project changed since it was shown", "read it again, then decide", place.project)
+        raise changed_since_shown(place.project)
     before = project_record(place.state, place.project)
     reopened = trust_project(library)
     known = {skill.path for skill in library.skills}
@@ -160,6 +173,10 @@ def trust_reviewed(library: Library, seen: tuple[str, str]) -> TrustReview | Non
         write_trust_record(place.state, place.project, before)
         return review
     return None
+
+
+def changed_since_shown(project: str) -> Changed:
+    return Changed("the project changed since it was shown", "read it again, then decide", project)
 
 
 def _skills_record(library: Library, skills: Sequence[Skill]) -> dict[str, object]:

@@ -351,13 +351,17 @@ def find_unchanged(
 # --- Whole files ---
 
 
-def read_whole(folder: int, relative: str, limit: int, links: bool = False) -> tuple[StatKey, bytes]:
-    """All of a regular file that is no larger than the limit."""
+def read_whole(
+    folder: int, relative: str, limit: int, links: bool = False, one_name: bool = False
+) -> tuple[StatKey, bytes]:
+    """All of a regular file that is no larger than the limit; with `one_name`, of one that has no other hard link."""
     opened = open_beneath(folder, relative, links)
     try:
         status = os.fstat(opened)
         if status.st_mode & _TYPE != _REGULAR:
             raise NotRegular(_KINDS.get(status.st_mode & _TYPE, "special"))
+        if one_name and status.st_nlink > 1:
+            raise NotRegular("hard link")
         if status.st_size > limit:
             raise TooLarge(key_of(status))
         parts = []
@@ -375,10 +379,10 @@ def read_whole(folder: int, relative: str, limit: int, links: bool = False) -> t
         os.close(opened)
 
 
-def read_skill_file(directory: str, relative: str, limit: int) -> tuple[StatKey, bytes]:
+def read_skill_file(directory: str, relative: str, limit: int, one_name: bool = False) -> tuple[StatKey, bytes]:
     """Read a file of a skill, by the skill's folder and a path inside it."""
     with _open_skill_folder(directory, relative) as folder:
-        return read_whole(folder, relative, limit, links=True)
+        return read_whole(folder, relative, limit, links=True, one_name=one_name)
 
 
 def read_part(directory: str, relative: str, offset: int, most: int) -> tuple[int, bytes]:

@@ -267,14 +267,23 @@ _ASKED = "/info/refs?service=git-upload-pack"
 """What git asks a server for first."""
 
 
-def follow_redirect(url: str, access: GitAccess) -> tuple[str, GitAccess]:
+def follow_redirect(
+    url: str, access: GitAccess, check_address: Callable[[str], None] | None = None
+) -> tuple[str, GitAccess]:
     """Where a repository has moved to, and how git may reach it there.
 
-    Every hop is checked as that of a download is.  The password stays with the server it is for.
+    Every hop is checked as that of a download is, and by `check_address` as the repository it would be.  The password
+    stays with the server it is for.
     """
     from . import http  # slow to import
 
-    limits = http.FetchLimits("http" in access.protocols, True, seconds=60.0, secret=access.secret, env=access.env)
+    def check_hop(address: str) -> None:
+        if check_address is not None:
+            check_address(address.partition("?")[0].removesuffix(_ASKED.partition("?")[0]))
+
+    limits = http.FetchLimits(
+        "http" in access.protocols, True, seconds=60.0, secret=access.secret, env=access.env, check_address=check_hop
+    )
     target = http.follow_redirects(url.rstrip("/") + _ASKED, limits)
     if not target.url.endswith(_ASKED):
         raise Refused(f"{redact_url(url)} redirects to {redact_url(target.url)}", "that is not a git repository")

@@ -20,7 +20,7 @@ import subprocess
 import sys
 import zipfile
 from base64 import b64encode
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from hashlib import sha256
 from ipaddress import ip_address
@@ -112,6 +112,8 @@ class FetchLimits(NamedTuple):
     """`user:password` for the first host and port, and for no other."""
     env: Mapping[str, str] = MappingProxyType({})
     """The environment that names proxies."""
+    check_address: Callable[[str], None] | None = None
+    """Raises for an address that may not be asked; every redirect passes it too."""
 
 
 class DownloadResult(NamedTuple):
@@ -254,7 +256,7 @@ def _read_pieces(response: http.client.HTTPResponse, until: float) -> Iterator[b
         try:
             piece = response.read1(_CHUNK)
         except (OSError, http.client.HTTPException) as error:
-            raise HostError(f"the download failed: {error}", "try again") from error
+            raise HostError(f"the download failed: {_reason_of(error)}", "try again") from error
         if not piece:
             return
         if monotonic() > until:
@@ -277,6 +279,9 @@ def _open_response(
     first = url
     for hop in range(_HOPS + 1):
         parts = urlsplit(url)
+        # The first address was checked as it was written; a redirect is the server's word.
+        if hop and limits.check_address is not None:
+            limits.check_address(url)
         if parts.scheme != "https" and not (parts.scheme == "http" and limits.insecure):
             raise Refused(f"{url} is not https", "nothing was fetched; use an https address")
         # A redirect to another server may not reach the private network that the person's own address may.
@@ -302,7 +307,9 @@ def _open_response(
                 connection.request("GET" if body is None else "POST", target, body, headers)
                 response = connection.getresponse()
             except (OSError, http.client.HTTPException) as error:
-                raise HostError(f"{url} does not answer: {error}", "check the address and the network") from error
+                raise HostError(
+                    f"{url} does not answer: {_reason_of(error)}", "check the address and the network"
+                ) from error
             # What is posted is for the server that was named, and for no other.
             if response.status in (301, 302, 303, 307, 308) and response.headers.get("Location") and body is None:
                 url = urljoin(url, response.headers["Location"])
@@ -332,7 +339,7 @@ def _connect_directly(scheme: str, host: str, port: int, private: bool) -> http.
     try:
         opened = socket.create_connection((addresses[0], port), _PAUSE)
     except OSError as error:
-        raise HostError(f"{host} can't be reached: {error}", "check the network") from error
+        raise HostError(f"{host} can't be reached: {_reason_of(error)}", "check the network") from error
     connection = http.client.HTTPConnection(host, port, timeout=_PAUSE)
     try:
         secure = ssl.create_default_context().wrap_socket(opened, server_hostname=host) if scheme == "https" else opened
@@ -362,15 +369,22 @@ def _connect_through_proxy(
     except OSError as error:
         connection.close()
         via = f"{proxy.host}:{proxy.port}"
-        raise HostError(f"{host} can't be reached through {via}: {error}", "check the proxy") from error
+        raise HostError(f"{host} can't be reached through {via}: {_reason_of(error)}", "check the proxy") from error
     return connection
+
+
+def _reason_of(error: Exception) -> str:
+    """What the system says, without the number it has for it."""
+    return (error.strerror if isinstance(error, OSError) else None) or str(error)
 
 
 def _resolve_addresses(host: str, port: int) -> list[str]:
     try:
         results = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:
-        raise HostError(f"{host} can't be resolved: {error}", "check the address and the network") from error
+        raise HostError(
+            f"{host} can't be resolved: {_reason_of(error)}", "check the address and the network"
+        ) from error
     return [str(result[4][0]) for result in results]
 
 

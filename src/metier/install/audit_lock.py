@@ -47,7 +47,8 @@ def audit_root(install_root: InstallRoot, options: FetchOptions, offline: bool =
         elif found is not None:
             yield AuditResult(name, source.source, version, "unchecked", (found,))
         else:
-            yield AuditResult(name, source.source, version, "unknown", ("no registry knows it",))
+            why = "no registry was asked" if offline else "no registry knows it"
+            yield AuditResult(name, source.source, version, "unknown", (why,))
 
 
 def _ask_registries(folders: Mapping[str, Provenance], options: FetchOptions) -> dict[str, RegistryVerdict | str]:

@@ -10,6 +10,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
+from functools import partial
 from typing import Any, NamedTuple
 from urllib.parse import urljoin, urlsplit
 
@@ -17,7 +18,7 @@ from ..host import archives, git, http, paths, trees
 from ..host.trees import check_path_conflicts, copy_folder_into, inner_path, open_folder_writer, read_pieces
 from ..registries.protocol import ResolvedSource, registry_source
 from ..registries.reference import LocalKind, is_commit
-from ..registries.source_policy import source_names
+from ..registries.source_policy import check_host_spelling, plain_name, registry_name, source_names
 from ..types.errors import BadRequest, HostError, Refused
 from ..types.installed import Provenance, SourceReference
 from ..types.problem import Finding
@@ -63,6 +64,8 @@ def _names_of(reference: SourceReference, options: FetchOptions) -> tuple[str, .
     """The names that `sources.allow` and `sources.deny` are compared with; a path of this machine is made absolute."""
     if reference.kind != "github" and "://" not in reference.url and reference.url.startswith(("/", ".", "~")):
         reference = replace(reference, url=paths.absolute_path(reference.url, options.cwd, options.home))
+    else:
+        check_host_spelling(reference.url)
     return source_names(reference)
 
 
@@ -95,8 +98,15 @@ def resolve_registered(reference: SourceReference, options: FetchOptions) -> Res
         options.policy.check(names)
     registry, name, version = options.registries.find(reference.owner, reference.path)
     resolved = registry.resolve(name, version)
-    options.policy.check((*names, *_names_of(resolved.reference, options)))
+    # Where the owner was left out, the registry chose one.
+    options.policy.check((*_registered_names(reference, resolved), *_names_of(resolved.reference, options)))
     return resolved
+
+
+def _registered_names(reference: SourceReference, resolved: ResolvedSource) -> tuple[str, ...]:
+    """The name that was asked for, and the one that the registry has for it."""
+    found = registry_name(registry_source(resolved.registry, resolved.name))
+    return tuple(dict.fromkeys((*source_names(reference), found)))
 
 
 def _fetch_registered(
@@ -105,6 +115,7 @@ def _fetch_registered(
     """What a registry resolves a name to, checked against every digest that it promised."""
     resolved = resolve_registered(reference, options)
     source = registry_source(resolved.registry, resolved.name)
+    options = replace(options, known_as=_registered_names(reference, resolved))
     try:
         (fetched, *_) = _fetch_plain(resolved.reference, new_folder, options, resolved.commit, resolved.private)
     except BadRequest as error:
@@ -178,18 +189,21 @@ def fetch_git(
     try:
         fetched = _fetch_git_folder(reference, (url, access), new_folder, options, commit)
     except git.GitRedirected:
-        fetched = _fetch_git_folder(reference, git.follow_redirect(url, access), new_folder, options, commit)
+        check_moved = partial(options.check_address, path=reference.path)
+        moved = git.follow_redirect(url, access, check_moved)
+        fetched = _fetch_git_folder(reference, moved, new_folder, options, commit)
     # What was asked for is recorded: the server decides again where it leads.
     return fetched._replace(provenance=replace(fetched.provenance, source=source))
 
 
 def latest_commit(reference: SourceReference, options: FetchOptions) -> str:
     """The commit that a reference names now."""
+    options.policy.check(_names_of(reference, options))
     url, access = git_access(reference, options)
     try:
         return git.resolve_ref(url, reference.ref, access)
     except git.GitRedirected:
-        moved, access = git.follow_redirect(url, access)
+        moved, access = git.follow_redirect(url, access, partial(options.check_address, path=reference.path))
         return git.resolve_ref(moved, reference.ref, access)
 
 
@@ -285,7 +299,13 @@ def _fetch_archive(
     if "://" in reference.url:
         file = f"{new_folder()}/archive"
         limits = http.FetchLimits(
-            options.insecure, private, options.bounds.archive, options.seconds, reference.secret, options.env
+            options.insecure,
+            private,
+            options.bounds.archive,
+            options.seconds,
+            reference.secret,
+            options.env,
+            options.check_address,
         )
         digest = http.download_file(reference.url, file, limits, options.progress).digest
     else:
@@ -320,7 +340,9 @@ def fetch_index(
     reference: SourceReference, new_folder: Callable[[], str], options: FetchOptions, private: bool = True
 ) -> tuple[FetchedFolder, ...]:
     """Every skill of an index, or the one that the reference names; invalid entries are left out and reported."""
-    limits = http.FetchLimits(options.insecure, private, _MAX_INDEX_BYTES, 60.0, reference.secret, options.env)
+    limits = http.FetchLimits(
+        options.insecure, private, _MAX_INDEX_BYTES, 60.0, reference.secret, options.env, options.check_address
+    )
     where, tree = _read_index(reference.url, limits)
     skills = tree.get("skills")
     if not isinstance(skills, list) or not skills:
@@ -375,7 +397,10 @@ def _fetch_by_digest(
     file = f"{new_folder()}/fetched"
     # Only the index's own host may have a private address: a person named that host, and the index any other.
     same_host = urlsplit(url).hostname == urlsplit(where).hostname
-    limits = http.FetchLimits(options.insecure, same_host, options.bounds.archive, env=options.env)
+    _check_listed(url, where, options)
+    limits = http.FetchLimits(
+        options.insecure, same_host, options.bounds.archive, env=options.env, check_address=options.check_address
+    )
     download = http.download_file(url, file, limits, options.progress)
     if download.digest != digest:
         raise Refused(
@@ -390,6 +415,13 @@ def _fetch_by_digest(
     return FetchedFolder(target, name, Provenance("index", where, name, digest=digest))
 
 
+def _check_listed(url: str, where: str, options: FetchOptions) -> None:
+    """Refuse what an index lists at a place that is not allowed; whoever allows the index allows its own server."""
+    names = (plain_name(url), *options.known_as)
+    if not http.same_origin(url, where) or options.policy.denial(names):
+        options.check_address(url)
+
+
 def _fetch_by_files(
     name: str, entry: Mapping[str, Any], where: str, new_folder: Callable[[], str], options: FetchOptions
 ) -> FetchedFolder:
@@ -399,7 +431,10 @@ def _fetch_by_files(
         for path in _listed_files(entry):
             url = urljoin(where, f"{name}/{path}")
             file = f"{new_folder()}/fetched"
-            limits = http.FetchLimits(options.insecure, True, options.bounds.one, env=options.env)
+            _check_listed(url, where, options)
+            limits = http.FetchLimits(
+                options.insecure, True, options.bounds.one, env=options.env, check_address=options.check_address
+            )
             download = http.download_file(url, file, limits, options.progress)
             into.put(inner_path(path), read_pieces(file, download.size), False)
     return FetchedFolder(target, name, Provenance("index", where, name))

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from ..host import git, paths
 from ..host.archives import ArchiveBounds, Progress
 from ..registries.protocol import RegistryLookup
-from ..registries.source_policy import ANY_SOURCE, SourcePolicy
+from ..registries.source_policy import ANY_SOURCE, SourcePolicy, check_host_spelling, plain_name
 from ..types.errors import BadRequest
 from ..types.installed import SourceReference
 
@@ -29,6 +29,13 @@ class FetchOptions:
     registries: RegistryLookup | None = field(default=None, repr=False)
     """The registries that may be asked; None for callers that know none."""
     policy: SourcePolicy = ANY_SOURCE
+    known_as: tuple[str, ...] = ()
+    """The registry's names of what is fetched: whoever allows these allows where the registry keeps its files."""
+
+    def check_address(self, url: str, path: str = "") -> None:
+        """Refuse an address that the rules for sources do not allow, one that a server leads to above all."""
+        check_host_spelling(url)
+        self.policy.check((plain_name(url, path), *self.known_as))
 
 
 def git_access(reference: SourceReference, options: FetchOptions) -> tuple[str, git.GitAccess]:

@@ -2,14 +2,16 @@
 
 Whoever wrote the project wrote these, so they are read by a handle on the project: no link and no `@import` leads
 outside it.  Only text that is meant to be read is imported (`.md`, `.txt`): `@.env` would send a secret to a model.
+A hard link is not imported either: the file may have its other name outside.  The user's rules for reading files are
+the agent's to know, and come in as a function.
 """
 
 from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple, TypeAlias
 
 from ..host import files, paths
 from ..parse.markers import fenced_code
@@ -30,6 +32,14 @@ _code_span = re.compile(r"`[^`\n]+`")
 _CUT_NOTE = "\n[cut here: the rest does not fit]"
 
 
+ReadingRule: TypeAlias = Callable[[str], str]
+"""What the user's rules say about reading a path: `allow`, `ask` or `deny`."""
+
+
+def _allow_reading(_: str) -> str:
+    return "allow"
+
+
 class InstructionFile(NamedTuple):
     """One file of instructions, as the model gets it."""
 
@@ -48,13 +58,17 @@ def instruction_names(settings: Settings) -> tuple[str, ...]:
     return tuple(map(str, chosen)) if isinstance(chosen, list) else DEFAULT_NAMES
 
 
-def read_instructions(place: Place, names: Sequence[str], most: int = MAX_CHARACTERS) -> tuple[InstructionFile, ...]:
+def read_instructions(
+    place: Place, names: Sequence[str], most: int = MAX_CHARACTERS, rule_for: ReadingRule = _allow_reading
+) -> tuple[InstructionFile, ...]:
     """The instructions from the working folder up to the project's root, nearest first, within a limit."""
     found: list[InstructionFile] = []
     seen: set[str] = set()
     for relative in _candidates(place, names):
+        if rule_for(f"{place.project}/{relative}") == "deny":
+            continue
         try:
-            first = _ImportReader(place.project).read(relative)
+            first = _ImportReader(place.project, rule_for).read(relative)
         except (OSError, MetierError):
             continue
         # CLAUDE.md is often a link to AGENTS.md, or the same text.
@@ -81,8 +95,8 @@ def _candidates(place: Place, names: Sequence[str]) -> Iterator[str]:
 class _ImportReader:
     """Reads one file and what it imports, each at most once."""
 
-    def __init__(self, project: str) -> None:
-        self.project = project
+    def __init__(self, project: str, rule_for: ReadingRule) -> None:
+        self.project, self.rule_for = project, rule_for
         self.imports: list[str] = []
         self.refused: dict[str, str] = {}
         self.cut = False
@@ -93,7 +107,7 @@ class _ImportReader:
         return InstructionFile(relative, text, tuple(self.imports), refused, self.cut)
 
     def _expand(self, relative: str, chain: tuple[str, ...]) -> str:
-        text = self._text_of(relative)
+        text = self._text_of(relative, imported=len(chain) > 1)
         code = [*fenced_code(text), *(match.span() for match in _code_span.finditer(text))]
         written, last = [], 0
         for match in _import.finditer(text):
@@ -117,11 +131,16 @@ class _ImportReader:
             self.refused[name] = "it is included already"
         elif len(chain) > _MAX_DEPTH or len(self.imports) >= _MAX_IMPORTS:
             self.refused[name] = "too many imports"
+        # Nobody can be asked here: the words stay, and the model may ask to read the file.
+        elif self.rule_for(f"{self.project}/{target}") != "allow":
+            self.refused[name] = "your rules do not allow it to be read"
         else:
             try:
                 text = self._expand(target, (*chain, target))
             except FileNotFoundError:
                 self.refused[name] = "there is no such file"
+            except files.NotRegular as error:
+                self.refused[name] = f"it is a {error}"
             except (OSError, MetierError):
                 self.refused[name] = "it can't be read, or is outside the project"
             else:
@@ -129,10 +148,10 @@ class _ImportReader:
                 return text.strip("\n")
         return None
 
-    def _text_of(self, relative: str) -> str:
+    def _text_of(self, relative: str, imported: bool) -> str:
         """A file of the project as a model may read it: no hidden characters, no tags that look like metier's own."""
         try:
-            _, data = files.read_skill_file(self.project, relative, MAX_FILE_BYTES)
+            _, data = files.read_skill_file(self.project, relative, MAX_FILE_BYTES, one_name=imported)
         except files.TooLarge:
             _, data = files.read_part(self.project, relative, 0, MAX_FILE_BYTES)
             self.cut = True

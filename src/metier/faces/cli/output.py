@@ -75,7 +75,9 @@ def warn(line: str) -> None:
 
 def warn_failure(subject: str, error: MetierError) -> None:
     """Print the error of one of several things, in the form of the error that ends a command."""
-    warn(f"error: {printable(subject)}: {printable(error.message)}")
+    # Where the message names its subject itself, it is not named twice.
+    named = "" if error.message.startswith((f"{subject}: ", f"{subject} ")) else f"{printable(subject)}: "
+    warn(f"error: {named}{printable(error.message)}")
     if error.hint:
         warn(f"hint: {printable(error.hint)}")
 

@@ -9,17 +9,18 @@ import click
 from ...host import paths
 from ...host.facts import find_place
 from ...library.open import open as open_library
-from ...library.trust import RunnableItem, project_record, read_trust_book, revoke_trust, write_trust_record
+from ...library.trust import RunnableItem, project_record, read_trust_book, revoke_trust
 from ...types.errors import Refused
 from ...types.text import escaped_line
 from ..trust_review import (
     TrustReport,
     agent_lines,
     build_report,
+    changed_since_shown,
     config_lines,
-    counting_lines,
-    project_skills,
+    review_trust,
     trust_project,
+    trust_reviewed,
 )
 from .approval import ask_confirmation, can_ask
 from .options import CliContext
@@ -63,23 +64,18 @@ def trust(context: CliContext, directory: str | None, listing: bool, remove: boo
 
 def trust_directory(directory: str, profile: str, yes: bool = False) -> None:
     """Show what the skills of a project can run, ask, and trust them as they are."""
-    place = find_place(directory)
-    project = place.project
-    before = project_record(place.state, project)
-    library = open_library(directory, profile=profile)
-    _ask_trust(build_report(library, before), project, yes, list(counting_lines(library)))
-    reopened = trust_project(library)
-    added = [
-        candidate
-        for candidate in project_skills(reopened)
-        if candidate.path not in {skill.path for skill in library.skills}
-    ]
-    # The project's configuration counts once it is trusted, and may add roots. Their skills were not shown yet: take
-    # the trust back, ask about them too, and trust again.
-    if added:
-        write_trust_record(place.state, project, before)
-        _ask_trust(build_report(reopened, before, added), project, yes)
-        trust_project(library)
+    review = review_trust(open_library(directory, profile=profile))
+    project = review.project
+    _ask_trust(review.report, project, yes, review.lines)
+    # Read again: what is trusted must be what was shown, however long the answer took.
+    second = trust_reviewed(open_library(directory, profile=profile), (review.digest, ""))
+    # The project's configuration counts once it is trusted, and may add roots. Their skills were not shown yet, and
+    # nothing is trusted so far: ask about them too.
+    if second is not None and second.digest == review.digest:
+        _ask_trust(second.report[len(review.report) :], project, yes)
+        second = trust_reviewed(open_library(directory, profile=profile), (second.digest, second.added))
+    if second is not None:
+        raise changed_since_shown(project)
     say(f"Trusted: {clean_path(project)}")
 
 
