@@ -45,7 +45,7 @@ argument-hint: <environment>
 Run `scripts/deploy.py` with the environment $ARGUMENTS, then say what it printed.
 """
 SCRIPT = "import sys\nprint('deployed to', sys.argv[1])\n"
-CATALOG = "catalog/listing.py build_catalog"
+CATALOG = "catalog/listing.py prepare_catalog"
 SETTLED = 0.2
 """Seconds after which a file counts as settled: one that changed a moment ago is hashed again to be sure."""
 HASHES = ("host/trees.py file_marks", "sources/bundled.py folder_digest")
