@@ -6,7 +6,9 @@ import gzip
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
@@ -183,6 +185,33 @@ def test_somebody_new_schedules_a_skill_for_tomorrow_at_nine(tmp_path, browser):
         assert page.get_by_role("heading", name="invoice", exact=True).is_visible()
         assert "09:00" in page.locator("main").inner_text()
         assert "Nobody fires this" in page.get_by_role("alert").inner_text()
+
+
+# --- The cookie ---
+
+
+def test_another_server_on_this_machine_gets_no_cookie(visit, browser):
+    seen: list[str | None] = []
+
+    class Other(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            seen.append(self.headers["Cookie"])
+            self.send_response(200)
+            self.end_headers()
+
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    with HTTPServer(("127.0.0.1", 0), Other) as other:
+        Thread(target=other.serve_forever, daemon=True).start()
+        try:
+            with opened(browser, visit) as page:
+                assert page.context.cookies()[0]["domain"] == visit.keys.host_name
+                for name in ("127.0.0.1", "localhost", "other.localhost"):
+                    page.goto(f"http://{name}:{other.server_port}/")
+        finally:
+            other.shutdown()
+    assert set(seen) == {None}
 
 
 # --- Keys, and text that is not what it seems ---

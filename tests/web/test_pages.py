@@ -342,6 +342,25 @@ def test_a_source_that_is_denied_or_that_nobody_can_tell_is_not_fetched(visit: V
     assert "config.toml" in broken.text
 
 
+def test_what_was_typed_stays_when_it_can_not_be_fetched(visit: Visit):
+    for path in ("/get/inspect", "/get/add"):
+        answer = visit.send(path, spec="./no such folder")
+
+        assert answer.status == 404
+        assert 'value="./no such folder"' in answer.text
+        assert 'role="alert"' in answer.text
+        assert 'href="/get"' in answer.text
+
+
+def test_an_option_is_only_named_with_the_command_that_has_it(visit: Visit, world: World):
+    source = write_skill(world.project.parent / "again/report", "Writes reports.", "Write.\n").parent
+    first = visit.send("/get/inspect", spec=str(source))
+
+    assert "--force" in first.text
+    assert f"metier add {source} --force</code>" in first.text
+    assert f"metier add {source} --name NAME</code>" in first.text
+
+
 def test_a_folder_is_inspected_and_installed_as_it_was_shown(visit: Visit, world: World):
     source = write_skill(world.project.parent / "offer/clock", "Tells the time.", "See !`date`\n").parent
 

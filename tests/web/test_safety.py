@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -17,6 +18,7 @@ from tests.home import World, write_skill
 from tests.served.raw import METIER
 from tests.web.visit import Visit, make_shop, served
 
+from metier.faces.loopback import ListenAddress
 from metier.faces.web import access_keys, page_guard
 from metier.faces.web.access_keys import AccessKeys, keys_folder, mint_token
 from metier.faces.web.prose import render_prose
@@ -36,7 +38,22 @@ def test_a_request_for_another_host_is_refused(visit: Visit):
     """DNS rebinding: a name of the attacker's that leads to this machine."""
     for host in ("evil.example", f"evil.example:{visit.port}", "127.0.0.1", "localhost:1", ""):
         assert visit.ask("/", Host=host).status in (400, 421), host
-    assert visit.ask("/", Host=f"localhost:{visit.port}").status == 200
+    assert visit.ask("/", Host=visit.host).status == 200
+
+
+def test_the_page_has_a_name_of_its_own_that_no_other_local_server_shares(visit: Visit, tmp_path: Path):
+    """Cookies don't know ports: one for 127.0.0.1 would go to every server on this machine."""
+    assert re.fullmatch(r"[0-9a-f]{16}\.localhost", visit.keys.host_name)
+    assert AccessKeys(str(tmp_path)).host_name != visit.keys.host_name
+    for name in ("127.0.0.1", "localhost", f"{'0' * 16}.localhost", f"x.{visit.keys.host_name}", "[::1]"):
+        assert visit.ask("/", Host=f"{name}:{visit.port}").status == 421, name
+        assert visit.ask("/enter", Host=f"{name}:{visit.port}").status == 421, name
+        assert visit.ask("/", Origin=f"http://{name}:{visit.port}").status == 403, name
+
+
+def test_the_port_of_the_scheme_may_be_left_out():
+    assert ListenAddress("127.0.0.1", 80, own_name="a.localhost").hosts(80) == {"a.localhost", "a.localhost:80"}
+    assert ListenAddress("127.0.0.1", 81, own_name="a.localhost").hosts(81) == {"a.localhost:81"}
 
 
 def test_a_request_from_another_origin_is_refused(visit: Visit):
@@ -81,6 +98,7 @@ def test_the_cookie_is_for_this_browser_and_this_page_alone(visit: Visit):
     assert "httponly" in cookie
     assert "samesite=strict" in cookie
     assert str(visit.port) in cookie
+    assert "domain" not in cookie  # of this host alone, not of names beneath it
 
 
 def test_a_link_from_elsewhere_may_only_lead_to_the_entrance(visit: Visit):
@@ -100,13 +118,13 @@ def test_a_token_is_kept_as_a_digest_in_a_private_file_and_ages(tmp_path: Path, 
     assert AccessKeys(state).redeem(token) is None
 
 
-def test_after_many_wrong_tokens_none_is_looked_at(tmp_path: Path):
-    state = str(tmp_path)
-    keys = AccessKeys(state)
-    for number in range(40):
-        assert keys.redeem(f"guess-{number}") is None
+def test_wrong_tokens_keep_nobody_out_who_has_a_right_one(tmp_path: Path):
+    with served(make_shop(tmp_path), entered=False) as visit:
+        for number in range(page_guard._MOST_REQUESTS + 20):
+            assert visit.ask(f"/enter?token=guess-{number}", Sec_Fetch_Site="none").status == 403
 
-    assert keys.redeem(mint_token(state)) is None
+        assert visit.enter().status == 200
+        assert visit.ask("/skills").status == 200
 
 
 # --- Forms ---
@@ -275,17 +293,53 @@ def test_prose_keeps_what_is_harmless():
     assert "<table>" in shown
 
 
+@pytest.mark.parametrize(
+    "text",
+    ["![" * 95_000, "[" * 190_000, "|" + "a|" * 2_000 + "\n|" + "-|" * 2_000 + "\n" + "|\n" * 5_000],
+    ids=["images", "links", "a wide table"],
+)
+def test_text_that_is_slow_to_render_is_shown_as_it_is_written(text: str):
+    began = time.thread_time()
+    shown = render_prose(text)
+
+    assert time.thread_time() - began < 1.0
+    assert "<table>" not in shown
+    # Nothing of it is lost.
+    assert shown.count("|") == text.count("|")
+    assert shown.count("[") == text.count("[")
+
+
+def test_a_long_text_is_rendered_at_first_and_says_where_that_ends():
+    shown = render_prose("**bold** <b>\n\n" * 4_000)
+
+    assert shown.startswith("<p><strong>bold</strong> &lt;b&gt;</p>")
+    assert shown.count("shown as it is written") == 1
+    assert shown.endswith("**bold** &lt;b&gt;\n\n</pre>")
+
+
+def test_a_skill_that_is_slow_to_render_keeps_its_page_waiting_for_no_one(tmp_path: Path):
+    world = make_shop(tmp_path)
+    write_skill(world.state / "skills/slow", "Is slow.", "![" * 95_000)
+    with served(world) as visit:
+        began = time.process_time()
+        answer = visit.ask("/skill?name=slow")
+        spent = time.process_time() - began
+
+    assert answer.status == 200
+    assert spent < 2.5
+
+
 # --- The command ---
 
 
-def started(world: World, *options: str) -> subprocess.Popen[str]:
+def started(world: World, *options: str, folder: Path | None = None) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [*METIER, "web", "--no-open", *options],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        cwd=world.project,
+        cwd=folder or world.project,
         env={**world.variables, "PATH": os.environ["PATH"], "PYTHONUNBUFFERED": "1"},
     )
 
@@ -296,14 +350,16 @@ def test_the_command_prints_an_address_and_ends_with_ctrl_c_without_a_trace(tmp_
     try:
         assert process.stdout is not None
         address = process.stdout.readline().strip()
-        assert re.fullmatch(r"http://127\.0\.0\.1:\d+/enter\?token=\S+", address)
+        assert re.fullmatch(r"http://[0-9a-f]{16}\.localhost:\d+/enter\?token=\S+", address)
         # A second one leads to the first.
         second = started(world)
         said, _ = second.communicate(timeout=60)
         assert second.returncode == 0
         assert "already running" in said
         port = address.split(":")[2].partition("/")[0]
-        assert f":{port}/enter?token=" in said
+        assert f"{address.partition(':')[2].partition(':')[0]}:{port}/enter?token=" in said
+        # It is not the second one that serves.
+        assert "Ctrl-C" not in said
         assert "token=" not in (Path("/proc") / str(process.pid) / "cmdline").read_text()
         time.sleep(0.2)
     finally:
@@ -311,6 +367,66 @@ def test_the_command_prints_an_address_and_ends_with_ctrl_c_without_a_trace(tmp_
     rest, _ = process.communicate(timeout=30)
     assert "Traceback" not in rest
     assert process.returncode in (0, 130)
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[World, str]]:
+    """A page that can act, of a project, and its port."""
+    world = make_shop(tmp_path_factory.mktemp("running"))
+    process = started(world, "--port", "0")
+    try:
+        assert process.stdout is not None
+        yield world, process.stdout.readline().split(":")[2].partition("/")[0]
+    finally:
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=30)
+
+
+@pytest.mark.parametrize(
+    ("options", "names"),
+    [
+        (("--read-only",), "another --read-only"),
+        (("--port", "1"), "another --port"),
+        (("--model", "claude-x"), "another --model"),
+        ((), "another folder"),
+    ],
+    ids=["read-only", "port", "model", "folder"],
+)
+def test_a_second_one_never_leads_to_a_page_that_is_not_what_was_asked_for(
+    running: tuple[World, str], options: tuple[str, ...], names: str
+):
+    world, port = running
+    folder = None if options else world.project.parent
+    said, _ = (second := started(world, *options, folder=folder)).communicate(timeout=60)
+
+    assert second.returncode == 4
+    assert "token=" not in said
+    # What runs, where, and what next.
+    assert f"already running for {world.project}, with actions, on port {port}" in said
+    assert names in said
+    assert "Ctrl-C in its terminal" in said
+
+
+def test_a_second_one_with_the_same_port_or_any_leads_to_the_first(running: tuple[World, str]):
+    world, port = running
+    for wanted in (port, "0"):
+        said, _ = (second := started(world, "--port", wanted)).communicate(timeout=60)
+        assert second.returncode == 0, said
+        assert f":{port}/enter?token=" in said
+
+
+def test_what_an_earlier_page_wrote_is_not_taken_for_the_one_that_runs(running: tuple[World, str]):
+    world, _ = running
+    file = Path(keys_folder(str(world.state))) / "address"
+    before = file.read_text()
+    try:
+        file.write_text(json.dumps({**json.loads(before), "pid": 1}))
+        said, _ = (second := started(world)).communicate(timeout=60)
+    finally:
+        file.write_text(before)
+
+    assert second.returncode == 4
+    assert "token=" not in said
 
 
 def test_a_port_that_is_in_use_is_named(tmp_path: Path):

@@ -53,12 +53,16 @@ class Visit:
     cookie: str = ""
 
     @property
+    def host(self) -> str:
+        return f"{self.keys.host_name}:{self.port}"
+
+    @property
     def home(self) -> str:
-        return f"http://127.0.0.1:{self.port}"
+        return f"http://{self.host}"
 
     def ask(self, path: str, method: str = "GET", body: bytes = b"", **headers: str) -> Answer:
         """A request like a browser's, but for what is given; an empty header is left out."""
-        usual = {"Host": f"127.0.0.1:{self.port}", "Sec-Fetch-Site": "same-origin", "Cookie": self.cookie}
+        usual = {"Host": self.host, "Sec-Fetch-Site": "same-origin", "Cookie": self.cookie}
         if method == "POST":
             usual |= {"Origin": self.home, "Content-Type": "application/x-www-form-urlencoded"}
         given = {name.replace("_", "-"): value for name, value in headers.items()}

@@ -25,9 +25,14 @@ class ListenAddress(NamedTuple):
     port: int
     names: tuple[str, ...] = ()
     """Further accepted values of `Host`, with or without a port."""
+    own_name: str = ""
+    """The only name that it answers to, whatever it listens on; empty for the usual ones."""
 
     def hosts(self, port: int) -> frozenset[str]:
         """Every accepted value of `Host`."""
+        if self.own_name:
+            # Browsers leave out the port of the scheme.
+            return frozenset({f"{self.own_name}:{port}"} | ({self.own_name} if port == 80 else set()))
         own_names = _LOOPBACK.get(self.host, () if self.host in ("0.0.0.0", "::") else (self.host,))
         return frozenset({f"{name}:{port}" for name in own_names} | set(self.names))
 

@@ -98,10 +98,11 @@ class PageGuard:
         foreign = refuse_foreign(scope, headers, self.address, navigates=entering)
         if foreign is not None:
             return foreign
-        if self._is_too_often():
-            return PlainTextResponse("too many requests; wait a moment\n", 429, {"Retry-After": "10"})
+        # Before the limit: whoever has a token gets in, however many others knock.
         if entering:
             return self._enter(scope)
+        if self._is_too_often():
+            return PlainTextResponse("too many requests; wait a moment\n", 429, {"Retry-After": "10"})
         if path in ("/static/style.css", "/static/icon.svg"):
             return None  # for the pages that say why somebody is not let in
         cookie = _read_cookie(headers, cookie_name(scope))
@@ -131,6 +132,7 @@ class PageGuard:
         # would not send a strict cookie with it.
         refresh = '<meta http-equiv="refresh" content="0;url=/">'
         page = HTMLResponse(_DOOR.format(refresh=refresh, title="metier", text='<a href="/">Open the page</a>'))
+        # Without a domain: a cookie of exactly this host.
         page.set_cookie(cookie_name(scope), cookie, path="/", httponly=True, samesite="strict")
         return page
 

@@ -19,8 +19,10 @@ from markupsafe import Markup, escape
 from ...types.text import escaped_line
 
 _web_address = re.compile(r"https?://[^\s\"'<>]+", re.IGNORECASE).fullmatch
-_MOST_CHARACTERS = 200_000
-"""Of a text that is rendered; a longer one is shown as it is."""
+_MOST_CHARACTERS = 20_000
+"""Of a text that is rendered: a skill of the recommended length.  Brackets that lead nowhere cost a page its time."""
+_MOST_CELLS = 10_000
+"""Of the tables in a text: a short row is filled up to the width of its head, so a few bytes can become many cells."""
 
 
 class _HarmlessRenderer(RendererHTML):
@@ -43,9 +45,10 @@ class _HarmlessRenderer(RendererHTML):
 
 
 @cache
-def _markdown() -> MarkdownIt:
+def _markdown(tables: bool) -> MarkdownIt:
     reader = MarkdownIt("commonmark", {"html": False, "linkify": False, "typographer": False, "maxNesting": 30})
-    reader.enable("table")
+    if tables:
+        reader.enable("table")
     # `render` in a subclass is found by the names of tokens, as in the class above it.
     reader.renderer = _HarmlessRenderer()
     return reader
@@ -54,13 +57,24 @@ def _markdown() -> MarkdownIt:
 def render_prose(text: str) -> Markup:
     """Markdown as harmless HTML; headings go below those of the page."""
     seen = "\n".join(map(escaped_line, text.replace("\t", "    ").split("\n")))
+    rest = ""
     if len(seen) > _MOST_CHARACTERS:
-        return Markup("<pre>{}</pre>").format(seen)
-    tokens = _markdown().parse(seen)
+        # Between paragraphs, where there is such a place.
+        end = seen.rfind("\n\n", 0, _MOST_CHARACTERS)
+        end = end if end > 0 else _MOST_CHARACTERS
+        seen, rest = seen[:end], seen[end:]
+    lines = seen.split("\n")
+    reader = _markdown(max(line.count("|") for line in lines) * len(lines) <= _MOST_CELLS)
+    tokens = reader.parse(seen)
     for token in tokens:
         if token.type in ("heading_open", "heading_close"):
             token.tag = f"h{min(6, int(token.tag[1]) + 2)}"
         # Nothing of ours: a class or a style would only be somebody's way to disguise text.
         if token.type == "fence":
             token.info = ""
-    return Markup(_markdown().renderer.render(tokens, _markdown().options, {}))
+    shown = Markup(reader.renderer.render(tokens, reader.options, {}))
+    if rest:
+        shown += Markup(
+            '<p class="quiet">It is long: from here on it is shown as it is written.</p><pre>{}</pre>'
+        ).format(rest)
+    return shown

@@ -121,8 +121,8 @@ async def _stream(site: WebSite, function: Callable[[WebSite, Request], object],
 
 
 def guarded_app(site: WebSite, keys: AccessKeys, port: int) -> PageGuard:
-    """The pages behind their guard."""
-    address = ListenAddress("127.0.0.1", port)
+    """The pages behind their guard, under the name that the cookies are for."""
+    address = ListenAddress("127.0.0.1", port, own_name=keys.host_name)
     return PageGuard(make_app(site), address, keys, site.options.read_only)
 
 

@@ -122,8 +122,11 @@ class WebSite:
 
     def failure(self, request: Request, error: MetierError) -> HTMLResponse:
         """An error as a page: what, and what next."""
-        status = 404 if isinstance(error, BadRequest) or error.exit_code == 2 else 409 if error.exit_code == 4 else 500
-        return self.render(request, "failure.html", status, error=error, current="")
+        return self.render(request, "failure.html", self.failure_status(error), error=error, current="")
+
+    @staticmethod
+    def failure_status(error: MetierError) -> int:
+        return 404 if isinstance(error, BadRequest) or error.exit_code == 2 else 409 if error.exit_code == 4 else 500
 
 
 _DONE = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from hashlib import sha256
@@ -17,7 +18,7 @@ from ....install.managed import install_root_for
 from ....install.operations import find_scanner, present_skills, taken_names, trust_placed_skills
 from ....library import lockfile
 from ....sources.skill_files import manifest_digest
-from ....types.errors import Refused
+from ....types.errors import MetierError, Refused
 from ...skill_review import POWER_LABELS
 from ..web_site import WebSite, form_of, go_to
 
@@ -30,7 +31,8 @@ def _show(site: WebSite, request: Request, status: int = 200, **values: object) 
     root = install_root_for(site.place, _root(site))
     entries = lockfile.read_lock(root).skills
     # One dictionary: a second `offer=` would be an error.
-    shown = {"offer": None, "spec": "", "digest": "", "takes": [], "line": site.command("add", "SOURCE"), **values}
+    empty: dict[str, object] = {"offer": None, "spec": "", "digest": "", "takes": [], "error": None, "with_options": []}
+    shown = {**empty, "line": site.command("add", "SOURCE"), **values}
     return site.render(
         request,
         "get.html",
@@ -67,7 +69,44 @@ def offer_digest(offer: InstallOffer) -> str:
 
 def inspect_source(site: WebSite, request: Request) -> Response:
     """Fetch and show; nothing is placed.  A form, because it goes to the network for whoever sends it."""
-    spec = form_of(request).text("spec").strip()[:2_000]
+    try:
+        return _inspect(site, request)
+    except MetierError as error:
+        return _show_error(site, request, error)
+
+
+def add_skills(site: WebSite, request: Request) -> Response:
+    """Fetch again, and install only if that is what was shown."""
+    try:
+        return _add(site, request)
+    except MetierError as error:
+        return _show_error(site, request, error)
+
+
+_OPTION_WORDS = {
+    "--force": ["--force"],
+    "--unapproved": ["--unapproved"],
+    "--name": ["--name", "NAME"],
+    "--skill": ["--skill", "NAME"],
+}
+
+
+def _show_error(site: WebSite, request: Request, error: MetierError) -> Response:
+    """The page with the error and what was typed, to be corrected there."""
+    spec = _spec(request)
+    # An option is no help in a browser without the command that has it: one line for each, as they are alternatives.
+    named = dict.fromkeys(re.findall(r"--[a-z]+", f"{error.message} {error.hint}"))
+    lines = [site.command("add", spec, *_OPTION_WORDS[option]) for option in named if option in _OPTION_WORDS]
+    line = site.command("add", spec or "SOURCE")
+    return _show(site, request, site.failure_status(error), error=error, spec=spec, line=line, with_options=lines)
+
+
+def _spec(request: Request) -> str:
+    return form_of(request).text("spec").strip()[:2_000]
+
+
+def _inspect(site: WebSite, request: Request) -> Response:
+    spec = _spec(request)
     with _offered(site, spec) as offer:
         takes = taken_names(site.place, offer.request.install_root, offer.names)
         return _show(
@@ -81,16 +120,15 @@ def inspect_source(site: WebSite, request: Request) -> Response:
         )
 
 
-def add_skills(site: WebSite, request: Request) -> Response:
-    """Fetch again, and install only if that is what was shown."""
+def _add(site: WebSite, request: Request) -> Response:
     form = form_of(request)
-    with _offered(site, form.text("spec")) as offer:
+    with _offered(site, _spec(request)) as offer:
         if offer_digest(offer) != form.text("digest"):
             return go_to("/get", "changed")
         folders = ", ".join(target.folder for target in offer.targets)
         # As with `metier add`: no click overrides a serious finding.
         if offer.dangers:
-            hint = "`metier add --unapproved` installs it without enabling it"
+            hint = f"`{site.command('add', _spec(request), '--unapproved')}` installs it without enabling it"
             raise Refused(f"{folders} is refused: {offer.dangers[0].message}", hint)
         takes = taken_names(site.place, offer.request.install_root, offer.names)
         if takes and form.text("typed").strip() not in {name for name, _ in takes}:
