@@ -33,6 +33,11 @@ def test_a_model_that_can_not_run_yet_is_not_called_ready(desk):
     assert "ready" not in said.out
     assert "pip install 'metier[local]'" in said.out
 
+    checks = json.loads(desk.say("doctor", "--json", program=[sys.executable, "-c", start]).out)
+    [models] = [check for check in checks if check["what"] == "models"]
+    assert not models["ok"]
+    assert "local" in models["hint"]
+
 
 def test_what_is_no_model_is_refused(desk):
     (desk.project / "text.gguf").write_text("just text")

