@@ -1,15 +1,15 @@
 """What must hold for every text in a frame: it is one frame, whatever stands in it."""
 
-import os
 import re
 import string
 from dataclasses import replace
 
 import pytest
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from tests.activate.shelling import activated
 from tests.builders import origin, skill
+from tests.properties.examples import bounded
 from tests.properties.growth import grows_evenly
 
 from metier.activate.deliver import activated_note, deliver, skill_context, tool_result
@@ -21,19 +21,6 @@ from metier.library.skill_tools import render_skill_list, script_answer
 from metier.types.sandbox import ProcessResult
 from metier.types.text import bounded_field, neutralize_frames
 from metier.types.verdict import Verdict
-
-SOAK = bool(os.environ.get("METIER_SOAK"))
-
-
-def bounded(examples: int) -> settings:
-    return settings(
-        max_examples=examples * 100 if SOAK else examples,
-        derandomize=not SOAK,
-        deadline=None,
-        database=None,
-        suppress_health_check=list(HealthCheck),
-    )
-
 
 # As a model reads, and not as a parser does: blanks, capitals, joints, and what nobody sees make no difference.
 UNSEEN = "[\\s/\u200b\u00ad\u2060\ufeff]*"

@@ -1,6 +1,5 @@
 """What must hold for every secret: no form of it is left in any text, and ordinary text stays as it was."""
 
-import os
 import string
 from base64 import b64encode, urlsafe_b64encode
 from collections.abc import Callable
@@ -8,8 +7,9 @@ from json import dumps, loads
 from urllib.parse import quote, quote_plus
 
 import pytest
-from hypothesis import HealthCheck, assume, example, given, settings
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
+from tests.properties.examples import bounded
 from tests.properties.growth import grows_evenly
 
 from metier.record.journal import event_line
@@ -23,19 +23,6 @@ from metier.record.redaction import (
 )
 from metier.types.activation import Message, ToolCall
 from metier.types.event import Asked, Ended, Heard, Nested, Replied, Used
-
-SOAK = bool(os.environ.get("METIER_SOAK"))
-
-
-def bounded(examples: int) -> settings:
-    return settings(
-        max_examples=examples * 100 if SOAK else examples,
-        derandomize=not SOAK,
-        deadline=None,
-        database=None,
-        suppress_health_check=list(HealthCheck),
-    )
-
 
 # Brackets are left out: a value that is made of the mark itself can't be told from it.
 LETTERS = string.ascii_letters + string.digits + "/+=_-.!@#$%^&*()'\"\\ ~:;äß密🔑"
