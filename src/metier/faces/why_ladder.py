@@ -73,13 +73,13 @@ def _instruction_steps(library: Library, name: str) -> list[WhyStep]:
 
     place, names = library.place, instruction_names(library.settings)
     file_name = name.rpartition("/")[2]
-    found = [one for one in read_instructions(place, (file_name,)) if name in (one.path, file_name)]
-    if not found:
+    files = [file for file in read_instructions(place, (file_name,)) if name in (file.path, file_name)]
+    if not files:
         return []
     chosen, trusted = file_name in names, is_project_trusted(place)
-    listed = ", ".join(f'"{one}"' for one in (*names, file_name))
+    listed = ", ".join(f'"{listed_name}"' for listed_name in (*names, file_name))
     steps = [
-        _make_step("found", True, ", ".join(one.path for one in found)),
+        _make_step("found", True, ", ".join(file.path for file in files)),
         _make_step("chosen", True)
         if chosen
         else _make_step("chosen", False, "not among `instructions`", f"set `instructions = [{listed}]` in config.toml"),
@@ -87,9 +87,9 @@ def _instruction_steps(library: Library, name: str) -> list[WhyStep]:
         if trusted
         else _make_step("trusted", False, "the project is not trusted", f"run `metier trust {place.project}`"),
     ]
-    notes = [f"{one.path}: {len(one.text):,} characters" + (", cut" if one.cut else "") for one in found]
-    notes += [f"imports {path}" for one in found for path in one.imports]
-    notes += [f"left as it stands: {reason}" for one in found for reason in one.refused]
+    notes = [f"{file.path}: {len(file.text):,} characters" + (", cut" if file.cut else "") for file in files]
+    notes += [f"imports {path}" for file in files for path in file.imports]
+    notes += [f"left as it stands: {reason}" for file in files for reason in file.refused]
     in_use = chosen and trusted
     return [*steps, WhyStep("sent", "yes" if in_use else "no", tuple(notes) if in_use else ("for the reasons above",))]
 
